@@ -54,12 +54,16 @@ class Suite:
     def is_rerun(self) -> bool:
         return first_failures.RERUN in os.environ  # noqa: TID251 - set by the run that starts this one
 
-    def pytest_report_header(self) -> str:
-        touched = os.environ[TOUCHED] or "none"  # noqa: TID251
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionstart(self) -> None:
+        """Print what decides which tests run. Pytest's own header is not shown with `-q`."""
+        terminal = self.config.pluginmanager.get_plugin("terminalreporter")
+        if self.is_worker or not self.is_chosen or not isinstance(terminal, TerminalReporter):
+            return
         since = changes.base()
-        return (
-            f"set: {sets.name()}, rotation {sets.rotation()}; touched groups: {touched} "
-            f"(compared with {since[:8] if since else 'nothing, no base is known'})"
+        terminal.write_line(
+            f"set {sets.name()}, rotation {sets.rotation()}; touched groups: {os.environ[TOUCHED] or 'none'} "  # noqa: TID251
+            f"(compared with {since[:8] if since else 'nothing: no base is known'})"
         )
 
     @pytest.hookimpl(trylast=True)
