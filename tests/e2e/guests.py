@@ -209,6 +209,7 @@ def by_hand(folder: Folder, *words: str) -> Iterator[Raw]:
             raw.tell("notifications/initialized")
             yield raw
         finally:
+            assert process.stdin is not None
             with suppress(BrokenPipeError):
                 process.stdin.close()
             process.wait(20)
