@@ -45,6 +45,7 @@ class Forked(subprocess.Popen[Any]):
 
     # The signature of the standard library's own method, by position: this is its seam between pipes and processes.
     def _execute_child(self, args: list[str], *rest: Any) -> None:
+        assert len(rest) == 22, "this Python passes other arguments; adapt the positions"
         cwd, env, pipes, is_session = rest[4], rest[5], rest[9:15], rest[20]
         streams = [number if pipe == -1 else pipe for number, pipe in enumerate((pipes[0], pipes[3], pipes[5]))]
         asked = {"words": args[len(PLAN) :], "folder": cwd, "environment": env, "is_session": is_session}

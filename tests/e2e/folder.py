@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from planloop import wiring
+from planloop.cli import applying
+from planloop.client import OwnerClient, OwnerGone
 from tests.e2e import command
 
 
@@ -121,6 +124,32 @@ class Folder:
                         os.kill(pid, signal.SIGKILL)
 
     @contextmanager
+    def owned(self, name: str, text: str) -> Iterator[None]:
+        """An owner of the plan in the file `name`, which stays as with `--detach`. It ends with the block.
+
+        `plan apply --detach` starts Python again for the owner; here it is forked like any other command.
+        """
+        self.write(name, text)
+        plan = re.search(r"(?m)^plan: *(\S+)", text)
+        place = self.path / ".plan" / (plan[1] if plan else name.partition(".")[0])
+        place.mkdir(parents=True, exist_ok=True)
+        words = ("apply", "--yes", "--stay", name)
+        with (place / applying.LOG).open("a") as out:
+            owner = command.start(*words, cwd=self.path, stdout=out, stderr=out, start_new_session=True)
+        try:
+            while not _answers(place):
+                assert owner.poll() is None, (place / applying.LOG).read_text()
+                time.sleep(0.01)
+            yield
+        finally:
+            self.run("down", "--force")
+            owner.kill()
+            owner.wait()
+            for pid in self.processes():
+                with suppress(ProcessLookupError):  # It has ended by itself.
+                    os.kill(pid, signal.SIGKILL)
+
+    @contextmanager
     def killed(self, *words: str, fresh: bool = False) -> Iterator[Owner]:
         """`plan apply …` running; at the end of the block it is killed -9, and what it started is left alone."""
         with (self.path / "owner.out").open("a") as out:
@@ -144,3 +173,12 @@ class Folder:
             if b"PLANLOOP_OP=" in environment and state != "Z" and here.is_relative_to(self.path):
                 found.append(int(folder.name))
         return found
+
+
+def _answers(place: Path) -> bool:
+    """Whether the owner of the plan in that folder answers requests."""
+    try:
+        OwnerClient(place).get("status")
+    except OwnerGone:
+        return False
+    return True

@@ -92,13 +92,8 @@ async def there(file: Path) -> None:
 @contextmanager
 def running(folder: Folder, text: str = HANDBOOK, name: str = "plan.yaml") -> Iterator[None]:
     """The plan, with an owner in the background that stays until the end of the block."""
-    folder.write(name, text)
-    said = folder.run("apply", "--yes", "--detach", name)
-    assert said.code == 0, said.text
-    try:
+    with folder.owned(name, text):
         yield
-    finally:
-        folder.run("down", "--force")
 
 
 @asynccontextmanager
@@ -209,6 +204,7 @@ def by_hand(folder: Folder, *words: str) -> Iterator[Raw]:
             raw.tell("notifications/initialized")
             yield raw
         finally:
+            assert process.stdin is not None
             with suppress(BrokenPipeError):
                 process.stdin.close()
             process.wait(20)

@@ -41,13 +41,8 @@ tasks:
 @contextmanager
 def staying(folder: Folder, text: str) -> Iterator[None]:
     """The plan in the background, for as long as the block lasts."""
-    folder.write("demo.plan.yaml", text)
-    said = folder.run("apply", "demo.plan.yaml", "--detach")
-    assert said.code == 0, said.text
-    try:
+    with folder.owned("demo.plan.yaml", text):
         yield
-    finally:
-        folder.run("down")
 
 
 def chat(folder: Folder, text: str, *words: str) -> Said:

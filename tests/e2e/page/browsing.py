@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -46,16 +45,8 @@ class Served:
 @contextmanager
 def owned(folder: Folder, text: str) -> Iterator[None]:
     """An owner of the plan with that text in the background. With the block it ends, and all that it started."""
-    folder.write("demo.plan.yaml", text)
-    said = folder.run("apply", "--yes", "--detach", "demo.plan.yaml")
-    assert said.code == 0, said.text
-    try:
+    with folder.owned("demo.plan.yaml", text):
         yield
-    finally:
-        folder.run("down", "--force")
-        for pid in folder.processes():
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
 
 
 @contextmanager
@@ -68,6 +59,7 @@ def serving(folder: Folder, page: Path | None, *words: str) -> Iterator[Served]:
             yield _links(process)
         finally:
             process.send_signal(signal.SIGINT)
+            assert process.stdout is not None
             rest = process.stdout.read()
             assert process.wait() == 0, f"plan serve did not end well: {process.returncode}\n{rest}"
 

@@ -108,8 +108,7 @@ def test_it_ends_by_a_term_as_by_ctrl_c_and_when_its_terminal_goes(done: Folder)
 def test_on_a_narrow_terminal_a_link_is_still_one_word(done: Folder) -> None:
     read, write = os.openpty()
     subprocess.run(["stty", "cols", "40"], stdin=write, check=True)
-    streams = {"stdin": write, "stdout": write, "stderr": write}
-    with command.start("serve", "--port", "0", cwd=done.path, **streams) as process:
+    with command.start("serve", "--port", "0", cwd=done.path, stdin=write, stdout=write, stderr=write) as process:
         seen = b""
         while b"Ctrl-C" not in seen:
             seen += os.read(read, 1000)
