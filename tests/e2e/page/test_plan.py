@@ -78,6 +78,7 @@ def active(page: Page) -> str:
     return str(page.get_by_role("tree").evaluate(found))
 
 
+@pytest.mark.smoke
 def test_the_tree_shows_the_plan_as_it_goes_on(webchat: Folder, served: Serve, page: Page, shot: Shot) -> None:
     page.goto(served(webchat).url)
 
@@ -216,6 +217,7 @@ def test_the_timeline_leads_back_to_any_revision_and_nothing_can_be_changed_ther
     expect(page.get_by_text("The plan as of revision")).to_have_count(0)
 
 
+@pytest.mark.smoke
 def test_a_task_is_paused_gone_on_with_and_cancelled_from_the_page(
     webchat: Folder, served: Serve, page: Page, axe: Axe
 ) -> None:

@@ -33,6 +33,7 @@ def test_the_page_shows_the_plan_and_listens(kept: Kept, page: Page) -> None:
     assert "token" not in page.url, "what somebody copies from the address bar opens nothing"
 
 
+@pytest.mark.smoke
 def test_every_page_is_reached_without_loading_anew_and_by_the_keyboard_alone(kept: Kept, page: Page) -> None:
     page.goto(kept.links.url)
     main = page.get_by_role("main")
