@@ -36,10 +36,23 @@ class Served:
         site, _, token = self.url.partition("/#")
         return f"{site}{path}#{token}"
 
+    def read_at(self, path: str) -> str:
+        """The same with the link that may only look."""
+        site, _, token = self.read_url.partition("/#")
+        return f"{site}{path}#{token}"
+
     @property
     def port(self) -> str:
         """Where it listens, as `--port` of the next takes it."""
         return str(urlsplit(self.url).port)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A running plan that the tests of a module share: its folder, and the links to its page."""
+
+    folder: Folder
+    links: Served
 
 
 @contextmanager
@@ -101,6 +114,24 @@ def look_back(page: Page, rev: int) -> None:
     slider = page.get_by_role("slider", name="Revision")
     page.wait_for_function("([one, rev]) => Number(one.max) > rev", arg=[slider.element_handle(), rev])
     slider.fill(str(rev))
+
+
+def on_other_screens(page: Page, name: str) -> None:
+    """Check that what is shown is as good in the dark and on a small screen, and keep pictures of both.
+
+    The page is left as it was: light and wide.
+    """
+    wide = page.viewport_size
+    assert wide is not None
+    page.emulate_media(color_scheme="dark")
+    axe(page)
+    shot(page, f"{name}-dark")
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.wait_for_function("document.documentElement.scrollWidth <= innerWidth")
+    axe(page)
+    shot(page, f"{name}-narrow")
+    page.set_viewport_size(wide)
 
 
 def axe(page: Page) -> None:

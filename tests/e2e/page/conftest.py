@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.e2e.folder import Folder
 from tests.e2e.page import browsing
-from tests.e2e.page.browsing import Served
+from tests.e2e.page.browsing import Kept, Served
 
 CHROMIUM = "/usr/bin/chromium"
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage"]
@@ -30,15 +30,40 @@ Serve: TypeAlias = Callable[..., Served]
 Opened: TypeAlias = Callable[..., Page]
 Shot: TypeAlias = Callable[[Page, str], None]
 Axe: TypeAlias = Callable[[Page], None]
+Keep: TypeAlias = Callable[..., Kept]
+Screens: TypeAlias = Callable[[Page, str], None]
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Chromium. Of a module, not of the session: its event loop would be in the way of async tests."""
+    """Chromium. Of a module, not of the session: its event loop would be in the way of async tests.
+
+    Connecting to a running browser would save 0.2 processor seconds a module: most is for the driver and the pages.
+    """
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield found
         found.close()
+
+
+@pytest.fixture(scope="module")
+def keep(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keep]:
+    """`keep(text, prepare)`: the plan `text`, running and served, for all tests of the module that only read it.
+
+    `prepare` is given the folder before it is served. A test that changes the plan, its files or its links takes
+    `running` and `served` instead: an owner and a gateway cost three processor seconds, and are its own.
+    """
+    built = request.config.getoption("--page")
+    with ExitStack() as stack:
+
+        def start(text: str, prepare: Callable[[Folder], None] | None = None) -> Kept:
+            folder = Folder(tmp_path_factory.mktemp("kept"))
+            stack.enter_context(browsing.owned(folder, text))
+            if prepare is not None:
+                prepare(folder)
+            return Kept(folder, stack.enter_context(browsing.serving(folder, built and Path(built))))
+
+        yield start
 
 
 @pytest.fixture
@@ -111,6 +136,12 @@ def page(opened: Opened) -> Page:
 def shot() -> Shot:
     """`shot(page, name)` keeps a picture in reports/page."""
     return browsing.shot
+
+
+@pytest.fixture
+def screens() -> Screens:
+    """`screens(page, name)` fails if the page is worse in the dark or on a small screen."""
+    return browsing.on_other_screens
 
 
 @pytest.fixture

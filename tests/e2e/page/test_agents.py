@@ -11,7 +11,8 @@ from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.e2e.folder import Folder
 from tests.e2e.page import browsing
-from tests.e2e.page.conftest import Axe, Opened, Running, Serve, Serving, Shot
+from tests.e2e.page.browsing import Kept
+from tests.e2e.page.conftest import Axe, Keep, Running, Screens, Serve, Serving, Shot
 from tests.fakes.model_server.running import started
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
@@ -68,6 +69,12 @@ def demo(running: Running) -> Folder:
     return running(PLAN)
 
 
+@pytest.fixture(scope="module")
+def kept(keep: Keep) -> Kept:
+    """The plan for the tests that only read it."""
+    return keep(PLAN)
+
+
 def turn(page: Page, number: int) -> Locator:
     return page.get_by_role("article", name=f"Turn {number}", exact=True)
 
@@ -81,10 +88,8 @@ def send(page: Page, words: str) -> None:
     page.get_by_role("button", name="Send").click()
 
 
-def test_agents_are_listed_found_and_opened_with_the_keyboard(
-    demo: Folder, served: Serve, page: Page, axe: Axe
-) -> None:
-    page.goto(served(demo).at("/agents"))
+def test_agents_are_listed_found_and_opened_with_the_keyboard(kept: Kept, page: Page, axe: Axe) -> None:
+    page.goto(kept.links.at("/agents"))
 
     rows = page.get_by_role("list", name="Agents")
     expect(rows.get_by_role("listitem")).to_have_count(5)
@@ -100,9 +105,9 @@ def test_agents_are_listed_found_and_opened_with_the_keyboard(
 
 
 def test_a_conversation_has_calls_verdicts_outputs_and_comments(
-    demo: Folder, served: Serve, page: Page, shot: Shot, axe: Axe
+    kept: Kept, page: Page, shot: Shot, axe: Axe, screens: Screens
 ) -> None:
-    page.goto(served(demo).at("/agents/docs"))
+    page.goto(kept.links.at("/agents/docs"))
 
     expect(turn(page, 1)).to_contain_text("I lock all of src first.")
     denied = call(page, "write")
@@ -120,6 +125,7 @@ def test_a_conversation_has_calls_verdicts_outputs_and_comments(
     expect(page.get_by_role("link", name="task/docs")).to_have_attribute("href", "/plan/task/docs")
     axe(page)
     shot(page, "agent")
+    screens(page, "agent")
 
 
 def test_what_a_person_says_is_read_and_a_command_is_seen_while_it_runs(
@@ -201,8 +207,8 @@ def test_a_message_whose_answer_was_lost_is_sent_again_without_being_said_twice(
     expect(answer).to_contain_text("half of it")  # Though its record is not among those of then.
 
 
-def test_what_is_half_written_outlasts_a_look_at_the_past(demo: Folder, served: Serve, page: Page) -> None:
-    page.goto(served(demo).at("/agents/docs"))
+def test_what_is_half_written_outlasts_a_look_at_the_past(kept: Kept, page: Page) -> None:
+    page.goto(kept.links.at("/agents/docs"))
     expect(call(page, "shell")).to_have_count(1)
     page.get_by_label("Message to agent/docs").fill("when you are")
     browsing.look_back(page, 1)
@@ -281,8 +287,8 @@ def test_pausing_going_on_and_cancelling_with_the_keyboard(demo: Folder, served:
     assert (changed["actor"], changed["data"]["reason"]) == ("human:web", "another way")
 
 
-def test_threads_are_told_apart(demo: Folder, served: Serve, page: Page) -> None:
-    page.goto(served(demo).at("/agents/talk/a"))
+def test_threads_are_told_apart(kept: Kept, page: Page) -> None:
+    page.goto(kept.links.at("/agents/talk/a"))
     expect(page.get_by_role("feed")).to_contain_text("What is missing?")
     threads = page.get_by_label("Thread")
     thread = threads.locator("option").nth(1).get_attribute("value")
@@ -291,21 +297,21 @@ def test_threads_are_told_apart(demo: Folder, served: Serve, page: Page) -> None
     expect(page.get_by_role("feed").get_by_role("article")).to_have_count(1)
 
 
-def test_a_link_that_may_only_look_has_no_buttons_and_says_why(demo: Folder, served: Serve, page: Page) -> None:
-    links = served(demo)
-    site, _, token = links.read_url.partition("/#")
-    page.goto(f"{site}/agents/docs#{token}")
+def test_a_link_that_may_only_look_has_no_buttons_and_says_why(kept: Kept, page: Page) -> None:
+    page.goto(kept.links.read_at("/agents/docs"))
     expect(turn(page, 1)).to_be_visible()
     expect(page.get_by_text("This link may only look.")).to_be_visible()
     for name in ("Send", "Interrupt", "Pause", "Cancel"):
         expect(page.get_by_role("button", name=name)).to_have_count(0)
 
 
-def test_the_past_of_an_agent_is_what_it_was(demo: Folder, served: Serve, page: Page) -> None:
-    page.goto(served(demo).at("/agents/docs"))
+def test_the_past_of_an_agent_is_what_it_was(kept: Kept, page: Page) -> None:
+    page.goto(kept.links.at("/agents/docs"))
     expect(call(page, "shell")).to_have_count(1)
     rev = next(
-        one["rev"] for one in demo.records() if one["subject"] == "agent/docs" and "I lock all" in str(one["also"])
+        one["rev"]
+        for one in kept.folder.records()
+        if one["subject"] == "agent/docs" and "I lock all" in str(one["also"])
     )
     browsing.look_back(page, rev)
     expect(page.get_by_text("This is the past: nothing can be changed from here.")).to_be_visible()
@@ -384,15 +390,3 @@ def test_what_a_model_has_written_stands_there_once_when_the_connection_was_made
             page.close()
         folder.run("down", "--force")
     faults[:] = [one for one in faults if "WebSocket connection" not in one and "ERR_CONNECTION" not in one]
-
-
-@pytest.mark.parametrize("look", ["dark", "narrow"])
-def test_it_is_as_good_in_the_dark_and_on_a_small_screen(
-    demo: Folder, served: Serve, opened: Opened, shot: Shot, axe: Axe, look: str
-) -> None:
-    more: dict[str, Any] = {"color_scheme": "dark"} if look == "dark" else {"viewport": {"width": 360, "height": 740}}
-    page = opened(served(demo).at("/agents/docs"), **more)
-    expect(call(page, "shell")).to_have_count(1)
-    axe(page)
-    shot(page, f"agent-{look}")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

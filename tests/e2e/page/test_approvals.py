@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.folder import Folder
-from tests.e2e.page.conftest import Axe, Opened, Running, Serve, Shot
+from tests.e2e.page.conftest import Axe, Running, Screens, Serve, Shot
 from tests.e2e.test_tool_servers import TRICKY
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
@@ -70,7 +69,7 @@ def card(page: Page, words: str) -> Locator:
 
 
 def test_requests_calls_and_conflicts_are_answered_with_reasons(
-    demo: Folder, served: Serve, page: Page, shot: Shot, axe: Axe
+    demo: Folder, served: Serve, page: Page, shot: Shot, axe: Axe, screens: Screens
 ) -> None:
     page.goto(served(demo).at("/approvals"))
     wish, push, conflict = (card(page, words) for words in ("others read them", "git push", "wants api.py of"))
@@ -79,6 +78,7 @@ def test_requests_calls_and_conflicts_are_answered_with_reasons(
     expect(conflict).to_contain_text("proposes: you do it")
     axe(page)
     shot(page, "approvals")
+    screens(page, "approvals")
 
     wish.get_by_label("Reason").fill("go ahead")
     wish.get_by_role("button", name="Approve").click()
@@ -145,12 +145,11 @@ def test_a_link_leads_to_one_and_a_link_that_may_only_look_has_no_buttons(
     demo: Folder, served: Serve, page: Page
 ) -> None:
     links = served(demo)
-    site, _, token = links.read_url.partition("/#")
-    page.goto(f"{site}/approvals/docs.1#{token}")
+    page.goto(links.read_at("/approvals/docs.1"))
     expect(page.get_by_role("article", name="approval/docs.1")).to_be_focused()
     expect(page.get_by_text("This link may only look.")).to_be_visible()
     expect(page.get_by_role("main").get_by_role("button")).to_have_count(0)
-    page.goto(f"{site}/approvals/gone.7#{token}")
+    page.goto(links.read_at("/approvals/gone.7"))
     expect(page.get_by_text("approval/gone.7 waits no more")).to_be_visible()
 
 
@@ -225,15 +224,3 @@ def test_a_hook_that_stays_until_a_person_says_so_is_let_go(
     assert folder.run("wait", "task/a", "--timeout", "30s").code == 0
     assert not (folder.path / "a").exists()
     assert (folder.path / "b").read_text() == "x"
-
-
-@pytest.mark.parametrize("look", ["dark", "narrow"])
-def test_it_is_as_good_in_the_dark_and_on_a_small_screen(
-    demo: Folder, served: Serve, opened: Opened, shot: Shot, axe: Axe, look: str
-) -> None:
-    more: dict[str, Any] = {"color_scheme": "dark"} if look == "dark" else {"viewport": {"width": 360, "height": 740}}
-    page = opened(served(demo).at("/approvals"), **more)
-    expect(card(page, "wants api.py of")).to_be_visible()
-    axe(page)
-    shot(page, f"approvals-{look}")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.page import browsing
-from tests.e2e.page.conftest import Axe, Opened, Serve, Shot
+from tests.e2e.page.conftest import Axe, Opened, Screens, Serve, Shot
 from tests.e2e.yards import IMAGE, Yard, machines_address
 from tests.fakes.model_server.running import started
 
@@ -83,7 +83,18 @@ def at(yard: Yard) -> Iterator[Yard]:
         yield yard
 
 
-def test_each_container_says_how_it_is_and_why(at: Yard, served: Serve, page: Page, shot: Shot, axe: Axe) -> None:
+def fits(page: Page) -> None:
+    """Check that on a small screen nothing is wider than the part of the page that holds it."""
+    wide = page.viewport_size
+    assert wide is not None
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.wait_for_function("(main => main.scrollWidth <= main.clientWidth)(document.querySelector('main'))")
+    page.set_viewport_size(wide)
+
+
+def test_each_container_says_how_it_is_and_why(
+    at: Yard, served: Serve, page: Page, shot: Shot, axe: Axe, screens: Screens
+) -> None:
     page.goto(served(at.folder).at("/containers"))
 
     row = page.get_by_role("row").filter(has_text=re.compile("^service"))
@@ -96,6 +107,8 @@ def test_each_container_says_how_it_is_and_why(at: Yard, served: Serve, page: Pa
     expect(page.get_by_role("status").filter(has_text="of 3 containers up")).to_be_visible()
     shot(page, "containers")
     axe(page)
+    fits(page)
+    screens(page, "containers")
 
     page.get_by_role("link", name="broken", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("broken")
@@ -106,7 +119,7 @@ def test_each_container_says_how_it_is_and_why(at: Yard, served: Serve, page: Pa
 
 
 def test_its_output_is_followed_and_older_lines_are_had_on_demand(
-    at: Yard, served: Serve, page: Page, shot: Shot, axe: Axe
+    at: Yard, served: Serve, page: Page, shot: Shot, axe: Axe, screens: Screens
 ) -> None:
     page.goto(served(at.folder).at("/containers/service"))
     output = page.get_by_role("region", name="Output")
@@ -116,6 +129,9 @@ def test_its_output_is_followed_and_older_lines_are_had_on_demand(
     expect(output).to_contain_text("a word from inside")
     shot(page, "container-logs")
     axe(page)
+    expect(page.get_by_role("log")).to_contain_text("I am there.")
+    fits(page)
+    screens(page, "container")
 
     many = "i=0; while [ $i -lt 9000 ]; do i=$((i+1)); echo line $i of many that come at once; done >/proc/1/fd/1"
     at.said_inside("service", "sh", "-c", many)
@@ -200,28 +216,3 @@ def test_the_words_of_a_model_are_seen_while_it_writes(
         expect(page.get_by_role("log")).to_contain_text("once upon a time")
         assert not [one for one in yard.folder.records() if "once" in str(one["data"].get("text"))], "in no record yet"
         shot(page, "container-writing")
-
-
-@pytest.mark.parametrize("look", ["dark", "narrow"])
-def test_it_is_as_good_in_the_dark_and_on_a_small_screen(
-    at: Yard, served: Serve, opened: Opened, shot: Shot, axe: Axe, look: str
-) -> None:
-    more: dict[str, Any] = {"color_scheme": "dark"} if look == "dark" else {"viewport": {"width": 360, "height": 740}}
-    links = served(at.folder)
-    page = opened(links.at("/containers"), **more)
-    expect(page.get_by_role("row").filter(has_text=re.compile("^service"))).to_contain_text("healthy")
-    is_good(page, axe)
-    shot(page, f"containers-{look}")
-
-    page.goto(links.at("/containers/service"))
-    expect(page.get_by_role("log")).to_contain_text("I am there.")
-    expect(page.get_by_role("region", name="Output")).to_contain_text("the service is up")
-    is_good(page, axe)
-    shot(page, f"container-{look}")
-
-
-def is_good(page: Page, axe: Axe) -> None:
-    axe(page)
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "nothing stands out of a screen"
-    wide = page.evaluate("document.querySelector('main').scrollWidth - document.querySelector('main').clientWidth")
-    assert wide <= 0, "nothing stands out of the page"

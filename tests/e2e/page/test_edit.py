@@ -9,7 +9,8 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.e2e.folder import Folder
-from tests.e2e.page.conftest import Axe, Opened, Running, Serve, Shot
+from tests.e2e.page.browsing import Kept
+from tests.e2e.page.conftest import Axe, Keep, Opened, Running, Serve, Shot
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
@@ -48,6 +49,12 @@ tasks:
   b: {goal: first, run: sleep 300}
   c: {goal: first, run: sleep 300}
 """
+
+
+@pytest.fixture(scope="module")
+def kept(keep: Keep) -> Kept:
+    """The plan for the tests that only read it."""
+    return keep(PAINTING)
 
 
 def editor(page: Page) -> Locator:
@@ -114,12 +121,9 @@ def test_an_edit_in_the_browser_redirects_a_running_agent(
     shot(page, "edit-applied")
 
 
-def test_a_slip_is_shown_with_its_cure_and_nothing_changes(
-    running: Running, served: Serve, page: Page, shot: Shot, axe: Axe
-) -> None:
-    folder = running(PAINTING)
-    begun(page, served(folder).url)
-    before = live(folder)
+def test_a_slip_is_shown_with_its_cure_and_nothing_changes(kept: Kept, page: Page, shot: Shot, axe: Axe) -> None:
+    begun(page, kept.links.url)
+    before = live(kept.folder)
 
     retype(page, "goal: let it dry", "gaol: let it dry")
 
@@ -133,15 +137,15 @@ def test_a_slip_is_shown_with_its_cure_and_nothing_changes(
     axe(page)
     faults.get_by_role("button", name="Line 16").click()
     expect(editor(page)).to_be_focused()
-    assert live(folder) == before
+    assert live(kept.folder) == before
 
     page.keyboard.insert_text("goal")  # What the jump has selected is what was wrong.
     expect(faults).to_have_count(0)
     expect(page.get_by_text("The text says what is live", exact=False).first).to_be_visible()
 
 
-def test_fields_and_names_are_offered_and_explained(running: Running, served: Serve, page: Page, shot: Shot) -> None:
-    begun(page, served(running(PAINTING)).url)
+def test_fields_and_names_are_offered_and_explained(kept: Kept, page: Page, shot: Shot) -> None:
+    begun(page, kept.links.url)
     editor(page).press("Control+End")
 
     page.keyboard.type("    need")
@@ -161,9 +165,9 @@ def test_fields_and_names_are_offered_and_explained(running: Running, served: Se
 
 
 def test_what_is_typed_outlives_a_reload_a_lost_server_and_a_look_elsewhere(
-    running: Running, served: Serve, page: Page, faults: list[str]
+    kept: Kept, page: Page, faults: list[str]
 ) -> None:
-    begun(page, served(running(PAINTING)).url)
+    begun(page, kept.links.url)
     retype(page, "let it dry", "let it dry well")
     expect(part(page, "What it would do")).to_contain_text("task/wait/goal")
 
@@ -287,10 +291,8 @@ def test_what_the_gate_refuses_or_holds_is_told_with_the_way_on(
     assert list(live(folder)["tasks"]) == ["kept"]
 
 
-def test_a_link_that_may_only_look_shows_the_text_and_changes_nothing(
-    running: Running, served: Serve, page: Page
-) -> None:
-    begun(page, served(running(PAINTING)).read_url)
+def test_a_link_that_may_only_look_shows_the_text_and_changes_nothing(kept: Kept, page: Page) -> None:
+    begun(page, kept.links.read_url)
 
     editor(page).press("Control+End")
     page.keyboard.type("nothing")

@@ -10,7 +10,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.folder import Folder
-from tests.e2e.page.conftest import Axe, Opened, Running, Serve, Shot
+from tests.e2e.page.browsing import Kept
+from tests.e2e.page.conftest import Axe, Keep, Running, Screens, Serve, Shot
 
 ONE = re.compile(r"^Revision \d")
 
@@ -35,16 +36,27 @@ tasks:
 @pytest.fixture
 def demo(running: Running) -> Folder:
     folder = running(PLAN)
-    changed = folder.run("patch", "task/docs", "goal=update the examples and the pictures", "--reason", "people asked")
-    assert changed.code == 0, changed.text
-    assert folder.run("patch", "task/docs", "goal=42", "bogus=1").code != 0
+    change(folder)
     return folder
 
 
+@pytest.fixture(scope="module")
+def kept(keep: Keep) -> Kept:
+    """The plan for the tests that only read it."""
+    return keep(PLAN, change)
+
+
+def change(folder: Folder) -> None:
+    """Changes a goal, and is refused another change."""
+    changed = folder.run("patch", "task/docs", "goal=update the examples and the pictures", "--reason", "people asked")
+    assert changed.code == 0, changed.text
+    assert folder.run("patch", "task/docs", "goal=42", "bogus=1").code != 0
+
+
 def test_revisions_have_author_reason_verdict_and_both_sides_of_each_field(
-    demo: Folder, served: Serve, page: Page, shot: Shot, axe: Axe
+    kept: Kept, page: Page, shot: Shot, axe: Axe, screens: Screens
 ) -> None:
-    page.goto(served(demo).at("/history"))
+    page.goto(kept.links.at("/history"))
     listed = page.get_by_role("region", name="Revisions")
     expect(listed.get_by_role("link").first).to_contain_text("~ task/docs/goal (people asked)")
     expect(listed).to_contain_text("agent/maker")
@@ -60,6 +72,7 @@ def test_revisions_have_author_reason_verdict_and_both_sides_of_each_field(
     expect(one.locator("ins")).to_have_text("+ update the examples and the pictures\n")
     axe(page)
     shot(page, "history")
+    screens(page, "history")
 
     page.get_by_label("show").select_option("refused")
     expect(listed.get_by_role("link")).to_have_count(1)
@@ -95,8 +108,8 @@ def test_earlier_revisions_stay_in_one_list_while_new_ones_come(running: Running
     assert [int(rev) for rev in page.locator(".revision-rev").all_inner_texts()] == made[::-1]
 
 
-def test_who_closes_a_revision_goes_on_at_its_link(demo: Folder, served: Serve, page: Page) -> None:
-    page.goto(served(demo).at("/history"))
+def test_who_closes_a_revision_goes_on_at_its_link(kept: Kept, page: Page) -> None:
+    page.goto(kept.links.at("/history"))
     link = page.get_by_role("region", name="Revisions").get_by_role("link").nth(1)
     link.click()
     close = page.get_by_role("region", name=ONE).get_by_role("button", name="Close")
@@ -129,22 +142,8 @@ def test_going_back_is_shown_first_and_asks_where_something_would_be_lost(
     assert demo.records()[-1]["rev"] > first
 
 
-def test_a_link_that_may_only_look_cannot_go_back(demo: Folder, served: Serve, page: Page) -> None:
-    site, _, token = served(demo).read_url.partition("/#")
-    first = next(one["rev"] for one in demo.records() if one["type"] == "plan.patched")
-    page.goto(f"{site}/history/{first}#{token}")
+def test_a_link_that_may_only_look_cannot_go_back(kept: Kept, page: Page) -> None:
+    first = next(one["rev"] for one in kept.folder.records() if one["type"] == "plan.patched")
+    page.goto(kept.links.read_at(f"/history/{first}"))
     expect(page.get_by_text("This link may only look.")).to_be_visible()
     expect(page.get_by_role("button", name="Roll back to here")).to_have_count(0)
-
-
-@pytest.mark.parametrize("look", ["dark", "narrow"])
-def test_it_is_as_good_in_the_dark_and_on_a_small_screen(
-    demo: Folder, served: Serve, opened: Opened, shot: Shot, axe: Axe, look: str
-) -> None:
-    more: dict[str, Any] = {"color_scheme": "dark"} if look == "dark" else {"viewport": {"width": 360, "height": 740}}
-    rev = [one["rev"] for one in demo.records() if one["type"] == "plan.patched"][-1]
-    page = opened(served(demo).at(f"/history/{rev}"), **more)
-    expect(page.locator("ins")).to_be_visible()
-    axe(page)
-    shot(page, f"history-{look}")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

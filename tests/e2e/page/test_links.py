@@ -7,7 +7,7 @@ from playwright.sync_api import Page, expect
 
 from tests.controllers.fork.repository import Home
 from tests.e2e.folder import Folder
-from tests.e2e.page.conftest import Running, Serve
+from tests.e2e.page.conftest import Keep
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
@@ -29,34 +29,32 @@ tasks:
 """
 
 
-@pytest.mark.parametrize(
-    ("kind", "owner", "said"),
-    [
-        ("call", "agent/lead", "discuss"),
-        ("thread", "agent/lead", "what is missing?"),
-        ("hook", "agent/lead", "before calls"),
-        ("fork", "task/apart", "task/apart"),
-    ],
-)
-def test_the_link_to_an_object_leads_to_what_describe_says_of_it(
-    running: Running, served: Serve, page: Page, kind: str, owner: str, said: str
-) -> None:
-    folder = began(running)
-    links = served(folder)
-    page.goto(links.at("/plan/task/lead"))
-    address = ""
-    while not address:  # It comes as the agent works.
-        address = next((one["address"] for one in folder.json("get", f"{kind}s") if owner in str(one)), "")
-    page.goto(links.at(f"/plan/{address}"))
-    about = page.get_by_role("region", name=f"About {address}")
-    expect(about.get_by_role("heading", name=address)).to_be_visible()
-    expect(about.get_by_role("definition").filter(has_text=said).first).to_be_visible()
+OBJECTS = {
+    "call": ("agent/lead", "discuss"),
+    "thread": ("agent/lead", "what is missing?"),
+    "hook": ("agent/lead", "before calls"),
+    "fork": ("task/apart", "task/apart"),
+}
+"""By kind: of whom the object is, and what is said of it."""
 
 
-def began(running: Running) -> Folder:
-    folder = running("plan: demo\ntasks: {apart: {run: sleep 500}}\n")
+def test_the_link_to_an_object_leads_to_what_describe_says_of_it(keep: Keep, page: Page) -> None:
+    kept = keep("plan: demo\ntasks: {apart: {run: sleep 500}}\n", begin)
+    page.goto(kept.links.at("/plan/task/lead"))
+    for kind, (owner, said) in OBJECTS.items():
+        address = ""
+        while not address:  # It comes as the agent works.
+            found = kept.folder.json("get", f"{kind}s")
+            address = next((one["address"] for one in found if owner in str(one)), "")
+        page.goto(kept.links.at(f"/plan/{address}"))
+        about = page.get_by_role("region", name=f"About {address}")
+        expect(about.get_by_role("heading", name=address)).to_be_visible()
+        expect(about.get_by_role("definition").filter(has_text=said).first).to_be_visible()
+
+
+def begin(folder: Folder) -> None:
+    """Makes the folder a repository and applies the plan."""
     Home(folder.path).begin(all="text\n")
     folder.write("demo.plan.yaml", PLAN)
     applied = folder.run("apply", "--yes", "--detach", "demo.plan.yaml")
     assert applied.code == 0, applied.text
-    return folder

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.folder import Folder
 from tests.e2e.page import browsing
-from tests.e2e.page.conftest import Axe, Opened, Running, Serve, Shot
+from tests.e2e.page.browsing import Kept
+from tests.e2e.page.conftest import Axe, Keep, Running, Screens, Serve, Shot
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
@@ -42,7 +41,15 @@ def demo(running: Running) -> Folder:
     return running(PLAN)
 
 
-def test_who_holds_who_waits_and_taking_it_away(demo: Folder, served: Serve, page: Page, shot: Shot, axe: Axe) -> None:
+@pytest.fixture(scope="module")
+def kept(keep: Keep) -> Kept:
+    """The plan for the tests that only read it."""
+    return keep(PLAN)
+
+
+def test_who_holds_who_waits_and_taking_it_away(
+    demo: Folder, served: Serve, page: Page, shot: Shot, axe: Axe, screens: Screens
+) -> None:
     page.goto(served(demo).at("/locks/lock/src/**"))
     held = page.get_by_role("listitem", name="lock/src/**")
     expect(held).to_be_focused()
@@ -58,6 +65,7 @@ def test_who_holds_who_waits_and_taking_it_away(demo: Folder, served: Serve, pag
     expect(page.get_by_role("link", name="conflict/1")).to_be_visible()
     axe(page)
     shot(page, "locks")
+    screens(page, "locks")
 
     take = held.get_by_role("button", name="Unlock src/**")
     take.focus()
@@ -92,10 +100,10 @@ def test_a_link_to_a_conflict_leads_to_it_and_when_it_is_over_to_how_it_ended(
     expect(page.get_by_role("alert")).to_contain_text("conflict/77")
 
 
-def test_the_past_has_its_own_locks_and_no_buttons(demo: Folder, served: Serve, page: Page) -> None:
-    page.goto(served(demo).at("/locks"))
+def test_the_past_has_its_own_locks_and_no_buttons(kept: Kept, page: Page) -> None:
+    page.goto(kept.links.at("/locks"))
     expect(page.get_by_role("link", name="conflict/1")).to_be_visible()
-    rev = next(one["rev"] for one in demo.records() if "lock.granted" in str(one)) - 1
+    rev = next(one["rev"] for one in kept.folder.records() if "lock.granted" in str(one)) - 1
     browsing.look_back(page, rev)
     expect(page.get_by_text("This is the past: nothing can be changed from here.")).to_be_visible()
     expect(page.get_by_role("listitem", name="lock/src/**")).to_have_count(0)
@@ -133,21 +141,8 @@ def test_a_ring_is_marked_in_the_picture_and_in_words(running: Running, served: 
     shot(page, "locks-ring")
 
 
-def test_a_link_that_may_only_look_cannot_unlock(demo: Folder, served: Serve, page: Page) -> None:
-    site, _, token = served(demo).read_url.partition("/#")
-    page.goto(f"{site}/locks#{token}")
+def test_a_link_that_may_only_look_cannot_unlock(kept: Kept, page: Page) -> None:
+    page.goto(kept.links.read_at("/locks"))
     expect(page.get_by_role("listitem", name="lock/src/**")).to_be_visible()
     expect(page.get_by_role("button", name="Unlock")).to_have_count(0)
     expect(page.get_by_text("This link may only look.")).to_be_visible()
-
-
-@pytest.mark.parametrize("look", ["dark", "narrow"])
-def test_it_is_as_good_in_the_dark_and_on_a_small_screen(
-    demo: Folder, served: Serve, opened: Opened, shot: Shot, axe: Axe, look: str
-) -> None:
-    more: dict[str, Any] = {"color_scheme": "dark"} if look == "dark" else {"viewport": {"width": 360, "height": 740}}
-    page = opened(served(demo).at("/locks"), **more)
-    expect(page.get_by_role("img", name="Graph of waits")).to_be_visible()
-    axe(page)
-    shot(page, f"locks-{look}")
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.folder import Folder
 from tests.e2e.page import browsing
-from tests.e2e.page.conftest import Axe, Opened, Running, Serve, Shot
+from tests.e2e.page.browsing import Kept
+from tests.e2e.page.conftest import Axe, Keep, Running, Screens, Serve, Shot
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
@@ -61,6 +61,12 @@ def webchat(running: Running) -> Folder:
     return running(PLAN)
 
 
+@pytest.fixture(scope="module")
+def kept(keep: Keep) -> Kept:
+    """The plan for the tests that only read it."""
+    return keep(PLAN)
+
+
 def item(page: Page, name: str) -> Locator:
     """The row of the tree with that name."""
     return page.get_by_role("treeitem").filter(has=page.get_by_text(name, exact=True))
@@ -72,6 +78,7 @@ def active(page: Page) -> str:
     return str(page.get_by_role("tree").evaluate(found))
 
 
+@pytest.mark.smoke
 def test_the_tree_shows_the_plan_as_it_goes_on(webchat: Folder, served: Serve, page: Page, shot: Shot) -> None:
     page.goto(served(webchat).url)
 
@@ -91,10 +98,8 @@ def test_the_tree_shows_the_plan_as_it_goes_on(webchat: Folder, served: Serve, p
     expect(item(page, "watch")).to_contain_text("cancelled")
 
 
-def test_a_task_says_why_it_waits_what_would_unblock_it_and_who_works_on_it(
-    webchat: Folder, served: Serve, page: Page, shot: Shot
-) -> None:
-    page.goto(served(webchat).at("/plan/task/frontend/socket"))
+def test_a_task_says_why_it_waits_what_would_unblock_it_and_who_works_on_it(kept: Kept, page: Page, shot: Shot) -> None:
+    page.goto(kept.links.at("/plan/task/frontend/socket"))
 
     about = page.get_by_role("region", name="About task/frontend/socket")
     expect(about).to_contain_text("reconnects when the line breaks")
@@ -113,10 +118,8 @@ def test_a_task_says_why_it_waits_what_would_unblock_it_and_who_works_on_it(
     expect(about).to_be_visible()
 
 
-def test_an_object_of_any_kind_has_a_link_and_says_what_describe_says(
-    webchat: Folder, served: Serve, page: Page
-) -> None:
-    page.goto(served(webchat).at("/plan/plan/webchat"))
+def test_an_object_of_any_kind_has_a_link_and_says_what_describe_says(kept: Kept, page: Page) -> None:
+    page.goto(kept.links.at("/plan/plan/webchat"))
 
     about = page.get_by_role("region", name="About plan/webchat")
     expect(about.get_by_role("term").filter(has_text="changed")).to_be_visible()
@@ -125,8 +128,8 @@ def test_an_object_of_any_kind_has_a_link_and_says_what_describe_says(
     expect(about.get_by_role("definition").filter(has_text="rev 2")).to_be_visible()
 
 
-def test_the_tree_is_walked_with_the_keyboard(webchat: Folder, served: Serve, page: Page) -> None:
-    page.goto(served(webchat).url)
+def test_the_tree_is_walked_with_the_keyboard(kept: Kept, page: Page) -> None:
+    page.goto(kept.links.url)
     tree = page.get_by_role("tree", name="Tasks")
     expect(item(page, "watch")).to_be_visible()
     tree.focus()
@@ -214,6 +217,7 @@ def test_the_timeline_leads_back_to_any_revision_and_nothing_can_be_changed_ther
     expect(page.get_by_text("The plan as of revision")).to_have_count(0)
 
 
+@pytest.mark.smoke
 def test_a_task_is_paused_gone_on_with_and_cancelled_from_the_page(
     webchat: Folder, served: Serve, page: Page, axe: Axe
 ) -> None:
@@ -246,8 +250,8 @@ def test_a_task_is_paused_gone_on_with_and_cancelled_from_the_page(
     assert patched["actor"] == "human:web"
 
 
-def test_a_link_that_may_only_look_offers_nothing_to_press(webchat: Folder, served: Serve, page: Page) -> None:
-    page.goto(served(webchat).read_url)
+def test_a_link_that_may_only_look_offers_nothing_to_press(kept: Kept, page: Page) -> None:
+    page.goto(kept.links.read_url)
     item(page, "watch").click()
 
     about = page.get_by_role("region", name="About task/watch")
@@ -256,10 +260,8 @@ def test_a_link_that_may_only_look_offers_nothing_to_press(webchat: Folder, serv
     expect(page.get_by_role("banner")).to_contain_text("look only")
 
 
-def test_the_graph_shows_what_needs_what_and_says_it_as_text(
-    webchat: Folder, served: Serve, page: Page, shot: Shot, axe: Axe
-) -> None:
-    page.goto(served(webchat).url)
+def test_the_graph_shows_what_needs_what_and_says_it_as_text(kept: Kept, page: Page, shot: Shot, axe: Axe) -> None:
+    page.goto(kept.links.url)
     page.get_by_role("button", name="Graph").click()
 
     graph = page.get_by_role("group", name=re.compile("Dependency graph of 8 tasks"))
@@ -280,10 +282,8 @@ def test_the_graph_shows_what_needs_what_and_says_it_as_text(
     expect(text.last).to_contain_text("after task/frontend, task/backend")
 
 
-def test_a_name_in_the_tree_is_one_step_of_the_history_and_may_be_opened_in_another_tab(
-    webchat: Folder, served: Serve, page: Page
-) -> None:
-    page.goto(served(webchat).url)
+def test_a_name_in_the_tree_is_one_step_of_the_history_and_may_be_opened_in_another_tab(kept: Kept, page: Page) -> None:
+    page.goto(kept.links.url)
     about = page.get_by_role("region", name="About task/watch")
     before = page.evaluate("() => history.length")
     link = item(page, "watch").get_by_role("link")
@@ -301,8 +301,8 @@ def test_a_name_in_the_tree_is_one_step_of_the_history_and_may_be_opened_in_anot
     expect(about).to_have_count(0)
 
 
-def test_the_keyboard_goes_on_in_what_a_link_led_to(webchat: Folder, served: Serve, page: Page) -> None:
-    links = served(webchat)
+def test_the_keyboard_goes_on_in_what_a_link_led_to(kept: Kept, page: Page) -> None:
+    links = kept.links
     page.goto(links.at("/plan/task/integrate"))
     page.get_by_role("region", name="About task/integrate").get_by_role("link", name="task/backend").first.focus()
     page.keyboard.press("Enter")
@@ -315,8 +315,8 @@ def test_the_keyboard_goes_on_in_what_a_link_led_to(webchat: Folder, served: Ser
     expect(page.get_by_role("main")).to_be_focused()
 
 
-def test_the_graph_stays_in_the_address_when_a_task_is_chosen(webchat: Folder, served: Serve, page: Page) -> None:
-    page.goto(served(webchat).url)
+def test_the_graph_stays_in_the_address_when_a_task_is_chosen(kept: Kept, page: Page) -> None:
+    page.goto(kept.links.url)
     page.get_by_role("button", name="Graph").click()
     page.get_by_role("link", name="task/backend, failed").click()
     expect(page.get_by_role("region", name="About task/backend")).to_be_visible()
@@ -327,8 +327,8 @@ def test_the_graph_stays_in_the_address_when_a_task_is_chosen(webchat: Folder, s
     expect(page.get_by_role("group", name=re.compile("Dependency graph"))).to_be_visible()
 
 
-def test_tasks_are_found_by_words_and_by_state(webchat: Folder, served: Serve, page: Page) -> None:
-    page.goto(served(webchat).url)
+def test_tasks_are_found_by_words_and_by_state(kept: Kept, page: Page) -> None:
+    page.goto(kept.links.url)
     rows = page.get_by_role("treeitem")
     expect(rows).to_have_count(9)
 
@@ -341,23 +341,19 @@ def test_tasks_are_found_by_words_and_by_state(webchat: Folder, served: Serve, p
     expect(rows.get_by_role("link")).to_have_text(["webchat", "backend"])
 
 
-@pytest.mark.parametrize("screen", [("light", 360), ("dark", 360), ("light", 1280), ("dark", 1280)])
-def test_the_page_can_be_used_by_everybody_on_every_screen(
-    webchat: Folder, served: Serve, opened: Opened, axe: Axe, shot: Shot, screen: tuple[str, int]
-) -> None:
-    scheme, width = screen
-    page = opened(served(webchat).url, color_scheme=scheme, viewport={"width": width, "height": 720})
+def test_the_page_can_be_used_by_everybody_on_every_screen(kept: Kept, page: Page, screens: Screens) -> None:
+    page.goto(kept.links.url)
     expect(item(page, "backend")).to_contain_text("failed")
-    shot(page, f"plan-{scheme}-{width}")
-    axe(page)
+    browsing.axe(page)
+    screens(page, "plan")
 
     item(page, "socket").click()
     about = page.get_by_role("region", name="About task/frontend/socket")
     expect(about).to_contain_text("lock core.js is held")
     about.get_by_text("Conditions").click()
-    shot(page, f"plan-task-{scheme}-{width}")
-    axe(page)
-    assert page.evaluate("() => document.documentElement.scrollWidth") == width
+    browsing.axe(page)
+    screens(page, "plan-task")
+    page.set_viewport_size({"width": 360, "height": 740})
     about.get_by_role("link", name="Close").click()
     expect(item(page, "socket")).to_be_visible()
 
@@ -412,12 +408,16 @@ tasks:
 """
 
 
-@pytest.fixture
-def prints(running: Running, tmp_path: Path) -> Folder:
-    """The plan, running; `grows` has printed a line and waits for the FIFO `go` to be written."""
-    (tmp_path / "plan").mkdir()
-    os.mkfifo(tmp_path / "plan" / "go")
-    return running(PRINTS)
+@pytest.fixture(scope="module")
+def prints(keep: Keep) -> Kept:
+    """The plan, running; `grows` prints a line and waits for the FIFO `go` to be written, which one test does."""
+    return keep("plan: demo\ntasks: {none: {run: 'true'}}\n", begin_to_print)
+
+
+def begin_to_print(folder: Folder) -> None:
+    os.mkfifo(folder.path / "go")
+    folder.write("demo.plan.yaml", PRINTS)
+    assert folder.run("apply", "--yes", "--detach", "demo.plan.yaml").code == 0
 
 
 # Whether the end of the output was in sight when it was drawn first.
@@ -430,17 +430,15 @@ new MutationObserver(() => {
 """
 
 
-@pytest.mark.parametrize("screen", [("light", 1280), ("dark", 360)])
 def test_what_a_command_prints_is_followed_and_its_end_is_there_when_it_failed(
-    prints: Folder, served: Serve, opened: Opened, shot: Shot, axe: Axe, screen: tuple[str, int]
+    prints: Kept, page: Page, axe: Axe, screens: Screens
 ) -> None:
-    scheme, width = screen
-    page = opened(served(prints).at("/plan/task/grows"), color_scheme=scheme, viewport={"width": width, "height": 740})
+    page.goto(prints.links.at("/plan/task/grows"))
     output = page.get_by_role("region", name="What it has printed")
     expect(output).to_have_text("one\n")
     expect(page.get_by_label("stay at the end")).to_be_checked()
     axe(page)
-    (prints.path / "go").write_bytes(b"meanwhile\n")
+    (prints.folder.path / "go").write_bytes(b"meanwhile\n")
     expect(output).to_have_text("one\nmeanwhile\ntwo\n")
     expect(page.get_by_label("stay at the end")).to_have_count(0)
 
@@ -450,21 +448,19 @@ def test_what_a_command_prints_is_followed_and_its_end_is_there_when_it_failed(
     at_end = "box => box.scrollTop > 0 && box.scrollTop + box.clientHeight >= box.scrollHeight - 1"
     assert output.evaluate(at_end), "the end is what one sees"
     assert page.evaluate("() => window.was_at_end"), "and what one saw from the first"
-    shot(page, f"plan-output-{scheme}-{width}")
-    axe(page)
+    screens(page, "plan-output")
     before = len(output.inner_text())
     page.get_by_role("button", name="Older lines").focus()
     page.keyboard.press("Enter")
     page.wait_for_function("before => document.querySelector('.printed pre').textContent.length > before", arg=before)
-    assert page.evaluate("() => document.documentElement.scrollWidth") == width
 
     page.goto(page.url.replace("long", "late"))
     expect(page.get_by_role("region", name="About task/late")).to_contain_text("needs task/long, which is failed")
     expect(page.get_by_role("heading", name="Output")).to_have_count(0)
 
 
-def test_all_that_is_said_of_a_failure_is_there(prints: Folder, served: Serve, page: Page) -> None:
-    page.goto(served(prints).at("/plan/task/gives-up"))
+def test_all_that_is_said_of_a_failure_is_there(prints: Kept, page: Page) -> None:
+    page.goto(prints.links.at("/plan/task/gives-up"))
     about = page.get_by_role("region", name="About task/gives-up")
     expect(about).to_contain_text("the key is missing\nnobody has one\nask for it", use_inner_text=True)
     expect(item(page, "gives-up")).to_contain_text("the key is missing …")

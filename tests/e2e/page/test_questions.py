@@ -6,20 +6,21 @@ script, which the browser does not interrupt: what is pressed there comes first 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.folder import Folder
-from tests.e2e.page.conftest import Running, Serve
+from tests.e2e.page.browsing import Kept
+from tests.e2e.page.conftest import Keep
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
-PLAN = """\
-plan: demo
-goal: something to be asked about
-tasks:
-  long: {goal: takes its time, run: sleep 500}
-"""
+TASKS = 6
+PLAN = "plan: demo\ngoal: something to be asked about\ntasks:\n" + "".join(
+    f"  long{number}: {{goal: takes its time, run: sleep 500}}\n" for number in range(TASKS)
+)
 
 # Leaves the question that is open by `leave`, presses `next` as soon as that is drawn, and waits until the browser
 # has told that the first dialog is closed.
@@ -37,37 +38,46 @@ async ([leave, next]) => {
 """
 
 
+@pytest.fixture(scope="module")
+def tasks(keep: Keep) -> tuple[Kept, Iterator[str]]:
+    """The plan, and the tasks of which no test has made use."""
+    return keep(PLAN), (f"task/long{number}" for number in range(TASKS))
+
+
 @pytest.fixture
-def shown(running: Running, served: Serve, page: Page) -> tuple[Folder, Page]:
-    """A task that can be paused and cancelled, and the page that shows it."""
-    folder = running(PLAN)
-    page.goto(served(folder).at("/plan/task/long"))
-    return folder, page
+def shown(tasks: tuple[Kept, Iterator[str]], page: Page) -> tuple[Folder, Page, str]:
+    """A task that can be paused and cancelled, the test's own, and the page that shows it."""
+    kept, unused = tasks
+    task = next(unused)
+    page.goto(kept.links.at(f"/plan/{task}"))
+    return kept.folder, page, task
 
 
 @pytest.mark.parametrize("leave", ["Back", "Escape"])
 def test_a_question_that_follows_quickly_is_not_closed_with_the_one_before(
-    shown: tuple[Folder, Page], leave: str
+    shown: tuple[Folder, Page, str], leave: str
 ) -> None:
-    folder, page = shown
+    folder, page, task = shown
     page.get_by_role("button", name="Pause").click()
-    expect(page.get_by_role("dialog", name="Pause task/long?")).to_be_visible()
+    expect(page.get_by_role("dialog", name=f"Pause {task}?")).to_be_visible()
     page.evaluate(QUICKLY, [leave, "Cancel"])
-    question = page.get_by_role("dialog", name="Cancel task/long?")
+    question = page.get_by_role("dialog", name=f"Cancel {task}?")
     expect(question).to_be_visible()
     question.get_by_role("button", name="Cancel the task").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page.get_by_role("button", name="Resume")).to_be_focused()
-    assert folder.states()["task/long"] == "cancelled"
+    assert folder.states()[task] == "cancelled"
 
 
 @pytest.mark.parametrize("leave", ["Back", "Escape"])
-def test_who_presses_the_button_that_has_the_focus_again_is_asked_again(shown: tuple[Folder, Page], leave: str) -> None:
-    _, page = shown
+def test_who_presses_the_button_that_has_the_focus_again_is_asked_again(
+    shown: tuple[Folder, Page, str], leave: str
+) -> None:
+    _, page, task = shown
     pause = page.get_by_role("button", name="Pause")
     pause.focus()
     page.keyboard.press("Enter")
-    question = page.get_by_role("dialog", name="Pause task/long?")
+    question = page.get_by_role("dialog", name=f"Pause {task}?")
     question.get_by_label("Reason").fill("not yet")
     page.evaluate(QUICKLY, [leave, "the same"])
     expect(question).to_be_visible()
@@ -77,12 +87,12 @@ def test_who_presses_the_button_that_has_the_focus_again_is_asked_again(shown: t
     expect(pause).to_be_focused()
 
 
-def test_escape_takes_away_the_question_and_leaves_what_it_is_about(shown: tuple[Folder, Page]) -> None:
-    _, page = shown
-    about = page.get_by_role("region", name="About task/long")
+def test_escape_takes_away_the_question_and_leaves_what_it_is_about(shown: tuple[Folder, Page, str]) -> None:
+    _, page, task = shown
+    about = page.get_by_role("region", name=f"About {task}")
     pause = about.get_by_role("button", name="Pause")
     pause.click()
-    question = page.get_by_role("dialog", name="Pause task/long?")
+    question = page.get_by_role("dialog", name=f"Pause {task}?")
     expect(question.get_by_label("Reason")).to_be_focused()
     page.keyboard.press("Escape")
     expect(question).to_have_count(0)
@@ -91,8 +101,8 @@ def test_escape_takes_away_the_question_and_leaves_what_it_is_about(shown: tuple
     expect(about).to_have_count(0)
 
 
-def test_an_answer_that_comes_late_leaves_the_question_that_is_open_by_then(shown: tuple[Folder, Page]) -> None:
-    folder, page = shown
+def test_an_answer_that_comes_late_leaves_the_question_that_is_open_by_then(shown: tuple[Folder, Page, str]) -> None:
+    folder, page, task = shown
     held: list[Route] = []
 
     def hold(route: Route) -> None:
@@ -108,7 +118,7 @@ def test_an_answer_that_comes_late_leaves_the_question_that_is_open_by_then(show
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.get_by_role("button", name="Cancel", exact=True).click()
-    question = page.get_by_role("dialog", name="Cancel task/long?")
+    question = page.get_by_role("dialog", name=f"Cancel {task}?")
     expect(question).to_be_visible()
     held.pop().continue_()
     expect(page.locator(".steering").get_by_text("paused")).to_be_visible()
@@ -118,4 +128,4 @@ def test_an_answer_that_comes_late_leaves_the_question_that_is_open_by_then(show
     question.get_by_label("Reason").fill("another way")
     page.keyboard.press("Enter")
     expect(question).to_have_count(0)
-    assert folder.states()["task/long"] == "cancelled"
+    assert folder.states()[task] == "cancelled"

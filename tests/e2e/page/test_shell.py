@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.e2e.page.conftest import Opened, Running, Serve, Serving
+from tests.e2e.page.browsing import Kept
+from tests.e2e.page.conftest import Keep, Opened, Running, Serve, Serving
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
@@ -18,18 +19,23 @@ tasks:
 """
 
 
-def test_the_page_shows_the_plan_and_listens(running: Running, served: Serve, page: Page) -> None:
-    page.goto(served(running(PLAN)).url)
+@pytest.fixture(scope="module")
+def kept(keep: Keep) -> Kept:
+    """The plan for the tests that only read it."""
+    return keep(PLAN)
+
+
+def test_the_page_shows_the_plan_and_listens(kept: Kept, page: Page) -> None:
+    page.goto(kept.links.url)
 
     expect(page.get_by_role("banner")).to_contain_text("demo")
     expect(page.get_by_role("banner").get_by_role("status")).to_contain_text("live")
     assert "token" not in page.url, "what somebody copies from the address bar opens nothing"
 
 
-def test_every_page_is_reached_without_loading_anew_and_by_the_keyboard_alone(
-    running: Running, served: Serve, page: Page
-) -> None:
-    page.goto(served(running(PLAN)).url)
+@pytest.mark.smoke
+def test_every_page_is_reached_without_loading_anew_and_by_the_keyboard_alone(kept: Kept, page: Page) -> None:
+    page.goto(kept.links.url)
     main = page.get_by_role("main")
     expect(main.get_by_role("tree")).to_be_visible()
     page.evaluate("() => { window.is_same = true; }")
@@ -50,8 +56,8 @@ def test_every_page_is_reached_without_loading_anew_and_by_the_keyboard_alone(
     assert page.evaluate("() => window.is_same") is True
 
 
-def test_a_link_without_a_good_token_says_how_to_get_one(running: Running, served: Serve, page: Page) -> None:
-    link = served(running(PLAN)).url
+def test_a_link_without_a_good_token_says_how_to_get_one(kept: Kept, page: Page) -> None:
+    link = kept.links.url
     page.goto(link.replace("#token=", "#token=not-"))
 
     expect(page.get_by_role("alert")).to_contain_text("use the link that plan serve printed")
@@ -124,9 +130,9 @@ def test_a_page_that_cannot_be_fetched_leaves_all_else(
 
 
 def test_a_page_that_cannot_be_fetched_is_tried_anew_once_unasked_and_then_on_wish(
-    running: Running, served: Serve, page: Page, faults: list[str]
+    kept: Kept, page: Page, faults: list[str]
 ) -> None:
-    page.goto(served(running(PLAN)).url)
+    page.goto(kept.links.url)
     expect(page.get_by_role("treeitem", name="second")).to_be_visible()
     page.route("**/LocksPage-*.js", lambda route: route.abort())
     again = page.get_by_role("button", name="Load the page anew")
@@ -146,7 +152,7 @@ HEAD = "() => [...document.head.children].map((one) => one.outerHTML)"
 
 @pytest.mark.parametrize("how", ["no answer", "not found"])
 def test_a_stylesheet_that_was_lost_on_its_way_is_fetched_again_in_its_place(
-    running: Running, served: Serve, page: Page, faults: list[str], how: str
+    kept: Kept, page: Page, faults: list[str], how: str
 ) -> None:
     lost: list[str] = []
 
@@ -157,7 +163,7 @@ def test_a_stylesheet_that_was_lost_on_its_way_is_fetched_again_in_its_place(
         else:
             route.fulfill(status=404)
 
-    link = served(running(PLAN)).url
+    link = kept.links.url
     page.goto(link)
     expect(page.get_by_role("treeitem", name="second")).to_be_visible()
     head = page.evaluate(HEAD)
@@ -179,14 +185,14 @@ addEventListener("error", (event) => { if (event.target.rel === "stylesheet") wi
 
 
 def test_a_stylesheet_that_cannot_be_had_is_asked_for_seven_times_in_all_and_the_page_works_without(
-    running: Running, served: Serve, page: Page, faults: list[str]
+    kept: Kept, page: Page, faults: list[str]
 ) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "/assets/index-" in request.url else None)
     page.route(LOOKS, lambda route: route.abort())
     page.add_init_script(COUNT_LOST)
     page.clock.install()
-    page.goto(served(running(PLAN)).url)
+    page.goto(kept.links.url)
     for count in range(1, 8):
         page.wait_for_function("(count) => window.lost >= count", arg=count)
         page.clock.fast_forward(3600_000)

@@ -9,7 +9,8 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.e2e.folder import Folder
 from tests.e2e.page import browsing
-from tests.e2e.page.conftest import Running, Serve
+from tests.e2e.page.browsing import Served
+from tests.e2e.page.conftest import Keep
 from tests.planloop.gateway.writers import writing
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
@@ -18,20 +19,20 @@ PLAN = "plan: demo\ngoal: one that waits\ntasks:\n  first: {run: sleep 600}\n"
 LONG = 6_000
 
 
-@pytest.fixture
-def long(running: Running) -> Folder:
-    """A plan with a log of some thousand records, which nobody runs."""
-    folder = running(PLAN)
+@pytest.fixture(scope="module")
+def long(keep: Keep) -> Served:
+    """The links of a plan with a log of some thousand records that no owner runs."""
+    return keep(PLAN, grow).links
+
+
+def grow(folder: Folder) -> None:
     folder.run("down", "--force")
     with writing(folder.path / ".plan" / "demo") as writer:
         assert writer.write(LONG) > LONG
-    return folder
 
 
-def test_a_hand_that_drags_through_a_long_log_has_only_what_it_stops_at_read(
-    long: Folder, served: Serve, page: Page
-) -> None:
-    page.goto(served(long).url)
+def test_a_hand_that_drags_through_a_long_log_has_only_what_it_stops_at_read(long: Served, page: Page) -> None:
+    page.goto(long.url)
     slider = page.get_by_role("slider", name="Revision")
     expect(page.get_by_role("treeitem", name="first")).to_be_visible()
     box = slider.bounding_box()
@@ -60,8 +61,8 @@ def test_a_hand_that_drags_through_a_long_log_has_only_what_it_stops_at_read(
     expect(slider).to_have_value(stopped)
 
 
-def test_a_page_that_tells_of_now_leads_back_to_the_present(long: Folder, served: Serve, page: Page) -> None:
-    page.goto(served(long).url)
+def test_a_page_that_tells_of_now_leads_back_to_the_present(long: Served, page: Page) -> None:
+    page.goto(long.url)
     browsing.look_back(page, 3)
     past = page.get_by_text("The plan as of revision")
     expect(past).to_be_visible()
