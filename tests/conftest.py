@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -73,6 +75,29 @@ def engine() -> DockerEngine:
     from tests.containers import engines
 
     return engines.engine()
+
+
+@pytest.fixture(scope="session")
+def local_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """apt's configuration for a repository on this machine."""
+    from tests.containers.images import packages
+
+    return packages.repository(tmp_path_factory.mktemp("packages"))
+
+
+@pytest.fixture
+def apt(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where apt takes packages from: a repository on this machine; in nightly and for `network`, Debian's own.
+
+    The shell command that says the same to commands with an environment of their own.
+    """
+    if sets.is_nightly() or request.node.get_closest_marker("network") is not None:
+        return ":"
+    from tests.containers.images import packages
+
+    config = str(request.getfixturevalue("local_packages"))
+    monkeypatch.setenv(packages.APT_CONFIG, config)
+    return f"export {packages.APT_CONFIG}={shlex.quote(config)}"
 
 
 @pytest.fixture(scope="session", autouse=True)

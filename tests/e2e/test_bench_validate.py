@@ -7,8 +7,11 @@ import re
 import subprocess
 from pathlib import Path
 
+import anyio
 import pytest
 
+from containers.docker_engine import DockerEngine
+from tests.containers.images.stocked import stocked
 from tests.containers.sandboxing import homes
 from tests.e2e.folder import Folder
 
@@ -176,10 +179,12 @@ def still_there(run: Path) -> list[str]:
     return [line for line in listed.splitlines() if str(run) in line and "ps -eo" not in line]
 
 
-@pytest.mark.process
+@pytest.mark.engine
 @pytest.mark.timeout(240)
-def test_in_a_container_cheats_score_nothing_either(folder: Folder, engine: object) -> None:
-    del engine
+def test_in_a_container_cheats_score_nothing_either(
+    folder: Folder, engine: DockerEngine, apt: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    anyio.run(stocked, "shell", engine, tmp_path_factory)
     suite(folder, SOUND, "image: planloop/shell")
 
     said = folder.run("bench", "validate", "notes.yaml")

@@ -2,48 +2,34 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from planloop import wiring
-from tests.e2e import team
+from tests.e2e import installed, team
+from tests.e2e.installed import ROOT, SETUP_S, run
 from tests.fakes.model_server.running import started
 
-ROOT = Path(__file__).parents[2]
 TALKING = "socratic"  # It ends when a person has said enough.
 EXAMPLES = sorted({path.name for path in (ROOT / "plans/examples").iterdir()} - {TALKING})
 LESSON = ("teach me", "it calls itself", "to make big things small", "the empty list is returned as it is", "thanks")
-SETUP_S = 300  # Downloads where nothing is cached.
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(SETUP_S)]
-
-
-def run(*command: str | Path, cwd: Path, said: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Runs `command` as in a fresh shell: no venv of ours, nothing of ours on Python's path; `said` is its input."""
-    ours = ("PYTHON", "VIRTUAL_ENV", "PLANLOOP")
-    env = {name: value for name, value in wiring.environment().items() if not name.startswith(ours)}
-    given = {"input": said} if said is not None else {"stdin": subprocess.DEVNULL}
-    done = subprocess.run(
-        command, cwd=cwd, env=env, capture_output=True, check=False, text=True, timeout=SETUP_S, **given
-    )
-    assert "Traceback" not in done.stderr, done.stderr
-    return done
+pytestmark = [pytest.mark.process, pytest.mark.timeout(SETUP_S), pytest.mark.xdist_group("installed")]
 
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The `plan` command of an installation of its own."""
-    home = tmp_path_factory.mktemp("installed")
-    made = run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", home, ROOT, cwd=home)
-    assert made.returncode == 0, made.stderr
-    (wheel,) = home.glob("*.whl")
-    assert run(sys.executable, "-m", "venv", home / "venv", cwd=home).returncode == 0
-    installed = run(home / "venv/bin/python", "-m", "pip", "install", "--quiet", wheel, cwd=home)
-    assert installed.returncode == 0, installed.stderr
-    return home / "venv/bin/plan"
+    return installed.offline(tmp_path_factory.mktemp("installed"))
+
+
+@pytest.mark.network
+def test_pip_installs_it_with_all_that_it_needs(tmp_path: Path) -> None:
+    plan = installed.from_registry(tmp_path)
+
+    assert run(plan, "init", "--example", "quickstart", cwd=tmp_path).returncode == 0
+    ended = run(plan, "apply", "--yes", "quickstart.plan.yaml", cwd=tmp_path)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 def test_it_runs_from_its_own_folders_alone(plan: Path, tmp_path: Path) -> None:
@@ -51,6 +37,12 @@ def test_it_runs_from_its_own_folders_alone(plan: Path, tmp_path: Path) -> None:
 
     assert found.stdout.startswith(str(plan.parent.parent))
     assert run(plan, "version", cwd=tmp_path).returncode == 0
+
+
+def test_packages_that_only_the_tests_need_are_not_installed(plan: Path, tmp_path: Path) -> None:
+    missing = run(plan.parent / "python", "-m", "pytest", "--version", cwd=tmp_path)
+
+    assert "No module named pytest" in missing.stderr
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

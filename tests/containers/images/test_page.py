@@ -17,6 +17,7 @@ PAGE = ROOT / "docs" / "images.md"
 
 
 @pytest.mark.engine
+@pytest.mark.smoke
 @pytest.mark.timeout(180)
 def test_the_sessions_of_the_page_are_real(engine: DockerEngine, tmp_path: Path, apt: str, is_updating: bool) -> None:
     text = PAGE.read_text()

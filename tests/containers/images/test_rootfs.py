@@ -50,6 +50,7 @@ async def tars(engine: DockerEngine, tmp_path: Path) -> AsyncIterator[Path]:
         await anyio.run_process(["docker", "rmi", "--force", f"{NAME}:{rootfs_digest(tar)}"], check=False)
 
 
+@pytest.mark.smoke
 async def test_a_tar_becomes_an_image_that_runs_and_the_second_time_there_is_nothing_to_do(
     ground: Ground, tmp_path: Path, tars: Path
 ) -> None:

@@ -89,6 +89,7 @@ class TestInBubblewrap(Enclosed):
         homes.need_bubblewrap()
 
 
+@pytest.mark.engine(keep=4)
 class TestInContainer(Enclosed):
     tier = 3
     container = ""

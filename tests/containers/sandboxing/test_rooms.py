@@ -23,7 +23,7 @@ from tests.containers.engines import Ground
 from tests.containers.sandboxing import homes
 from tests.containers.sandboxing.rooming import rooms_of
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.anyio, pytest.mark.engine(keep=8), pytest.mark.timeout(120)]
 
 
 class Sut:

@@ -127,6 +127,7 @@ async def test_what_cannot_be_known_is_an_error_and_no_failure(store: SqliteStor
     ]
 
 
+@pytest.mark.engine(keep=5)
 @pytest.mark.parametrize(
     ("arguments", "result", "words"),
     [
@@ -147,6 +148,7 @@ async def test_run_in_holds_when_the_command_inside_ends_well(
     assert inside.cwd.encode() not in found.output, "it runs in the container's own folder"
 
 
+@pytest.mark.engine(keep=5)
 @pytest.mark.parametrize(
     ("command", "timeout_s", "result"), [("sleep 4321", 0.3, "error"), ("kill -9 $$", 10.0, "fail")]
 )
@@ -165,6 +167,7 @@ async def test_nothing_that_a_command_inside_started_outlives_it(
     assert b"4321" not in seen.output
 
 
+@pytest.mark.engine
 async def test_what_an_owner_that_crashed_left_running_is_ended_by_the_next(
     inside: Bench, engine: DockerEngine
 ) -> None:
