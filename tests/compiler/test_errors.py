@@ -11,6 +11,7 @@ from compiler import compile_source
 from compiler.codes import CODES, STOPS_APPLY, SUITE_CODES
 from compiler.error_pages import advice, page, spelling
 from planloop.sources import FolderSources
+from tests import rows
 from tests.compiler.compiling import GOLDEN, codes, told
 
 ROOT = Path(__file__).parents[2]
@@ -56,7 +57,7 @@ def test_every_code_that_the_compiler_speaks_of_is_declared() -> None:
     assert spoken == CODES.keys()
 
 
-@pytest.mark.parametrize("code", CODES)
+@rows.each("code", CODES)
 def test_the_page_in_the_docs_is_the_one_that_explain_prints(code: str, is_updating: bool) -> None:
     file = PAGES / f"{code}.md"
     if is_updating:
@@ -68,14 +69,14 @@ def test_no_page_is_left_over() -> None:
     assert {path.stem for path in PAGES.glob("P*.md")} == CODES.keys()
 
 
-@pytest.mark.parametrize("code", [code for code, known in advice().items() if known.wrong])
+@rows.each("code", [code for code, known in advice().items() if known.wrong])
 def test_the_wrong_example_gives_the_code_and_the_right_one_does_not(code: str) -> None:
     known = advice()[code]
     assert code in codes(known.wrong, f"demo.{spelling(known.wrong)}")
     assert code not in codes(known.right, f"demo.{spelling(known.right)}")
 
 
-@pytest.mark.parametrize("code", [code for code, known in advice().items() if known.right])
+@rows.each("code", [code for code, known in advice().items() if known.right])
 def test_the_right_example_has_no_error_at_all(code: str) -> None:
     known = advice()[code]
     result = compile_source(known.right.encode(), file=f"demo.{spelling(known.right)}", sources=FolderSources(GOLDEN))

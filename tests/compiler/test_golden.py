@@ -10,10 +10,9 @@ import re
 from collections import Counter
 from pathlib import Path
 
-import pytest
-
 from compiler import Compiled, compile_source
 from planloop.sources import FolderSources
+from tests import rows
 from tests.compiler.compiling import GOLDEN, graph_json, told
 
 _MARK = re.compile(r"\b(ERROR|WARNING)((?: P\d{4})+)")
@@ -27,9 +26,7 @@ def _compiled(path: Path) -> Compiled:
     return compile_source(path.read_bytes(), file=path.name, sources=FolderSources(path.parent))
 
 
-@pytest.mark.parametrize(
-    "path", [*_plans("valid"), *_plans("seeds")], ids=lambda path: f"{path.parent.name}/{path.name}"
-)
+@rows.each("path", [*_plans("valid"), *_plans("seeds")], ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_a_plan_compiles_to_its_stored_graph(path: Path, is_updating: bool) -> None:
     result = _compiled(path)
     assert result.graph is not None, told(result.diagnostics)
@@ -44,7 +41,7 @@ def test_a_plan_compiles_to_its_stored_graph(path: Path, is_updating: bool) -> N
     assert found == json.loads(stored.read_text())
 
 
-@pytest.mark.parametrize("path", _plans("invalid"), ids=lambda path: path.name)
+@rows.each("path", _plans("invalid"), ids=lambda path: path.name)
 def test_every_fault_is_told_on_its_line_and_nothing_else_is(path: Path) -> None:
     expected = Counter(
         (number, mark[1].lower(), code)

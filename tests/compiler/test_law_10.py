@@ -20,6 +20,7 @@ from schemas.fields_all import TABLES
 from schemas.fields_suite import SUITE_TABLES
 from schemas.hook import HookSpec
 from schemas.task import TaskSpec
+from tests import rows
 from tests.compiler.compiling import SOURCES, graph_json, told
 
 ROOT = Path(__file__).parents[2]
@@ -259,7 +260,7 @@ def _base(table: str, row: Field) -> JsonObject:
     return known.get(table, {})
 
 
-@pytest.mark.parametrize(
+@rows.each(
     ("table", "row"),
     [pair for pair in ROWS if not pair[1].read_in and pair[0] not in (*NOT_LOWERED, "library")],
     ids=lambda part: part if isinstance(part, str) else part.name,
@@ -284,7 +285,7 @@ def test_law_10_what_is_read_from_the_document_is_named_by_its_reader(table: str
     assert row.name in _words(row.read_in), f"nothing in {row.read_in} reads `{row.name}`"
 
 
-@pytest.mark.parametrize(
+@rows.each(
     ("table", "row"),
     [pair for pair in ROWS if pair[0] in READ_AS_WRITTEN],
     ids=lambda part: part if isinstance(part, str) else part.name,
@@ -299,7 +300,7 @@ def test_law_10_every_field_of_a_lowered_spec_is_read_where_things_run() -> None
         assert {one.name for one in fields(spec)} - read == set()
 
 
-@pytest.mark.parametrize(
+@rows.each(
     ("table", "row"),
     [(table.name, row) for table in SUITE_TABLES for row in table.fields],
     ids=lambda part: part if isinstance(part, str) else part.name,

@@ -6,13 +6,12 @@ from decimal import Decimal
 from fractions import Fraction
 
 import edn_format
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from compiler.reading import SizeLimits, read_source
 from compiler.syntax import Form, Keyword, Path, SourceTree, SourceValue, Symbol
-from tests import sets
+from tests import rows, sets
 
 
 def read(text: str, **sizes: int) -> SourceTree:
@@ -80,7 +79,7 @@ def test_places_are_what_people_see() -> None:
     assert read(text).place(("tasks", "b")) is None
 
 
-@pytest.mark.parametrize(
+@rows.each(
     ("text", "code", "line", "column", "word"),
     [
         ("", "P0103", 1, 1, "nothing"),

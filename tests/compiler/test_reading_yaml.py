@@ -14,7 +14,7 @@ from compiler.reading_json import read_line
 from compiler.syntax import Path, SourceTree, SourceValue, Trap
 from compiler.yaml_layout import YamlLayout
 from schemas.encoding import JsonObject, canonical
-from tests import sets
+from tests import rows, sets
 from tests.compiler.documents import documents
 
 
@@ -40,7 +40,7 @@ def shown(text: str, path: Path) -> tuple[str | None, str]:
     return key, text[place.value.start : place.value.end]
 
 
-@pytest.mark.parametrize(
+@rows.each(
     ("written", "meant"),
     [
         ("1", 1),
@@ -179,7 +179,7 @@ def test_line_separators_inside_a_text_do_not_shift_the_line_numbers() -> None:
     assert place.value.line == 2
 
 
-@pytest.mark.parametrize(
+@rows.each(
     ("text", "code", "line", "column", "word"),
     [
         ("", "P0103", 1, 1, "nothing"),

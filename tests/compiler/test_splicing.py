@@ -10,6 +10,7 @@ from compiler import compile_source
 from compiler.reading import read_source
 from compiler.splicing import NotSpliced, Spliced, Writing, splice
 from schemas.encoding import JsonObject
+from tests import rows
 from tests.compiler.compiling import SOURCES
 from tests.compiler.test_splicing_generated import splice_plain
 
@@ -44,7 +45,7 @@ def compiled(text: str, file: str, new_of: object) -> str | NotSpliced:
     return result.content.decode() if isinstance(result, Spliced) else result
 
 
-@pytest.mark.parametrize(
+@rows.each(
     ("line", "value", "expected"),
     [
         ("a: plain  # why", "other", "a: other  # why"),

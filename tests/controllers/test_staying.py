@@ -45,13 +45,14 @@ def test_a_link_that_stays_where_the_agent_above_works_is_followed(folder: Path,
 @pytest.mark.parametrize(
     "target", ["..", "../other", "../workshop", "{here}", "{here}/other", "/", "/etc", "sub/../.."]
 )
-@pytest.mark.parametrize("cwd", ["work/way", "work/way/below", "work/sub/../way", "./work/way"])
-def test_a_link_that_leads_out_of_where_an_agent_works_is_not(folder: Path, target: str, cwd: str) -> None:
+def test_a_link_that_leads_out_of_where_an_agent_works_is_not(folder: Path, target: str) -> None:
     (folder / "work/way").symlink_to(target.format(here=folder))
 
-    found = ground(WORKER, cwd, folder)
+    found = {
+        cwd: ground(WORKER, cwd, folder) for cwd in ("work/way", "work/way/below", "work/sub/../way", "./work/way")
+    }
 
-    assert isinstance(found, Astray)
+    assert [cwd for cwd, one in found.items() if not isinstance(one, Astray)] == []
 
 
 def test_what_leads_out_is_told_with_who_works_there_and_a_cure(folder: Path) -> None:

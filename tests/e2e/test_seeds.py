@@ -32,17 +32,6 @@ def seeded(folder: Folder, seed: Path) -> str:
     return seed.name
 
 
-@pytest.mark.parametrize("seed", SEEDS, ids=lambda path: path.name)
-def test_a_seed_previews_with_what_it_would_start_and_changes_nothing(folder: Folder, seed: Path) -> None:
-    said = folder.run("diff", seeded(folder, seed))
-
-    assert said.code == 1, said.text
-    assert "(new; nothing is running)" in said.out
-    assert " to add, 0 to change, 0 to remove" in said.out
-    assert "error" not in said.err
-    assert not (folder.path / ".plan").exists()
-
-
 # Their images are on a registry; they run under those names in test_containers.py, and stop for nothing here.
 NEED_IMAGES = ("containers.edn", "format-containers.edn", "format-plan.yaml")
 

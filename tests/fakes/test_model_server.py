@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests import rows
 from tests.fakes.model_server import chunking, script
 from tests.fakes.model_server.running import StartedServer, started
 from tests.fakes.model_server.script import BadScript, Question
@@ -86,7 +87,7 @@ def test_what_a_vendor_takes_is_taken(asked: dict[str, Any]) -> None:
     check(asked)
 
 
-@pytest.mark.parametrize(("asked", "reason"), INVALID)
+@rows.each(("asked", "reason"), INVALID)
 def test_what_a_vendor_refuses_is_refused_with_the_reason(asked: dict[str, Any], reason: str) -> None:
     with pytest.raises(Invalid) as caught:
         check(asked)

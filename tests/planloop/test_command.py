@@ -15,20 +15,21 @@ from planloop.cli.main import cli, run
 from planloop.cli.verbs import VERBS
 from planloop.exits import Exit, Halt
 from planloop.wiring import command_line
+from tests import rows
 
 EXAMPLES = Path(__file__).parents[2] / "plans" / "examples"
 MISSING = "missing.plan.yaml"
 HEAVY = ("pydantic", "asyncio", "yaml", "rich", "anyio", "aiohttp", "watchfiles", "http.client")
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@rows.each("verb", VERBS)
 def test_the_line_in_the_list_of_verbs_is_the_verbs_own(verb: str) -> None:
     command: click.Command = importlib.import_module(f"planloop.cli.{verb}").command
 
     assert (command.help or "").splitlines()[0] == VERBS[verb]
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@rows.each("verb", VERBS)
 def test_every_verb_has_an_example_in_its_help(verb: str) -> None:
     said = CliRunner().invoke(cli, [verb, "--help"], prog_name="plan")
 

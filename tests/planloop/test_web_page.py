@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import pytest
-
 import compiler
 from compiler.reading import read_source
 from compiler.source import SizeLimits
 from planloop.sources import FolderSources
 from schemas.web_lexicon import SHIPPED
 from schemas.web_reading import VERBS, read
+from tests import rows
 from tests.architecture.tree import ROOT
 
 PAGE = ROOT / "docs" / "checks-web.md"
@@ -53,7 +52,7 @@ def _rows() -> list[tuple[str, Any]]:
     return [(text, step) for text, step in steps if set(step) <= set(VERBS)]
 
 
-@pytest.mark.parametrize(("text", "step"), _rows(), ids=lambda part: part if isinstance(part, str) else "")
+@rows.each(("text", "step"), _rows(), ids=lambda part: part if isinstance(part, str) else "")
 def test_every_step_of_the_tables_can_be_read(text: str, step: dict[str, Any]) -> None:
     names = ("counter", "message", "refusal", "login-button", "send-button", "picture", "main")
     own = {"colour-field": {"role": "radio"}, "card": {"role": "img"}, "slot": {"role": "list"}}

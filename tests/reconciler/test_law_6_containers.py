@@ -9,6 +9,7 @@ import pytest
 from schemas.encoding import Json, JsonObject
 from schemas.patch import HUMAN_CLI, HUMAN_FILE, Author, Patch
 from schemas.patching import Op
+from tests import rows
 from tests.reconciler.imagined import Imagined
 
 FOLDER = Path(__file__).parent / "powers"
@@ -137,7 +138,7 @@ def test_whoever_may_use_the_network_has_the_owner_ask_their_own_containers_alon
     assert said == "" if is_its_own else "its health check would ask" in said
 
 
-@pytest.mark.parametrize("way", WAYS)
+@rows.each("way", WAYS)
 def test_no_container_of_an_agent_has_what_the_agent_may_not(plan: Imagined, way: str) -> None:
     op, words = WAYS[way]
 

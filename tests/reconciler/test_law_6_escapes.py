@@ -11,6 +11,7 @@ from planloop.sources import FolderSources
 from schemas.encoding import Json, JsonObject
 from schemas.patch import HUMAN_CLI, HUMAN_FILE, Author, Patch
 from schemas.patching import Op
+from tests import rows
 from tests.reconciler.imagined import Imagined
 
 FOLDER = Path(__file__).parent / "powers"
@@ -127,7 +128,7 @@ WAYS: dict[str, tuple[Op, str]] = {
 }
 
 
-@pytest.mark.parametrize(("op", "words"), WAYS.values(), ids=WAYS.keys())
+@rows.each(("op", "words"), WAYS.values(), ids=WAYS.keys())
 def test_law_6_this_way_to_more_is_refused(plan: Imagined, op: Op, words: str) -> None:
     said = plan.faults(Patch(A, (op,), plan.view.rev))
     assert any(words in one for one in said), said

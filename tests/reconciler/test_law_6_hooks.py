@@ -13,7 +13,7 @@ from schemas import patching, pointer
 from schemas.encoding import Json, JsonObject
 from schemas.patch import HUMAN_CLI, HUMAN_FILE, Author, Patch
 from schemas.patching import Op
-from tests import sets
+from tests import rows, sets
 from tests.reconciler.imagined import Imagined
 from tests.reconciler.test_law_6_escapes import FOLDER
 
@@ -77,7 +77,7 @@ def test_law_6_an_agent_attaches_hooks_to_itself_and_to_its_children(plan: Imagi
     assert plan.view.get("hook/b/own") is None
 
 
-@pytest.mark.parametrize(
+@rows.each(
     "op",
     [
         Op("remove", ("hooks",)),

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from schemas import encoding
 from schemas.frozen import frozen
+from tests import rows
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts
@@ -54,7 +55,7 @@ def test_the_bytes_are_those_of_the_plain_encoder_but_for_small_numbers(value: A
         assert encode(value) == plain or (b"e-" in plain and json.loads(encode(value)) == json.loads(plain))
 
 
-@pytest.mark.parametrize(
+@rows.each(
     "value",
     [
         *(2**64, -(2**63) - 1, 1e16, 1.5e300, 5e-324, 1e-4, -1.25e-17, float(0x7FF), 0xCB7FF0000000, 2.0**1023),

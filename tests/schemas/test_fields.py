@@ -18,6 +18,7 @@ from schemas.fields import ChangeClass, Field
 from schemas.fields_all import TABLES, change_class, find
 from schemas.fields_schema import ID_PATTERN, plan_schema
 from schemas.task import TaskSpec
+from tests import rows
 from tests.compiler.compiling import GOLDEN
 
 SCHEMA = Path(__file__).parents[2] / "schemas" / "json" / "plan.schema.json"
@@ -81,14 +82,14 @@ def test_the_schema_takes_letters_of_every_script_where_only_those_of_ascii_are_
     assert not any(pattern.search(id_) for id_ in ("", "-a", ".a", "a/b", "a b", "x" * 65))
 
 
-@pytest.mark.parametrize(("table", "row"), ROWS, ids=IDS)
+@rows.each(("table", "row"), ROWS, ids=IDS)
 def test_every_field_is_documented_in_a_sentence(table: str, row: Field) -> None:
     assert row.doc[0].isupper() or row.doc[0] in "`"
     assert row.doc.endswith(".")
     assert row.example is not None
 
 
-@pytest.mark.parametrize(("table", "row"), ROWS, ids=IDS)
+@rows.each(("table", "row"), ROWS, ids=IDS)
 def test_every_field_is_found_by_its_dotted_name(table: str, row: Field) -> None:
     found = find(f"{table}.{row.name}")
     assert found is not None
@@ -103,7 +104,7 @@ def test_every_lowered_field_comes_from_a_row_or_from_structure(kind: tuple[str,
     assert {one.name for one in dataclass_fields(spec)} <= rows | structural
 
 
-@pytest.mark.parametrize(
+@rows.each(
     ("kind", "field", "expected"),
     [
         ("task", "goal", "tail"),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from schemas.encoding import Json
 from schemas.matcher_faults import faults_of
 from schemas.matchers import BadPattern, equal, fold, matches
+from tests import rows
 
 FITS: list[tuple[Json, Json]] = [
     (1, 1.0),
@@ -131,13 +132,13 @@ FAULTS: list[tuple[Json, str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("pattern", "value"), FITS, ids=str)
+@rows.each(("pattern", "value"), FITS, ids=str)
 def test_a_value_that_fits_is_told_by_no_words(pattern: Json, value: Json) -> None:
     assert list(faults_of(pattern)) == []
     assert matches(pattern, value) == ""
 
 
-@pytest.mark.parametrize(("pattern", "value", "words"), DIFFERS, ids=str)
+@rows.each(("pattern", "value", "words"), DIFFERS, ids=str)
 def test_a_value_that_does_not_fit_is_told_with_its_place(pattern: Json, value: Json, words: str) -> None:
     assert list(faults_of(pattern)) == []
     assert words in matches(pattern, value)

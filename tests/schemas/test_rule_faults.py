@@ -18,6 +18,7 @@ from schemas.rule_faults import Around, condition_faults, faults_of
 from schemas.rule_names import WORDS, Tools
 from schemas.tool_arguments import ARGUMENTS
 from schemas.tools import TOOLS
+from tests import rows
 
 POINTS = get_args(Point)
 TOOLS_ALONE = Tools(TOOLS.__contains__)
@@ -93,7 +94,7 @@ WRONG: list[tuple[Json, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "code", "words"), WRONG)
+@rows.each(("rule", "code", "words"), WRONG)
 def test_a_fault_has_its_code_and_its_words(rule: Json, code: str, words: str) -> None:
     found = faults_of(rule, Around(POINTS, ["turns"], TOOLS_ALONE))
     if not code:
@@ -216,7 +217,7 @@ SOME: dict[str, Json] = {
 }
 
 
-@pytest.mark.parametrize("name", CONDITIONS)
+@rows.each("name", CONDITIONS)
 def test_every_word_of_the_language_is_one_that_can_be_judged(name: str) -> None:
     """Law 10 for rules: what may be said has a reader."""
     when: Json = {name: SOME.get(name, 1)}

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from schemas.patterns import allowed_by, denied_by
 from schemas.shell_lines import UNDECIDED, commands_in, simple_commands
+from tests import rows
 
 GIT = ("shell(git *)", "shell(ls)")
 NO_RM = ("shell(rm -rf *)",)
@@ -47,7 +48,7 @@ ESCAPES = {
 }
 
 
-@pytest.mark.parametrize("line", ESCAPES.values(), ids=ESCAPES.keys())
+@rows.each("line", ESCAPES.values(), ids=ESCAPES.keys())
 def test_a_line_that_may_do_more_than_is_allowed_is_not_allowed(line: str) -> None:
     assert not allowed_by(GIT, "shell", simple_commands(line))
 
@@ -74,7 +75,7 @@ def test_a_bare_name_allows_every_line() -> None:
     assert not allowed_by((), "shell", ("x",))
 
 
-@pytest.mark.parametrize(
+@rows.each(
     "line",
     [
         "rm -rf x",

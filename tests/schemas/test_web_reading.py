@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from schemas.encoding import Json, JsonObject
 from schemas.web import Cell, Fill, Press, See, Target, WebCheck, Words
 from schemas.web_flows import flows_of, without_reuse
 from schemas.web_meanings import shipped
 from schemas.web_reading import read, web_faults
+from tests import rows
 
 SEE: JsonObject = {"see": "ada"}
 
@@ -68,7 +67,7 @@ def test_own_names_stand_beside_the_shipped_ones_and_may_be_beside_each_other() 
     assert len(check.lexicon["refusal"]) == 1
 
 
-@pytest.mark.parametrize(
+@rows.each(
     ("arguments", "at", "words"),
     [
         ({}, (), "neither `can` nor `never`"),

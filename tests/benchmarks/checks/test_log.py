@@ -10,6 +10,7 @@ from benchmarks.checks.contract import Evidence
 from benchmarks.checks.log import RULES, faults, judge
 from schemas.encoding import Json, JsonObject
 from schemas.fields_all import EVERY
+from tests import rows
 
 
 def made(task: str, by: str | None = "", **more: Any) -> JsonObject:
@@ -116,7 +117,7 @@ def test_what_the_log_shows_holds(rules: JsonObject, rows: list[JsonObject]) -> 
     assert (judged.result, judged.probes > 0) == ("pass", True), judged.message
 
 
-@pytest.mark.parametrize(("rules", "rows", "words"), TELLS)
+@rows.each(("rules", "rows", "words"), TELLS)
 def test_what_is_otherwise_is_told(rules: JsonObject, rows: list[JsonObject], words: str) -> None:
     judged = judge(rules, Evidence(records=tuple(rows)))
 

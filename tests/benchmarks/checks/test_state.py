@@ -12,6 +12,7 @@ from benchmarks.checks import calls as calls_check
 from benchmarks.checks.contract import Emitted, Evidence
 from benchmarks.worlds import World, WorldTool, replay, world_of
 from schemas.encoding import JsonObject
+from tests import rows
 
 WORLD = {
     "world": "desk",
@@ -54,7 +55,7 @@ def judged(check: Any, *calls: JsonObject) -> Any:
     return state.judge(check, Evidence(world=world, end=end))
 
 
-@pytest.mark.parametrize(
+@rows.each(
     ("check", "calls", "result"),
     [
         ({"after": [FINISH]}, [FINISH], "pass"),

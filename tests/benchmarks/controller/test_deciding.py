@@ -12,6 +12,7 @@ from schemas.case import CaseSpec, Cut
 from schemas.condition import Condition
 from schemas.encoding import JsonObject
 from schemas.resource import Resource, Uid
+from tests import rows
 
 NOW = 1000.0
 SPEC = CaseSpec("task/a", "a", "key", within_s=60.0)
@@ -99,7 +100,7 @@ STEPS: dict[str, tuple[Observed, Step]] = {
 }
 
 
-@pytest.mark.parametrize("name", STEPS)
+@rows.each("name", STEPS)
 def test_one_step_follows_from_what_is_seen(name: str) -> None:
     observed, step = STEPS[name]
 

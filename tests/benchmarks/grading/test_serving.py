@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.grading.serving import entry_of
+from tests import rows
 
 MAIN = "(ns my.app (:gen-class))\n(defn -main [& args] (println 1))\n"
 START = '{"scripts": {"start": "node x"}}'
@@ -67,9 +68,11 @@ def laid(folder: Path, files: Mapping[str, str]) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("files", "argv"), [row[1:] for row in FOUND], ids=[row[0] for row in FOUND])
-def test_a_program_is_started_as_its_author_meant_it(files: Mapping[str, str], argv: list[str], tmp_path: Path) -> None:
-    assert entry_of(laid(tmp_path, files), "auto").argv == tuple(argv)
+@rows.each(("files", "argv"), [row[1:] for row in FOUND], ids=[row[0] for row in FOUND])
+def test_a_program_is_started_as_its_author_meant_it(
+    files: Mapping[str, str], argv: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    assert entry_of(laid(tmp_path_factory.mktemp("program"), files), "auto").argv == tuple(argv)
 
 
 def test_an_executable_is_run_as_it_is(tmp_path: Path) -> None:

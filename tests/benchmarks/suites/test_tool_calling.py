@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-import pytest
-
 from benchmarks import worlds
 from benchmarks.checks import abstain, calls, state
 from benchmarks.checks.contract import Emitted, Evidence, Judged
@@ -18,6 +16,7 @@ from benchmarks.reading.sources import FolderSuiteSources
 from benchmarks.reading.suite import Act, Case, Suite
 from benchmarks.worlds import World
 from schemas.encoding import JsonObject
+from tests import rows
 
 FOLDER = Path(__file__).parents[3] / "benchmarks" / "suites" / "tool-calling"
 JUDGES = {"calls": calls.judge, "state": state.judge, "abstain": abstain.judge}
@@ -32,7 +31,7 @@ def suite() -> Suite:
     return read.suite
 
 
-CASES = pytest.mark.parametrize("name", sorted(suite().cases))
+CASES = rows.each("name", sorted(suite().cases))
 
 
 @lru_cache

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 import compiler
 from benchmarks.reading.reading import read_suite
 from benchmarks.reading.sources import FolderSuiteSources
@@ -16,6 +14,7 @@ from benchmarks.worlds.computing import OPERATIONS
 from benchmarks.worlds.conditions import OPERATORS
 from benchmarks.worlds.verbs import VERBS
 from planloop.sources import FolderSources
+from tests import rows
 from tests.architecture.tree import ROOT
 
 PAGE = (ROOT / "docs" / "worlds.md").read_text()
@@ -44,6 +43,6 @@ def test_the_suite_of_the_page_is_sound(tmp_path: Path) -> None:
     assert read.suite is not None, read.diagnostics
 
 
-@pytest.mark.parametrize("word", sorted({*VERBS, *OPERATORS, *OPERATIONS, *WORDS}))
+@rows.each("word", sorted({*VERBS, *OPERATORS, *OPERATIONS, *WORDS}))
 def test_the_page_names_it(word: str) -> None:
     assert re.search(rf"[`{{ ]{re.escape(word)}[`: ]", PAGE.replace("\n", " "))

@@ -210,7 +210,7 @@ async def play(here: Arena) -> None:
     assert any(draft.type == "context.compacted" for draft in log)
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(keep=3)
 @pytest.mark.parametrize("after", range(20, 60, 2))
 async def test_law_5_a_crash_during_compaction_changes_nothing_of_the_end(tmp_path: Path, after: int) -> None:
     def models() -> SmallModels:

@@ -97,7 +97,7 @@ async def test_law_5_owners_that_die_lose_nothing_and_repeat_nothing(tmp_path: P
     await live_and_die(play, tmp_path, lives)
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(keep=8)
 @pytest.mark.parametrize("lives", LIVES)
 async def test_law_5_an_owner_may_die_at_any_append(tmp_path: Path, lives: tuple[int, ...]) -> None:
     await live_and_die(play, tmp_path, lives)

@@ -13,6 +13,7 @@ from controllers.agent.tools.attaching import sketched
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.registry import BUILT_IN
 from schemas.encoding import encode
+from tests import rows
 
 ALL_BYTES_MAX = 24 << 10
 """Of all built-in tools together: about 5,000 tokens, which every request of an agent that has them all begins with."""
@@ -32,7 +33,7 @@ def _parameters(name: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@rows.each("name", BUILT_IN)
 def test_the_schema_of_a_tool_says_nothing_that_a_model_need_not_read(name: str) -> None:
     for schema in _schemas(_parameters(name)):
         assert "title" not in schema

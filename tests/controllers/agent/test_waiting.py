@@ -201,6 +201,7 @@ async def looked_at(here: Arena) -> None:
     await check(here)
 
 
+@pytest.mark.sweep(keep=3)
 @pytest.mark.parametrize("after", range(1, 24))
 async def test_law_5_a_crash_at_any_record_goes_on_with_the_wait(tmp_path: Path, after: int) -> None:
     with anyio.fail_after(45):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from controllers.container.deciding import (
     Cancel,
     Count,
@@ -24,6 +22,7 @@ from controllers.container.observing import Observed, limits_digest
 from controllers.container.status import Trouble
 from schemas import limits
 from schemas.container import Health
+from tests import rows
 from tests.controllers.container.table import (
     BROKEN,
     DONE,
@@ -141,7 +140,7 @@ CASES: dict[str, tuple[Observed, Step]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@rows.each("case", CASES)
 def test_what_is_done_next(case: str) -> None:
     seen, step = CASES[case]
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from controllers.container.observing import Observed
 from controllers.container.standing import standing
 from controllers.container.status import Probed, Trouble
 from schemas.container import Health
+from tests import rows
 from tests.controllers.container.table import BROKEN, ENDED, HOPELESS, OF, SPEC, UNMET, UP, observed
 
 OVER = "the plan is over"
@@ -115,7 +114,7 @@ CASES: dict[str, tuple[Observed, str]] = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@rows.each("case", CASES)
 def test_how_far_it_is(case: str) -> None:
     seen, said = CASES[case]
     now = standing(seen)

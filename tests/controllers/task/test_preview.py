@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from compiler import change_class
 from reconciler.editing.diffing import diff
 from schemas.budget import Budget
 from schemas.resource import Wanted
 from schemas.task import Run, TaskSpec
+from tests import rows
 from tests.controllers.task.world import World, by_agent
 from tests.controllers.task.yard import sh, spec
 
@@ -68,8 +67,8 @@ def restarts(world: World) -> bool:
     return world.state("a") == "stopping" or status.get("incarnation") != 1 or "a" in world.queued()
 
 
-@pytest.mark.parametrize("state", ["running", "done", "failed"])
-@pytest.mark.parametrize("edit", EDITS)
+@rows.each("state", ["running", "done", "failed"])
+@rows.each("edit", EDITS)
 def test_an_edit_of_a_command_does_what_the_preview_said(edit: str, state: str) -> None:
     world = command_in(state)
     expected = predicted(world, replace(world.specs["task/a"], **EDITS[edit]))
@@ -78,8 +77,8 @@ def test_an_edit_of_a_command_does_what_the_preview_said(edit: str, state: str) 
     assert restarts(world) == (expected == "restart"), expected
 
 
-@pytest.mark.parametrize("state", ["running", "done", "failed"])
-@pytest.mark.parametrize("edit", [name for name in EDITS if name not in OF_COMMANDS])
+@rows.each("state", ["running", "done", "failed"])
+@rows.each("edit", [name for name in EDITS if name not in OF_COMMANDS])
 def test_an_edit_of_an_agents_task_does_what_the_preview_said(edit: str, state: str) -> None:
     world = agent_in(state)
     expected = predicted(world, replace(world.specs["task/a"], **EDITS[edit]))

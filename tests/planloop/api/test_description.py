@@ -13,6 +13,7 @@ from planloop.api import naming, openapi
 from planloop.api.model import Model
 from planloop.api.operations import Operation
 from planloop.api.table import TABLE
+from tests import rows
 
 ROOT = Path(__file__).parents[3]
 WEB = ROOT / "web"
@@ -38,7 +39,7 @@ def test_the_types_of_the_page_are_made_of_the_description(is_updating: bool) ->
     assert TYPES.read_text() == made, "run `make docs` and look at the difference"
 
 
-@pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.method} {row.path}")
+@rows.each("row", TABLE, ids=lambda row: f"{row.method} {row.path}")
 def test_every_row_names_models_and_says_what_it_takes(row: Operation) -> None:
     assert naming.named(row.answer) is not None
     assert (row.method == "POST") is bool(row.request)

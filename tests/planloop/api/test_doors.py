@@ -16,6 +16,7 @@ from planloop.server.serving import serving
 from reconciler.storing import layout
 from schemas.encoding import Json, JsonObject
 from schemas.record import Record
+from tests import rows
 
 
 class ShownDesk:
@@ -47,7 +48,7 @@ OP = {"op": "add", "path": "/goal", "value": 1}
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(
+@rows.each(
     ("method", "path", "body", "status", "words"),
     [
         ("GET", "nothing", None, 404, "the API has no `nothing`"),

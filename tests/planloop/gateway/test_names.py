@@ -11,13 +11,14 @@ import pytest
 
 from planloop.exits import Halt
 from planloop.gateway.guarding import Scheme, denied_place, names_of
+from tests import rows
 from tests.e2e.folder import Folder
 from tests.planloop.gateway.gateways import listening, served
 
 PROXY = ["https://plan.example.org"]
 
 
-@pytest.mark.parametrize(
+@rows.each(
     ("asked", "names", "host", "origin", "granted"),
     [
         (("http", 7077), ["localhost"], "localhost:7077", "http://localhost:7077", True),

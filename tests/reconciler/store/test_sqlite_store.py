@@ -59,6 +59,7 @@ async def write_until_crash(folder: Path, options: StoreOptions, count: int) -> 
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("rev", [1, 2, 3, 4, 6])
+@pytest.mark.sweep(keep=5)
 async def test_law_1_a_crash_at_any_write_loses_nothing_acknowledged(tmp_path: Path, step: str, rev: int) -> None:
     options = StoreOptions(hook=crashing_at(step, rev), snapshot_every=3)
     acknowledged = await write_until_crash(tmp_path, options, count=8)

@@ -60,7 +60,7 @@ async def test_law_5_a_crash_in_the_middle_of_the_layers_does_nothing_twice(tmp_
     await _die_and_live(tmp_path, after)
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(keep=5)
 @pytest.mark.parametrize("after", range(1, 40))
 async def test_law_5_a_crash_after_any_append_does_nothing_twice(tmp_path: Path, after: int) -> None:
     await _die_and_live(tmp_path, after)

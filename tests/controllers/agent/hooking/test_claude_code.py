@@ -11,6 +11,7 @@ import pytest
 
 from controllers.agent.hooking import claude_code, claude_names, claude_transcript
 from schemas.hook import Verdict
+from tests import rows
 from tests.controllers.agent.arena import arena
 from tests.controllers.agent.hooking.test_verdicts import run, verdicts
 from tests.fakes.scripted_models import ScriptedModels
@@ -323,7 +324,7 @@ def ran(code: int = 0, out: object = "", err: str = "") -> bytes:
     return json.dumps({"code": code, "out": said, "err": err}).encode()
 
 
-@pytest.mark.parametrize(
+@rows.each(
     ("output", "verdict"),
     [
         (ran(), Verdict()),

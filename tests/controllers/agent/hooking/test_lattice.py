@@ -22,6 +22,7 @@ from schemas.hook import (
     default_on_fault,
     verdict_from_json,
 )
+from tests import rows
 
 VERDICTS = st.builds(
     Verdict,
@@ -80,9 +81,9 @@ def test_whatever_a_program_prints_is_a_verdict_or_a_fault_and_nothing_between(o
     assert not (verdict.fault and verdict != Verdict(fault=verdict.fault))
 
 
-@pytest.mark.parametrize("point", ["before-call", "on-patch", "before-reply", "on-input", "after-call", "on-sleep"])
-@pytest.mark.parametrize("policy", [None, "deny", "note"])
-@pytest.mark.parametrize("contract", ["planloop", "claude-code"])
+@rows.each("point", ["before-call", "on-patch", "before-reply", "on-input", "after-call", "on-sleep"])
+@rows.each("policy", [None, "deny", "note"])
+@rows.each("contract", ["planloop", "claude-code"])
 def test_a_fault_is_a_denial_or_a_note_and_says_that_it_is_one(
     point: Point, policy: OnFault | None, contract: str
 ) -> None:

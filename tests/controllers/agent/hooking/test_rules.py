@@ -17,6 +17,7 @@ from schemas.call import CallResult, CallState
 from schemas.encoding import Json, JsonObject, encode
 from schemas.hook import HookAgent, HookSpec, Point, Rule, Verdict, verdict_from_json
 from schemas.message import Message, MessageKind
+from tests import rows
 
 AGENT = "agent/web/ui"
 CALL = CallFact(
@@ -55,7 +56,7 @@ CHILDREN = (
 )
 
 
-@pytest.mark.parametrize(
+@rows.each(
     ("when", "is_so"),
     [
         ({}, True),

@@ -77,7 +77,7 @@ async def test_owners_that_die_while_a_hook_is_asked_lose_no_answer_and_ask_noth
     await live_and_die(play, tmp_path, lives)
 
 
-@pytest.mark.sweep
+@pytest.mark.sweep(keep=6)
 @pytest.mark.parametrize("lives", LIVES)
 async def test_an_owner_may_die_at_any_append_while_a_hook_is_asked(tmp_path: Path, lives: tuple[int, ...]) -> None:
     await live_and_die(play, tmp_path, lives)
