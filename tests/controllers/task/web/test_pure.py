@@ -247,3 +247,11 @@ def test_what_appears_was_not_there_before() -> None:
 
 def test_text_is_compared_without_accents_and_the_width_of_spaces_but_in_lines() -> None:
     assert folded(" Crème\xa0 brûlée \n\n  ﬁn ") == "Creme brulee\nfin"
+
+
+def test_only_what_is_not_there_is_looked_for_on_a_page_at_rest() -> None:
+    steps: list[Json] = [{"see": "x"}, {"gone": "x"}, {"count": {"x": 2}}, {"count": {"x": {"at-least": 2}}}]
+    check, faults = read({"can": steps})
+    assert check is not None, faults
+    assert [judging.needs_rest(step.does) for step in check.steps] == [False, True, True, False]  # type: ignore[arg-type]
+
