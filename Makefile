@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 ARGS ?=
 
-.PHONY: help demo bench servers test quick soak laws check format lint types contracts docs page wheel speed clean
+.PHONY: help demo bench servers test quick soak laws mutants check format lint types contracts docs page wheel speed clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -68,6 +68,9 @@ soak: $(VENV)/test.stamp $(VENV)/servers.stamp web/node_modules/stamp ## Run eve
 
 laws: $(VENV)/test.stamp ## Try the properties with new examples; SEED=N draws those of N
 	seed=$${SEED:-$$(date +%s)}; echo "SEED=$$seed"; PLANLOOP_SET=nightly $(BIN)/python -m pytest -n 2 -m hypothesis --hypothesis-seed=$$seed $(ARGS)
+
+mutants: $(VENV)/test.stamp ## Break the product on purpose, and report which mutants the quick set misses; ARGS='--set change --only ID'
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 check: lint types contracts quick ## Everything a change must pass: format, lint, types, contracts, quick tests
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import random  # noqa: TID251 - seeded
 from pathlib import Path
 
 import anyio.lowlevel
 import pytest
 
-from reconciler.effects import process_table
+from reconciler.effects import process_shim, process_table
 from reconciler.effects.local_processes import LocalProcesses
+from reconciler.effects.process_shim import ShimState
 from reconciler.effects.processes import Command, Ending, Trace
 from tests.fakes.owners import BegunOwner, CountingOwner
 
@@ -137,6 +139,25 @@ async def test_limits_hold_for_the_command(tmp_path: Path) -> None:
     )
 
     assert exit_.output == b"1048576\n9\n"
+
+
+async def test_output_past_its_bound_is_told_of_a_command_that_ended_by_itself(tmp_path: Path) -> None:
+    ended = await processes(tmp_path).run("a", command(tmp_path, "echo more than ten bytes", output_bytes_max=10))
+
+    assert (ended.ending, ended.output) == (Ending.TOO_MUCH_OUTPUT, b"more than ")
+
+
+async def test_a_process_that_has_the_number_of_an_ended_one_is_not_taken_for_it(tmp_path: Path) -> None:
+    owner = processes(tmp_path)
+    (tmp_path / "run/a.state").write_text(f"{os.getpid()}\n")
+
+    assert await owner.trace("a") is Trace.LOST
+
+
+def test_a_line_of_a_state_file_that_a_crash_cut_short_does_not_count() -> None:
+    assert process_shim.parse_state("42\n1") == ShimState(42), "it may have been 137"
+    assert process_shim.parse_state("4") == ShimState()
+    assert process_shim.parse_state("42\n137\n") == ShimState(42, -9)
 
 
 async def test_after_a_reboot_a_missing_state_file_proves_nothing(tmp_path: Path) -> None:

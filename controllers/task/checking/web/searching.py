@@ -86,6 +86,11 @@ async def search(check_of: Callable[[int], WebCheck], browser: Browser) -> Verdi
             break  # It cannot be opened: there is nothing to choose.
         if one.ended or (not check.is_never and not one.stuck):
             break
+    return verdict_of(check, tried)
+
+
+def verdict_of(check: WebCheck, tried: list[Tried]) -> Verdict:
+    """Return the answer of a check after the ways that were tried."""
     return _never(check, tried) if check.is_never else _can(tried)
 
 

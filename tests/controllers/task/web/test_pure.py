@@ -9,6 +9,7 @@ import pytest
 from controllers.task.checking.web import boards, finding, judging
 from controllers.task.checking.web.finding import Around
 from controllers.task.checking.web.judging import Scene
+from controllers.task.checking.web.searching import Tried, verdict_of
 from controllers.task.checking.web.sight import Sight, folded
 from controllers.task.checking.web.ways import Ways
 from schemas.encoding import Json
@@ -247,3 +248,29 @@ def test_what_appears_was_not_there_before() -> None:
 
 def test_text_is_compared_without_accents_and_the_width_of_spaces_but_in_lines() -> None:
     assert folded(" Crème\xa0 brûlée \n\n  ﬁn ") == "Creme brulee\nfin"
+
+
+def test_only_what_is_not_there_is_looked_for_on_a_page_at_rest() -> None:
+    steps: list[Json] = [{"see": "x"}, {"gone": "x"}, {"count": {"x": 2}}, {"count": {"x": {"at-least": 2}}}]
+    check, faults = read({"can": steps})
+    assert check is not None, faults
+    assert [judging.needs_rest(step.does) for step in check.steps] == [False, True, True, False]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ended", [0, 1, 2])
+def test_a_forbidden_state_fails_the_check_in_whichever_way_it_came(ended: int) -> None:
+    check, faults = read({"never": [{"press": "login-button"}, {"gone": "pass-field"}]})
+    assert check is not None, faults
+    tried = [Tried(done=1, ended=way == ended) for way in range(3)]
+
+    verdict = verdict_of(check, tried)
+
+    assert (verdict.holds, verdict.shown) == (False, tried[ended])
+    assert verdict_of(check, [Tried(done=1), Tried(done=1)]).holds
+
+
+def test_a_check_of_what_never_is_fails_when_its_steps_cannot_be_done() -> None:
+    check, faults = read({"never": [{"press": "login-button"}, {"gone": "pass-field"}]})
+    assert check is not None, faults
+
+    assert not verdict_of(check, [Tried(stuck="there is no `login-button`")]).holds

@@ -1,0 +1,21 @@
+"""The list of mutants fits the sources that it mutates."""
+
+from __future__ import annotations
+
+import ast
+
+from tests.mutants.listing import ROOT, mutants
+
+
+def test_each_mutant_changes_one_place_and_its_file_still_parses() -> None:
+    trees = [ast.parse(mutant.source(ROOT)) for mutant in mutants()]
+
+    assert all(tree.body for tree in trees)
+
+
+def test_no_two_mutants_have_one_id_and_no_near_test_is_missing() -> None:
+    found = mutants()
+    missing = [(one.id, test) for one in found for test in one.near if not (ROOT / test.partition("::")[0]).exists()]
+
+    assert len({one.id for one in found}) == len(found)
+    assert missing == []
