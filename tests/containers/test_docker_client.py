@@ -181,7 +181,7 @@ async def test_an_engine_that_hangs_does_not_hold_up_the_end_of_the_process(hang
 
     result = await anyio.to_thread.run_sync(
         lambda: subprocess.run(
-            [sys.executable, "-c", HANGS, hanging], check=False, env=env, capture_output=True, text=True, timeout=15
+            [sys.executable, "-c", HANGS, hanging], check=False, env=env, capture_output=True, text=True, timeout=50
         )
     )
 

@@ -46,7 +46,7 @@ def staying(folder: Folder, text: str) -> Iterator[None]:
 
 
 def chat(folder: Folder, text: str, *words: str) -> Said:
-    done = command.run("chat", *words, cwd=folder.path, input=text, timeout_s=15)
+    done = command.run("chat", *words, cwd=folder.path, input=text, timeout_s=50)
     assert "Traceback" not in done.stderr, done.stderr
     return Said(done.returncode, done.stdout, done.stderr)
 
@@ -158,7 +158,7 @@ def test_what_waits_for_a_yes_is_told_and_can_be_answered(folder: Folder) -> Non
             said = chat(folder, "/approve\n")
         assert "approved" in said.out, said
         assert "asks for a yes" in said.err
-        assert asked.communicate(timeout=10)[0] == "half of it is done\n"
+        assert asked.communicate(timeout=50)[0] == "half of it is done\n"
 
 
 @pytest.mark.process

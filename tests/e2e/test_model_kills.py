@@ -118,7 +118,7 @@ def test_law_5_a_thinking_tree_killed_at_random_moments_loses_and_repeats_nothin
                     patches += acknowledged(folder, f"note-{kill}", "patch", "task/frontend", f"notes=note-{kill}.")
                     words += acknowledged(folder, f"word-{kill}", "send", "agent/.", f"word-{kill}.")
 
-        said = folder.run("apply", "--yes", "team.plan.yaml", timeout_s=40)
+        said = folder.run("apply", "--yes", "team.plan.yaml", timeout_s=120)
         asked = server.asked
 
     assert said.code == 0, said.text

@@ -31,6 +31,6 @@ anyio.run(main)
 
 def test_where_no_watch_is_left_one_looks_from_time_to_time(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", LAST_FILES, str(tmp_path)], capture_output=True, text=True, check=False, timeout=15
+        [sys.executable, "-c", LAST_FILES, str(tmp_path)], capture_output=True, text=True, check=False, timeout=50
     )
     assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr

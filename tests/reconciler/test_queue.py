@@ -172,9 +172,7 @@ async def test_a_cancelled_taker_does_not_swallow_a_wake_up() -> None:
             await anyio.lowlevel.checkpoint()
             queue.add("task/a")  # Wakes the last to wait, which is cancelled before it runs.
             doomed.cancel_scope.cancel()
-        with anyio.fail_after(1):
-            while not taken:
-                await anyio.lowlevel.checkpoint()
+        await anyio.wait_all_tasks_blocked()
         group.cancel_scope.cancel()
 
     assert taken == ["task/a"]

@@ -183,9 +183,9 @@ def test_law_11_reading_a_line_takes_bounded_time() -> None:
     ids=lambda line: line[:8].encode("unicode_escape").decode(),
 )
 def test_a_long_line_is_read_in_its_own_time_for_every_agent_waits_meanwhile(line: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     commands_in(line)
-    assert time.perf_counter() - began < 2.0
+    assert time.process_time() - began < 2.0
 
 
 @pytest.mark.parametrize(

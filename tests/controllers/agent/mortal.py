@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from controllers.agent.models.port import Models
     from controllers.agent.tools.tool import Tool
 
-REST_S = 15.0  # For the owner that lives: what it needs and no more is a wait that nobody ends.
+REST_S = 45.0  # For the owner that lives: less than the minute after which a timer makes up for a lost wake-up.
 
 Play: TypeAlias = Callable[[Arena], Awaitable[None]]
 

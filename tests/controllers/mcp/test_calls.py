@@ -73,7 +73,7 @@ async def test_a_call_past_its_time_is_cancelled_and_its_class_says_what_is_know
 ) -> None:
     notes = tmp_path / "notes"
     async with arena(tmp_path, start=InProcess()) as here:
-        server = tricky(notes, timeout=0.2, effects={"hang": effect})
+        server = tricky(notes, timeout=1, effects={"hang": effect})
         await here.apply(plan({"t": server}, call("t.hang"), BAD, DONE))
         await here.until(lambda: "hang cancelled" in notes.read_text().splitlines() if notes.exists() else False)
         if state == "Unknown":
@@ -137,7 +137,7 @@ async def test_a_server_that_wants_to_use_a_model_of_ours_is_refused(tmp_path: P
 @pytest.mark.process
 async def test_a_server_that_hangs_as_a_whole_is_started_again(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
-        server = tricky(timeout=1, effects={"block": "read"})
+        server = tricky(timeout=3, effects={"block": "read"})
         go: JsonObject = {"when": {"message": "go"}, **call("t.echo", text="back")}
         await here.apply(plan({"t": server}, call("t.block"), BAD, go, DONE))
         await here.until(lambda: here.get("mcp/t").status.get("runs", {}).get("plan", {}).get("restarts") == 1)

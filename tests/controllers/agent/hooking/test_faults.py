@@ -33,13 +33,14 @@ FAULTS = {
 
 
 def plan(folder: Path, script: str, policy: str = "", expect: str = "{error: Denied}") -> str:
+    timeout = "0.3" if script == FAULTS["too late"][0] else "60"  # What is not to be late has time on a busy machine.
     path = folder / "hook.sh"
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return f"""
 goal: g
 hooks:
-  guard: {{on: [before-call], match: shell, run: ["./hook.sh"], timeout: 0.3{policy}}}
+  guard: {{on: [before-call], match: shell, run: ["./hook.sh"], timeout: {timeout}{policy}}}
 agent:
   script:
     - call: {{shell: {{command: "touch ran"}}}}
@@ -77,7 +78,7 @@ async def test_a_hook_says_how_often_it_broke_at_each_point_in_this_run_of_its_a
     said = hooks.facts(hook, 0.0)
     assert (
         "faults",
-        "deny when it breaks at before-call; note when it breaks at before-reply, after 0.3 s it is late",
+        "deny when it breaks at before-call; note when it breaks at before-reply, after 1m00s it is late",
     ) in said
     assert [words for label, words in said if label == "broke"] == [
         "before-call, once; last: exit 3: no",
@@ -87,7 +88,7 @@ async def test_a_hook_says_how_often_it_broke_at_each_point_in_this_run_of_its_a
 
 
 async def test_an_agent_says_which_program_it_waits_for_while_that_thinks_and_no_longer(tmp_path: Path) -> None:
-    text = plan(tmp_path, "touch asked; until [ -e go ]; do sleep 0.02; done", expect="ok").replace("0.3", "60")
+    text = plan(tmp_path, "touch asked; until [ -e go ]; do sleep 0.02; done", expect="ok")
     text = text.replace("touch ran", "touch ran; until [ -e end ]; do sleep 0.02; done")
     async with arena(tmp_path) as here:
         await here.apply(text)
@@ -114,9 +115,7 @@ async def test_a_hook_that_says_nothing_allows(tmp_path: Path) -> None:
 
 
 async def test_after_a_crash_of_the_owner_a_program_is_asked_again_with_the_same_id(tmp_path: Path) -> None:
-    text = plan(tmp_path, "cat >> asked; [ -e go ] || { echo $$ > pid; exec sleep 60; }", expect="ok").replace(
-        "0.3", "60"
-    )
+    text = plan(tmp_path, "cat >> asked; [ -e go ] || { echo $$ > pid; exec sleep 60; }", expect="ok")
     async with arena(tmp_path, is_inline=True) as here:
         await here.apply(text)
         await here.until((tmp_path / "pid").exists)
