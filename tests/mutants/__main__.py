@@ -14,7 +14,7 @@ from pathlib import Path
 from tests import sets
 from tests.mutants import tree
 from tests.mutants.listing import Mutant, mutants
-from tests.mutants.trial import Result, processor_s, trial
+from tests.mutants.trial import Result, interrupt, processor_s, trial
 
 
 def main(words: Sequence[str]) -> int:
@@ -37,7 +37,12 @@ def main(words: Sequence[str]) -> int:
             print(result, flush=True)
             return result
 
-        results = [*pool.map(tried, chosen)]
+        try:
+            results = [*pool.map(tried, chosen)]
+        except KeyboardInterrupt:
+            pool.shutdown(wait=False, cancel_futures=True)
+            interrupt()
+            raise
     _summarise(results, options.set)
     return 0 if all(one.is_killed for one in results) else 1
 

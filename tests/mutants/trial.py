@@ -7,6 +7,7 @@ import re
 import resource
 import signal
 import subprocess
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,14 @@ TIMEOUT_S: Final = 3600.0
 FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (\S+?)(?:\[.*)?(?: - .*)?$", re.MULTILINE)
 NOTHING_FAILED: Final = (0, 5)
 """Exit codes of pytest: all passed, or the set has no test here."""
+
+
+class Interrupted(Exception):
+    """The trial was ended before its result was known."""
+
+
+_running: Final = set[int]()
+_interrupted: Final = threading.Event()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +60,9 @@ def trial(mutant: Mutant, copy: Path, suite: str, *, is_whole: bool) -> Result:
         killer, is_near = _first_failure(copy, suite, mutant, mutant.near), True
         if not killer and is_whole:
             killer, is_near = _first_failure(copy, suite, mutant, ("tests",)), False
-    is_sound = not killer or not _first_failure(copy, suite, mutant, (killer,))
+    # A run that ended without the name of a test, as one whose imports fail, is repeated whole.
+    again = (killer,) if killer.startswith("tests/") else mutant.near
+    is_sound = not killer or not _first_failure(copy, suite, mutant, again)
     return Result(mutant, killer, is_near, is_sound)
 
 
@@ -65,12 +76,16 @@ def _first_failure(copy: Path, suite: str, mutant: Mutant, tests: Sequence[str])
     with subprocess.Popen(
         command, cwd=copy, env=environment, text=True, stdout=-1, stderr=-2, start_new_session=True
     ) as run:
+        _running.add(run.pid)
         try:
             output, _ = run.communicate(timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
             return "the time limit"
         finally:
+            _running.discard(run.pid)
             _end_group(run.pid)
+    if _interrupted.is_set():
+        raise Interrupted
     if run.returncode in NOTHING_FAILED:
         return ""
     found = FAILED.search(output)
@@ -83,6 +98,13 @@ def _end_group(leader: int) -> None:
         os.killpg(leader, signal.SIGKILL)
     except ProcessLookupError:
         return
+
+
+def interrupt() -> None:
+    """End the trials that run, and begin no more."""
+    _interrupted.set()
+    for leader in tuple(_running):
+        _end_group(leader)
 
 
 def processor_s() -> float:
