@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
 
 from planloop import wiring
+from tests import sets
 from tests.e2e import team
 from tests.fakes.model_server.running import started
 
@@ -40,8 +42,15 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", home, ROOT, cwd=home)
     assert made.returncode == 0, made.stderr
     (wheel,) = home.glob("*.whl")
-    assert run(sys.executable, "-m", "venv", home / "venv", cwd=home).returncode == 0
-    installed = run(home / "venv/bin/python", "-m", "pip", "install", "--quiet", wheel, cwd=home)
+    venv = home / "venv"
+    assert run(sys.executable, "-m", "venv", "--without-pip", venv, cwd=home).returncode == 0
+    if not sets.is_nightly():
+        # The packages that planloop needs come from this environment; nightly downloads those that the wheel names.
+        (site,) = venv.glob("lib/python*/site-packages")
+        (site / "packages.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    options = () if sets.is_nightly() else ("--no-deps", "--no-index")
+    pip = (sys.executable, "-m", "pip", "--python", venv / "bin/python", "install", "--quiet")
+    installed = run(*pip, *options, wheel, cwd=home)
     assert installed.returncode == 0, installed.stderr
     return home / "venv/bin/plan"
 
