@@ -81,6 +81,7 @@ def serving(folder: Folder, page: Path | None, *words: str) -> Iterator[Served]:
             yield _links(process)
         finally:
             process.send_signal(signal.SIGINT)
+            assert process.stdout is not None
             rest = process.stdout.read()
             assert process.wait() == 0, f"plan serve did not end well: {process.returncode}\n{rest}"
 

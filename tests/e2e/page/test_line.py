@@ -138,6 +138,7 @@ def test_the_page_comes_back_when_plan_serve_does(
 def _serving(folder: Path, port: str, *words: str) -> Iterator[str]:
     """The link of a `plan serve` on that port, until the block ends."""
     with command.start("serve", "--port", port, *words, cwd=folder, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
         link = re.search(r"http\S+", process.stdout.readline())
         assert link is not None
         yield link[0]
