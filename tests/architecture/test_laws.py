@@ -7,7 +7,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.architecture.tree import parsed, python_files
+
+# The first test of a process parses some 1,600 files.
+pytestmark = [pytest.mark.usefixtures("parsed_once"), pytest.mark.timeout(300)]
 
 ENGINE = [file for file in python_files() if file.parts[0] in ("reconciler", "controllers")]
 

@@ -6,7 +6,12 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.architecture.tree import ROOT, parsed, python_files, source_files
+
+# The first test of a process parses some 1,600 files.
+pytestmark = [pytest.mark.usefixtures("parsed_once"), pytest.mark.timeout(300)]
 
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 600

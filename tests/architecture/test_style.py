@@ -6,7 +6,12 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.architecture.tree import PACKAGES, ROOT, parsed, python_files, source_files, text_files
+
+# The first test of a process parses some 1,600 files.
+pytestmark = [pytest.mark.usefixtures("parsed_once"), pytest.mark.timeout(300)]
 
 SOURCE = source_files()
 

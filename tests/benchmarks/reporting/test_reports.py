@@ -211,7 +211,7 @@ def hostile_report(name: str) -> combined.Report:
     return combined.combine([summarised(entries, Told(suite=name, run=name)), other, FIRST])
 
 
-@settings(max_examples=sets.examples(25, 12))
+@settings(max_examples=sets.examples(25, 6))
 @given(st.one_of(st.just(HOSTILE), st.text("<>&\"'|`*_[]()!#~\\-:/.@w x\n\t\x1b\u202e", min_size=1, max_size=24)))
 def test_no_name_becomes_markup_a_link_or_a_control_character(name: str) -> None:
     report = hostile_report(name)
