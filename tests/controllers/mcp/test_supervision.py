@@ -107,7 +107,8 @@ async def test_a_program_that_is_missing_is_told_with_its_cure_and_found_when_it
         )
         await here.until_state("mcp/t", "failed")
         ready = here.get("mcp/t").status["conditions"]["Ready"]
-        assert ready["reason"] == "NoProgram" and ready["message"] == "./npx: there is no such program"
+        assert ready["reason"] == "NoProgram"
+        said(ready["message"])
         assert here.state("mcp/n") == "idle"  # Nobody may use it.
 
 
