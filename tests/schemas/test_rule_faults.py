@@ -109,7 +109,7 @@ def test_a_slip_of_the_pen_is_answered_with_what_was_meant_and_placed() -> None:
     (fault,) = faults_of([{"comment": "x"}, {"when": {"any": [{"efect": "read"}]}, "comment": "x"}], Around(POINTS))
 
     assert fault.at == ("1", "when", "any", "0", "efect")
-    assert fault.hint == "did you mean `effect`?"
+    said(fault.hint, "effect")
 
 
 @pytest.mark.parametrize(
