@@ -124,7 +124,7 @@ def test_a_typo_leaves_a_finished_plan_as_it_was(folder: Folder) -> None:
     said = folder.run("apply", "--yes", "p.yaml")
 
     assert said.code == 3
-    assert "did you mean `run`" in said.err
+    golden_text.said_in(said.err, "run")
     assert folder.run("get", "tasks", "-o", "json").out == before
 
 
