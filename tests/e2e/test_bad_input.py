@@ -11,6 +11,7 @@ import pytest
 
 import compiler
 from planloop.sources import FolderSources
+from tests import golden_text
 from tests.e2e.command import PLAN
 from tests.e2e.folder import Folder
 

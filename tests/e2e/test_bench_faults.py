@@ -17,6 +17,7 @@ from benchmarks.grading.program import LABEL
 from planloop.benching.folder import PLAN_FILE
 from planloop.core import label_of
 from planloop.places import of_file
+from tests import golden_text
 from tests.e2e import benches, command, yards
 from tests.e2e.folder import Folder
 from tests.e2e.test_disk import small_disk

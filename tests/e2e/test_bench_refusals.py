@@ -13,6 +13,7 @@ import pytest
 
 from benchmarks.compiling.compiled import SCORING
 from planloop.benching import images
+from tests import golden_text
 from tests.e2e import benches, command
 from tests.e2e.folder import Folder
 

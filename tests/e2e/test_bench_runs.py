@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import golden_text
 from tests.e2e import benches, command, yards
 from tests.e2e.folder import Folder
 

@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from containers.docker_engine import DockerEngine
+from tests import golden_text
 from tests.containers.images.stocked import stocked
 from tests.containers.sandboxing import homes
 from tests.e2e.folder import Folder

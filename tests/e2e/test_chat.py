@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from planloop.exits import Exit
+from tests import golden_text
 from tests.e2e import command
 from tests.e2e.folder import Folder, Said
 from tests.e2e.test_terminal import terminal

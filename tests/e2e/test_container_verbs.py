@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import golden_text
 from tests.e2e import command, yards
 from tests.e2e.command import PLAN
 from tests.e2e.folder import Folder

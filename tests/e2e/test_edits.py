@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from tests import golden_text
 from tests.e2e.command import PLAN
 from tests.e2e.folder import Folder, Owner
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import golden_text
 from tests.e2e import installed, team
 from tests.e2e.installed import ROOT, SETUP_S, run
 from tests.fakes.model_server.running import started

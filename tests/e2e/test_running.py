@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from tests import golden_text
 from tests.e2e.folder import Folder
 
 SMALL = """\

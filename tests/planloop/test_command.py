@@ -15,7 +15,7 @@ from planloop.cli.main import cli, run
 from planloop.cli.verbs import VERBS
 from planloop.exits import Exit, Halt
 from planloop.wiring import command_line
-from tests import rows
+from tests import golden_text, rows
 
 EXAMPLES = Path(__file__).parents[2] / "plans" / "examples"
 MISSING = "missing.plan.yaml"

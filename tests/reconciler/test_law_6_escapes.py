@@ -11,7 +11,7 @@ from planloop.sources import FolderSources
 from schemas.encoding import Json, JsonObject
 from schemas.patch import HUMAN_CLI, HUMAN_FILE, Author, Patch
 from schemas.patching import Op
-from tests import rows
+from tests import golden_text, rows
 from tests.reconciler.imagined import Imagined
 
 FOLDER = Path(__file__).parent / "powers"

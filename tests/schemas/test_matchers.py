@@ -12,6 +12,7 @@ from schemas.encoding import Json
 from schemas.matcher_faults import faults_of
 from schemas.matchers import BadPattern, equal, fold, matches
 from tests import rows
+from tests.golden_text import said
 
 FITS: list[tuple[Json, Json]] = [
     (1, 1.0),

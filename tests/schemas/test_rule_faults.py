@@ -19,6 +19,7 @@ from schemas.rule_names import WORDS, Tools
 from schemas.tool_arguments import ARGUMENTS
 from schemas.tools import TOOLS
 from tests import rows
+from tests.golden_text import said
 
 POINTS = get_args(Point)
 TOOLS_ALONE = Tools(TOOLS.__contains__)

@@ -8,6 +8,7 @@ from schemas.web_flows import flows_of, without_reuse
 from schemas.web_meanings import shipped
 from schemas.web_reading import read, web_faults
 from tests import rows
+from tests.golden_text import said
 
 SEE: JsonObject = {"see": "ada"}
 

@@ -65,7 +65,9 @@ class Updates:
 
     def _drop_removed_tests(self, items: list[pytest.Item]) -> None:
         """Drop the entries of tests and parameters that a wholly collected file no longer has, or that ask for none."""
-        if self.is_worker or self.config.getoption("keyword") or any("::" in one for one in self.config.args):
+        is_first = not self.is_worker or self.config.workerinput["workerid"] == "gw0"  # type: ignore[attr-defined]
+        is_part = any(self.config.getoption(one) for one in ("keyword", "markexpr"))
+        if not is_first or is_part or any("::" in one for one in self.config.args):
             return
         names: dict[Path, set[str]] = {}
         for item in items:

@@ -13,6 +13,7 @@ from benchmarks.checks.contract import Emitted, Evidence
 from benchmarks.worlds import World, WorldTool, replay, world_of
 from schemas.encoding import JsonObject
 from tests import rows
+from tests.golden_text import said
 
 WORLD = {
     "world": "desk",

@@ -16,7 +16,6 @@ from compiler.reading import read_source
 from planloop.benching import suites
 from schemas.fields_all import EVERY
 from schemas.fields_log import NEVER
-from tests.golden_text import said_in
 from tests.planloop.verb_pages import ROOT
 
 PAGE = (ROOT / "docs" / "planning-suite.md").read_text()

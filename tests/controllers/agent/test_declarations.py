@@ -14,6 +14,7 @@ from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.registry import BUILT_IN
 from schemas.encoding import encode
 from tests import rows
+from tests.golden_text import said
 
 ALL_BYTES_MAX = 24 << 10
 """Of all built-in tools together: about 5,000 tokens, which every request of an agent that has them all begins with."""

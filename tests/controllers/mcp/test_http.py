@@ -19,6 +19,7 @@ from schemas import limits
 from schemas.call import CallState
 from schemas.encoding import JsonObject
 from schemas.mcp import ServerFailed
+from tests import golden_text
 from tests.controllers.agent.arena import ENV, Arena, arena
 from tests.controllers.mcp.plans import BAD, DONE, TRICKY, call, plan, texts
 from tests.servers.in_process import over_http

@@ -10,6 +10,7 @@ import pytest
 from schemas.encoding import JsonObject
 from tests.controllers.agent.arena import arena
 from tests.controllers.mcp.plans import BAD, DONE, OK, call, plan, texts
+from tests.golden_text import said
 from tests.servers import EVERYTHING, FILES, GIT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.process]

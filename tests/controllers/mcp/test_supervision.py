@@ -13,6 +13,7 @@ from schemas import limits
 from schemas.encoding import JsonObject
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.mcp.plans import BAD, DONE, call, plan, texts, tricky, written
+from tests.golden_text import said
 from tests.servers.in_process import InProcess
 
 pytestmark = pytest.mark.anyio

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from planloop.gateway import tokens
+from tests import golden_text
 from tests.e2e import command
 from tests.e2e.folder import Folder
 from tests.planloop.gateway.gateways import served

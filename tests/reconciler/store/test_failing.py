@@ -19,7 +19,7 @@ from reconciler.errors import StoreCorrupt, StoreFailed
 from reconciler.storing import layout, replaying, sqlite_log
 from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
 from schemas.encoding import JsonObject
-from tests import sets
+from tests import golden_text, sets
 from tests.reconciler.store.drafts import made, status
 
 ROOT = Path(__file__).parents[3]

@@ -17,7 +17,7 @@ from schemas.call import CallResult, CallState
 from schemas.encoding import Json, JsonObject, encode
 from schemas.hook import HookAgent, HookSpec, Point, Rule, Verdict, verdict_from_json
 from schemas.message import Message, MessageKind
-from tests import rows
+from tests import golden_text, rows
 
 AGENT = "agent/web/ui"
 CALL = CallFact(

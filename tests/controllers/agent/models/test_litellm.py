@@ -20,6 +20,7 @@ from controllers.agent.models.endpoint import Endpoint
 from controllers.agent.models.litellm_chat import LitellmModels
 from controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, RequestKey
 from reconciler.effects import process_table
+from tests.golden_text import said
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,6 @@ from schemas.web import Press
 from schemas.web_meanings import shipped
 from schemas.web_reading import read
 from tests.controllers.task.web.sights import element, sight
-from tests.golden_text import said
 
 FIELD: dict[str, Any] = {"tag": "input", "role": "textbox", "value": ""}
 AROUND = Around(shipped())
