@@ -31,6 +31,7 @@ _PLACES: Final = (
     (re.escape(tempfile.gettempdir()) + r"/pytest-of-[^/\s]+/pytest-\d+/(popen-gw\d+/)?[\w.-]+", "TMP"),
     (re.escape(tempfile.gettempdir()) + r"/tmp\w{8}\b", "TMP"),
     (re.escape(str(TESTS.parent)) + r"\b", "ROOT"),
+    (r"(127\.0\.0\.1|localhost|\[::1\])(:|'?, | port )\d{5}\b", r"\1\g<2>8080"),
     (r"\b[0-9a-f]{64}\b", "5f2c…"),
     (r"(?<![\w.])(?=[0-9a-f]*\d)[0-9a-f]{12}\b", "5b1e0c77a2f4"),
 )
@@ -41,10 +42,12 @@ _TIMES: Final = (
     (r"\b\d\d:\d\d:\d\d\b", "14:03:22"),
     (r"\b\d+(\.\d+)? (ms|s|min)\b", "0.1 s"),
     (r"\b(process|pid|epoch|rev|revision) \d+\b", r"\1 4711"),
-    (r"\b(127\.0\.0\.1|localhost|\[::1\]):\d+", r"\1:8080"),
     (r"(?<=\S) {2,}(?=\S)", "  "),
+    (r"(?m)^(\s*14:03:22 +)\d+ ", r"\g<1>31 "),
+    (r"(?m)^(\s*)\d+( +14:03:22)", r"\g<1>31\2"),
+    (r"(?<=[-.])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{6,8}\b", "5b1e0c"),
 )
-"""What differs too where real programs run: times, numbers of processes and ports, and the columns that they move."""
+"""What differs too where real programs run: times, numbers of processes and revisions, and columns."""
 
 
 @dataclass(slots=True, eq=False)

@@ -11,6 +11,7 @@ from compiler.explaining import provenance
 from compiler.shelves import FOLDERS
 from schemas.tools import BY_NAME, CORE_TOOLS, HOOK_TOOLS, TOOLS
 from tests.compiler.compiling import SOURCES, codes, graph_of
+from tests.golden_text import said
 
 LIBRARY = Path(__file__).parents[2] / "plans" / "library"
 NAMES = {folder: SOURCES.names(folder) for folder in FOLDERS.values()}
@@ -107,4 +108,4 @@ def test_what_all_does_not_stand_for_can_be_had_beside_it(written: str) -> None:
 def test_the_order_of_mixins_and_where_each_is_from_is_told() -> None:
     graph = graph_of("agent: {script: [{done: ok}], mixins: ['lib:trace', 'lib:retry']}")
     source = provenance(graph, "agent/.", "mixins")
-    assert source == "mixin lib:trace (lib:mixins/trace.yaml:3), then mixin lib:retry (lib:mixins/retry.yaml:3)"
+    said(str(source))

@@ -9,6 +9,7 @@ from compiler.naming import derived_id, is_id, leads_out, plan_name
 from compiler.suggesting import edit_distance, nearest
 from schemas.encoding import Json
 from tests.compiler.compiling import SOURCES, codes, compiled, document_of
+from tests.golden_text import said
 
 
 @pytest.mark.parametrize(
@@ -160,14 +161,14 @@ def test_a_word_that_some_readers_take_for_false_is_that_word_where_it_is_one_of
 
 def test_no_cure_is_told_that_does_not_help() -> None:
     (own,) = compiled("goal: g\nrun: ./a\ncwd: off").diagnostics
-    assert own.hint == 'YAML 1.1 reads it as false: write "off" for the text'
+    said(own.hint)
     (given,) = compiled("goal: g\nagent: {run: ./a, settings: {retry: {quiet: off}}}").diagnostics
-    assert given.hint == 'YAML 1.1 reads it as false: write "off" for the text, or false'
-    assert given.summary == "`quiet` is text, and YAML readers disagree on `off`"
+    said(given.hint)
+    said(given.summary, "quiet", "off")
     (few,) = compiled("goal: g\nagent: {run: ./a, lock: true}").diagnostics
-    assert few.hint == "there are `turn`, `task`, `off`"
+    said(few.hint, "turn", "task", "off")
     (on,) = compiled("goal: g\nagent: {run: ./a}\nhooks: {h: {on: '', rule: [{comment: x}]}}").diagnostics[:1]
-    assert on.summary == "`on` cannot be an empty text"
+    said(on.summary, "on")
 
 
 @pytest.mark.parametrize(
@@ -223,10 +224,10 @@ def test_who_comes_from_docker_is_told_how_a_plan_says_it(field: str, summary: s
 
 def test_a_port_of_this_machine_that_there_is_not_is_marked_where_it_is_written() -> None:
     (fault,) = compiled("containers: {a: {image: x, ports: {70000: 80}}}").diagnostics
-    assert fault.summary == "`70000` is no port"
+    said(fault.summary, "70000")
     assert fault.span and fault.span.end_column - fault.span.column == len("70000")
 
 
 def test_an_item_of_a_list_is_called_by_the_name_of_the_list() -> None:
     (fault,) = compiled("containers: {a: {image: x, mounts: [{container: /w}]}}").diagnostics
-    assert fault.summary == "`mounts/0` lacks `host` or `volume` or `tmpfs`"
+    said(fault.summary, "mounts/0", "host", "volume", "tmpfs")

@@ -20,6 +20,7 @@ from containers.images.archive import Settings, write_archive
 from containers.images.entries import Tree, text
 from tests.containers import engines
 from tests.e2e.folder import Folder
+from tests.golden_text import said
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.timeout(180)]
 
@@ -90,7 +91,7 @@ async def test_the_containers_of_the_source_documents_run_under_compose(folder: 
         assert port.startswith("127.0.0.1:")
         ended = _compose(folder, "up", "--exit-code-from", "sut", "sut")
         assert ended.returncode == 0, ended.stderr
-        assert (folder / "said").read_text() == "test of the seed with CI=1, on, $5 ${X} and hush-hush\n"
+        said((folder / "said").read_text())
     finally:
         down = _compose(folder, "down", "-v")
         assert down.returncode == 0, down.stderr

@@ -22,6 +22,7 @@ from containers.docker_client import Client, Stream, _Opening
 from containers.docker_engine import DockerEngine
 from containers.engine import EngineFailed, Reason
 from schemas import limits
+from tests import golden_text
 from tests.architecture.tree import ROOT
 
 pytestmark = pytest.mark.anyio
@@ -164,7 +165,7 @@ async def test_who_may_not_use_the_engine_is_told_how_to_get_there(hanging: str)
         os.seteuid(0)
 
     assert failed.reason is Reason.NO_ACCESS
-    assert "usermod -aG docker" in failed.hint
+    golden_text.said(failed.hint)
 
 
 async def test_law_11_an_engine_that_hangs_is_given_up(hanging: str) -> None:

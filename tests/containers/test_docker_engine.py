@@ -16,6 +16,7 @@ from containers.docker_engine import DockerEngine
 from containers.engine import LISTENING, Bound, Build, Creation, EngineFailed, Inside, Placed, Published, Reason
 from containers.finding import engine_address
 from reconciler.effects.processes import Ending
+from tests import golden_text
 from tests.containers import engines
 from tests.containers.engine_contract import (
     EngineContract,
@@ -180,8 +181,9 @@ class TestOnlyDocker:
         assert "/sleep 60" not in outside.processes(ref)
 
         blind = engines.engine(sees_host=False)
-        with pytest.raises(EngineFailed, match="cannot be ended from inside") as caught:
+        with pytest.raises(EngineFailed) as caught:
             await blind.run(ref, Inside(("/sleep", "60"), "m", timeout_s=0.3))
+        golden_text.said(str(caught.value))
         assert "/bin/sh" in caught.value.hint
         await ground.engine.end(ref, "m")
 
@@ -284,8 +286,9 @@ class TestOnlyDocker:
 
         assert await ground.engine.image(image.id) == image
         assert "building good" in lines
-        with pytest.raises(EngineFailed, match=r"(?s)RUN test .*\nno\n.*9") as caught:
+        with pytest.raises(EngineFailed) as caught:
             await ground.engine.build(Build(tmp_path, args={"WHAT": "bad"}), lines.append)
+        golden_text.said(str(caught.value))
         assert caught.value.reason is Reason.BUILD_FAILED
         with pytest.raises(EngineFailed, match="no Other"):
             await ground.engine.build(Build(tmp_path, file="Other"), lines.append)
@@ -303,8 +306,9 @@ class TestOnlyDocker:
         await ground.engine.build(Build(tmp_path), lines.append)
 
         assert ".dockerignore" in lines
-        with pytest.raises(EngineFailed, match=r"there is no \.plan/secrets/KEY"):
+        with pytest.raises(EngineFailed) as caught:
             await ground.engine.build(Build(tmp_path, file=".plan/secrets/KEY"), lines.append)
+        golden_text.said(str(caught.value), "plan/secrets/KEY")
 
     async def test_an_archive_without_an_image_is_refused(self, engine: DockerEngine, tmp_path: Path) -> None:
         (tmp_path / "a.tar").write_bytes(bytes(10240))

@@ -6,6 +6,7 @@ import pytest
 
 from tests.e2e.folder import Folder
 from tests.e2e.test_terminal import terminal
+from tests.golden_text import said, said_in
 
 PLAN = """\
 plan: demo
@@ -25,21 +26,21 @@ def test_whoever_looks_at_a_plan_sees_what_a_request_asks_for_and_how_it_is_answ
     folder.write("demo.plan.yaml", PLAN)
     with folder.started("demo.plan.yaml") as owner:
         asked = owner.until(" asks ")
-        assert asked.rstrip().endswith(f"by agent/.: plan: first x, then y …: to be done · {WAYS}")
+        said(asked.rstrip(), "agent/", f"{WAYS}")
         owner.until(r"blocked +plan/demo .*yes to approval/root.1, plan: first x.*plan approve approval/root.1$")
 
-        assert "plan: first x, then y …: to be done" in folder.run("get", "approvals").out
+        said_in(folder.run("get", "approvals").out)
         whole = folder.run("describe", "approval/root.1").out
-        assert "asks for  plan: first x, then y\n          last z\n" in whole
+        said_in(whole)
         assert f"answer    {WAYS}" in whole
-        assert "waits for a person's yes to approval/root.1, plan: first x, then y last z" in folder.run("tree").out
+        said_in(folder.run("tree").out, "approval/root.1")
         task = folder.run("describe", "task/.").out
-        assert "unblocks  plan approve approval/root.1 · or: plan reject approval/root.1" in task
-        assert "approval/root.1, waiting, plan: first x, then y" in folder.run("describe", "agent/.").out
+        said_in(task, "approval/root.1")
+        said_in(folder.run("describe", "agent/.").out, "approval/root.1")
 
         assert folder.run("approve", "approval/root.1").code == 0
         assert owner.ended() == 0
-        assert "approval/root.1, plan: first x, then y" in owner.text, "which yes was said is told, too"
+        said_in(owner.text, "approval/root.1")
         assert ", reason ," not in owner.text
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import compiler
 from planloop.sources import FolderSources
+from tests import golden_text
 from tests.e2e.command import PLAN
 from tests.e2e.folder import Folder
 
@@ -124,7 +125,7 @@ def test_a_typo_leaves_a_finished_plan_as_it_was(folder: Folder) -> None:
     said = folder.run("apply", "--yes", "p.yaml")
 
     assert said.code == 3
-    assert "did you mean `run`" in said.err
+    golden_text.said_in(said.err, "run")
     assert folder.run("get", "tasks", "-o", "json").out == before
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests import golden_text
 from tests.e2e.folder import Folder
 from tests.e2e.test_chat import chat
 
@@ -38,7 +39,7 @@ def test_a_person_sees_both_sides_and_rules(folder: Folder) -> None:
     with folder.started("task.yaml") as owner:
         owner.until("conflict/1")
         listed = folder.run("get", "conflicts").out
-        assert "back wants api.py of front" in listed
+        golden_text.said_in(listed)
         assert "a person" in listed
         assert "conflict-1" in folder.run("get", "approvals").out
         described = folder.run("describe", "conflict/1").out
@@ -84,4 +85,4 @@ def test_a_person_who_talks_with_an_agent_rules_in_the_chat(folder: Folder) -> N
         assert "conflict/1: ruled" in said.text
         assert owner.ended() == 0, owner.text
     rulings = folder.json("get", "task/back")["spec"]["rulings"]
-    assert rulings == ["conflict-1: `front` does your part on `api.py` too: leave it alone. keep the names"]
+    golden_text.said(rulings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests import golden_text
 from tests.e2e.folder import Folder
 
 pytestmark = pytest.mark.process
@@ -24,7 +25,8 @@ tasks:
 def test_a_preview_says_which_hooks_are_attached_changed_and_detached(folder: Folder) -> None:
     folder.write("demo.plan.yaml", PLAN)
     new = folder.run("diff", "demo.plan.yaml").out
-    assert "+ hook/guard" in new and "attach   before write(*), runs ./guard; watches 2 agents" in new
+    assert "+ hook/guard" in new
+    golden_text.said_in(new)
     assert "hook/a/guard" not in new
     with folder.started("demo.plan.yaml") as owner:
         owner.until("its agent works")
@@ -32,7 +34,8 @@ def test_a_preview_says_which_hooks_are_attached_changed_and_detached(folder: Fo
         folder.write("other.plan.yaml", changed)
         said = folder.run("diff", "other.plan.yaml").out
         assert "- hook/first" in said and "detach" in said
-        assert "~ hook/guard/match" in said and "match: write(*) → write(src/**)" in said
+        assert "~ hook/guard/match" in said
+        golden_text.said_in(said)
         folder.write("demo.plan.yaml", changed)
         owner.until("edited")
         hooks = {one["address"]: one for one in folder.json("get", "hooks")}
@@ -57,7 +60,7 @@ def test_hooks_are_listed_described_explained_and_approved_away(folder: Folder) 
         assert "from hooks/guard" in folder.run("explain", "--why", "hook/a/guard/match").out
         refused = folder.run("approve", "hook/guard")
         assert refused.code != 0
-        assert "does not end by approval" in refused.err
+        golden_text.said_in(refused.err)
         assert folder.run("approve", "hook/first").code == 0
         owner.until("hook/a/first  over: what it is a copy of is over")
         states = {one["address"]: one["status"].get("state") for one in folder.json("get", "hooks")}

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests import golden_text
 from tests.e2e.folder import Folder
 from tests.fakes.model_server.running import StartedServer, started
 
@@ -83,7 +84,7 @@ def test_a_call_is_blocked_another_rewritten_and_a_result_commented(folder: Fold
         blocked, result = told(server, 1), told(server, 2)
         assert server.stop() == 0
 
-    assert "Not `git push`: leave pushing to people." in blocked
+    golden_text.said_in(blocked)
     assert "safe" in result and "That is how it should be." in result
     assert "Echo says safe things only." in result
     settled = [
@@ -116,7 +117,7 @@ def test_a_hook_that_crashes_denies_what_it_guards_and_is_only_noted_elsewhere(f
 
     assert not (folder.path / "a").exists()
     assert "hook it" in denied and "exit 2" in denied
-    assert "looked at list" in commented
+    golden_text.said_in(commented)
     assert "none.py" not in commented, "a hook that only comments stops nobody by being broken"
     faults = [one["fault"] for one in verdicts(folder, "other")]
     assert faults and all("none.py" in fault for fault in faults)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import golden_text
 from tests.e2e import installed, team
 from tests.e2e.installed import ROOT, SETUP_S, run
 from tests.fakes.model_server.running import started
@@ -88,7 +89,7 @@ def test_init_overwrites_nothing(plan: Path, tmp_path: Path) -> None:
     said = run(plan, "init", "--example", "webchat", cwd=tmp_path)
 
     assert said.returncode == 4
-    assert "workers.py would be overwritten" in said.stderr
+    golden_text.said_in(said.stderr)
     assert [path.name for path in tmp_path.iterdir()] == ["workers.py"]
     assert (tmp_path / "workers.py").read_text() == "mine"
     assert run(plan, "init", "--example", "nonsense", cwd=tmp_path).returncode == 6

@@ -15,6 +15,7 @@ from planloop.replaying import playing
 from planloop.replaying.playing import Outcome
 from reconciler.storing import blobs
 from schemas.encoding import digest
+from tests import golden_text
 from tests.e2e.folder import Folder
 from tests.e2e.test_replay_tree import log_of, rewrite
 from tests.fakes.model_server.running import started
@@ -147,10 +148,12 @@ def test_a_prompt_of_another_version_is_told_by_the_lines_that_differ(folder: Fo
 
     found = _end(folder)
 
-    assert (found.verdict, found.why) == ("diverged", "its prompt is another"), found
-    assert found.details[0].startswith("agent/. turn 1, attempt 1")
-    assert "its instructions are others:" in found.details
-    assert "  -You told tales." in found.details and "  +You tell tales." in found.details
+    assert found.verdict == "diverged", found
+    golden_text.said(found.why)
+    golden_text.said(found.details[0], "agent/")
+    golden_text.said_in(found.details)
+    golden_text.said_in(found.details)
+    golden_text.said_in(found.details)
 
 
 def test_the_log_names_a_system_message_only_where_it_became_another(folder: Folder) -> None:

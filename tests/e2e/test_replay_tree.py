@@ -14,6 +14,7 @@ from planloop.exits import Exit
 from planloop.replaying import playing, story
 from planloop.replaying.playing import Outcome
 from schemas.record import SetStatus
+from tests import golden_text
 from tests.e2e.folder import Folder
 from tests.fakes.model_server.running import started
 from tests.simulation.plans import PLAYS
@@ -184,7 +185,7 @@ def test_a_missing_recording_stops_before_anything(folder: Folder) -> None:
         connection.execute("DELETE FROM blobs WHERE content = ?", (b"hello\n",))
     said = folder.run("replay", "--tree")
     assert said.code == Exit.NOT_FOUND
-    assert "recordings are missing" in said.out
+    golden_text.said_in(said.out)
     assert "blob" in said.out
 
 

@@ -6,6 +6,7 @@ import signal
 
 import pytest
 
+from tests import golden_text
 from tests.e2e.folder import Folder
 
 SMALL = """\
@@ -29,7 +30,7 @@ def test_apply_runs_everything_once_and_ends_with_0(folder: Folder) -> None:
     first, second = folder.run("apply", "p.plan.yaml"), folder.run("apply", "p.plan.yaml")
 
     assert (first.code, second.code) == (0, 0), first.text
-    assert "small  done: 2 of 2 tasks done" in first.out
+    golden_text.said_in(first.out)
     assert (folder.path / "one.txt").read_text() == "one\n"
 
 
@@ -39,7 +40,7 @@ def test_a_failed_task_ends_apply_with_10_and_independent_work_goes_on(folder: F
     said = folder.run("apply", "p.plan.yaml")
 
     assert said.code == 10
-    assert "plan describe task/broken" in said.err
+    golden_text.said_in(said.err, "task/broken")
     assert folder.states()["task/fine"] == "done"
 
 
@@ -50,7 +51,7 @@ def test_ctrl_c_leaves_says_what_goes_on_and_the_next_apply_adopts_it(folder: Fo
         owner.until("its command runs")
         owner.process.send_signal(signal.SIGINT)
         assert owner.ended() == 8
-        assert "1 command goes on running: task/go" in owner.text
+        golden_text.said_in(owner.text, "task/go")
 
         with folder.started("p.plan.yaml") as again:
             again.until("1 command taken over")
@@ -89,7 +90,7 @@ def test_waiting_for_what_will_not_come_ends_at_once(folder: Folder) -> None:
         said = folder.run("wait", "wait", "--timeout", "15s")
 
         assert said.code == 1
-        assert "it will not be done" in said.err
+        golden_text.said_in(said.err)
 
 
 @pytest.mark.process
@@ -102,7 +103,7 @@ def test_commands_say_which_plan_when_there_are_several(folder: Folder) -> None:
     asked, told = folder.run("get"), folder.run("get", "--plan", "b")
 
     assert (asked.code, told.code) == (2, 0)
-    assert "--plan: a, b" in asked.err
+    golden_text.said_in(asked.err)
     assert told.out.startswith("b ")
     assert folder.run("get", "--plan", "a.plan.yaml").out.startswith("a ")
 
@@ -112,8 +113,8 @@ def test_a_preview_does_not_count_as_to_come_what_apply_refuses(folder: Folder) 
     said = folder.run("diff", "p.plan.yaml")
 
     assert said.code == 1
-    assert "plan apply refuses this as it is; mended, it would be 3 to add, 0 to change, 0 to remove" in said.out
-    assert "    task/think/agent: `lib:child`, for task/think, has no model to think with" in said.out
+    golden_text.said_in(said.out)
+    golden_text.said_in(said.out, "task/think/agent", "lib:child")
     assert folder.run("apply", "p.plan.yaml").code == 3
 
 
@@ -133,7 +134,7 @@ def test_what_failed_is_told_with_the_command_that_tries_it_again(folder: Folder
     said = folder.run("apply", "p.plan.yaml")
 
     assert said.code == 10
-    assert "plan resume task/a, then plan apply p.plan.yaml" in said.text
+    golden_text.said_in(said.text, "task/a")
 
 
 @pytest.mark.process
@@ -145,4 +146,4 @@ def test_what_is_taken_away_live_is_shown_by_diff(folder: Folder) -> None:
 
     assert said.code == 0
     assert "- task/b" in said.out
-    assert "plan pull p.plan.yaml" in said.out
+    golden_text.said_in(said.out)

@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from planloop.exits import Exit
+from tests import golden_text
 from tests.containers.sandboxing import homes
 from tests.e2e.folder import Folder
 
@@ -71,7 +72,7 @@ def test_a_preview_encloses_checks_as_the_run_does_or_says_why_it_does_not_run_t
     )
     before = file.stat().st_mtime_ns
 
-    assert "checks now: 2 of 2 hold" in folder.run("diff", "--checks", "p.plan.yaml").out
+    golden_text.said_in(folder.run("diff", "--checks", "p.plan.yaml").out)
     assert (folder.path / "here").exists() and not (folder.path.parent / "out").exists()
     assert file.stat().st_mtime_ns == before
 
@@ -81,8 +82,9 @@ def test_a_preview_encloses_checks_as_the_run_does_or_says_why_it_does_not_run_t
     for name in ("here", "free"):
         (folder.path / name).unlink()
     said = folder.run("diff", "--checks", "p.plan.yaml", path=str(programs)).out
-    assert "checks now: 1 of 2 hold" in said
-    assert "task/shut/below check 0: error  not run: " in said and "install bubblewrap" in said
+    golden_text.said_in(said)
+    assert "install bubblewrap" in said
+    golden_text.said_in(said, "task/shut/below")
     assert (folder.path / "free").exists() and not (folder.path / "here").exists()
 
 
@@ -148,7 +150,8 @@ def test_nobody_below_an_agent_that_is_alone_sees_more_of_the_plan_through_its_l
 
     assert said.code == Exit.FINISHED_WITH_FAILURES, said.text
     described = folder.run("describe", "task/t/h").out
-    assert "FolderLeadsOut" in described and "take the link away" in described and "where agent/t works" in described
+    assert "FolderLeadsOut" in described and "take the link away" in described
+    golden_text.said_in(described, "agent/t")
     assert "call.started" not in folder.run("events", "task/t/h").out
     assert sorted(path.name for path in (folder.path / "runs/t").iterdir()) == sorted(
         {"out", *(["in"] if "in" in line.split() else [])}

@@ -15,6 +15,7 @@ import pytest
 from reconciler.storing import owning
 from schemas.encoding import decode
 from tests.e2e.yards import IMAGE, Yard
+from tests.golden_text import said
 from tests.planloop.gateway.gateways import Served, served
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
@@ -66,11 +67,13 @@ def test_output_is_followed_past_the_end_of_whoever_ran_the_plan(yard: Yard) -> 
     with served(folder.path) as gateway:
         anyio.run(follow, gateway)
         answer = gateway.ask("GET", gateway.path("containers/service/chat"), headers=UPGRADE)
-        assert (answer.status, answer.summary) == (404, "no agent works with container/service")
+        assert answer.status == 404
+        said(answer.summary, "container/service")
         assert gateway.ask("GET", gateway.path("containers/none/chat"), headers=UPGRADE).status == 404
         assert gateway.ask("GET", gateway.path("containers/none/logs?log=1&before=5")).status == 404
         gone = gateway.ask("GET", gateway.path("containers/service/logs?log=1&before=5"))
-        assert (gone.status, gone.summary) == (404, "older output is not kept")
+        assert gone.status == 404
+        said(gone.summary)
     assert folder.run("down").code == 0
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from schemas.session import primary_of
+from tests import golden_text
 from tests.e2e.folder import Folder
 from tests.e2e.team import call
 from tests.e2e.test_chat import chat
@@ -139,7 +140,7 @@ def test_models_teach_in_the_same_way(folder: Folder) -> None:
     assert again.code == 0, again.text
     told = "\n".join(str(message.get("content")) for body in server.asked for message in body["messages"])
     assert "you take that on trust" in told, "the pupil was told why its answer came back"
-    assert "Say ALLOW, with a comment" in told, "and the teacher how to answer"
+    golden_text.said_in(told)
 
 
 def steps() -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from planloop.server.serving import serving
 from reconciler.storing import layout
 from schemas.encoding import Json, JsonObject
 from schemas.record import Draft, Record
+from tests.golden_text import said
 
 
 class EchoDesk:
@@ -137,7 +138,7 @@ def test_several_plans_are_asked_about_and_none_is_not_found(tmp_path: Path) -> 
 
     assert none.value.exit is Exit.NOT_FOUND
     assert several.value.exit is Exit.USAGE
-    assert several.value.hint == "say which with --plan: one, two"
+    said(several.value.hint)
 
 
 def test_a_plan_is_found_by_the_file_that_was_applied(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from schemas import amounts, widths
 from schemas.encoding import JsonObject
 from schemas.fields_all import EVERY
 from schemas.resource import Resource, Uid
+from tests.golden_text import said_in
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,7 @@ def test_containers_are_boxes_in_what_they_are_for_and_no_box_waits_for_what_is_
         ("task/a", "task/b"),
         ("container/db", "container/sut"),
     ]
-    assert '  subgraph t_a["a: say #quot;hi#quot;"]\n    c_sut["sut: redis:7"]' in pictures.mermaid("p", drawn)
+    said_in(pictures.mermaid("p", drawn))
 
 
 def test_the_list_of_fields_names_every_table_of_a_plan_and_of_a_suite() -> None:

@@ -9,6 +9,7 @@ import pytest
 from reconciler.editing import selecting
 from schemas.encoding import JsonObject
 from schemas.patch import Accepted, Refused
+from tests.golden_text import said_in
 from tests.reconciler.plans import Plan, agent, op, opened, save_of
 
 pytestmark = pytest.mark.anyio
@@ -52,7 +53,7 @@ async def test_a_persons_save_wins_over_a_live_change_and_says_what_it_took(plan
     verdict = await plan.save({**FILE, "tasks": {**FILE["tasks"], "a": {"goal": "changed in the file"}}})
     assert isinstance(verdict, Accepted)
     assert plan.document["tasks"]["a"] == {"goal": "changed in the file"}
-    assert "/tasks/a/goal: the file's value is taken, over a change in the live plan" in verdict.notes
+    said_in(verdict.notes)
     assert status(plan)["conditions"]["FileConflict"]["status"] == "True"
 
 

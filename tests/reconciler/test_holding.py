@@ -11,6 +11,7 @@ from schemas.encoding import JsonObject
 from schemas.patch import HUMAN_CLI, HUMAN_FILE, Accepted, Held, Patch, Refused
 from schemas.record import Put, SetStatus
 from schemas.resource import Uid
+from tests.golden_text import said
 from tests.reconciler.plans import Plan, agent, op, opened
 
 pytestmark = pytest.mark.anyio
@@ -50,7 +51,7 @@ async def test_an_edit_that_stops_a_few_tasks_passes(plan: Plan) -> None:
 
 async def test_an_edit_that_stops_many_running_tasks_is_held_with_the_differences(plan: Plan) -> None:
     verdict = await held(plan, "ab")
-    assert "4 of 6 running tasks" in verdict.why
+    said(verdict.why)
     assert plan.document == FILE
     waiting = plan.store.view.get(verdict.approval)
     assert waiting is not None
@@ -65,14 +66,14 @@ async def test_more_than_half_of_a_few_is_many(plan: Plan) -> None:
         gone = plan.store.view.get(f"task/{name}")
         assert gone is not None
         await plan.status(f"task/{name}", {"state": "cancelled"})
-    assert (await held(plan, "a")).why.startswith("it would stop 2 of 3")
+    said((await held(plan, "a")).why)
 
 
 async def test_groups_do_not_count_as_running_work(plan: Plan) -> None:
     await plan.patch(op("add", "/tasks/g", {"goal": "group", "tasks": {"x": {"goal": "x", "run": "true"}}}))
     for address in ("task/g", "task/g/x"):
         await plan.status(address, {"state": "running"})
-    assert "4 of 7 running tasks" in (await held(plan, "ab")).why
+    said((await held(plan, "ab")).why)
 
 
 async def test_the_only_running_task_may_be_stopped_without_asking(plan: Plan) -> None:
@@ -129,8 +130,9 @@ async def test_an_approved_edit_is_applied_as_its_author_and_leaves_nothing_wait
 
 async def test_an_answer_to_what_asks_no_question_is_refused_and_it_still_waits(plan: Plan) -> None:
     waiting = await held(plan, "ab")
-    with pytest.raises(Terminal, match="asks no question"):
+    with pytest.raises(Terminal) as caught:
         await plan.gate.approve(waiting.approval, HUMAN_CLI, content={"name": "Ada"})
+    said(str(caught.value))
     assert plan.store.view.get(waiting.approval) is not None
 
 

@@ -10,6 +10,7 @@ from schemas import patching
 from schemas.encoding import JsonObject
 from schemas.patch import HUMAN_FILE, Patch
 from schemas.patching import Op
+from tests.golden_text import said
 from tests.reconciler.imagined import Imagined
 
 AGENT: JsonObject = {"script": [{"done": "ok"}]}
@@ -81,4 +82,4 @@ def test_a_new_prompt_of_the_agent_behind_a_hook_is_told_of_that_agent(folder: P
 
     ((action, address, words),) = _told(folder, plan("look"), plan("look twice"))
     assert (action, address) == ("continue", "agent/~late")
-    assert "prompt: look → look twice" in words
+    said(words)

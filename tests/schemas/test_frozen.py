@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from schemas.frozen import frozen, members, mutable, remade
+from tests.golden_text import said
 
 
 @frozen
@@ -97,12 +98,14 @@ def test_a_missing_argument_is_named() -> None:
 
 
 def test_a_field_without_a_default_after_one_with_it_is_refused() -> None:
-    with pytest.raises(AssertionError, match="follows one with it"):
+    with pytest.raises(AssertionError) as caught:
 
         @frozen
         class _Bad:
             one: int = 1
             two: int  # type: ignore[misc]
+
+    said(str(caught.value))
 
 
 @frozen
@@ -224,7 +227,7 @@ def test_what_is_mutable_is_set_where_it_has_a_member_and_is_no_key() -> None:
         hash(Cached("a"))
     assert Cached("a", [1]) == Cached("a")
     assert dataclasses.replace(one, name="b") == Count("b", 1, [1])
-    assert repr(other) == "Count(name='a', count=0, seen=[])"
+    said(repr(other))
 
 
 def test_members_are_given_by_name_as_they_are() -> None:

@@ -12,6 +12,7 @@ from schemas.encoding import Json
 from schemas.matcher_faults import faults_of
 from schemas.matchers import BadPattern, equal, fold, matches
 from tests import rows
+from tests.golden_text import said
 
 FITS: list[tuple[Json, Json]] = [
     (1, 1.0),
@@ -159,7 +160,7 @@ def test_a_bad_expression_that_only_came_of_filling_fits_nothing_and_its_opposit
 
 
 def test_a_list_without_end_is_no_set() -> None:
-    assert "more than are looked at" in matches({"set": [1]}, list(range(100_000)))
+    said(matches({"set": [1]}, list(range(100_000))))
 
 
 def test_an_expression_that_takes_years_elsewhere_answers_at_once() -> None:

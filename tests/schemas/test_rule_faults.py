@@ -19,6 +19,7 @@ from schemas.rule_names import WORDS, Tools
 from schemas.tool_arguments import ARGUMENTS
 from schemas.tools import TOOLS
 from tests import rows
+from tests.golden_text import said
 
 POINTS = get_args(Point)
 TOOLS_ALONE = Tools(TOOLS.__contains__)
@@ -109,7 +110,7 @@ def test_a_slip_of_the_pen_is_answered_with_what_was_meant_and_placed() -> None:
     (fault,) = faults_of([{"comment": "x"}, {"when": {"any": [{"efect": "read"}]}, "comment": "x"}], Around(POINTS))
 
     assert fault.at == ("1", "when", "any", "0", "efect")
-    assert fault.hint == "did you mean `effect`?"
+    said(fault.hint, "effect")
 
 
 @pytest.mark.parametrize(

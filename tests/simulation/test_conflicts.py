@@ -13,6 +13,7 @@ import pytest
 from schemas import limits
 from schemas.encoding import JsonObject, encode_text
 from schemas.record import SetStatus
+from tests.golden_text import said_in
 from tests.simulation.harness import Crash, Edit, Point, Story, simulate
 
 PATH = "src/api.py"
@@ -171,7 +172,7 @@ def test_the_task_of_the_one_that_waits_says_which_conflict_stands_and_how_a_per
     )
     waited = [one for one in puts if "lock src/api.py is held" in one.get("message", "")]
     assert [one["message"].endswith("conflict/1 stands over it") for one in waited] == [False, True]
-    assert "plan approve conflict/1 --release" in waited[-1]["unblocks"]
+    said_in(waited[-1]["unblocks"], "conflict/1")
 
 
 @pytest.mark.sweep(keep=2)

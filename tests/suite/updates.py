@@ -64,12 +64,14 @@ class Updates:
         items[:] = kept
 
     def _drop_removed_tests(self, items: list[pytest.Item]) -> None:
-        """Drop the entries of tests and parameters that a wholly collected file no longer has."""
-        if self.is_worker or self.config.getoption("keyword") or any("::" in one for one in self.config.args):
+        """Drop the entries of tests and parameters that a wholly collected file no longer has, or that ask for none."""
+        is_first = not self.is_worker or self.config.workerinput["workerid"] == "gw0"  # type: ignore[attr-defined]
+        is_part = any(self.config.getoption(one) for one in ("keyword", "markexpr"))
+        if not is_first or is_part or any("::" in one for one in self.config.args):
             return
         names: dict[Path, set[str]] = {}
         for item in items:
-            names.setdefault(item.path, set()).add(name_of(item))
+            names.setdefault(item.path, set()).update({name_of(item)} if has_golden(item) else ())
         for path, known in names.items():
             file = golden_text.golden_file(path)
             stored = golden_text.read(file)

@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.checks import abstain
 from benchmarks.checks.contract import Emitted, Evidence
+from tests import golden_text
 
 OFFERED = frozenset({"mail.send", "calendar.list", "get_weather"})
 SAYS = "Which Sam do you mean?"
@@ -117,4 +118,4 @@ def test_what_was_called_instead_is_counted() -> None:
     found = abstain.judge({}, Evidence(calls, SAYS, OFFERED, frozenset({"mail.send"})))
 
     assert found.figures.items() >= {"invented": 1, "malformed": 1, "decoy-rate-near": 0.5, "precision": 0}.items()
-    assert found.message == "`mail.sned` was called; `mail.send` was called, though in a way that nobody can read"
+    golden_text.said(found.message, "mail.sned", "mail.send")

@@ -13,7 +13,7 @@ from benchmarks.checks.contract import Emitted, Evidence, Judged
 from benchmarks.checks.figures import conduct
 from schemas.encoding import JsonObject, decode
 from schemas.limits import NEEDED_CALLS_MAX
-from tests import sets
+from tests import golden_text, sets
 
 OFFERED = frozenset({"calendar.update", "calendar.list", "mail.send", "mail.draft", "todo.add"})
 UPDATE = {"tool": "calendar.update", "args": {"id": "evt-1", "start": {"same-instant": "2030-01-02T15:00Z"}}}
@@ -65,7 +65,7 @@ def test_a_call_that_failed_serves_no_need_though_it_was_the_right_one() -> None
     found = judged({"need": [SEND]}, failing(SENT, "the server is busy"))
 
     assert found.result == "fail"
-    assert found.message == "`need-1`: `mail.send` was called, and it failed: the server is busy"
+    golden_text.said(found.message, "need-1", "mail.send")
     assert classes(found) == ["right"]
 
 
@@ -92,7 +92,7 @@ def test_two_needs_of_one_tool_are_matched_in_whatever_order_they_were_served() 
 def test_one_call_does_not_serve_two_needs_that_say_the_same() -> None:
     found = judged({"need": [SEND, SEND]}, SENT)
 
-    assert found.message == "`need-2`: `mail.send` was called fewer times than needed"
+    golden_text.said(found.message, "need-2", "mail.send")
     assert judged({"need": [SEND, SEND]}, SENT, SENT).result == "pass"
 
 
@@ -118,7 +118,7 @@ def test_order_is_any_partial_or_exact(check: JsonObject, emitted: list[Emitted]
 
 
 def test_a_wrong_order_is_told_as_such() -> None:
-    assert judged(AFTER, SENT, MOVED).message == "all needed calls were made, but not `tell` after `move`"
+    golden_text.said(judged(AFTER, SENT, MOVED).message, "tell", "move")
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_what_may_be_left_out_must_match_where_it_is_not(given: JsonObject, resu
 def test_a_failure_names_the_arguments_of_the_call_that_came_closest() -> None:
     found = judged({"need": [UPDATE]}, Emitted("calendar.update", {}), Emitted("calendar.update", {"id": "evt-1"}))
 
-    assert found.message == "`need-1`: `calendar.update` was called with other arguments: start is missing"
+    golden_text.said(found.message, "need-1", "calendar.update")
 
 
 def test_the_figures_are_soft_and_leave_out_what_was_not_measured() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from benchmarks.events.reading import BadEvents, Event, Reader, Torn, read
 from tests.benchmarks.runs import Told, file_of, outcomes, told
+from tests.golden_text import said
 
 EVENTS = told(outcomes(4, ("oracle", "nop")), Told(lost=3))
 FILE = file_of(EVENTS)
@@ -78,5 +79,6 @@ def test_a_file_that_grows_gives_the_same_events(cuts: list[int]) -> None:
 
 def test_reading_goes_on_after_what_is_known() -> None:
     assert list(Reader(after=5).feed(b"".join(LINES[5:]))) == EVENTS[5:]
-    with pytest.raises(BadEvents, match="seq 7 stands after 5: 6 missing"):
+    with pytest.raises(BadEvents) as caught:
         Reader(after=5).feed(LINES[6])
+    said(str(caught.value))

@@ -15,6 +15,7 @@ from reconciler.effects.local_processes import LocalProcesses
 from reconciler.effects.processes import Ending, Exit
 from schemas.encoding import JsonObject
 from schemas.task import CheckSpec
+from tests import golden_text
 from tests.controllers.task.served import serving
 
 
@@ -34,10 +35,8 @@ async def test_a_program_cannot_have_another_answer_for_it(tmp_path: Path) -> No
             checking = Checking(Evidence(), bench, run_check, url=url)
             found = await checking.check(CheckSpec("0", "http", {"url": "{{url}}/"}, 10.0))
 
-    assert (found.result, found.message) == (
-        "fail",
-        f"http://program/ redirects to another place: {other}/x",
-    )
+    assert found.result == "fail"
+    golden_text.said(found.message, f"{other}")
 
 
 def test_what_a_check_says_and_shows_names_no_address_that_differs_between_runs() -> None:
@@ -46,7 +45,7 @@ def test_what_a_check_says_and_shows_names_no_address_that_differs_between_runs(
 
     found = without_address(Finding("fail", said, evidence=evidence), "http://172.27.0.2:8080")
 
-    assert found.message == "Cannot connect to host program [Connect call failed ('program', 8080)]"
+    golden_text.said(found.message)
     assert found.evidence == {
         "tree.txt": b"http://program/a\n172.27.0.2:80801",
         "screenshot.png": b"\x89PNG\xff",
@@ -91,10 +90,8 @@ async def test_a_text_that_a_pattern_is_never_done_with_fails_and_says_what_is_s
 
     found = await Checking(Evidence(), bench, run_check).check(spec)
 
-    assert (found.result, found.message) == (
-        "fail",
-        "not done after 0.5 s: what out.txt holds keeps the check from its end",
-    )
+    assert found.result == "fail"
+    golden_text.said(found.message)
     assert (await run_check(spec, bench)).result == "error"
 
 

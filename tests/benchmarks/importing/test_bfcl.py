@@ -16,6 +16,7 @@ from benchmarks.importing import bfcl, bfcl_keys
 from benchmarks.reading.reading import read_suite
 from benchmarks.reading.sources import FolderSuiteSources
 from benchmarks.reading.suite import Act, Case, Suite
+from tests.golden_text import said
 
 KITE = {
     "name": "kite.fly",
@@ -230,5 +231,6 @@ def test_a_map_with_too_many_members_that_may_be_left_out_is_told() -> None:
     wide = {f"m{n}": [n, ""] for n in range(bfcl_keys.OPTIONAL_MEMBERS_MAX + 1)}
     tools = {"f": {"properties": {"a": {"type": "object"}}}}
 
-    with pytest.raises(bfcl_keys.BadKey, match="9 members that may be left out"):
+    with pytest.raises(bfcl_keys.BadKey) as caught:
         bfcl_keys.need_of({"f": {"a": [wide]}}, tools)
+    said(str(caught.value))

@@ -13,6 +13,7 @@ from benchmarks.reporting.progress import Progress, line, progress
 from benchmarks.scoring.folding import Fold
 from schemas.widths import cells_wide
 from tests.benchmarks.runs import Told, outcomes, told
+from tests.golden_text import said
 
 OUTCOMES = outcomes(8, ("acme/large", "nop"))
 EVENTS = told(OUTCOMES, Told(lost=2, erring=2))
@@ -24,9 +25,7 @@ def after(events: list[Event], now: float | None = None, parallel: int = 3) -> P
 
 
 def test_the_line_says_how_far_the_run_is() -> None:
-    assert (
-        line(HALF, width=120) == "tool-calling  12/40  9 pass  2 fail  1 undecided  82 %  $1.24  3 running  3m20s left"
-    )
+    said(line(HALF, width=120))
 
 
 @pytest.mark.parametrize(

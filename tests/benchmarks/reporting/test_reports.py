@@ -21,6 +21,7 @@ from schemas.encoding import JsonObject, decode
 from schemas.widths import cells_wide
 from tests import sets
 from tests.benchmarks.runs import Outcome, Told, outcomes, summarised
+from tests.golden_text import said, said_in
 
 MODELS = ("acme/large", "acme/small", "oracle", "nop")
 FIRST = summarised(outcomes(12, MODELS, trials=2), Told(report={"pass-at": [1, 2], "pass-hat": [2]}))
@@ -101,7 +102,8 @@ def test_pairs_are_made_of_identical_keys_that_both_have_decided() -> None:
     (pair,) = json_of(combined.combine([summarised([*ours, *theirs])]))["suites"]["tool-calling"]["pairs"]
 
     assert [pair[name] for name in ("keys", "undecided", "unpaired", "wins", "losses", "ties")] == [6, 1, 2, 6, 0, 0]
-    assert (pair["p"], pair["difference"], pair["sentence"]) == (0.03125, 1.0, "m/a passes more than m/b")
+    assert (pair["p"], pair["difference"]) == (0.03125, 1.0)
+    said(pair["sentence"])
 
 
 def test_models_that_are_too_close_are_said_to_be() -> None:
@@ -146,8 +148,8 @@ def test_a_suite_that_nobody_has_found_valid_is_said_to_be_so_on_top(validated: 
 
 def test_doing_nothing_and_the_oracle_stand_beside_every_suite() -> None:
     for text in (markdown(REPORT), Page(html(REPORT)).text):
-        assert "Doing nothing passes 0.0 % (0 of 24); the oracle passes 100.0 % (24 of 24)." in text
-        assert "Doing nothing passes 0.0 % (0 of 8); the oracle was not run: add --model oracle." in text
+        said_in(text)
+        said_in(text)
 
 
 def test_each_model_is_held_against_what_its_own_run_scores() -> None:
@@ -169,7 +171,7 @@ def test_each_model_is_held_against_what_its_own_run_scores() -> None:
     for text in (markdown(report), Page(html(report)).text):
         for run, passes in (("ed", "66.7 % (2 of 3)"), ("one", "100.0 % (6 of 6)")):
             what = "it is not known what doing nothing scores: add --model nop"
-            assert f"In {run}: {what}; the oracle passes {passes}." in text
+            said_in(text, f"{run}", f"{what}", f"{passes}")
     for line in ("oracle (ed) 66.7 %", "oracle (one) 100.0 %"):
         assert line in html(report)
 
@@ -282,7 +284,7 @@ def test_where_nothing_was_paid_the_plot_of_costs_counts_tokens() -> None:
         return html(combined.combine([summarised([Outcome("a", "m/x", usd=usd, turns=turns)])]))
 
     assert "m/x $0.01, 100.0 %" in page(0.01, 3)
-    assert "m/x 2.82k tokens, 100.0 %" in page(0.0, 3)
+    said_in(page(0.0, 3))
     assert "Cost against quality" not in page(0.0, 0)
 
 

@@ -13,6 +13,7 @@ from benchmarks.worlds.world import Moment, WorldTool
 from schemas.encoding import JsonObject, canonical
 from tests import sets
 from tests.benchmarks.worlds.making import EXTREMES, shipped, world
+from tests.golden_text import said
 
 OFFICE = shipped("worlds/office.yaml")
 SHOP = shipped("worlds/shop.yaml")
@@ -103,7 +104,7 @@ def test_a_step_that_fails_late_takes_the_earlier_ones_with_it() -> None:
     )
     after, answer = call(ill, "t.go", {})
     assert after.tables["a"] == {"a-1": {"n": 1}}
-    assert answer.text == "There is no a-9 in a."
+    said(answer.text)
 
 
 def test_null_stands_for_an_argument_that_is_left_out() -> None:
@@ -115,9 +116,9 @@ def test_rules_of_a_shop_hold_over_several_calls() -> None:
     after, answer = call(SHOP, "refunds.create", refund)
     assert (answer.value["amount"], after.tables["orders"]["ord-104"]["refunded"]) == (12, 22)
     _, again = call(after, "refunds.create", {**refund, "amount": 0.5})
-    assert again.text == "Only 0 of order ord-104 are left to pay back."
+    said(again.text)
     _, late = call(SHOP, "refunds.create", {"order": "ord-103", "reason": "late"})
-    assert "more than 30 days" in late.text
+    said(late.text)
     bought, order = call(SHOP, "orders.create", {"customer": "cus-1", "sku": "sku-gloves", "count": 3})
     assert (order.value["total"], bought.tables["products"]["sku-gloves"]["stock"]) == (29.7, 38)
 
@@ -240,7 +241,8 @@ def test_a_step_that_breaks_on_its_values_fails_the_call_and_changes_nothing() -
 
     ill = replace(VERBS, tools={"t.go": WorldTool("t.go", "", {"type": "object"}, (break_on,))})
     after, answer = call(ill, "t.go", {})
-    assert (after, answer.error, answer.text) == (ill, "ToolError", "That cannot be worked out: 0 is too large.")
+    assert (after, answer.error) == (ill, "ToolError")
+    said(answer.text)
 
 
 def _tables(of: World) -> JsonObject:

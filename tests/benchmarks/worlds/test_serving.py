@@ -17,6 +17,7 @@ from schemas.mcp import ServerFailed
 from schemas.patching import merge
 from tests import sets
 from tests.benchmarks.worlds.making import EXTREMES, SUITE, shipped
+from tests.golden_text import said
 
 FILES = ("worlds/office.yaml", "worlds/shop.yaml", "tools/decoys.yaml")
 WORLDS = {file: shipped(file) for file in FILES}
@@ -67,8 +68,9 @@ def test_a_world_takes_only_so_many_changes() -> None:
 def test_a_file_at_fault_is_read_again_and_a_sound_one_is_not(tmp_path: Path) -> None:
     worlds = ServedWorlds(lambda file: (tmp_path / file).read_bytes())
     (tmp_path / "w.yaml").write_text("world: w\ntools: {a.get: {returns: $x}}\n")
-    with pytest.raises(ServerFailed, match=r"w.yaml:2:\d+: P0213 nothing is called `\$x` here"):
+    with pytest.raises(ServerFailed) as caught:
         worlds.offer("w.yaml", "a")
+    said(str(caught.value), "P0213")
     (tmp_path / "w.yaml").write_text("world: w\ntools: {a.get: {returns: x}, a.put: {}}\n")
     assert [tool.name for tool in worlds.offer("w.yaml", "a").tools] == ["get", "put"]
     (tmp_path / "w.yaml").unlink()

@@ -15,6 +15,7 @@ from containers.images.archive import Settings, Written, write_archive
 from containers.images.entries import Entry, Tree, data, folder, symlink, text
 from containers.images.errors import ImageFailed
 from containers.images.folders import folder_tree
+from tests import golden_text
 
 SETTINGS = Settings(
     "amd64", cmd=("sh",), env={"PATH": "/bin"}, user="1000", workdir="/work", labels={"b": "2", "a": "1"}
@@ -110,16 +111,18 @@ def test_a_file_that_changes_while_it_is_read_makes_no_archive(tmp_path: Path, s
     tree = Tree()
     tree.add(Entry("a", "file", 0o644, size_bytes=2, content=lambda: io.BytesIO(b"x" * size)))
 
-    with pytest.raises(ImageFailed, match=r"`a` .* it changed while it was read"):
+    with pytest.raises(ImageFailed) as caught:
         written(tree, tmp_path / "image.tar")
+    golden_text.said(str(caught.value))
     assert not (tmp_path / "image.tar").exists()
 
 
 def test_what_is_neither_file_folder_nor_link_is_refused_by_name(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
 
-    with pytest.raises(ImageFailed, match="pipe` is neither file, folder nor symlink"):
+    with pytest.raises(ImageFailed) as caught:
         folder_tree(tmp_path)
+    golden_text.said(str(caught.value))
 
 
 @pytest.mark.parametrize(
@@ -153,5 +156,6 @@ def test_a_folder_that_nobody_made_is_made_and_a_full_one_is_not_taken_away() ->
         ("a/b", 0o755, 0),
         ("a/b/c", 0o644, 0),
     ]
-    with pytest.raises(ImageFailed, match="`a/b` is a folder and a symlink at once"):
+    with pytest.raises(ImageFailed) as caught:
         tree.add(symlink("a/b", "/"))
+    golden_text.said(str(caught.value), "a/b")

@@ -13,6 +13,7 @@ from containers.images.debian import Apt
 from containers.images.entries import Entry, data, symlink
 from containers.images.errors import ImageFailed
 from containers.images.linking import closure, needed_by
+from tests.golden_text import said
 
 PROGRAM = Path(sys.executable).resolve()
 
@@ -42,8 +43,9 @@ def test_libraries_come_along_and_a_missing_one_is_named() -> None:
     assert closure(pool(program, *libraries, data("usr/lib/here/libother.so", b"")), [program.path]) == {
         program.path, *(library.path for library in libraries),
     }  # fmt: skip
-    with pytest.raises(ImageFailed, match=f"`usr/bin/python3` needs {names[-1]}, which is in none of the packages"):
+    with pytest.raises(ImageFailed) as caught:
         closure(pool(program, *libraries[:-1]), [program.path])
+    said(str(caught.value), "usr/bin/python3", f"{names[-1]}")
 
 
 def test_links_bring_what_they_lead_to_and_those_that_lead_nowhere_are_left_out() -> None:
@@ -64,6 +66,7 @@ async def test_a_machine_without_apt_is_told_what_to_do_instead(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(ImageFailed, match="made of Debian packages, and this machine has no apt-get") as told:
+    with pytest.raises(ImageFailed) as told:
         await Apt(tmp_path).architecture()
-    assert "`docker save planloop/NAME`" in told.value.hint
+    said(str(told.value))
+    said(told.value.hint)

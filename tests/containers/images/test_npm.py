@@ -13,6 +13,7 @@ from containers.images.entries import Tree, text
 from containers.images.errors import ImageFailed
 from containers.images.npm import Tarball
 from containers.images.stock import STOCK
+from tests.golden_text import said
 
 CONTENT = b"the bytes of a package"
 KEPT = Tarball("@a/b", "1.0.0", base64.b64encode(hashlib.sha512(CONTENT).digest()).decode(), bins={"b": "cli.js"})
@@ -41,8 +42,9 @@ async def test_what_is_there_is_kept_without_asking_anybody(packed: Path) -> Non
 
 @pytest.mark.anyio
 async def test_other_bytes_than_those_written_down_are_refused(packed: Path) -> None:
-    with pytest.raises(ImageFailed, match=r"a-b-1\.0\.0\.tgz did not come with the bytes that it must have"):
+    with pytest.raises(ImageFailed) as caught:
         await npm.fetch([KEPT], packed, lambda _, __: None)
+    said(str(caught.value))
     assert (packed / KEPT.file).read_text() == "other bytes\n"
 
 
@@ -50,10 +52,11 @@ async def test_other_bytes_than_those_written_down_are_refused(packed: Path) -> 
 async def test_a_machine_without_npm_is_told_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    with pytest.raises(ImageFailed, match="@a/b is a package of npm's, and this machine has no npm") as failed:
+    with pytest.raises(ImageFailed) as failed:
         await npm.fetch([KEPT], tmp_path, lambda _, __: None)
+    said(str(failed.value))
 
-    assert failed.value.hint == "apt install npm"
+    said(failed.value.hint)
 
 
 def test_a_package_lies_in_node_modules_with_links_to_its_programs() -> None:

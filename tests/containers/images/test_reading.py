@@ -18,6 +18,7 @@ from containers.images.entries import Entry
 from containers.images.errors import ImageFailed
 from containers.images.reading import tar_tree
 from schemas import limits
+from tests import golden_text
 
 
 def info(
@@ -119,16 +120,18 @@ def test_a_packed_tar_that_is_cut_off_is_told(packing: str, tmp_path: Path) -> N
     packed = PACKED[packing](tar(tmp_path / "plain.tar", info("a", size=3_000)).read_bytes())
     (tmp_path / "root.tar").write_bytes(packed[:-20])
 
-    with pytest.raises(ImageFailed, match=r"root\.tar cannot be unpacked"):
+    with pytest.raises(ImageFailed) as caught:
         read(tmp_path / "root.tar")
+    golden_text.said(str(caught.value))
 
 
 def test_zstd_is_told_with_a_cure(tmp_path: Path) -> None:
     (tmp_path / "root.tar").write_bytes(b"\x28\xb5\x2f\xfd and so on")
 
-    with pytest.raises(ImageFailed, match="packed by zstd") as told:
+    with pytest.raises(ImageFailed) as told:
         read(tmp_path / "root.tar")
-    assert told.value.hint == "zstd -d root.tar, and name the result"
+    golden_text.said(str(told.value))
+    golden_text.said(told.value.hint)
 
 
 DAMAGE: dict[str, Callable[[bytes], bytes]] = {
@@ -144,9 +147,10 @@ def test_a_damaged_tar_is_told_and_never_taken_for_a_shorter_one(how: str, tmp_p
     whole = tar(tmp_path / "whole.tar", info("a", size=500), info("b", size=500)).read_bytes()
     (tmp_path / "root.tar").write_bytes(DAMAGE[how](whole))
 
-    with pytest.raises(ImageFailed, match=r"root\.tar (is not a whole tar|is damaged at byte 1024)") as told:
+    with pytest.raises(ImageFailed) as told:
         read(tmp_path / "root.tar")
-    assert "tar -C FOLDER -cf root.tar ." in told.value.hint
+    golden_text.said(str(told.value))
+    golden_text.said(told.value.hint)
 
 
 def test_a_size_below_zero_ends_at_once(tmp_path: Path) -> None:
@@ -154,8 +158,9 @@ def test_a_size_below_zero_ends_at_once(tmp_path: Path) -> None:
     bad.size = -1024
     (tmp_path / "root.tar").write_bytes(bad.tobuf(tarfile.GNU_FORMAT) + b"\0" * 1024)
 
-    with pytest.raises(ImageFailed, match="is not a whole tar"):
+    with pytest.raises(ImageFailed) as caught:
         read(tmp_path / "root.tar")
+    golden_text.said(str(caught.value))
 
 
 def huge_name(path: Path) -> None:

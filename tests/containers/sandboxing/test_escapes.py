@@ -18,6 +18,7 @@ from containers.sandboxing.bubblewrap import Home
 from containers.sandboxing.guarding import Unfit
 from reconciler.effects import process_table
 from reconciler.effects.processes import Command, Ending, Exit, Sandbox
+from tests import golden_text
 from tests.containers.sandboxing import homes
 
 pytestmark = pytest.mark.anyio
@@ -239,7 +240,7 @@ async def test_a_host_that_is_named_is_reached_through_the_proxy_and_others_are_
 
     said = ended.output.decode()
     assert "b'hello'" in said and "403" in said
-    assert "[planloop] its sandbox may not ask 127.0.0.1:1:" in said
+    golden_text.said_in(said)
     assert list((plan.state / "run" / "enclosed").iterdir()) == []
 
 
@@ -348,8 +349,9 @@ async def test_a_plans_folder_that_holds_the_owners_home_is_not_worked_in(plan: 
         home = replace(homes.home_of(plan.folder), owner_home=str(own))
         command = Command(str(room), shell="true", env=ENV, sandbox=Sandbox(2))
 
-        with pytest.raises(Unfit, match=r"holds your home.*folder of its own"):
+        with pytest.raises(Unfit) as caught:
             bubblewrap.argv("bwrap", home, command)
+        golden_text.said(str(caught.value))
 
 
 async def test_our_own_python_is_not_written_where_it_is_in_the_plans_folder(

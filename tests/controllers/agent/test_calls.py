@@ -9,6 +9,7 @@ import pytest
 from reconciler.admitting.gate import Gate
 from schemas.approval import APPROVED, REJECTED
 from schemas.record import Draft, SetStatus
+from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +36,7 @@ async def test_an_unknown_tool_is_a_result_with_a_suggestion(tmp_path: Path) -> 
     async with arena(tmp_path) as here:
         assert await outcome(here, '{"call": {"writ": {}}}') == [["writ", "Failed", "UnknownTool"]]
         said = [draft for draft in await here.log() if draft.type == "call.authorized"]
-        assert "did you mean `write`" in str(said[0].data)
+        golden_text.said(str(said[0].data), "write")
 
 
 @pytest.mark.parametrize(

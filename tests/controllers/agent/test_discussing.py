@@ -8,6 +8,7 @@ import pytest
 
 from schemas.encoding import JsonObject
 from tests.controllers.agent.arena import Arena, arena
+from tests.golden_text import said
 
 pytestmark = pytest.mark.anyio
 
@@ -35,8 +36,8 @@ async def test_each_speaker_hears_those_before_it_and_the_call_has_all_answers(t
     async with arena(tmp_path) as here:
         await here.apply(THREE)
         first, second = await discussed(here)
-        assert first["text"] == "[ann] ann says yes\n\n[bob] bob heard ann"
-        assert second["text"] == "[eve] eve heard bob"
+        said(first["text"])
+        said(second["text"])
         assert here.store.view.list("thread") == []
 
 
@@ -98,7 +99,7 @@ async def test_a_speaker_that_fails_is_text_like_any_other_answer(tmp_path: Path
                 - done: x
         """)
         (result,) = await discussed(here)
-        assert result["text"] == "[ann] (Failed) no idea\n\n[bob] nor have I"
+        said(result["text"])
         assert here.state("task/ann") == "done"
 
 
@@ -117,7 +118,7 @@ async def test_a_speaker_that_is_removed_while_it_is_asked_ends_its_turn_at_once
         await here.until_state("agent/.", "asleep")
         await here.patch({"op": "remove", "path": "/tasks/ann"})
         (result,) = await discussed(here)
-        assert result["text"] == "[ann] (Gone) it was removed\n\n[bob] hi"
+        said(result["text"])
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from schemas.encoding import JsonObject
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.test_calls import answer
+from tests.golden_text import said
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +45,7 @@ async def test_law_6_only_commands_that_are_allowed_run(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         found = await _states(here, *[{"shell": {"command": one}} for one in lines], agent='tools: ["shell(echo *)"]')
         assert found == ["Denied", "Denied", "Denied", "Succeeded", "Denied", "Succeeded"]
-        assert "only like `shell(echo *)`" in next(iter((await _outcomes(here)).values()))
+        said(next(iter((await _outcomes(here)).values())))
     assert not (tmp_path / "out").exists()
 
 
@@ -138,7 +139,7 @@ async def test_law_6_children_do_not_shed_what_is_denied_above_them(tmp_path: Pa
                 - {when: {children: ended}, done: x}
         """)
         await here.until_state("task/.", "done", "failed")
-        assert "denied by `shell(touch *)`" in "".join((await _outcomes(here)).values())
+        said("".join((await _outcomes(here)).values()))
     assert not (tmp_path / "a").exists()
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from schemas.encoding import JsonObject
 from tests.controllers.agent.arena import Arena, arena
+from tests.golden_text import said
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +52,7 @@ async def test_an_agent_whose_folder_is_a_link_out_of_its_makers_never_begins(fo
         told = await made(here, OUT, f"{{id: c, goal: g, wait: true, cwd: {cwd}, script: {script}}}")
 
         assert here.state("task/t/c") == "failed" and reason(here, "task/t/c") == "FolderLeadsOut"
-        assert "out of `work`, where agent/t works" in told["text"]
+        said(told["text"], "work", "agent/t")
         assert "take the link away" in here.get("task/t/c").status["conditions"]["Ready"]["unblocks"][0]
         assert "agent.woken" not in await here.types("agent/t/c") and await here.results("read") == []
         assert here.state("task/t") == "failed"  # Its child failed.
@@ -103,7 +104,7 @@ async def test_no_check_that_comes_before_the_work_runs_behind_a_link_out(folder
         assert not list(folder.rglob("checked"))
         assert [reason(here, f"task/t/{name}") for name in ("c", "g")] == ["FolderLeadsOut", "ChecksFailing"]
         assert here.get("task/t/c").status["attempt"] == 2
-        assert "not run: the task's folder" in here.get("task/t/g").status["why"]
+        said(here.get("task/t/g").status["why"])
         await here.settled()
 
 
@@ -153,7 +154,7 @@ async def test_who_is_led_out_while_at_work_can_do_nothing_there_but_end(folder:
             **dict.fromkeys(("read", "shell", "write", "lock", "dump"), "Denied"),
             "plan_view": "Succeeded",
         }
-        assert "where agent/t works" in found["read"]["text"]
+        said(found["read"]["text"], "agent/t")
         await here.settled()
 
 
@@ -174,7 +175,7 @@ async def test_checks_say_why_they_do_not_run_when_their_task_was_led_out_at_wor
         await here.until_state("task/.", "done", "failed")
 
         assert here.state("task/t/c") == "failed"
-        assert "not run: the task's folder `work/sub` is a link" in here.get("task/t/c").status["why"]
+        said(here.get("task/t/c").status["why"], "work/sub")
 
 
 async def test_a_task_that_was_led_out_begins_once_the_link_is_away_and_it_is_resumed(folder: Path) -> None:

@@ -12,6 +12,7 @@ from schemas.record import Draft
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.test_locks import agent
 from tests.fakes.scripted_models import ScriptedModels
+from tests.golden_text import said_in
 
 pytestmark = pytest.mark.anyio
 
@@ -159,7 +160,7 @@ async def test_a_command_that_changes_what_others_hold_is_told_to_both_recorded_
         await here.tell("agent/two", "go", "m1")
         await here.until_state("task/two", "done", "failed")
         (result,) = await here.results("shell")
-        assert "`src/a.txt`, which agent/one holds" in result["text"]
+        said_in(result["text"], "src/a.txt", "agent/one")
         assert "free.txt" not in result["text"]
         (record,) = [draft for draft in await here.log() if draft.data.get("violated")]
         assert record.data["violated"] == {"src/a.txt": "agent/one", "src/new.txt": "agent/one"}

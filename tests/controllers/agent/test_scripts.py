@@ -8,6 +8,7 @@ import pytest
 
 from planloop.telling import conversation
 from schemas.patch import Accepted
+from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
 
 pytestmark = pytest.mark.anyio
@@ -192,7 +193,7 @@ async def test_a_message_wakes_a_sleeping_script_and_is_kept_until_a_step_wants_
         await here.settled()
         await here.tell("agent/.", "first", "m1")
         assert await ended(here) == "done"
-        assert await here.said() == ["heard first\nheard second"]
+        golden_text.said(await here.said())
 
 
 async def test_children_and_parents_talk(tmp_path: Path) -> None:

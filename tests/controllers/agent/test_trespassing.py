@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from schemas import limits
+from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
 
 pytestmark = pytest.mark.anyio
@@ -66,7 +67,7 @@ async def test_whatever_is_done_to_what_another_holds_is_told(tmp_path: Path, ch
 
     said = await called(tmp_path, "small, large, folder, fresh", f'shell: {{command: "{change}"}}')
 
-    assert "this command changed files that others hold" in said
+    golden_text.said_in(said)
 
 
 @pytest.mark.parametrize("look", ["cat small large > /dev/null", "touch new", "mkdir -p fresh folder"])

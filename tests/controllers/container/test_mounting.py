@@ -12,6 +12,7 @@ from containers.sandboxing import guarding
 from controllers.container.mounting import Steering, place, placed
 from controllers.inside import Ground
 from schemas.container import ContainerSpec, Mount
+from tests.golden_text import said
 
 FILES = (
     "p.plan.yaml",
@@ -138,7 +139,8 @@ def test_a_link_in_place_of_what_is_guarded_is_refused_with_what_to_do(folder: P
     with pytest.raises(EngineFailed) as failed:
         laid(folder, Mount("/w", host="."))
 
-    assert failed.value.reason is Reason.REFUSED and f"{name} is a link" in str(failed.value)
+    assert failed.value.reason is Reason.REFUSED
+    said(str(failed.value), f"{name}")
     assert "read-only: true" in failed.value.hint
     hidden = {} if name == ".plan" else {".plan": "hidden"}
     assert over(laid(folder, Mount("/w", host=".", is_read_only=True))) == hidden
@@ -159,8 +161,9 @@ def test_a_plans_folder_that_holds_the_owners_home_is_laid_in_only_by_its_whole_
 ) -> None:
     monkeypatch.setenv("HOME", str(folder / home))
 
-    with pytest.raises(EngineFailed, match="holds your home") as failed:
+    with pytest.raises(EngineFailed) as failed:
         place(".", folder)
+    said(str(failed.value))
 
     assert "folder of its own" in failed.value.hint and str(folder) in failed.value.hint
     assert place(str(folder), folder) == folder

@@ -8,6 +8,7 @@ import pytest
 
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.fork.repository import Home
+from tests.golden_text import said
 
 pytestmark = pytest.mark.anyio
 
@@ -80,7 +81,7 @@ async def test_a_command_whose_changes_do_not_merge_is_mended_by_a_person(tmp_pa
         tree = tmp_path / status["folder"]
 
         assert (ready["reason"], status["files"]) == ("MergeConflict", ["a"])
-        assert "a was changed by others meanwhile" in ready["message"]
+        said(ready["message"])
         assert status["folder"] in ready["unblocks"][0]
         assert (home.read("a"), home.read("b")) == ("theirs\n", "b\n"), "nothing half merged is in the folder"
         assert "<<<<<<<" in (tree / "a").read_text()
@@ -121,10 +122,8 @@ async def test_an_agent_is_told_what_does_not_merge_and_mends_it(tmp_path: Path)
         await owner.apply(AGENT.replace("ROOT", str(tmp_path)))
         await owner.until_state("agent/t", "asleep")
         told = owner.get("task/t").status["conditions"]
-        assert (
-            told["MergeConflict"]["message"] == "a was changed by others meanwhile and did not merge into plan/arena/t"
-        )
-        assert "its agent mends what did not merge" in told["Ready"]["message"]
+        said(told["MergeConflict"]["message"], "plan/arena/t")
+        said(told["Ready"]["message"])
         await owner.tell("agent/t", "go", "1")
         await owner.until_state("task/t", "done", "failed")
         assert "MergeConflict" not in owner.get("task/t").status["conditions"]

@@ -12,6 +12,7 @@ from controllers.leases.places import inner
 from schemas.fork import lock_place
 from schemas.patch import HUMAN_CLI
 from schemas.resource import Resource
+from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.fork.repository import Home
 
@@ -54,7 +55,7 @@ async def test_who_works_in_a_fork_reads_of_locks_what_it_may_say_itself(tmp_pat
         await here.tell("agent/t/second", "go", "1")
         await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
         said = str(here.get("conflict/1").status["text"])
-        assert "`t/second` wants `a.txt` (in fork/t), which `t/first` holds" in said
+        golden_text.said_in(said, "t/second", "a.txt", "t/first")
         await here.tell("agent/t/first", "go on", "2")
         await here.until(lambda: here.state("conflict/1") == "over")
         await here.tell("agent/t/second", "go on", "3")

@@ -16,6 +16,7 @@ from schemas.record import Drop, Mark, Put, SetStatus
 from schemas.resource import Uid
 from tests import sets
 from tests.controllers.lock.table import Table
+from tests.golden_text import said
 
 AGENTS = ("a", "a/x", "a/y", "b", "b/z", "c")
 PATHS = ("f", "g", "src", "src/a", "src/b", "src/**", "src/*", "**", "docs/*.md", "docs/a.md")
@@ -29,7 +30,7 @@ def test_a_free_lock_is_granted_in_the_takers_own_record_and_dropped_when_it_is_
     assert not leases.fenced(table.view, table.owner("a"), "f")
     table.release("a")
     assert table.view.list("lock") == []
-    assert leases.fenced(table.view, table.owner("a"), "f") == "you do not hold f for write; nobody has it now"
+    said(leases.fenced(table.view, table.owner("a"), "f"))
 
 
 def test_what_is_held_already_costs_no_record() -> None:
@@ -64,7 +65,7 @@ def test_readers_share_and_do_not_starve_a_writer() -> None:
     table.now += 1
     writer = table.want("b", {"f": "write"})
     table.now += 1
-    assert table.blockers("c", {"f": "read"}) == ["waits f agent/b"]
+    said(table.blockers("c", {"f": "read"}))
     reader = table.want("c", {"f": "read"})
     table.release("a")
     table.settle()
@@ -158,12 +159,12 @@ def test_an_ancestors_lock_is_delegated_down_and_those_below_exclude_each_other(
     table = Table(AGENTS)
     table.want("a", {"src/**": "write"}, "task")
     assert isinstance(table.want("a/x", {"src/a": "write"}), Granted)
-    assert table.blockers("a/y", {"src/a": "read"}) == ["holds src/a agent/a/x"]
-    assert table.blockers("a", {"src/a": "write"}) == ["holds src/a agent/a/x"]
-    assert "agent/a/x has src/a" in leases.fenced(table.view, table.owner("a"), "src/a")
+    said(table.blockers("a/y", {"src/a": "read"}))
+    said(table.blockers("a", {"src/a": "write"}))
+    said(leases.fenced(table.view, table.owner("a"), "src/a"), "agent/a/x")
     assert not leases.fenced(table.view, table.owner("a"), "src/b")
-    assert "you do not hold src/b" in leases.fenced(table.view, table.owner("a/x"), "src/b")
-    assert table.blockers("b", {"src/b": "read"}) == ["holds src/** agent/a"]
+    said(leases.fenced(table.view, table.owner("a/x"), "src/b"))
+    said(table.blockers("b", {"src/b": "read"}))
 
 
 def test_what_is_broken_is_told_at_the_next_write_and_may_then_be_asked_for_anew() -> None:
@@ -176,7 +177,7 @@ def test_what_is_broken_is_told_at_the_next_write_and_may_then_be_asked_for_anew
     table.settle()
     assert table.answers[str(call)][0] == "granted"
     told = leases.fenced(table.view, table.owner("a"), "f")
-    assert told == "your lock on f was broken by human:cli: mine now; agent/b has f (write)"
+    said(told, "agent/b")
     table.release("b")
     table.settle()
     assert isinstance(table.want("a", {"f": "write"}), Granted)
@@ -201,7 +202,7 @@ def test_a_lease_lapses_when_its_owner_did_nothing_but_get_messages_and_is_renew
     assert again == [None, limits.LOCK_TTL_S]
     assert (str(calls[0]) in table.answers, str(calls[1]) in table.answers) == (True, False)
     assert ("lock.fenced", "lock/f", "agent/a") in table.said and ("lock.renewed", "lock/g", "agent/b") in table.said
-    assert leases.fenced(table.view, table.owner("a"), "f").startswith("your lock on f lapsed: no progress for 10 min")
+    said(leases.fenced(table.view, table.owner("a"), "f"))
 
 
 def test_nobody_loses_what_nobody_else_wants() -> None:
@@ -455,4 +456,4 @@ def test_a_lock_that_is_on_its_way_out_is_made_anew_by_who_takes_it() -> None:
     table.fold(Drop("lock/f", Uid("planned")))
     table.settle()
     assert not leases.fenced(table.view, table.owner("a"), "f")
-    assert table.blockers("b", {"f": "read"}) == ["holds f agent/a"]
+    said(table.blockers("b", {"f": "read"}))

@@ -10,6 +10,7 @@ import pytest
 
 from schemas.call import CallState
 from schemas.encoding import JsonObject
+from tests import golden_text
 from tests.controllers.agent.arena import ENV, arena
 from tests.controllers.mcp.plans import BAD, DONE, TRICKY, call, plan, texts, tricky
 from tests.servers.in_process import InProcess
@@ -28,7 +29,8 @@ async def test_results_of_every_kind_reach_the_caller(tmp_path: Path) -> None:
         assert (plain["state"], plain["text"]) == ("Succeeded", "hi")
         assert (failed["state"], failed["error"]) == ("Failed", "ToolError")
         head, _, digest = picture["text"].rstrip("]").rpartition(" ")
-        assert head == "look\n[image image/png, 5 bytes: blob" and here.store.get_blob(digest) == b"hello"
+        assert here.store.get_blob(digest) == b"hello"
+        golden_text.said(head)
         assert "value" not in picture
         assert len(large["text"]) < 40_000 and here.store.get_blob(large["blob"]) == b"x" * 100_000
 
@@ -48,7 +50,7 @@ async def test_a_call_says_how_far_it_is_and_is_cancelled_at_the_server(tmp_path
     async with arena(tmp_path, start=InProcess()) as here:
         await here.apply(plan({"t": tricky(notes)}, call("t.hang"), DONE))
         await here.until(lambda: any(each.status.get("progress") for each in here.store.view.list("call")))
-        assert here.store.view.list("call")[0].status["progress"] == "1 of 3 one of three"
+        golden_text.said(here.store.view.list("call")[0].status["progress"])
         await here.patch({"op": "add", "path": "/cancel", "value": True})
         await here.until_state("task/.", "cancelled")
         await here.settled()
@@ -64,7 +66,7 @@ async def test_an_interrupting_message_cancels_the_call_at_the_server_and_the_se
         await here.tell("agent/.", "stop", "m", delivery="interrupt")
         await here.until_state("task/.", "done", "failed")
         assert await texts(here, "t.echo") == ["still here"]
-    assert notes.read_text().splitlines()[1:4] == ["hang began", "hang cancelled", "echo still here"]
+    golden_text.said(notes.read_text().splitlines()[1:4])
 
 
 @pytest.mark.parametrize(("effect", "state"), [("once", "Unknown"), ("read", "Failed")])
@@ -97,7 +99,7 @@ async def test_a_call_whose_server_died_is_made_again_only_if_its_class_allows(
         else:
             await here.until(lambda: any(each.state == CallState.UNKNOWN for each in here.store.view.list("call")))
             (doubt,) = here.store.view.list("call")
-            assert "may have happened" in doubt.status["why"]
+            golden_text.said(doubt.status["why"])
     assert ("die lives" in notes.read_text().splitlines()) is lives
 
 

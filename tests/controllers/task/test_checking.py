@@ -20,6 +20,7 @@ from reconciler.effects.local_processes import LocalProcesses
 from schemas.fields_checks import KIND_FIELDS
 from schemas.task import CheckSpec
 from tests.controllers.task.yard import ENV, sh
+from tests.golden_text import said
 
 pytestmark = pytest.mark.anyio
 
@@ -66,7 +67,8 @@ async def test_sh_takes_a_program_with_arguments_and_keeps_the_whole_output(benc
 async def test_a_command_that_takes_too_long_is_an_error_and_its_group_is_gone(bench: Bench) -> None:
     found = await find(bench, "sh", timeout_s=0.1, shell="sleep 600 & wait")
 
-    assert (found.result, found.message) == ("error", "not done after 0.1 s")
+    assert found.result == "error"
+    said(found.message)
     assert await bench.processes.sweep(frozenset()) == []
 
 
@@ -145,7 +147,8 @@ async def test_a_workspace_that_changes_places_with_a_link_meanwhile_shows_a_che
     workspace.symlink_to(outside)
     for kind, arguments in (("require-file", {}), ("contains", {"text": "4711"}), ("json", {"subset": {"seed": 4711}})):
         seen = await find(firm, kind, path="plan.json", **arguments)
-        assert seen.result == "fail" and "leads out of the workspace" in seen.message
+        assert seen.result == "fail"
+        said(seen.message)
 
 
 def test_a_link_that_comes_just_when_a_check_looks_is_not_followed(
@@ -203,33 +206,34 @@ async def test_links_that_lead_in_a_ring_fail_a_check(bench: Bench) -> None:
 
 
 async def test_require_file_wants_a_file_with_something_in_it(bench: Bench) -> None:
-    assert (await find(bench, "require-file", path="README.md")).message == "README.md is not there"
+    said((await find(bench, "require-file", path="README.md")).message)
     write(bench, "README.md", "")
-    assert (await find(bench, "require-file", path="README.md")).message == "README.md is empty"
+    said((await find(bench, "require-file", path="README.md")).message)
     assert (await find(bench, "require-file", path="README.md", empty=True)).result == "pass"
     write(bench, "README.md", "words")
     assert (await find(bench, "require-file", path="README.md")).result == "pass"
     assert (await find(bench, "require-file", path="README.md/below")).result == "fail"
     Path(bench.cwd, "folder").mkdir()
-    assert (await find(bench, "require-file", path="folder")).message == "folder is not a regular file"
+    said((await find(bench, "require-file", path="folder")).message)
 
 
 async def test_contains_looks_for_a_text_or_a_pattern(bench: Bench) -> None:
     write(bench, "a.txt", "one\nnpm start\nthree")
 
     assert (await find(bench, "contains", path="a.txt", text="npm start")).result == "pass"
-    assert (await find(bench, "contains", path="a.txt", text="npm run")).message == "a.txt does not contain `npm run`"
+    said((await find(bench, "contains", path="a.txt", text="npm run")).message)
     assert (await find(bench, "contains", path="a.txt", pattern="^npm (start|run)$")).result == "pass"
     assert (await find(bench, "contains", path="a.txt", pattern="^four")).result == "fail"
     assert (await find(bench, "contains", path="a.txt", pattern="(")).result == "error"
-    assert (await find(bench, "contains", path="missing", text="x")).message == "missing is not there"
+    said((await find(bench, "contains", path="missing", text="x")).message)
 
 
 async def test_a_pattern_that_would_take_years_is_stopped_at_its_time(bench: Bench) -> None:
     write(bench, "a.txt", "a" * 40 + "b")
 
     found = await find(bench, "contains", timeout_s=0.3, path="a.txt", pattern="(a+)+$")
-    assert (found.result, found.message) == ("error", "not done after 0.3 s")
+    assert found.result == "error"
+    said(found.message)
 
 
 @pytest.mark.parametrize("kind", ["contains", "json"])
@@ -237,7 +241,8 @@ async def test_a_pipe_that_nobody_writes_to_fails_at_once(bench: Bench, kind: st
     os.mkfifo(Path(bench.cwd, "pipe"))
 
     found = await find(bench, kind, path="pipe", text="x", subset={})
-    assert (found.result, found.message) == ("fail", "pipe is not a regular file")
+    assert found.result == "fail"
+    said(found.message)
 
 
 @pytest.mark.parametrize(
@@ -265,12 +270,10 @@ async def test_json_wants_the_members_of_the_subset_and_allows_more(bench: Bench
     assert (await find(bench, "json", path="p.json", subset={"private": True})).result == "pass"
     assert (await find(bench, "json", path="p.json", subset={"list": [1, {"a": 2}]})).result == "pass"
     wrong = await find(bench, "json", path="p.json", subset={"scripts": {"test": "y"}})
-    assert wrong.message == 'p.json: /scripts/test is "x", not "y"'
+    said(wrong.message)
     assert (await find(bench, "json", path="p.json", subset={"private": 1})).result == "fail"
-    assert (await find(bench, "json", path="p.json", subset={"main": 1})).message == "p.json: /main is missing"
-    assert (
-        await find(bench, "json", path="p.json", subset={"list": [1]})
-    ).message == "p.json: /list is not a list of 1"
+    said((await find(bench, "json", path="p.json", subset={"main": 1})).message)
+    said((await find(bench, "json", path="p.json", subset={"list": [1]})).message)
 
 
 async def test_json_reads_what_a_command_prints(bench: Bench) -> None:
@@ -306,11 +309,11 @@ async def test_http_wants_the_status_the_text_and_the_members(bench: Bench, site
     assert (await find(bench, "http", url=f"{site}/ok")).result == "pass"
     assert (await find(bench, "http", url=f"{site}/busy")).message == f"{site}/busy answers 503"
     assert (await find(bench, "http", url=f"{site}/busy", status=503)).result == "pass"
-    assert (await find(bench, "http", url=f"{site}/ok", status=201)).message == f"{site}/ok answers 200, not 201"
+    said((await find(bench, "http", url=f"{site}/ok", status=201)).message, f"{site}")
     assert (await find(bench, "http", url=f"{site}/ok", contains='"ok"')).result == "pass"
     assert (await find(bench, "http", url=f"{site}/ok", contains="nope")).result == "fail"
     assert (await find(bench, "http", url=f"{site}/ok", subset={"ok": True})).result == "pass"
-    assert (await find(bench, "http", url=f"{site}/ok", subset={"n": 2})).message == f"{site}/ok: /n is 1, not 2"
+    said((await find(bench, "http", url=f"{site}/ok", subset={"n": 2})).message, f"{site}")
     assert (await find(bench, "http", url=f"{site}/busy", status=503, subset={})).result == "fail"
 
 
@@ -327,7 +330,8 @@ async def test_http_gives_up_on_a_server_that_never_answers(bench: Bench) -> Non
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
 
         found = await find(bench, "http", timeout_s=0.1, url=url)
-        assert (found.result, found.message) == ("fail", f"{url} answers too slowly: not done after 0.1 s")
+        assert found.result == "fail"
+        said(found.message, f"{url}")
 
 
 async def test_port_holds_when_something_listens(bench: Bench) -> None:

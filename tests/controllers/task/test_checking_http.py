@@ -19,6 +19,7 @@ from schemas.encoding import Json, JsonObject
 from schemas.task import CheckSpec
 from tests.controllers.task.served import answering, serving
 from tests.controllers.task.yard import ENV
+from tests.golden_text import said
 
 pytestmark = pytest.mark.anyio
 Serves = Callable[[], AbstractAsyncContextManager[str]]
@@ -139,7 +140,8 @@ async def test_every_right_echo_holds_whatever_its_path_and_its_shape(bench: Ben
     async with serves() as url:
         found = await find(bench, url=url, steps=ECHO, repeat=OFTEN)
 
-    assert (found.result, found.message) == ("pass", "2 steps hold, 20 times")
+    assert found.result == "pass"
+    said(found.message)
     assert found.probes >= 40
     assert found.evidence["exchanges.txt"].startswith(b"> POST /echo ")
 
@@ -192,7 +194,8 @@ async def test_what_an_answer_had_is_kept_for_later_steps_with_its_type_and_cook
         lacks = await find(bench, url=url, steps=[made | {"keep": {"id": "/id"}}])
 
     assert (good.result, good.message) == ("pass", "3 steps hold")
-    assert (lacks.result, lacks.message) == ("fail", "POST /items: nothing at `/id` of the answer")
+    assert lacks.result == "fail"
+    said(lacks.message, "/id")
 
 
 @pytest.mark.parametrize(
@@ -285,9 +288,9 @@ async def test_status_headers_and_forms_are_held_to_what_is_expected(bench: Benc
         refused = await step(bench, url, send | {"form": {"user": "bob"}})
         assert (await step(bench, url, send | {"form": {"user": "bob"}}, status="401")).result == "pass"
 
-    assert wrong.message.endswith('the header Location does not match /login/: "/home"')
-    assert missing.message.endswith("the header x-seen is missing")
-    assert refused.message == "POST /login: the status is 401"
+    said(wrong.message)
+    said(missing.message)
+    said(refused.message)
 
 
 async def test_a_redirect_in_a_ring_or_to_another_program_is_not_followed(bench: Bench) -> None:
@@ -308,9 +311,9 @@ async def test_a_redirect_in_a_ring_or_to_another_program_is_not_followed(bench:
             strayed = await step(bench, url, "/away")
             assert (await step(bench, url, "/away", status="302")).result == "pass"
 
-    assert round_and_round.message == "GET /ring redirects more than 10 times"
-    assert strayed.message == f"GET /away redirects to another place: {other}/x"
-    assert nowhere.message == "GET /nowhere redirects to another place: mailto:ada@x"
+    said(round_and_round.message)
+    said(strayed.message, f"{other}")
+    said(nowhere.message)
 
 
 @asynccontextmanager
@@ -327,17 +330,19 @@ async def test_an_answer_without_end_is_bounded_in_bytes_and_one_that_never_come
             await response.write(b"x" * (256 << 10))
 
     async with serving(("GET", "/", flood)) as url:
-        assert (await step(bench, url, "/")).message == "GET / answers more than 1 MiB"
+        said((await step(bench, url, "/")).message)
     async with dripping() as url:
         found = await step(bench, url, "/", within=0.05)
-        assert (found.result, found.message) == ("fail", "GET / has not answered in whole within 0.05 s")
+        assert found.result == "fail"
+        said(found.message)
 
 
 async def test_a_program_too_slow_for_all_repeats_fails(bench: Bench) -> None:
     async with dripping() as url:
         found = await find(bench, timeout_s=0.2, url=url, steps=[{"send": {"path": ["/"]}}], repeat={"times": 3})
 
-    assert (found.result, found.message) == ("fail", "time 1 of 3: it answers too slowly: not done after 0.2 s")
+    assert found.result == "fail"
+    said(found.message)
 
 
 async def test_who_could_not_be_asked_was_not_looked_at(bench: Bench) -> None:

@@ -9,6 +9,7 @@ from reconciler.effects.processes import Ending
 from schemas.task import TaskState
 from tests.controllers.task.world import World
 from tests.controllers.task.yard import sh, spec
+from tests.golden_text import said
 
 
 def told(world: World, name: str) -> Says:
@@ -50,7 +51,7 @@ def test_a_retry_says_what_failed_until_it_begins() -> None:
     world.run("a", code=1)
     world.settle()
 
-    assert told(world, "a").message == "attempt 1 failed: `flaky` ended with exit code 1: said"
+    said(told(world, "a").message, "flaky")
 
 
 def test_a_failed_task_tells_why_and_how_to_go_on() -> None:
@@ -58,7 +59,7 @@ def test_a_failed_task_tells_why_and_how_to_go_on() -> None:
     world.settle()
     world.run("a", code=1)
 
-    assert told(world, "a").message == "`flaky` ended with exit code 1: said"
+    said(told(world, "a").message, "flaky")
     assert told(world, "a").unblocks == ("plan resume task/a tries it again, as does an edit of it",)
     assert told(world, ".").message == "task/a failed"
 
@@ -69,13 +70,13 @@ def test_a_failed_parent_names_one_child_and_counts_the_others() -> None:
     for name in "abc":
         world.run(name, code=1)
 
-    assert told(world, ".").message == "task/a and 2 more of 3 tasks failed or are stuck"
+    said(told(world, ".").message, "task/a")
 
 
 def test_a_parent_names_a_child_for_what_became_of_it() -> None:
     world = World(root=spec(), a=spec("x", cancel=True), b=spec("x", needs=("task/a",)))
     world.settle()
-    assert told(world, ".").message == "task/b is stuck"
+    said(told(world, ".").message, "task/b")
 
     world = World(root=spec(), a=spec("x", cancel=True), b=spec("x"))
     world.settle()

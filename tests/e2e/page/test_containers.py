@@ -14,6 +14,7 @@ from tests.e2e.page import browsing
 from tests.e2e.page.conftest import Axe, Opened, Screens, Serve, Shot
 from tests.e2e.yards import IMAGE, Yard, machines_address
 from tests.fakes.model_server.running import started
+from tests.golden_text import said
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 
@@ -194,7 +195,7 @@ def test_who_may_only_look_hears_the_talk_and_says_nothing(at: Yard, served: Ser
     expect(looking.get_by_text("This link may only look.")).to_be_visible()
     expect(looking.get_by_role("button", name="Say it")).to_have_count(0)
     refused = looking.evaluate(SAYS, "/v1/plans/p/containers/service/chat")
-    assert refused["summary"] == "this link may only look", "the server holds to it, not the page alone"
+    said(refused["summary"])
 
     page.get_by_label("Say to agent/keeper").fill("how is it?")
     page.get_by_role("button", name="Say it").click()

@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from reconciler.storing import layout
+from tests.golden_text import said
 from tests.planloop.gateway.gateways import Answer, Served, frames, listening, served
 from tests.planloop.gateway.writers import Writer, deleted, writing
 
@@ -149,7 +150,8 @@ async def test_without_a_log_it_says_so_until_there_is_one(gateway: Served, writ
     state.rename(aside)
 
     answer = _until(gateway, 404)
-    assert (answer.status, answer.summary) == (404, "the state of the plan demo is gone")
+    assert answer.status == 404
+    said(answer.summary)
 
     aside.rename(state)
     with writing(state) as successor:
@@ -193,7 +195,7 @@ async def test_a_log_that_is_damaged_is_said_to_be_and_is_read_again_when_it_is_
         file.unlink()
     beside.rename(log)
     answer = _until(gateway, 502)
-    assert "not a sound SQLite file" in answer.summary
+    said(answer.summary)
 
     for file, content in whole.items():
         beside.write_bytes(content)

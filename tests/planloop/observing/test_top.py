@@ -6,6 +6,7 @@ from planloop.observing import top
 from reconciler.storing.view import MemoryView
 from schemas.encoding import JsonObject
 from schemas.resource import Resource, Uid
+from tests.golden_text import said
 
 
 def agent(name: str, state: str, turn: int, usd: str) -> Resource:
@@ -31,6 +32,6 @@ def test_the_most_comes_first_in_each_order() -> None:
 def test_the_head_adds_up_all_agents_and_a_low_terminal_says_how_many_it_leaves_out() -> None:
     page = top.page(VIEW, "p", 0.0, "cost", (80, 4)).splitlines()
 
-    assert page[0] == "p  rev 12 · 3 agents, 2 running · 0 calls · 14k tokens, $2.60"
+    said(page[0])
     assert [line.split()[0] for line in page[1:]] == ["AGENT", "b", "…"]
     assert page[-1] == "… 2 more"

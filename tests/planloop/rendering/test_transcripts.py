@@ -7,6 +7,7 @@ from typing import Any
 from planloop.rendering import records, transcripts, verdicts
 from schemas.record import Also, Change, Draft, Record, SetStatus
 from schemas.resource import Uid
+from tests import golden_text
 
 ME = "agent/writer"
 LETTER = {"sender": "human:cli", "body": "use fewer words"}
@@ -64,23 +65,17 @@ def test_what_others_say_is_told_in_words_and_a_wait_with_what_it_waits_for() ->
         "m3": {"sender": "agent/lead", "body": {"limit": 3}},
     }
     call = {"call": "call/1", "tool": "edit", "arguments": {"path": "a"}}
-    assert _words(
-        [
-            _record(1, "message.sent", ME, SetStatus(ME, Uid("u"), {"inbox": letters})),
-            _record(2, "turn.started", ME, turn=1, reasons=["message"], read=list(letters)),
-            _record(3, "model.replied", ME, calls=[call]),
-            _record(4, "call.waiting", "call/1", tool="edit", state="AwaitingLock", why="lock a is held by task/b"),
-            _record(5, "call.waiting", "call/1", tool="edit", state="Authorized", why=""),
-        ]
-    ) == [
-        "turn 1: message",
-        "< controller:conflict: it stands",
-        "< controller:conflict: conflict/1 is over: it is done",
-        '< agent/lead: {"limit":3}',
-        "→ edit('a')",
-        "… edit waits: lock a is held by task/b",
-        "… edit goes on",
-    ]
+    golden_text.said(
+        _words(
+            [
+                _record(1, "message.sent", ME, SetStatus(ME, Uid("u"), {"inbox": letters})),
+                _record(2, "turn.started", ME, turn=1, reasons=["message"], read=list(letters)),
+                _record(3, "model.replied", ME, calls=[call]),
+                _record(4, "call.waiting", "call/1", tool="edit", state="AwaitingLock", why="lock a is held by task/b"),
+                _record(5, "call.waiting", "call/1", tool="edit", state="Authorized", why=""),
+            ]
+        )
+    )
 
 
 def test_only_the_last_turns_can_be_asked_for() -> None:
@@ -100,20 +95,14 @@ def test_what_hooks_did_is_told_and_what_they_let_pass_is_not() -> None:
         said | {"verdict": {"decision": "deny", "reason": "it broke: exit 3", "fault": "exit 3"}},
         said | {"verdict": {"arguments": {"command": "ls"}, "comment": "safer", "is_last": True}},
     ]
-    assert _words([_record(2, "hook.fired", ME, turn=1, fired=fired)]) == [
-        "? hook/guard before-call shell: deny, no rm",
-        "? hook/guard before-call shell: broke, exit 3; deny",
-        '? hook/guard before-call shell: allow; with {"command":"ls"}; says safer; quits',
-    ]
+    golden_text.said(_words([_record(2, "hook.fired", ME, turn=1, fired=fired)]))
     assert _words([_record(2, "hook.fired", ME, turn=1, fired=fired, late=True)]) == []
     late = Draft("hook.fired", "controller:agent", ME, (), {"fired": fired[:2], "cost": {"time_s": 2.0}, "late": True})
-    assert records.words(late) == (
-        "hook/guard before-call shell: deny, no rm; hook/guard before-call shell: allow, 2.0 s (late, of no effect)"
-    )
+    golden_text.said(records.words(late), "hook/guard")
 
 
 def test_what_hooks_let_pass_in_silence_and_whom_they_ask_is_told_apart() -> None:
     assert verdicts.is_silent({"fired": [{"verdict": {}}, {"verdict": {"memory": {"n": 1}}}]})
     assert not verdicts.is_silent({"fired": [{"verdict": {}}, {"verdict": {"comment": "x"}}]})
     asked = Draft("message.sent", "controller:agent", ME, (), {"to": "hook/wise", "point": "before-reply", "key": "k"})
-    assert records.words(asked) == "asks hook/wise at before-reply"
+    golden_text.said(records.words(asked), "hook/wise")

@@ -16,6 +16,7 @@ from reconciler.storing import blobs, layout, replaying, sqlite_log
 from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
 from schemas import encoding, limits
 from schemas.record import Draft
+from tests.golden_text import said
 from tests.reconciler.store.drafts import made, status
 
 STEPS = ("before-write", "before-commit", "after-commit", "after-mirror")
@@ -213,9 +214,10 @@ async def test_a_log_that_lost_its_end_is_not_continued(tmp_path: Path) -> None:
         shutil.copytree(tmp_path / "live", tmp_path / "old")
         await store.append(status(n=1))
     shutil.copy(layout.mirror_file(tmp_path / "live"), tmp_path / "old")
-    with pytest.raises(StoreCorrupt, match="lost its end") as caught:
+    with pytest.raises(StoreCorrupt) as caught:
         async with opened(tmp_path / "old"):
             pass
+    said(str(caught.value))
     assert caught.value.rev == 2
     layout.mirror_file(tmp_path / "old").unlink()
     async with opened(tmp_path / "old") as store:

@@ -9,6 +9,7 @@ import pytest
 
 from schemas.encoding import JsonObject
 from tests.controllers.agent.arena import Arena, arena
+from tests.golden_text import said_in
 
 pytestmark = pytest.mark.anyio
 
@@ -147,7 +148,8 @@ async def test_a_comment_is_a_labelled_part_and_what_is_withheld_stays_in_the_lo
     read = "{read: {path: guard.py}}"
     async with arena(tmp_path / "1") as here:
         result = await outcome(here, plan(after, read), '{"comment": "mind the gap"}', "read")
-        assert result["text"].endswith("[guard] mind the gap") and "def look" in result["text"]
+        assert "def look" in result["text"]
+        said_in(result["text"])
         assert json.loads(here.read("told"))["result"]["state"] == "Succeeded"
     async with arena(tmp_path / "2") as here:
         result = await outcome(here, plan(after, read), '{"withhold": "private"}', "read")

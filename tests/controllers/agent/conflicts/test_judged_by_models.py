@@ -10,6 +10,7 @@ import pytest
 from tests.controllers.agent.arena import arena
 from tests.controllers.agent.conflicts.teams import PATH, holder, over, team
 from tests.fakes.scripted_models import ScriptedModels
+from tests.golden_text import said
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +47,7 @@ async def test_a_model_reads_both_sides_and_is_given_the_tool_to_rule_just_then(
         await here.until(lambda: models.left == [])
         await here.settled_but_timers()
         results = await here.results("resolve")
-    assert [each["text"] for each in results] == ["ruled `release` for `back`"]
+    said([each["text"] for each in results])
     before, asked, after = (json.loads(one.tools or b"[]") for one in models.asked)
     named = [{tool["function"]["name"] for tool in tools} for tools in (before, asked, after)]
     assert ["resolve" in names for names in named] == [False, True, False]

@@ -12,6 +12,7 @@ from schemas.patch import HUMAN_CLI, Accepted, Author, Patch, Refused, Verdict
 from schemas.record import SetStatus
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.conflicts.teams import LOCK, PATH, begin, brought, holder, over, team
+from tests.golden_text import said, said_in
 
 pytestmark = pytest.mark.anyio
 
@@ -66,10 +67,10 @@ async def test_both_sides_are_told_with_intents_and_what_was_changed_and_may_wri
         await here.tell("agent/back", "go", "go")
         await over(here)
         text = str(here.get("conflict/1").status["text"])
-        assert "conflict/1: `back` wants `src/api.py`, which `front` holds." in text
+        said_in(text, "conflict/1", "back", "src/api.py", "front")
         assert "`front` (holds): it moves" in text
-        assert "`back` (wants): a new field" in text
-        assert "proposes: you first, then I" in text
+        said_in(text, "back")
+        said_in(text)
         assert "+new" in text
         await here.until_state("task/back", "done", "failed")
         assert here.state("task/back") == "done"
@@ -85,9 +86,7 @@ async def test_the_agent_above_rules_and_the_call_of_a_party_that_asked_hears_it
         await begin(here, team("how: merge, plan: keep the names", front=front, back=back))
         await here.until_state("task/.", "done", "failed")
         assert here.state("task/.") == "done"
-        assert here.get("task/front").spec["rulings"] == [
-            "conflict-1: on `src/api.py` you do the part of `back` too. keep the names"
-        ]
+        said(here.get("task/front").spec["rulings"])
         text = "conflict-1: `front` does your part on `src/api.py` too: leave it alone. keep the names"
         assert here.get("task/back").spec["rulings"] == [text]
 
@@ -174,7 +173,7 @@ async def test_whoever_does_not_listen_keeps_the_files_to_the_end_of_its_open_tu
         (tmp_path / "on").touch()
         await over(here)
         assert (holder(here), here.state("task/front")) == ("", "running")
-        assert here.get("conflict/1").status["why"] == "`front` has let go"
+        said(here.get("conflict/1").status["why"], "front")
 
 
 async def test_a_call_that_a_ruling_refuses_says_in_its_first_line_why_and_offers_no_way_round_it(
@@ -193,8 +192,8 @@ async def test_a_call_that_a_ruling_refuses_says_in_its_first_line_why_and_offer
         await here.until_state("task/back", "failed")
         (wrote,) = await here.results("write")
         first, rest = wrote["text"].splitlines()
-        assert first == "conflict/1: `front` does your part on `src/api.py` too: leave it alone"
-        assert rest.endswith("ruled it: keep the old names. Nothing was done. Go on with what else you have to do.")
+        said(first, "conflict/1", "front", "src/api.py")
+        said(rest)
 
 
 @pytest.mark.parametrize("how", ["release", "merge", "sequence"])
@@ -297,7 +296,7 @@ async def test_a_party_that_is_renamed_stays_one_and_the_order_leaves_the_plan_w
         assert here.get(f"task/{second}").spec["needs"] == [f"task/{first}"]
         await here.tell(f"agent/{first}", "goon", "m1")
         await over(here)
-        assert here.get("conflict/1").status["why"] == f"the task of `{first}` is done"
+        said(here.get("conflict/1").status["why"], f"{first}")
         assert here.get(f"task/{second}").spec["needs"] == []
 
 
@@ -371,7 +370,7 @@ async def test_a_ruling_is_made_whole_or_not_at_all_where_a_person_has_to_say_ye
         await here.until(lambda: here.state("conflict/1") == "open")
         held = await rule(here, Author("agent", "."), "sequence")
         assert isinstance(held, Refused)
-        assert "would wait for a person's yes" in held.faults[0].message
+        said(held.faults[0].message)
         assert here.state("conflict/1") == "open" and not here.store.view.list("approval")
         assert isinstance(await rule(here, HUMAN_CLI, "sequence"), Accepted)
         assert here.get("task/back").spec["needs"] == ["task/front"]
@@ -491,7 +490,7 @@ async def test_what_a_task_reads_of_a_ruling_goes_when_another_takes_its_place(t
         await begin(here, silent(team(NOBODY, front=front, back=ASKS)))
         await brought(here)
         assert isinstance(await rule(here, Author("agent", "."), "merge", "back"), Accepted)
-        assert "you do the part of `front` too" in here.get("task/back").spec["rulings"][0]
+        said(here.get("task/back").spec["rulings"][0], "front")
         assert isinstance(await rule(here, HUMAN_CLI, "release"), Accepted)
         told = [here.get(f"task/{name}").spec.get("rulings", []) for name in ("front", "back")]
         assert [len(one) for one in told] == [1, 0]

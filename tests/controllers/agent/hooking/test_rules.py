@@ -17,7 +17,7 @@ from schemas.call import CallResult, CallState
 from schemas.encoding import Json, JsonObject, encode
 from schemas.hook import HookAgent, HookSpec, Point, Rule, Verdict, verdict_from_json
 from schemas.message import Message, MessageKind
-from tests import rows
+from tests import golden_text, rows
 
 AGENT = "agent/web/ui"
 CALL = CallFact(
@@ -217,9 +217,7 @@ def test_blanks_are_filled_with_what_is_known() -> None:
 def test_what_was_said_and_what_came_can_be_quoted() -> None:
     facts = at("on-input", call=None, messages=(message("hello", "agent/web"), message("stop it")), prompt="all")
 
-    assert (
-        said({"when": {"message": {"from": "person"}}, "comment": "{message} {prompt}"}, facts).comment == "stop it all"
-    )
+    golden_text.said(said({"when": {"message": {"from": "person"}}, "comment": "{message} {prompt}"}, facts).comment)
     assert said({"comment": "{result} {reply}"}, ended()).comment == "fine "
 
 

@@ -15,6 +15,7 @@ from schemas.hook import OVER, Verdict
 from schemas.record import Draft, SetStatus
 from schemas.resource import Uid
 from schemas.thread import Answer as Answered
+from tests import golden_text
 from tests.controllers.agent.arena import PLAN, Arena, arena
 from tests.controllers.agent.test_compacting import SmallModels
 from tests.controllers.agent.test_models import asked, call, calls, says
@@ -77,7 +78,7 @@ async def test_a_hook_that_thinks_denies_a_call_and_the_agent_is_told_why(tmp_pa
     system, question = asked(models, first)
     assert "You are the hook `careful` of agent/." in system["content"] and "watch the files" in system["content"]
     assert "write the file" not in system["content"], "the task is not its own"
-    assert question["content"].startswith("[hook from agent/., waits for your answer]\nbefore-call: agent/.")
+    golden_text.said_in(question["content"], "agent/")
     tools = models.asked[first].tools.decode()
     assert '"verdict"' in tools and '"quit"' in tools
     assert '"send"' not in tools and '"write"' not in tools, "it has no tools but those that are given"

@@ -13,6 +13,7 @@ from schemas import limits
 from schemas.encoding import JsonObject, encode
 from schemas.hook import HookAgent, HookSpec, Point, Verdict
 from schemas.thread import Answer
+from tests import golden_text
 
 HOOK = HookSpec("careful", "agent/web", ("before-call",), HookAgent("agent/web/~careful"))
 
@@ -58,8 +59,8 @@ def test_other_words_are_a_comment(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["it looks fine to me", "(it said nothing)", "", "{}", '{"comment": "hm"}'])
 def test_before_a_call_chatter_and_silence_are_no_permission(text: str) -> None:
-    assert read(text, "before-call").fault == "it gave no decision"
-    assert read(text, "on-patch").fault == "it gave no decision"
+    golden_text.said(read(text, "before-call").fault)
+    golden_text.said(read(text, "on-patch").fault)
 
 
 @pytest.mark.parametrize(
@@ -106,8 +107,9 @@ def question(**more: object) -> JsonObject:
 def test_a_reader_is_shown_words_and_a_program_the_question_itself() -> None:
     text = showing.shown(HOOK, question(), is_text=True)
     assert isinstance(text, str)
-    assert text.startswith("before-call: agent/web, turn 3: it is about to make this call")
-    assert 'tool_input:\n{"path":"a.txt","content":"hello"}' in text and "its goal: a page" in text
+    golden_text.said_in(text, "agent/web")
+    assert 'tool_input:\n{"path":"a.txt","content":"hello"}' in text
+    golden_text.said_in(text)
     assert showing.shown(HOOK, question(), is_text=False) == {"hook": "careful", "question": question()}
 
 

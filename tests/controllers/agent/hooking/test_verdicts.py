@@ -12,6 +12,7 @@ from schemas.patch import HUMAN_CLI
 from schemas.record import Draft
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.scripted_models import ScriptedModels
+from tests.golden_text import said
 
 pytestmark = pytest.mark.anyio
 
@@ -90,7 +91,7 @@ async def test_a_hook_that_asks_makes_an_approval_and_a_yes_starts_the_call_once
         await here.apply(plan("before-call", steps, ", match: shell"))
         await here.until_state("agent/.", "blocked")
         (approval,) = here.store.view.list("approval")
-        assert "hook guard: is that wise?" in approval.spec["why"]
+        said(approval.spec["why"])
         await here.gate.approve(approval.address, HUMAN_CLI)
         await here.until_state("task/.", "done", "failed")
         await here.settled()
@@ -160,7 +161,7 @@ async def test_a_comment_after_a_call_is_a_part_of_its_own_in_what_a_model_sees(
     messages = [json.loads(each) for each in models.asked[-1].messages]
     assert [each["role"] for each in messages] == ["system", "user", "assistant", "tool", "user"]
     assert "mind the tests" not in messages[3]["content"] and "mind the tests" not in result["text"]
-    assert messages[4]["content"] == "On write (c1_0):\n[comment of hook guard]\nmind the tests"
+    said(messages[4]["content"])
 
 
 async def test_a_comment_on_the_input_is_told_before_the_model_is_asked(tmp_path: Path) -> None:
@@ -174,7 +175,7 @@ async def test_a_comment_on_the_input_is_told_before_the_model_is_asked(tmp_path
     import json
 
     messages = [json.loads(each) for each in models.asked[-1].messages]
-    assert messages[-1]["content"] == "[comment of hook guard, on-input]\nthe goal was: build it"
+    said(messages[-1]["content"])
 
 
 async def test_fair_words_beside_a_result_do_not_hide_it(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from controllers.agent.models import failures
 from controllers.agent.models.port import ModelFailed
+from tests import golden_text
 
 NOW = 1_700_000_000.0
 
@@ -49,7 +50,7 @@ def test_the_message_of_an_error_is_found_in_every_vendors_words(body: bytes, sa
 def test_no_key_is_told() -> None:
     failed = failures.of_status(400, b'{"error": "bad key sk-1"}', retry_after_s=None, cure="", secrets=("", "sk-1"))
 
-    assert str(failed) == "HTTP 400: bad key ***"
+    golden_text.said(str(failed))
 
 
 def test_a_long_page_is_cut() -> None:

@@ -29,6 +29,7 @@ from tests.controllers.task.web import sites
 from tests.controllers.task.web.frameworks import PREACT, REACT, SITES, Framework
 from tests.controllers.task.web.sites import Page, drawn, served
 from tests.controllers.task.yard import ENV
+from tests.golden_text import said
 
 Find: TypeAlias = Callable[[web.Application, dict[str, Any]], Coroutine[None, None, Finding]]
 
@@ -184,7 +185,8 @@ async def test_nothing_is_shown_by_a_page_on_which_nothing_can_be_done(find: Fin
     found = await find(drawn(Page("<h1>Log in</h1><p>Soon. Ada will get in.</p>")), BAD)
 
     assert found.result == "fail"
-    assert "its steps cannot be done" in found.message and "there is no `user-field`" in found.message
+    said(found.message)
+    said(found.message, "user-field")
 
 
 @pytest.mark.parametrize("page", [sites.CHAT_FORM, sites.CHAT_ENTER, sites.CHAT_SOUP])
@@ -209,7 +211,8 @@ async def test_what_one_way_left_on_a_page_helps_no_other(find: Find) -> None:
     found = await find(sites.chat(sites.CHAT_FORM, mutant="others"), check)
 
     assert found.result == "fail"
-    assert "A: see" in found.message and "ways were tried" in found.message
+    assert "A: see" in found.message
+    said(found.message)
 
 
 GAMES = pytest.mark.parametrize("page", [sites.GAME_BUTTONS, sites.GAME_TABLE, sites.GAME_BOXES])
