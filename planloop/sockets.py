@@ -36,15 +36,16 @@ def listen(folder: Path) -> socket.socket:
     with suppress(FileNotFoundError):
         layout.socket_file(folder).unlink()
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    old_mask = os.umask(0o177)  # Never, not even for a moment, open to others.
     try:
         with _short(folder) as short:
-            listener.bind(short)
+            old_mask = os.umask(0o177)  # The socket is never open to others, not even for a moment.
+            try:
+                listener.bind(short)
+            finally:
+                os.umask(old_mask)
     except BaseException:
         listener.close()
         raise
-    finally:
-        os.umask(old_mask)
     listener.listen(64)
     listener.setblocking(False)
     return listener

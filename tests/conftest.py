@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import sets
+from tests import needs, sets
 from tests.suite import plugin, updates
 
 if TYPE_CHECKING:  # Most tests need no engine.
@@ -49,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     settings.load_profile("planloop")
     updates.configure(config)
+    config.pluginmanager.register(needs.Needs(), "planloop-needs")
 
 
 @pytest.fixture
@@ -71,10 +72,8 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def engine() -> DockerEngine:
-    """A running container engine. Without one the test is skipped, or fails where PLANLOOP_ENGINE=must."""
-    from tests.containers import engines
-
-    return engines.engine()
+    """A running container engine."""
+    return needs.engine()
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from containers.docker_engine import DockerEngine
+from tests import needs
 from tests.containers import engines
 from tests.containers.engines import Ground
 
@@ -21,7 +22,7 @@ def sees_host() -> bool:
 
 @pytest.fixture
 async def ground(engine: DockerEngine, sees_host: bool, tmp_path: Path) -> AsyncIterator[Ground]:
-    own = engine if sees_host else engines.engine(sees_host=False)
+    own = engine if sees_host else needs.engine(sees_host=False)
     image = await engines.image(own, tmp_path)
     async with engines.ground(own, image.id, f"{zlib.crc32(str(tmp_path).encode()):08x}") as place:
         yield place

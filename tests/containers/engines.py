@@ -1,29 +1,19 @@
-"""A running engine for tests, and an image on it that was made on the spot: busybox, and nothing else.
-
-Where there is no engine, tests that need one are skipped and say why; with PLANLOOP_ENGINE=must they fail instead.
-"""
+"""An image for tests, made of busybox and nothing else, and what a test creates on a container engine."""
 
 from __future__ import annotations
 
 import itertools
 import os
-import shutil
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from typing import NoReturn
 
-import anyio
-import pytest
-
-from containers.docker_engine import DockerEngine
-from containers.engine import Engine, EngineFailed, ImageFacts
+from containers.engine import Engine, ImageFacts
 from containers.images.archive import Settings, write_archive
 from containers.images.entries import Tree, data, folder, symlink, text
+from tests import needs
 
-SWITCH = "PLANLOOP_ENGINE"
 LABEL = "planloop.test"
 IMAGE = "planloop-test/busybox"
 BARE_IMAGE = "planloop-test/bare"
@@ -31,41 +21,10 @@ WORDS = """cat chmod cp echo env false find grep head id kill ln ls mkdir mkfifo
 setsid sh sha256sum sleep stat tail tee test touch true wc wget yes"""
 
 
-def engine(*, sees_host: bool = True) -> DockerEngine:
-    """The engine of the environment. Skips the test, or fails it, when nobody answers."""
-    why = _trouble()
-    if why:
-        without(f"no container engine: {why}")
-    return DockerEngine(os.environ, sees_host=sees_host)  # noqa: TID251 - as in wiring
-
-
-@cache
-def _trouble() -> str:
-    try:
-        anyio.run(DockerEngine(os.environ).facts)  # noqa: TID251
-    except EngineFailed as failed:
-        return f"{failed}. {failed.hint}"
-    return ""
-
-
-def without(why: str) -> NoReturn:
-    if os.environ.get(SWITCH) == "must":  # noqa: TID251
-        pytest.fail(why)
-    pytest.skip(why)
-
-
-def busybox() -> Path:
-    """A busybox without libraries. Skips the test, or fails it, when there is none."""
-    found = shutil.which("busybox")
-    if found is None or b"ld-linux" in Path(found).read_bytes()[:4096]:
-        without("no static busybox; on Debian: apt-get install busybox-static")
-    return Path(found)
-
-
 def tree(*, is_bare: bool = False) -> Tree:
     """Busybox with the words that tests use; bare, it is there under a name that no shell has."""
     out = Tree()
-    program = busybox().read_bytes()
+    program = needs.busybox().read_bytes()
     out.add(folder("tmp", mode=0o1777))
     out.add(text("etc/passwd", "root:x:0:0:root:/:/bin/sh\nsomebody:x:1000:1000::/:/bin/sh\n"))
     out.add(text("etc/group", "root:x:0:\nsomebody:x:1000:\n"))

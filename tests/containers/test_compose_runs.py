@@ -1,13 +1,11 @@
 """The Compose file of the containers of the source documents, accepted and run by a real `docker-compose`.
 
-Nothing is installed: where there is none the test is skipped, and with PLANLOOP_ENGINE=must it fails. Their images are
-stood in for by local ones of the same words, under names that nobody else has.
+Local images with the programs that the plan calls stand in for the images of the documents, under names of this test.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,6 +16,7 @@ import yaml
 from containers.docker_engine import DockerEngine
 from containers.images.archive import Settings, write_archive
 from containers.images.entries import Tree, text
+from tests import needs
 from tests.containers import engines
 from tests.e2e.folder import Folder
 from tests.golden_text import said
@@ -60,11 +59,8 @@ async def images(engine: DockerEngine, tmp_path: Path) -> AsyncIterator[None]:
 
 
 def _compose(folder: Path, *words: str, token: str | None = "hush-hush") -> subprocess.CompletedProcess[str]:
-    program = shutil.which("docker-compose")
-    if program is None:
-        engines.without("no docker-compose; on Debian: apt-get install docker-compose")
     env = {**os.environ, **({"COMPOSE_TOKEN": token} if token else {})}  # noqa: TID251 - as in wiring
-    argv = [program, "-f", "compose.yaml", "-p", f"planlooptest{os.getpid()}", *words]
+    argv = [needs.compose(), "-f", "compose.yaml", "-p", f"planlooptest{os.getpid()}", *words]
     return subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False)
 
 

@@ -16,7 +16,7 @@ from containers.docker_engine import DockerEngine
 from containers.engine import LISTENING, Bound, Build, Creation, EngineFailed, Inside, Placed, Published, Reason
 from containers.finding import engine_address
 from reconciler.effects.processes import Ending
-from tests import golden_text
+from tests import golden_text, needs
 from tests.containers import engines
 from tests.containers.engine_contract import (
     EngineContract,
@@ -180,7 +180,7 @@ class TestOnlyDocker:
         assert result.ending is Ending.TIMED_OUT
         assert "/sleep 60" not in outside.processes(ref)
 
-        blind = engines.engine(sees_host=False)
+        blind = needs.engine(sees_host=False)
         with pytest.raises(EngineFailed) as caught:
             await blind.run(ref, Inside(("/sleep", "60"), "m", timeout_s=0.3))
         golden_text.said(str(caught.value))

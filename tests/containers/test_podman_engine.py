@@ -1,8 +1,9 @@
-"""Podman passes the contract through its Docker socket, where PLANLOOP_PODMAN says its address. To have one:
+"""Podman passes the contract through its Docker socket. Collected only if PLANLOOP_PODMAN has the socket's address:
 
     podman system service --time=0 unix:///run/podman.sock
 
-It is no part of what must run: many machines that may run Docker may not run it (it raises limits of its processes).
+CI does not run it: where the kernel forbids root to raise limits of processes, Docker starts containers and Podman
+does not.
 """
 
 from __future__ import annotations
@@ -16,15 +17,13 @@ import pytest
 from containers.docker_engine import DockerEngine
 from containers.engine import EngineFailed, Inside, Placed, Reason
 from containers.finding import HOST
+from tests import needs
 from tests.containers.engine_contract import made, running
 from tests.containers.engines import Ground
 from tests.containers.test_docker_engine import Others, TestDocker, TestOnlyDocker, TestRunningInDocker
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
-SWITCH = "PLANLOOP_PODMAN"
-ADDRESS = os.environ.get(SWITCH, "")  # noqa: TID251
-if not ADDRESS:
-    pytest.skip(f"no Podman: {SWITCH} says where it is, as in unix:///run/podman.sock", allow_module_level=True)
+ADDRESS = os.environ.get(needs.PODMAN, "")  # noqa: TID251
 
 
 @pytest.fixture(autouse=True)

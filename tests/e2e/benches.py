@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests import needs
 from tests.e2e.folder import Folder
 
 SUITE = """\
@@ -62,7 +63,8 @@ CASES = 3
 
 
 def lay(folder: Folder) -> None:
-    """Writes the suite and its world."""
+    """Writes the suite and its world. Its workspaces are graded in a sandbox."""
+    needs.bubblewrap()
     folder.write("suite.yaml", SUITE)
     folder.write("shelf.yaml", SHELF)
 

@@ -17,7 +17,7 @@ from benchmarks.grading.program import LABEL
 from planloop.benching.folder import PLAN_FILE
 from planloop.core import label_of
 from planloop.places import of_file
-from tests import golden_text
+from tests import golden_text, needs
 from tests.e2e import benches, command, yards
 from tests.e2e.folder import Folder
 from tests.e2e.test_disk import small_disk
@@ -44,7 +44,7 @@ cases:
 def engine(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnEngine]:
     """An engine of the test's own, with the image of the suite."""
     with tempfile.TemporaryDirectory(prefix="pl-engine-") as name:
-        yards.may_have_an_engine()
+        needs.dockerd()
         with yards.own_engine(Path(name)) as engine:
             monkeypatch.setenv("DOCKER_HOST", engine.address)
             with yards.yard(folder, engine.address, tmp_path) as yard:

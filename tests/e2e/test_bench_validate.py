@@ -11,9 +11,8 @@ import anyio
 import pytest
 
 from containers.docker_engine import DockerEngine
-from tests import golden_text
+from tests import golden_text, needs
 from tests.containers.images.stocked import stocked
-from tests.containers.sandboxing import homes
 from tests.e2e.folder import Folder
 
 FILES = "tools: [read, list, write]"
@@ -129,7 +128,7 @@ def test_a_suite_can_be_validated_again_and_case_by_case(folder: Folder) -> None
 
 @pytest.mark.process
 def test_cheats_with_a_shell_find_nothing_leave_nothing_and_forge_nothing(folder: Folder) -> None:
-    homes.need_bubblewrap()
+    needs.bubblewrap()
     suite(folder, SOUND, "tools: [read, list, write, shell]")
 
     said = folder.run("bench", "validate", "notes.yaml", "-o", "json")
@@ -159,7 +158,7 @@ def test_cheats_with_a_shell_find_nothing_leave_nothing_and_forge_nothing(folder
 
 @pytest.mark.process
 def test_what_an_agent_wrote_finds_no_answer_when_a_check_runs_it(folder: Folder) -> None:
-    homes.need_bubblewrap()
+    needs.bubblewrap()
     spy = "cat ../../*.json ../../*.yaml ../*/* /proc/*/cwd/../../plan.json; rm -r ../../events.jsonl ../*; echo"
     folder.write("spy.yaml", json.dumps({"*": [{"call": {"write": {"path": "say", "content": spy}}}, {"done": "ok"}]}))
     checks = 'said: {sh: "sh ./say 2>/dev/null | grep -q {{nonce.word}}"}'

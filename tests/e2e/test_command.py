@@ -23,7 +23,7 @@ from tests.e2e import command
 from tests.e2e.command import Forked
 from tests.e2e.folder import Folder
 
-pytestmark = [pytest.mark.process, pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="forking needs pidfds")]
+pytestmark = [pytest.mark.process, pytest.mark.needs("linux")]
 
 PLAN = "plan: demo\ntasks:\n  wait: {run: 'touch begun; sleep 60'}\n"
 SPY = """\

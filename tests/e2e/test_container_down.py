@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import golden_text
+from tests import golden_text, needs
 from tests.containers import engines
 from tests.e2e import yards
 from tests.e2e.folder import Folder
@@ -31,7 +31,7 @@ containers:
 
 @pytest.fixture
 def yard(folder: Folder, tmp_path: Path) -> Iterator[Yard]:
-    engines.engine()
+    needs.engine()
     with yards.yard(folder, yards.machines_address(), tmp_path) as yard:
         folder.write("p.yaml", PLAN)
         yield yard

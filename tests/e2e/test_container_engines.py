@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
 from tests.e2e import command, yards
 from tests.e2e.folder import Folder
 from tests.e2e.yards import BEGUN, IMAGE, OwnEngine, Yard, ready
@@ -53,7 +54,7 @@ def ground(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     with tempfile.TemporaryDirectory(prefix="pl-engine-") as name:
         disk = Path(name) / "data-root"
         disk.mkdir()
-        yards.may_have_an_engine()
+        needs.dockerd()
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", disk], check=True)
         with yards.own_engine(Path(name)) as engine:
             monkeypatch.setenv("DOCKER_HOST", engine.address)

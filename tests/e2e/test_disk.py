@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import needs
 from tests.e2e.folder import Folder
 
 SMALL = "plan: p\ntasks:\n  a: {goal: x, run: 'true'}\n"
@@ -22,12 +21,7 @@ NOISY = "plan: p\ntasks:\n" + "".join(
 @contextmanager
 def small_disk(path: Path) -> Iterator[None]:
     """A disk of one and a half megabytes at `path`."""
-    mount = shutil.which("mount")
-    if mount is None or os.geteuid() != 0:
-        pytest.skip("only root can mount a small disk")
-    done = subprocess.run([mount, "-t", "tmpfs", "-o", "size=1536k", "tmpfs", str(path)], check=False)
-    if done.returncode != 0:
-        pytest.skip("this machine does not let root mount")
+    needs.small_disk(path, "1536k")
     try:
         yield
     finally:
@@ -65,8 +59,8 @@ def test_a_plan_on_a_read_only_disk_can_still_be_read(folder: Folder) -> None:
     folder.write("p.plan.yaml", SMALL)
     assert folder.run("apply", "p.plan.yaml").code == 0
     state = folder.path / ".plan"
-    if os.geteuid() != 0 or subprocess.run(["mount", "--bind", state, state], check=False).returncode != 0:
-        pytest.skip("only root can make a disk read-only")
+    needs.root()
+    subprocess.run(["mount", "--bind", state, state], check=True)
     try:
         subprocess.run(["mount", "-o", "remount,bind,ro", str(state)], check=True)
         read, written = folder.run("get"), folder.run("patch", ".", "goal=x")

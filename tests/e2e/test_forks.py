@@ -9,7 +9,7 @@ import pytest
 from tests.controllers.fork.repository import Home
 from tests.e2e.folder import Folder
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.needs("git")]
 
 PARTS = 6
 

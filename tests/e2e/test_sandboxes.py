@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from planloop.exits import Exit
-from tests import golden_text
+from tests import golden_text, needs
 from tests.containers.sandboxing import homes
 from tests.e2e.folder import Folder
 
@@ -35,7 +35,7 @@ def guarded(folder: Folder, line: str) -> dict[str, str]:
     "line", ["echo 'plan: p' > p.plan.yaml", "sed -i /hooks/d p.plan.yaml", "echo exit 0 > guard.sh"]
 )
 def test_a_shell_cannot_shed_the_hooks_above_it(folder: Folder, line: str) -> None:
-    homes.need_bubblewrap()
+    needs.bubblewrap()
     before = guarded(folder, f"{line}; touch tried")
 
     said = folder.run("apply", "p.plan.yaml", "--yes")
@@ -47,7 +47,7 @@ def test_a_shell_cannot_shed_the_hooks_above_it(folder: Folder, line: str) -> No
 
 
 def test_checks_and_commands_below_are_enclosed_as_well(folder: Folder) -> None:
-    homes.need_bubblewrap()
+    needs.bubblewrap()
     folder.write(
         "p.plan.yaml",
         "plan: p\nagent: {script: [{done: x}], sandbox: 2}\nacceptance: [{sh: 'touch ok && ! test -e .plan/p'}]\n"
@@ -63,7 +63,7 @@ def test_checks_and_commands_below_are_enclosed_as_well(folder: Folder) -> None:
 def test_a_preview_encloses_checks_as_the_run_does_or_says_why_it_does_not_run_them(
     folder: Folder, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    homes.need_bubblewrap()
+    needs.bubblewrap()
     own = "touch here ../out; ! touch p.plan.yaml && ! touch .plan/p"
     file = folder.write(
         "p.plan.yaml",
@@ -91,7 +91,7 @@ def test_a_preview_encloses_checks_as_the_run_does_or_says_why_it_does_not_run_t
 def test_a_task_whose_sandbox_is_not_to_be_had_says_why_and_starts_once_it_is(
     folder: Folder, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    homes.need_bubblewrap()
+    needs.bubblewrap()
     bwrap = shutil.which("bwrap") or ""
     programs, outside = folder.path / "programs", tmp_path_factory.mktemp("outside")
     programs.mkdir()
@@ -140,7 +140,7 @@ HELPER = (
 def test_nobody_below_an_agent_that_is_alone_sees_more_of_the_plan_through_its_links(
     folder: Folder, line: str, work: str
 ) -> None:
-    homes.need_bubblewrap()
+    needs.bubblewrap()
     (folder.path / "runs").mkdir()
     for name in ("plan.json", "runs/plan.json"):
         folder.write(name, "zebra")

@@ -83,6 +83,7 @@ def results_of(body: dict[str, Any]) -> list[tuple[str, str]]:
     return [(calls[each["tool_call_id"]], str(each["content"])) for each in body["messages"] if each["role"] == "tool"]
 
 
+@pytest.mark.needs("git")
 def test_a_model_has_one_result_for_each_call_though_a_goal_changes_and_servers_are_killed(folder: Folder) -> None:
     notes = Notes(folder.path / "notes")
     with closing(notes), started(STEPS, folder.path) as server:

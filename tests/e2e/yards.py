@@ -6,7 +6,6 @@ What is asserted is what the engine says, asked through docker's own client and 
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
@@ -29,6 +28,7 @@ from planloop.following import Following
 from planloop.places import Place, find
 from schemas.condition import of_status
 from schemas.resource import Resource
+from tests import needs
 from tests.containers import engines
 from tests.e2e.folder import Folder, Owner
 
@@ -222,14 +222,6 @@ def load(api: Any, folder: Path, name: str, scripts: Mapping[str, str], cmd: tup
     archive.unlink()
 
 
-def may_have_an_engine() -> str:
-    """The program of an engine of the test's own. Skips the test, or fails it, where there can be none."""
-    dockerd = shutil.which("dockerd")
-    if dockerd is None or os.geteuid() != 0:
-        engines.without("only root can start a container engine of its own, and dockerd must be installed")
-    return dockerd
-
-
 @dataclass
 class OwnEngine:
     """A `dockerd` of the test's own, that may be stopped and started. `folder` is short: sockets' names are."""
@@ -244,7 +236,7 @@ class OwnEngine:
 
     def start(self) -> None:
         """Returns when it answers."""
-        dockerd = may_have_an_engine()
+        dockerd = needs.dockerd()
         where = [f"--{name}={self.folder}/{name}" for name in ("data-root", "exec-root", "pidfile")]
         # Nothing of the machine's own engine is taken: `--bridge=none` would remove its bridge, and chains are shared.
         # Nor of another test's: two that look for free addresses at the same moment find the same ones.
@@ -258,7 +250,7 @@ class OwnEngine:
             if self.process.poll() is not None:
                 self.process = None
                 assert not self.has_run, f"dockerd does not start again: {(self.folder / 'log').read_text()[-500:]}"
-                engines.without(f"dockerd does not start here: {(self.folder / 'log').read_text()[-500:]}")
+                needs.missing("an engine of the test's own", needs.SETUP, (self.folder / "log").read_text()[-500:])
             with suppress(subprocess.TimeoutExpired):
                 self.process.wait(0.05)
         self.has_run = True
@@ -296,6 +288,6 @@ def own_engine(folder: Path) -> Iterator[OwnEngine]:
 
 
 def machines_address() -> str:
-    """The address of the engine of this machine. Skips the test, or fails it, where there is none."""
-    engines.engine()
+    """The address of this machine's container engine."""
+    needs.engine()
     return engine_address(os.environ)  # noqa: TID251 - as in wiring

@@ -14,6 +14,7 @@ PAGE = ROOT / "docs" / "forks.md"
 
 
 @pytest.mark.process
+@pytest.mark.needs("git")
 @pytest.mark.timeout(120)
 def test_the_session_of_the_page_is_real(tmp_path: Path, is_updating: bool) -> None:
     text = PAGE.read_text()

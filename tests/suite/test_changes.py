@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import sets
+from tests import needs, sets
 from tests.suite import changes, processor
 
 Git = Callable[..., str]
@@ -21,7 +21,9 @@ def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Git:
 
     def run(*words: str) -> str:
         person = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-        return subprocess.run(["git", *person, *words], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            [needs.git(), *person, *words], cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout
 
     monkeypatch.setattr(changes, "ROOT", tmp_path)
     monkeypatch.delenv("PLANLOOP_BASE", raising=False)
@@ -75,7 +77,7 @@ def test_every_path_of_a_group_exists() -> None:
     listed = [path for group in changes.GROUPS for path in (*group.tests, *group.sources)] + [*changes.EVERYTHING]
     root = Path(__file__).parents[2]
     files = subprocess.run(
-        ["git", "ls-files"], cwd=root, capture_output=True, text=True, check=True
+        [needs.git(), "ls-files"], cwd=root, capture_output=True, text=True, check=True
     ).stdout.splitlines()
     assert [path for path in listed if not any(file.startswith(path) for file in files)] == []
 
@@ -86,7 +88,7 @@ def test_the_list_of_offenders_only_shrinks() -> None:
         since = changes.commit()
     path = processor.OFFENDERS.relative_to(changes.ROOT)
     done = subprocess.run(
-        ["git", "show", f"{since}:{path}"], cwd=changes.ROOT, capture_output=True, text=True, check=False
+        [needs.git(), "show", f"{since}:{path}"], cwd=changes.ROOT, capture_output=True, text=True, check=False
     )
     before = json.loads(done.stdout) if done.returncode == 0 else processor.offenders()
     for kind, now in processor.offenders().items():

@@ -201,7 +201,7 @@ def test_fewer_tests_than_are_written_do_not_pass(tmp_path: Path) -> None:
 # The runner and the stand-in for jest, on the Node of this machine.
 
 NODE = shutil.which("node")
-needs_node = pytest.mark.skipif(NODE is None, reason="needs node")
+needs_node = pytest.mark.needs("node")
 SOLVED = "export const add = (a, b) => a + b\n"
 WRONG = "export const add = (a, b) => a * b\n"
 # A Node of version 22 takes types off by itself; an older one is given none, and knows its permissions by another name.

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.sync_api import sync_playwright
 
 from benchmarks.reporting.combined import combine
 from benchmarks.reporting.html import html
+from tests import needs
 from tests.benchmarks.runs import Outcome, Told, outcomes, summarised
-
-sync_api = pytest.importorskip("playwright.sync_api")
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
@@ -49,10 +48,8 @@ FAINT = """() => {
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    program = shutil.which("chromium")
-    if program is None:
-        pytest.skip("no chromium here")
-    with sync_api.sync_playwright() as playwright:
+    program = needs.chromium()
+    with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-dev-shm-usage"])
         yield found
         found.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,13 @@ from containers.engine import Engine
 from containers.images.debian import PROGRAMS
 from containers.images.making import Made, has, kept, make
 from containers.images.stock import STOCK
-from tests.containers import engines
+from tests import needs
 
 
 async def stocked(name: str, engine: Engine, factory: pytest.TempPathFactory) -> Made:
-    """The stock image `name`, in the engine. Skips the test, or fails it, where there is no apt."""
-    if any(shutil.which(program) is None for program in PROGRAMS):
-        engines.without("no apt: stock images are made of Debian packages")
+    """The stock image `name`, in the engine. Needs apt, because stock images are made of Debian packages."""
+    for program in PROGRAMS:
+        needs.program(program, "apt", "run the tests on Debian or Ubuntu")
     there = kept(shared(factory), name)
     if there is not None and await has(engine, there):
         return there

@@ -22,7 +22,7 @@ def pool(*entries: Entry) -> Mapping[str, Entry]:
     return {entry.path: entry for entry in entries}
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="programs of other systems are written otherwise")
+@pytest.mark.needs("linux")  # Programs of other systems have another format.
 def test_a_program_says_what_it_is_linked_with() -> None:
     with PROGRAM.open("rb") as opened:
         needed = needed_by(opened)
@@ -33,7 +33,7 @@ def test_a_program_says_what_it_is_linked_with() -> None:
     assert needed_by(io.BytesIO(b"\x7fELF")) == ()
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="programs of other systems are written otherwise")
+@pytest.mark.needs("linux")  # Programs of other systems have another format.
 def test_libraries_come_along_and_a_missing_one_is_named() -> None:
     program = data("usr/bin/python3", PROGRAM.read_bytes(), mode=0o755)
     with PROGRAM.open("rb") as opened:

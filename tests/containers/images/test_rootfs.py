@@ -15,7 +15,7 @@ import pytest
 from containers.docker_engine import DockerEngine
 from containers.engine import Creation, EngineFailed, Inside, Reason
 from containers.images.rootfs import NAME, rootfs_digest, rootfs_image
-from tests.containers import engines
+from tests import needs
 from tests.containers.engines import Ground
 from tests.golden_text import said
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
 def busybox_tar(path: Path, word: str) -> Path:
     """A small system with a name for `busybox` that leads there by a hard link, in gzip."""
-    program = engines.busybox().read_bytes()
+    program = needs.busybox().read_bytes()
     with tarfile.open(path, "w:gz") as opened:
         for name, link in (("./bin/busybox", ""), ("./bin/sh", "./bin/busybox"), ("./dev/null", "")):
             info = tarfile.TarInfo(name)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import sys
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 
 from containers.sandboxing import cgroups
@@ -17,7 +14,6 @@ from containers.sandboxing.rooms import Rooms
 from reconciler.effects import process_table
 from reconciler.effects.local_processes import LocalProcesses
 from schemas.encoding import digest
-from tests.containers import engines
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PROGRAMS = (sys.prefix, sys.base_prefix, str(REPOSITORY / "containers"), str(REPOSITORY / "schemas"))
@@ -45,21 +41,6 @@ def enclosing(
 
 def _label(state: Path) -> str:
     return f"test-{digest(str(state).encode())[:12]}"
-
-
-def need_bubblewrap() -> None:
-    """Skips the test, or fails it where engines are a must, when commands cannot be enclosed here."""
-    why = _trouble()
-    if why:
-        engines.without(f"no bubblewrap: {why}")
-
-
-@cache
-def _trouble() -> str:
-    if shutil.which("bwrap") is None:
-        return "bwrap is not there"
-    words = ["bwrap", "--ro-bind", "/", "/", "--unshare-user", "--unshare-net", "--proc", "/proc", "true"]
-    return subprocess.run(words, capture_output=True, text=True, check=False).stderr.strip()
 
 
 def leftovers(state: Path) -> list[str]:

@@ -10,10 +10,10 @@ import pytest
 
 from containers import killing
 from containers.engine import Creation, Placed
-from containers.sandboxing import cgroups
 from reconciler.effects import process_table
 from reconciler.effects.processes import Command, Processes, Sandbox
 from schemas.sandbox import GROUP
+from tests import needs
 from tests.containers.engines import Ground
 from tests.containers.sandboxing import homes
 from tests.containers.sandboxing.owners import begun_enclosing
@@ -86,7 +86,7 @@ class TestInBubblewrap(Enclosed):
 
     @pytest.fixture(autouse=True)
     def has_bubblewrap(self) -> None:
-        homes.need_bubblewrap()
+        needs.bubblewrap()
 
 
 @pytest.mark.engine(keep=4)
@@ -112,8 +112,7 @@ class TestInContainer(Enclosed):
 
 @pytest.mark.anyio
 async def test_the_bounds_of_an_owner_that_was_killed_go_when_the_next_one_begins(tmp_path: Path) -> None:
-    if cgroups.found("test-looks") is None:
-        pytest.skip("no cgroups may be made here")
+    needs.cgroups()
     state = tmp_path / "run"
     command = Command(str(tmp_path), shell="sleep 60", sandbox=Sandbox(GROUP, processes=20))
     owner = begun_enclosing(tmp_path, state, "a", command)

@@ -13,12 +13,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from containers.sandboxing import bubblewrap, cgroups, guarding
+from containers.sandboxing import bubblewrap, guarding
 from containers.sandboxing.bubblewrap import Home
 from containers.sandboxing.guarding import Unfit
 from reconciler.effects import process_table
 from reconciler.effects.processes import Command, Ending, Exit, Sandbox
-from tests import golden_text
+from tests import golden_text, needs
 from tests.containers.sandboxing import homes
 
 pytestmark = pytest.mark.anyio
@@ -65,7 +65,7 @@ class Plan:
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
-    homes.need_bubblewrap()
+    needs.bubblewrap()
     return Plan(tmp_path)
 
 
@@ -255,13 +255,8 @@ async def test_a_host_that_cannot_be_a_name_is_told_and_the_owner_goes_on(plan: 
     assert ended.code == 0 and b"502" in ended.output and b"does not answer" in ended.output
 
 
-def need_groups() -> None:
-    if cgroups.found("test-looks") is None:
-        pytest.skip("no cgroups may be made here")
-
-
 async def test_forking_without_end_is_stopped_and_told(plan: Plan) -> None:
-    need_groups()
+    needs.cgroups()
 
     ended = await plan.shell("f() { f | f & }; f; sleep 0.5; exit 7", processes_max=30)
 
@@ -270,7 +265,7 @@ async def test_forking_without_end_is_stopped_and_told(plan: Plan) -> None:
 
 
 async def test_filling_memory_is_stopped_and_told(plan: Plan) -> None:
-    need_groups()
+    needs.cgroups()
 
     ended = await plan.shell(f"{PYTHON} -S -c \"x = b'x' * (300 << 20)\"", memory_bytes_max=64 << 20)
 
@@ -445,7 +440,7 @@ async def test_a_plans_folder_may_be_named_by_way_of_a_link(plan: Plan) -> None:
         assert ended.code == 0 and (plan.folder / name / "made").exists(), ended.output
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("setpriv") is None, reason="becomes nobody, as root can")
+@pytest.mark.needs("root")
 async def test_somebody_without_rights_is_enclosed_and_bounded_as_well(plan: Plan) -> None:
     for place in (plan.folder.parent, *plan.folder.parent.rglob("*")):
         shutil.chown(place, 65534, 65534)

@@ -9,6 +9,7 @@ import pytest
 from containers.sandboxing.probing import TriedSandboxes
 from schemas import limits
 from schemas.sandbox import BUBBLEWRAP, CONTAINER, HAD, Wish
+from tests import needs
 from tests.containers.sandboxing import homes
 from tests.fakes.virtual_time import SeededIds
 from tests.golden_text import said
@@ -33,7 +34,7 @@ class SetClock:
 async def test_one_that_is_not_to_be_had_is_tried_ever_more_seldom_until_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    homes.need_bubblewrap()
+    needs.bubblewrap()
     (tmp_path / "work").mkdir()
     clock = SetClock()
     sandboxes = TriedSandboxes(

@@ -18,6 +18,7 @@ from containers.engine import Bound, Creation, Inside, Placed
 from containers.sandboxing.enclosing import EnclosingProcesses
 from containers.sandboxing.rooms import Room
 from reconciler.effects.processes import Command, Ending, Sandbox
+from tests import needs
 from tests.containers import engines
 from tests.containers.engines import Ground
 from tests.containers.sandboxing import homes
@@ -54,11 +55,6 @@ class Sut:
             for name in names
             if name.startswith(grouping.PREFIX)
         ]
-
-    def needs_groups(self) -> None:
-        """Skips the rest where no groups can be made for commands."""
-        if os.geteuid() != 0:
-            pytest.skip("no groups may be made here")
 
     async def sleepers(self) -> bytes:
         return (await self.processes.run("look", self.command("ps | grep '[s]leep 77'"))).output
@@ -131,7 +127,7 @@ async def test_forking_without_end_stays_inside_and_is_told(sut: Sut) -> None:
     ended = await sut.processes.run("a", sut.command("f() { f | f & }; f; sleep 2", timeout_s=60.0))
 
     assert await sut.sleepers() == b""
-    sut.needs_groups()
+    needs.cgroups()
     assert b"more processes at once were wanted in its container than its limits allow" in ended.output
 
 
@@ -140,7 +136,7 @@ async def test_filling_memory_stays_inside_and_is_told(sut: Sut) -> None:
 
     assert ended.code not in (0, None)
     assert (await sut.processes.run("b", sut.command("echo goes on"))).output == b"goes on\n"
-    sut.needs_groups()
+    needs.cgroups()
     assert b"its container has no more memory" in ended.output
 
 
@@ -189,7 +185,7 @@ async def test_a_container_that_ends_under_a_command_leaves_its_end_unknown(sut:
                 await anyio.lowlevel.checkpoint()
             await sut.ground.engine.stop(sut.container, 0)
 
-        sut.needs_groups()
+        needs.cgroups()
         group.start_soon(kill)
         ended = await sut.processes.run("a", sut.command("sleep 77"))
 

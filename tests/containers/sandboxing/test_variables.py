@@ -9,6 +9,7 @@ import pytest
 from containers.sandboxing.entry import hidden, shown
 from containers.sandboxing.rooms import EngineRooms, Room
 from reconciler.effects.processes import Command, Sandbox
+from tests import needs
 from tests.containers.sandboxing import homes
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +24,7 @@ def test_variables_come_in_by_other_names_and_are_as_they_were() -> None:
 
 
 async def test_what_the_loader_is_told_is_heeded_by_nobody_outside(tmp_path: Path) -> None:
-    homes.need_bubblewrap()
+    needs.bubblewrap()
     folder, outside = tmp_path / "plan", tmp_path / "outside"
     for place in (folder / ".plan", outside):
         place.mkdir(parents=True)

@@ -208,7 +208,6 @@ def test_a_place_has_one_spelling() -> None:
 @pytest.mark.parametrize(
     ("html", "read"),
     [
-        ("<p>a<b", Page("", "a<b")),
         ("</div></script>x", Page("", "x")),
         ("<a href='http://[x'>y</a>", Page("", "y")),
         ("<title>t", Page("t", "")),
@@ -217,3 +216,9 @@ def test_a_place_has_one_spelling() -> None:
 )
 def test_broken_markup_gives_what_can_be_read(html: str, read: Page) -> None:
     assert page_of(html, "http://localhost/", has_links=True) == read
+
+
+def test_text_before_a_tag_that_is_cut_off_is_read() -> None:
+    read = page_of("<p>a<b", "http://localhost/", has_links=True)
+
+    assert read in (Page("", "a<b"), Page("", "a"))  # Python 3.11.2's parser drops the tag, later ones keep its text.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,15 +10,14 @@ import pytest
 
 from controllers.agent.tools import inner_files
 from schemas.encoding import digest
+from tests import needs
 
 CHANGED, NO_FOLDER, NONE, OTHER, LARGE, LINK, TORN, NOT_WRITABLE = 70, 71, 72, 73, 74, 75, 76, 77
 
 
 @pytest.fixture(params=["sh", "busybox", "bash"])
 def shell(request: pytest.FixtureRequest) -> list[str]:
-    found = shutil.which(request.param)
-    if found is None:
-        pytest.skip(f"there is no {request.param} here")
+    found = needs.program(request.param, "a static busybox" if request.param == "busybox" else "")
     return [found, "sh"] if request.param == "busybox" else [found]
 
 

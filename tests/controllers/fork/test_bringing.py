@@ -13,7 +13,7 @@ from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.fork.repository import Home
 from tests.golden_text import said
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("git")]
 
 
 def forked(command: str, more: str = "") -> str:

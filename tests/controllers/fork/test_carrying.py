@@ -16,11 +16,12 @@ from controllers.fork.repository import Repository, repository_of
 from controllers.fork.worktree import Difference, Worktree
 from reconciler.clock import RandomIds
 from reconciler.effects.local_processes import LocalProcesses
+from tests import needs
 from tests.controllers.agent.arena import ENV
 from tests.controllers.fork.repository import Home
 from tests.golden_text import said
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("git")]
 
 
 @asynccontextmanager
@@ -128,9 +129,7 @@ async def test_the_private_repository_is_found_again(tmp_path: Path) -> None:
 
 
 async def test_a_stage_on_another_disk_is_no_obstacle(tmp_path: Path) -> None:
-    other = Path("/dev/shm")
-    if not other.is_dir() or other.stat().st_dev == tmp_path.stat().st_dev:
-        pytest.skip("there is no other disk")
+    other = needs.other_disk(tmp_path)
     home = Home(tmp_path).begin(a="a\n", b="b\n")
     (tmp_path / "a").chmod(0o640)
     with TemporaryDirectory(dir=other) as folder:

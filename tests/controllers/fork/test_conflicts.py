@@ -10,7 +10,7 @@ from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.fork.repository import Home
 from tests.golden_text import said
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("git")]
 
 LINES = "".join(f"line {number}\n" for number in range(20))
 

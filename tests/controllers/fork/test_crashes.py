@@ -16,7 +16,7 @@ from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.mortal import Play, lived
 from tests.controllers.fork.repository import Home
 
-pytestmark = [pytest.mark.anyio, pytest.mark.sweep]
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("git"), pytest.mark.sweep]
 
 SLICES = 8  # Each is a test of its own, well within the time that one has.
 WRITES_MIN, RUNS_MIN = 15, 40  # If there were fewer, something of a fork's life would no longer be told or done.

@@ -16,7 +16,7 @@ from reconciler.effects.local_processes import LocalProcesses
 from tests.controllers.agent.arena import ENV
 from tests.controllers.fork.repository import Home
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("git")]
 
 
 def armed(home: Home, folder: str, mark: Path, *, is_bare: bool = False) -> None:

@@ -12,7 +12,7 @@ from tests.controllers.agent.arena import arena
 from tests.controllers.fork.repository import Home
 from tests.golden_text import said
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("git")]
 
 
 async def test_a_task_waits_for_its_needs_before_its_fork_is_made(tmp_path: Path) -> None:

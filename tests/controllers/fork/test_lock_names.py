@@ -16,7 +16,7 @@ from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.fork.repository import Home
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("git")]
 
 PLAN = """
 tasks:

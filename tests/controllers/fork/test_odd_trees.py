@@ -12,7 +12,7 @@ from tests.controllers.fork.repository import Home
 from tests.controllers.fork.test_bringing import fork_of, forked, ran
 from tests.golden_text import said
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("git")]
 
 AS_USER = "git config user.email u@x; git config user.name U"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from schemas.encoding import JsonObject
+from tests import needs
 from tests.controllers.agent.arena import arena
 from tests.controllers.mcp.plans import BAD, DONE, OK, call, plan, texts
 from tests.golden_text import said
@@ -39,7 +40,7 @@ async def test_an_agent_writes_and_reads_a_file_through_the_filesystem_server(tm
 
 
 def git(folder: Path, *words: str) -> str:
-    command = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b", *words]
+    command = [needs.git(), "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b", *words]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 

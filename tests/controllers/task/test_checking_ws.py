@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from socket import create_server
@@ -216,7 +215,6 @@ async def test_a_page_that_is_all_there_is_and_shows_no_socket_is_told_from_no_b
 
 @pytest.mark.browser
 @pytest.mark.timeout(180)
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs a browser")
 @pytest.mark.parametrize(
     ("page", "path", "chat"),
     [
@@ -238,7 +236,6 @@ async def test_a_browser_uses_the_page_and_its_socket_is_found_with_its_frames(
 
 @pytest.mark.browser
 @pytest.mark.timeout(120)
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs a browser")
 async def test_a_page_that_makes_its_tab_crash_is_one_without_a_socket_and_makes_no_error(bench: Bench) -> None:
     page: JsonObject = {"discover": {"from-page": "/", "else": ["/live"]}, "frame": {"else": ["text"]}}
     async with chats.at_page(f"<body><script>{CRASH}</script>", "/live", chats.Echo) as url:
@@ -250,7 +247,6 @@ async def test_a_page_that_makes_its_tab_crash_is_one_without_a_socket_and_makes
 
 @pytest.mark.browser
 @pytest.mark.timeout(120)
-@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs a browser")
 async def test_a_page_that_sends_more_than_anybody_reads_is_watched_all_the_same(bench: Bench) -> None:
     """Long frames are no messages, and of short ones the first hundred are kept."""
     flood = "for (let i = 0; i < 5; i++) s.send('x'.repeat(1_000_000)); for (let i = 0; i < 200; i++) s.send('hi')"

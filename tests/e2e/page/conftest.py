@@ -14,11 +14,11 @@ from typing import Any, TypeAlias
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests import needs
 from tests.e2e.folder import Folder
 from tests.e2e.page import browsing
 from tests.e2e.page.browsing import Kept, Served
 
-CHROMIUM = "/usr/bin/chromium"
 ARGUMENTS = ["--no-sandbox", "--disable-dev-shm-usage"]
 WAIT_MS = 20_000  # A busy machine has much else to do.
 
@@ -41,7 +41,7 @@ def browser() -> Iterator[Browser]:
     Connecting to a running browser would save 0.2 processor seconds a module: most is for the driver and the pages.
     """
     with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        found = playwright.chromium.launch(executable_path=needs.chromium(), args=ARGUMENTS)
         yield found
         found.close()
 

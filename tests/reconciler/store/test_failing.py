@@ -19,8 +19,9 @@ from reconciler.errors import StoreCorrupt, StoreFailed
 from reconciler.storing import layout, replaying, sqlite_log
 from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
 from schemas.encoding import JsonObject
-from tests import golden_text, sets
+from tests import golden_text, needs, sets
 from tests.reconciler.store.drafts import made, status
+from tests.rights import without_rights
 
 ROOT = Path(__file__).parents[3]
 
@@ -113,11 +114,10 @@ def _fill(disk: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 2 MB; skipped where this user may not mount one."""
+    """A file system of 2 MB."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    if _mount("-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)) != 0:
-        pytest.skip("mounting a small disk takes root")
+    needs.small_disk(folder, "2m")
     yield folder
     subprocess.run(["umount", "-l", folder], check=True)
 
@@ -162,10 +162,9 @@ async def test_a_folder_that_cannot_be_written_is_named_and_can_still_be_read(sm
 @pytest.fixture
 def closed_folder(tmp_path: Path) -> Iterator[Path]:
     """A folder that this user may read but not write."""
-    if os.geteuid() == 0:
-        pytest.skip("root may write everywhere; the read-only disk stands for it")
     tmp_path.chmod(0o500)
-    yield tmp_path
+    with without_rights():
+        yield tmp_path
     tmp_path.chmod(0o700)
 
 

@@ -10,7 +10,7 @@ from tests.controllers.agent.arena import arena
 from tests.controllers.agent.conflicts.teams import PATH, begin, team
 from tests.controllers.fork.repository import Home
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.needs("git")]
 
 LINES = [f"line {number}" for number in range(20)]
 FRONT = f"""

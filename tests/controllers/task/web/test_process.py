@@ -160,6 +160,7 @@ async def test_a_check_answers_with_what_it_saw_and_leaves_nothing(bench: Bench,
 
 
 @pytest.mark.process
+@pytest.mark.needs("chromium")
 async def test_without_a_browser_or_its_package_the_cure_is_told(bench: Bench) -> None:
     found = await find(Bench(bench.processes, bench.ids, bench.cwd, None, {"PATH": "/nowhere"}), url="http://h", **SOON)
     assert (found.result, found.message, found.probes) == ("error", NO_BROWSER, 0)
