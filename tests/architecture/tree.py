@@ -34,6 +34,7 @@ def text_files() -> list[Path]:
     kinds = {".py", ".md", ".toml", ".yaml", ".edn", ".json", ".cfg", ".sh", ""}
     tops = [ROOT / name for name in (*PACKAGES, "tests", "docs", "plans", ".ci", "reports")]
     found = [file for top in tops for file in top.rglob("*") if file.is_file() and file.suffix in kinds]
-    found += [file for file in ROOT.iterdir() if file.is_file() and file.suffix in kinds]
+    # In a worktree `.git` is a file with the path of its repository.
+    found += [file for file in ROOT.iterdir() if file.is_file() and file.suffix in kinds and file.name != ".git"]
     skipped = ("__pycache__", ".plan", "node_modules")
     return sorted(file.relative_to(ROOT) for file in found if not any(part in skipped for part in file.parts))

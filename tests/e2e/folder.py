@@ -130,7 +130,7 @@ class Folder:
         `plan apply --detach` starts Python again for the owner; here it is forked like any other command.
         """
         self.write(name, text)
-        plan = re.search(r"(?m)^plan: *(\S+)", text)
+        plan = re.search(r'(?m)^plan: *"?([^"\s]+)', text)
         place = self.path / ".plan" / (plan[1] if plan else name.partition(".")[0])
         place.mkdir(parents=True, exist_ok=True)
         words = ("apply", "--yes", "--stay", name)

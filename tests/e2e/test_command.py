@@ -151,6 +151,15 @@ def test_a_command_of_the_plan_gets_the_same_environment_and_limits(tmp_path: Pa
     assert ":/grüße \udcff\n" in seen and "OLDPWD=/HERE\n" in seen and "unlimited" in seen
 
 
+def open_files(process: Path) -> set[str]:
+    """What the descriptors of a process in /proc refer to. One that it closes meanwhile is left out."""
+    found = set()
+    for file in (process / "fd").iterdir():
+        with suppress(FileNotFoundError):
+            found.add(str(file.readlink()))
+    return found
+
+
 def test_files_signals_folder_and_session_of_the_process_are_the_same(tmp_path: Path) -> None:
     def scenario(folder: Folder, fresh: bool) -> Outcome:
         process = begun(folder, fresh=fresh, start_new_session=True)
@@ -158,11 +167,11 @@ def test_files_signals_folder_and_session_of_the_process_are_the_same(tmp_path: 
         server = Path("/proc") / str(command.server(os.getpid()).process.pid)
         status = dict(line.split(":\t", 1) for line in (place / "status").read_text().splitlines())
         kept = {name: status[name] for name in ("Umask", "SigBlk", "SigIgn", "SigCgt", "Groups", "CapEff")}
-        files = {str(file.readlink()) for file in (place / "fd").iterdir()}
+        files = open_files(place)
         session = os.getsid(process.pid) == os.getpgid(process.pid) == process.pid
         cwd = (place / "cwd").readlink() == folder.path
         after(folder, process, signal.SIGKILL)
-        shared = files & {str(file.readlink()) for file in (server / "fd").iterdir()}
+        shared = files & open_files(server)
         outside = {file for file in files if file.startswith("/") and not file.startswith(str(folder.path))}
         return kept, outside, session, cwd, shared
 

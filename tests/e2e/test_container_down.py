@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests import golden_text, needs
-from tests.containers import engines
 from tests.e2e import yards
 from tests.e2e.folder import Folder
 from tests.e2e.yards import IMAGE, Yard, ready

@@ -8,7 +8,6 @@ import pytest
 
 from planloop.exits import Exit
 from tests import golden_text, needs
-from tests.containers.sandboxing import homes
 from tests.e2e.folder import Folder
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]

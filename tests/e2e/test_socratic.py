@@ -110,7 +110,7 @@ def test_an_open_chat_follows_the_session_and_talkwith_moves_it(folder: Folder) 
         live.until("now with agent/.")
         assert primary(folder) == "agent/."
         live.press("/talkwith pupil\r")
-        live.until("socratic pupil> ")
+        live.until("now with agent/pupil")
         assert primary(folder) == "agent/pupil"
         live.press("/quit\r")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
 import pytest
@@ -37,6 +37,8 @@ class Suite:
     config: pytest.Config
     account: processor.Account
     cpu_s: dict[str, float] = field(default_factory=dict)
+    above: dict[str, float] = field(default_factory=dict)
+    """The budgets of tests that used more, though not so much more that they fail."""
     failures: dict[str, Failure] = field(default_factory=dict)
     outcomes: list[Outcome] = field(default_factory=list)
     logged: list[str] = field(default_factory=list)
@@ -104,6 +106,8 @@ class Suite:
         if report.when == "teardown":
             used, bound = self.account.test_s(), processor.budget(item)
             facts["cpu_s"] = used
+            if bound is not None and used > bound:
+                facts["budget_s"] = bound
             if bound is not None and used > bound * processor.TOLERANCE:
                 facts["over_budget"] = f"used {used:.1f} processor seconds, its budget is {bound:g}"
         report.suite = facts  # type: ignore[attr-defined] # xdist carries attributes of a report to the controller
@@ -113,6 +117,8 @@ class Suite:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         facts = getattr(report, "suite", {})
         self.cpu_s[report.nodeid] = self.cpu_s.get(report.nodeid, 0.0) + facts.get("cpu_s", 0.0)
+        if "budget_s" in facts:
+            self.above[report.nodeid] = facts["budget_s"]
         if report.failed:
             self._note(Failure(report.nodeid, _message(report), facts.get("is_assertion", False)))
         elif "over_budget" in facts and self.is_chosen and not sets.is_nightly():
@@ -166,23 +172,32 @@ class Suite:
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
-        if not self.is_chosen or self.is_rerun:
+        if not self.is_chosen:
+            return
+        if self.is_rerun:
             for failure in self.failures.values():
                 if failure.is_over_budget:
                     terminalreporter.write_line(f"{failure.nodeid}: {failure.message}")
             return
-        total = sum(self.cpu_s.values())
-        terminalreporter.section(f"processor: {total:.0f} s in {len(self.cpu_s)} tests; the most expensive")
-        for nodeid, used in sorted(self.cpu_s.items(), key=lambda each: -each[1])[:SHOWN]:
-            terminalreporter.write_line(f"{used:6.1f} s  {nodeid}")
+        for title, lines in self._sections():
+            terminalreporter.section(title)
+            for line in lines:
+                terminalreporter.write_line(line)
+
+    def _sections(self) -> Iterator[tuple[str, list[str]]]:
+        """What is printed at the end of a run of a set: titles with their lines."""
+        expensive = sorted(self.cpu_s.items(), key=lambda each: -each[1])[:SHOWN]
+        total = f"processor: {sum(self.cpu_s.values()):.0f} s in {len(self.cpu_s)} tests; the {SHOWN} most expensive"
+        yield total, [f"{used:6.1f} s  {nodeid}" for nodeid, used in expensive]
+        if self.above:
+            above = [
+                f"{self.cpu_s[nodeid]:6.1f} s of {bound:g}  {nodeid}" for nodeid, bound in sorted(self.above.items())
+            ]
+            yield f"{len(above)} tests above their budget", above
         if self.outcomes:
-            terminalreporter.section("first failures")
-            for line in first_failures.lines(self.outcomes):
-                terminalreporter.write_line(line)
+            yield "first failures", [*first_failures.lines(self.outcomes)]
         if self.logged:
-            terminalreporter.write_line(f"appended to {first_failures.LOG}:")
-            for line in self.logged:
-                terminalreporter.write_line(line)
+            yield f"appended to {first_failures.LOG}", self.logged
 
     def pytest_unconfigure(self) -> None:
         self.account.closed()
