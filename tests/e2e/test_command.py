@@ -71,6 +71,8 @@ def begun(folder: Folder, *, fresh: bool, **options: Any) -> subprocess.Popen[st
     assert process.stdout is not None
     while not re.search("running +task/wait", line := process.stdout.readline()):
         assert line, process.communicate()
+    while not folder.processes():  # The line comes before the command of the task has begun.
+        time.sleep(0.01)
     return process
 
 
