@@ -87,7 +87,7 @@ def _engine_failure() -> str:
     import anyio
 
     from containers.docker_engine import DockerEngine
-    from containers.engine import EngineFailed
+    from tests.product import EngineFailed
 
     try:
         anyio.run(DockerEngine(os.environ).facts)  # noqa: TID251

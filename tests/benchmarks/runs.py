@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from benchmarks.events.reading import Event
 from benchmarks.scoring.folding import Fold
 from benchmarks.scoring.summary import Summary, summarise
-from schemas.encoding import JsonObject, canonical
+from tests.product import JsonObject, canonical
 
 PLAN = "5" * 64
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from compiler import Compiled, Graph, compile_source
 from planloop.sources import FolderSources
 from schemas.diagnostic import Diagnostic
-from schemas.encoding import JsonObject
+from tests.product import JsonObject
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SOURCES = FolderSources(GOLDEN)

@@ -11,10 +11,10 @@ import pytest
 
 from compiler import check_document, library_pages
 from compiler.explaining import explain, provenance, suggestion
-from schemas.encoding import JsonObject
 from schemas.fields_all import EVERY
 from tests.compiler.compiling import SOURCES, codes, compiled, graph_of
 from tests.golden_text import said, said_in
+from tests.product import JsonObject
 
 ROOT = Path(__file__).parents[2]
 

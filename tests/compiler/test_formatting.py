@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from compiler.formatting import format_document, to_edn, to_yaml
 from compiler.reading import read_source
 from compiler.syntax import Format, Trap
-from schemas.encoding import Json, JsonObject, canonical
 from tests import sets
 from tests.compiler.documents import TRICKY, documents, texts
+from tests.product import Json, JsonObject, canonical
 
 PLAN: JsonObject = {
     "plan": "webchat",

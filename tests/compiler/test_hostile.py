@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from compiler import check_document
-from schemas.encoding import Json, JsonObject
 from tests.compiler.compiling import SOURCES, codes
+from tests.product import Json, JsonObject
 
 
 def _lines(count: int, line: str) -> str:

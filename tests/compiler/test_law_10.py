@@ -14,14 +14,13 @@ import pytest
 
 from compiler import Checked, check_document
 from schemas.agent import AgentSpec
-from schemas.encoding import Json, JsonObject
 from schemas.fields import Field
 from schemas.fields_all import TABLES
 from schemas.fields_suite import SUITE_TABLES
 from schemas.hook import HookSpec
-from schemas.task import TaskSpec
 from tests import rows
 from tests.compiler.compiling import SOURCES, graph_json, told
+from tests.product import Json, JsonObject, TaskSpec
 
 ROOT = Path(__file__).parents[2]
 ROWS = [(table.name, row) for table in TABLES.values() for row in table.fields]

@@ -7,9 +7,9 @@ import pytest
 from compiler import compile_source
 from compiler.naming import derived_id, is_id, leads_out, plan_name
 from compiler.suggesting import edit_distance, nearest
-from schemas.encoding import Json
 from tests.compiler.compiling import SOURCES, codes, compiled, document_of
 from tests.golden_text import said
+from tests.product import Json
 
 
 @pytest.mark.parametrize(

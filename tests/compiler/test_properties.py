@@ -9,10 +9,10 @@ from compiler import check_document
 from compiler.faults import Faults
 from compiler.formatting import to_edn, to_yaml
 from compiler.normalising import Work, normalise
-from schemas.encoding import JsonObject, canonical, encode
 from tests import sets
 from tests.compiler.compiling import SOURCES, compiled, document_of, graph_json, graph_of, told
 from tests.compiler.plans import plans
+from tests.product import JsonObject, canonical, encode
 
 few = settings(max_examples=sets.examples(40, 20))
 

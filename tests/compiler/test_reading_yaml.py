@@ -13,9 +13,9 @@ from compiler.reading import SizeLimits, read_source
 from compiler.reading_json import read_line
 from compiler.syntax import Path, SourceTree, SourceValue, Trap
 from compiler.yaml_layout import YamlLayout
-from schemas.encoding import JsonObject, canonical
 from tests import rows, sets
 from tests.compiler.documents import documents
+from tests.product import JsonObject, canonical
 
 
 def read(text: str, **sizes: int) -> SourceTree:

@@ -9,11 +9,11 @@ import pytest
 from compiler import compile_source
 from compiler.reading import read_source
 from compiler.splicing import NotSpliced, Spliced, Writing, splice
-from schemas.encoding import JsonObject
 from tests import rows
 from tests.compiler.compiling import SOURCES
 from tests.compiler.test_splicing_generated import splice_plain
 from tests.golden_text import said_in
+from tests.product import JsonObject
 
 
 def plain(text: str, **changed: object) -> str | NotSpliced:

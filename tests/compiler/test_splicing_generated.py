@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from compiler.reading import read_source
 from compiler.splicing import NotSpliced, Spliced, Writing, splice
 from compiler.syntax import Path
-from schemas.encoding import Json, JsonObject, canonical
 from tests import sets
 from tests.compiler.written import Dice, EdnWriter, Where, Written, YamlWriter, dice, edited, some_map
+from tests.product import Json, JsonObject, canonical
 
 ALIAS = re.compile(r"(?:: +|- )\*a\d+")
 GENERATED = settings(max_examples=sets.examples(300, 75))

@@ -14,8 +14,8 @@ from typing import Protocol, TypeVar
 from hypothesis import strategies as st
 
 from compiler import edn_writing, yaml_writing
-from schemas.encoding import Json, JsonObject, canonical
 from tests.compiler.documents import TRICKY
+from tests.product import Json, JsonObject, canonical
 
 Where = tuple[str | int, ...]
 

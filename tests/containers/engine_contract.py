@@ -13,11 +13,13 @@ from typing import Protocol
 import anyio
 import pytest
 
-from containers.engine import (
+from tests.containers.engines import Ground
+from tests.product import (
     LISTENING,
     Bound,
     Creation,
     Ended,
+    Ending,
     EngineFailed,
     Found,
     Inside,
@@ -25,8 +27,6 @@ from containers.engine import (
     Published,
     Reason,
 )
-from reconciler.effects.processes import Ending
-from tests.containers.engines import Ground
 
 FOREVER = ("sleep", "600")
 

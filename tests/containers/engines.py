@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from containers.engine import Engine, ImageFacts
 from containers.images.archive import Settings, write_archive
 from containers.images.entries import Tree, data, folder, symlink, text
 from tests import needs
+from tests.product import Engine, ImageFacts
 
 LABEL = "planloop.test"
 IMAGE = "planloop-test/busybox"

@@ -8,9 +8,9 @@ import yaml
 
 from compiler.containing import container_spec
 from containers.compose import compose_file, left_out
-from schemas.encoding import JsonObject
 from schemas.limits import CONTAINER_PIDS_DEFAULT
 from tests.golden_text import said
+from tests.product import JsonObject
 
 SEED: JsonObject = {
     "sut": {

@@ -9,7 +9,6 @@ import pytest
 
 from compiler.codes import CODES
 from containers.docker_engine import DockerEngine
-from containers.engine import Reason
 from controllers.agent.tools.arguments import schema_of
 from controllers.agent.tools.registry import BUILT_IN
 from schemas.fields import ChangeClass
@@ -17,6 +16,7 @@ from schemas.fields_all import TABLES
 from schemas.tools import CONTAINER_TOOLS
 from tests.planloop.test_readme import SESSION
 from tests.planloop.verb_pages import ROOT, shell, steady
+from tests.product import Reason
 
 PAGE = ROOT / "docs" / "containers.md"
 AGENTS_PAGE = ROOT / "docs" / "containers-agents.md"

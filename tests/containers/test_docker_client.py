@@ -20,10 +20,10 @@ import pytest
 
 from containers.docker_client import Client, Stream, _Opening
 from containers.docker_engine import DockerEngine
-from containers.engine import EngineFailed, Reason
 from schemas import limits
 from tests import golden_text
 from tests.architecture.tree import ROOT
+from tests.product import EngineFailed, Reason
 from tests.rights import without_rights
 
 pytestmark = pytest.mark.anyio

@@ -13,9 +13,7 @@ import pytest
 from docker.errors import APIError
 
 from containers.docker_engine import DockerEngine
-from containers.engine import LISTENING, Bound, Build, Creation, EngineFailed, Inside, Placed, Published, Reason
 from containers.finding import engine_address
-from reconciler.effects.processes import Ending
 from tests import golden_text, needs
 from tests.containers import engines
 from tests.containers.engine_contract import (
@@ -30,6 +28,7 @@ from tests.containers.engine_contract import (
     until_it_says,
 )
 from tests.containers.engines import Ground
+from tests.product import LISTENING, Bound, Build, Creation, Ending, EngineFailed, Inside, Placed, Published, Reason
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.timeout(120)]
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from containers import docker_faults
-from containers.engine import HEALS, Reason
+from tests.product import HEALS, Reason
 
 SAID = [
     ("No such image: redis:7", Reason.NO_IMAGE),

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from containers.engine import Creation, Inside
 from containers.naming import Names
 from controllers.container.mounting import Steering, placed
 from controllers.inside import Ground
 from schemas.container import ContainerSpec, Mount
 from tests.containers.engines import Ground as Place
+from tests.product import Creation, Inside
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.timeout(120)]
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from containers.docker_engine import DockerEngine
-from containers.engine import Creation, EngineFailed, Placed, Reason
 from controllers import inside
 from controllers.container import starting
 from schemas.container import ContainerSpec, Mount
 from tests.containers.engine_contract import seen
 from tests.containers.engines import Ground
+from tests.product import Creation, EngineFailed, Placed, Reason
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.timeout(120)]
 SPEC = ContainerSpec(image="i", mounts=(Mount("/w", host="data"), Mount("/tmp")))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from containers.engine import Found
 from containers.naming import ADDRESS, INCARNATION, PLAN, SPEC, UID, Names, Tag, is_ours
+from tests.product import Found
 
 
 @pytest.mark.parametrize(

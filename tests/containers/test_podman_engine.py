@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from containers.docker_engine import DockerEngine
-from containers.engine import EngineFailed, Inside, Placed, Reason
 from containers.finding import HOST
 from tests import needs
 from tests.containers.engine_contract import made, running
 from tests.containers.engines import Ground
 from tests.containers.test_docker_engine import Others, TestDocker, TestOnlyDocker, TestRunningInDocker
+from tests.product import EngineFailed, Inside, Placed, Reason
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 ADDRESS = os.environ.get(needs.PODMAN, "")  # noqa: TID251

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from containers.engine import ImageFacts
 from containers.simulated_engine import Daemon, SimulatedEngine
 from tests.containers.engine_contract import EngineContract, RunningContract
 from tests.containers.engines import Ground
 from tests.fakes.virtual_time import VirtualClock
+from tests.product import ImageFacts
 
 IMAGE = "sha256:0123"
 

@@ -13,9 +13,7 @@ from typing import Any, Literal
 import jsonpatch
 from hypothesis import strategies as st
 
-from schemas.patching import op_from_json
-from schemas.record import Change, Draft, Drop, Mark, Move, PatchSpec, Put, SetStatus
-from schemas.resource import Uid
+from tests.product import Change, Draft, Drop, Mark, Move, PatchSpec, Put, SetStatus, Uid, op_from_json
 
 ADDRESSES = ("task/a", "task/a/b", "task/c", "agent/a", "plan/p")
 STALE = Uid("stale")

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import anyio
 import pytest
 
-from controllers.agent.models.port import ModelCall, ModelFailed, ModelReply, ModelRequest, Models, RequestKey
 from tests.fakes.model_server.running import Script
+from tests.product import ModelCall, ModelFailed, ModelReply, ModelRequest, Models, RequestKey
 
 READ = {
     "type": "function",

@@ -12,7 +12,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from reconciler.effects.processes import Command, Ending, Exit, Processes, Trace
+from tests.product import Command, Ending, Processes, Trace
+from tests.product import ProcessExit as Exit
 
 NOTHING: frozenset[str] = frozenset()
 

@@ -19,12 +19,22 @@ from hypothesis import strategies as st
 from reconciler.errors import Conflict, StoreFailed
 from reconciler.storing.store import Store, View
 from schemas import limits
-from schemas.encoding import JsonObject, canonical
-from schemas.patching import Op, PatchFailed
-from schemas.record import Draft, Drop, Mark, PatchSpec, Put, Record, SetStatus
-from schemas.resource import Uid
 from tests import sets
 from tests.contracts.drafts import ADDRESSES, Model, Recipe, writes
+from tests.product import (
+    Draft,
+    Drop,
+    JsonObject,
+    Mark,
+    Op,
+    PatchFailed,
+    PatchSpec,
+    Put,
+    Record,
+    SetStatus,
+    Uid,
+    canonical,
+)
 
 UID = Uid("u1")
 

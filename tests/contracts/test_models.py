@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from controllers.agent.models import tape
-from controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, Models, OnDelta, Price
 from controllers.agent.models.routed import RoutedModels
 from controllers.agent.models.routing import LOOPBACK_ONLY, Surroundings
-from reconciler.clock import SystemClock
 from schemas.model import ModelTable
 from tests.contracts.models_contract import ModelsContract, Open, Stage
 from tests.fakes.model_server.running import RunningServer, Script, running
 from tests.fakes.scripted_models import ScriptedModels
+from tests.product import ModelFailed, ModelReply, ModelRequest, Models, OnDelta, Price, SystemClock
 
 
 @dataclass

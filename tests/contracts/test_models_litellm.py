@@ -7,13 +7,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from controllers.agent.models.port import ModelFailed, ModelRequest, RequestKey
 from controllers.agent.models.routed import RoutedModels
-from reconciler.clock import SystemClock
 from schemas.model import ModelTable
 from tests.contracts.models_contract import ModelsContract, Open, Stage, message
 from tests.contracts.test_models import OverTheWire, surroundings
 from tests.fakes.model_server.running import Script, running
+from tests.product import ModelFailed, ModelRequest, RequestKey, SystemClock
 
 # Loading takes 3 seconds alone and may take 15 beside other tests.
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120), pytest.mark.xdist_group("litellm")]

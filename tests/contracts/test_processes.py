@@ -11,11 +11,11 @@ import pytest
 from trio.testing import MockClock
 
 from reconciler.effects.local_processes import LocalProcesses
-from reconciler.effects.processes import Command, Processes
 from reconciler.effects.simulated_processes import SimulatedMachine, SimulatedProcesses
 from tests.contracts.processes_contract import ProcessesContract
 from tests.fakes.owners import BegunOwner, kill_operation
 from tests.fakes.virtual_time import VirtualClock
+from tests.product import Command, Processes
 
 GRACE_S = 0.2
 

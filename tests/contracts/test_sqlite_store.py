@@ -8,10 +8,10 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from reconciler.clock import SystemClock
 from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
 from reconciler.storing.store import Store
 from tests.contracts.store_contract import StoreContract
+from tests.product import SystemClock
 
 OFTEN = StoreOptions(snapshot_every=3)
 

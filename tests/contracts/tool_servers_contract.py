@@ -18,8 +18,8 @@ from controllers.mcp.asking import Request
 from controllers.mcp.lifeline import Launch, Start
 from reconciler.effects import process_table
 from schemas import limits
-from schemas.encoding import Json, JsonObject
 from schemas.mcp import ServerFailed
+from tests.product import Json, JsonObject
 
 pytestmark = pytest.mark.anyio
 

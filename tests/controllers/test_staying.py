@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from controllers.sandboxes import Astray, ground, led_out
-from reconciler.storing.view import MemoryView
-from schemas.resource import Resource, Uid
 from tests.golden_text import said
+from tests.product import MemoryView, Resource, Uid
 
 
 @pytest.fixture

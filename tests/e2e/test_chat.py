@@ -10,11 +10,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from planloop.exits import Exit
 from tests import golden_text
 from tests.e2e import command
 from tests.e2e.folder import Folder, Said
 from tests.e2e.test_terminal import terminal
+from tests.product import CommandExit as Exit
 from tests.servers import EVERYTHING
 
 PLAN = """\

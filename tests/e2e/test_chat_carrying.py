@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from planloop.exits import Exit
 from tests import golden_text
 from tests.e2e.folder import Folder
 from tests.e2e.test_chat import chat, staying
 from tests.fakes.model_server.running import StartedServer, started
+from tests.product import CommandExit as Exit
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
@@ -91,7 +91,7 @@ def test_the_api_needs_no_owner_to_carry_an_agent(folder: Folder, models: Starte
     from planloop.chatting import carrying
     from planloop.chatting.lines import Command
     from planloop.chatting.room import Room
-    from planloop.exits import Halt
+    from tests.product import Halt
 
     with staying(folder, PLAN.format(url=models.url)):
         assert chat(folder, f"{WORD}\n", "ann").out == "noted\n"

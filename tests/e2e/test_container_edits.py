@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from schemas.resource import Resource
 from tests.e2e import yards
 from tests.e2e.folder import Folder
 from tests.e2e.yards import Yard
+from tests.product import Resource
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 

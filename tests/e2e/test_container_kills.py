@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from planloop.client import OwnerGone
-from planloop.exits import Halt
 from tests import sets
 from tests.e2e import command
 from tests.e2e.folder import Folder
 from tests.e2e.toll import Point, Toll, toll
 from tests.e2e.yards import IMAGE, Yard
+from tests.product import Halt
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 

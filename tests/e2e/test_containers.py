@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from schemas.resource import Resource
 from tests.e2e import yards
 from tests.e2e.folder import Folder
 from tests.e2e.yards import BEGUN, Yard
 from tests.golden_text import said_in
+from tests.product import Resource
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from planloop.exits import Exit
 from tests.e2e import command
 from tests.e2e.folder import Folder
+from tests.product import CommandExit as Exit
 
 PLAN = """\
 # What we want.

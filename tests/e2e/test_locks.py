@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from planloop.exits import Exit
 from tests import golden_text
 from tests.e2e.folder import Folder
+from tests.product import CommandExit as Exit
 
 pytestmark = pytest.mark.process
 

@@ -14,11 +14,11 @@ from planloop import places, wiring
 from planloop.replaying import playing
 from planloop.replaying.playing import Outcome
 from reconciler.storing import blobs
-from schemas.encoding import digest
 from tests import golden_text
 from tests.e2e.folder import Folder
 from tests.e2e.test_replay_tree import log_of, rewrite
 from tests.fakes.model_server.running import started
+from tests.product import digest
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from planloop import places, wiring
-from planloop.exits import Exit
 from planloop.replaying import playing
 from tests.e2e.folder import Folder
+from tests.product import CommandExit as Exit
 
 pytestmark = pytest.mark.process
 

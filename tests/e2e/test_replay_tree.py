@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from planloop import places, wiring
-from planloop.exits import Exit
 from planloop.replaying import playing, story
 from planloop.replaying.playing import Outcome
-from schemas.record import SetStatus
 from tests import golden_text
 from tests.e2e.folder import Folder
 from tests.fakes.model_server.running import started
+from tests.product import CommandExit as Exit
+from tests.product import SetStatus
 from tests.simulation.plans import PLAYS
 
 AGENTS = """\
@@ -218,7 +218,7 @@ def rewrite(folder: Folder, fits: Any, change: Any) -> None:
 def rewrite_all(folder: Folder, change: Any) -> None:
     """Writes the records of the log as `change` has them, numbered anew, with checksums to match."""
     from reconciler.storing import sqlite_log
-    from schemas.encoding import encode_text
+    from tests.product import encode_text
 
     with sqlite3.connect(log_of(folder)) as connection:
         checksum = sqlite_log.GENESIS

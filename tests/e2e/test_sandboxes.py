@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from planloop.exits import Exit
 from tests import golden_text, needs
 from tests.e2e.folder import Folder
+from tests.product import CommandExit as Exit
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 

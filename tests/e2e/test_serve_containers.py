@@ -13,10 +13,10 @@ import anyio
 import pytest
 
 from reconciler.storing import owning
-from schemas.encoding import decode
 from tests.e2e.yards import IMAGE, Yard
 from tests.golden_text import said
 from tests.planloop.gateway.gateways import Served, served
+from tests.product import decode
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from schemas.encoding import Json, JsonObject
 from tests.e2e.folder import Folder
 from tests.golden_text import said_in
+from tests.product import Json, JsonObject
 from tests.servers import EVERYTHING, FILES, GIT, TIME
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from schemas.encoding import JsonObject
 from tests.e2e.folder import Folder
 from tests.e2e.team import Step, call
 from tests.e2e.test_tool_servers import SERVERS, TRICKY, Notes
 from tests.fakes.model_server.running import StartedServer, started
 from tests.golden_text import said_in
+from tests.product import JsonObject
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 

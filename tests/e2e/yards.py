@@ -23,14 +23,13 @@ from containers.images.entries import text
 from planloop.access import Access
 from planloop.client import OwnerGone
 from planloop.core import label_of
-from planloop.exits import Halt
 from planloop.following import Following
 from planloop.places import Place, find
 from schemas.condition import of_status
-from schemas.resource import Resource
 from tests import needs
 from tests.containers import engines
 from tests.e2e.folder import Folder, Owner
+from tests.product import Halt, Resource
 
 IMAGE: Final = "planloop-test/service:1"
 BEGUN: Final = r"running +plan/p"

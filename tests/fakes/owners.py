@@ -14,8 +14,8 @@ import anyio
 import anyio.to_thread
 
 from reconciler.effects import process_table
-from reconciler.effects.processes import Command
 from schemas import encoding
+from tests.product import Command
 
 # The owner says `begun` once the shim has taken its state file, and then waits for the end like any owner.
 OWNER = """

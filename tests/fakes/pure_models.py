@@ -14,18 +14,9 @@ from typing import Any
 
 import anyio
 
-from controllers.agent.models.port import (
-    ModelCall,
-    ModelFailed,
-    ModelReply,
-    ModelRequest,
-    NoModels,
-    OnDelta,
-    Price,
-    Usage,
-)
 from schemas.model import model_name
 from tests.fakes.model_server.validating import check
+from tests.product import ModelCall, ModelFailed, ModelReply, ModelRequest, NoModels, OnDelta, Price, Usage
 
 Answer = str | Sequence[tuple[str, Mapping[str, Any]]]
 """A text, or calls as pairs of tool and arguments."""

@@ -16,12 +16,12 @@ import anyio.lowlevel
 
 from controllers.agent.models import failures
 from controllers.agent.models.assembling import Assembly
-from controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, OnDelta, Price
 from schemas import limits
 from schemas.model import model_name
 from tests.fakes.model_server import chunking, script
 from tests.fakes.model_server.script import Player, Question, Step, text_of
 from tests.fakes.model_server.validating import Invalid, check
+from tests.product import ModelFailed, ModelReply, ModelRequest, OnDelta, Price
 
 FREE = Price(Decimal(0), Decimal(0), Decimal(0), source="scripted")
 

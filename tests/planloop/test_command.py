@@ -13,9 +13,10 @@ from click.testing import CliRunner
 
 from planloop.cli.main import cli, run
 from planloop.cli.verbs import VERBS
-from planloop.exits import Exit, Halt
 from planloop.wiring import command_line
 from tests import golden_text, rows
+from tests.product import CommandExit as Exit
+from tests.product import Halt
 
 EXAMPLES = Path(__file__).parents[2] / "plans" / "examples"
 MISSING = "missing.plan.yaml"

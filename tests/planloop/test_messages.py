@@ -11,8 +11,8 @@ import pytest
 from planloop.core import Core
 from planloop.places import Place
 from planloop.server import messages
-from schemas.encoding import JsonObject
 from tests.controllers.agent.arena import arena
+from tests.product import JsonObject
 
 PLAN = """
 goal: x

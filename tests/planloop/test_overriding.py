@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import compiler
 from planloop import overriding
-from schemas.encoding import Json, JsonObject
 from schemas.model import model_table
 from tests.compiler.compiling import SOURCES, compiled, told
+from tests.product import Json, JsonObject
 
 PLAN = """
 rights: {models: ["a/*", default/one]}

@@ -10,9 +10,8 @@ from typing import Any
 
 from planloop.rendering import containers
 from schemas.container import ContainerSpec, ContainerState, Port
-from schemas.encoding import JsonObject
-from schemas.resource import Resource, Uid
 from tests.architecture.tree import ROOT
+from tests.product import JsonObject, Resource, Uid
 
 CORPUS = ROOT / "web" / "tests" / "corpus" / "containers.json"
 DIGEST = f"app@sha256:{'0123456789abcdef' * 4}"

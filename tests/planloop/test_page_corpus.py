@@ -16,10 +16,23 @@ import pytest
 from planloop.rendering import budgets, by_now, objects
 from schemas import amounts, patching
 from schemas.condition import of_status
-from schemas.encoding import JsonObject
-from schemas.record import Change, Draft, Drop, Mark, Move, PatchSpec, Put, Record, SetStatus, fold, record_to_json
-from schemas.resource import Resource, Uid
 from tests.architecture.tree import ROOT
+from tests.product import (
+    Change,
+    Draft,
+    Drop,
+    JsonObject,
+    Mark,
+    Move,
+    PatchSpec,
+    Put,
+    Record,
+    Resource,
+    SetStatus,
+    Uid,
+    fold,
+    record_to_json,
+)
 
 CORPUS = ROOT / "web" / "tests" / "corpus"
 RECORDS = 200

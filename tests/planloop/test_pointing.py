@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from planloop import pointing
-from planloop.exits import Exit, Halt
 from tests.golden_text import said
+from tests.product import CommandExit as Exit
+from tests.product import Halt
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,12 @@ import pytest
 from planloop import places, sockets
 from planloop.client import OwnerClient, OwnerGone, Unanswered
 from planloop.core import label_of
-from planloop.exits import Exit, Halt
 from planloop.places import Place
 from planloop.server.serving import serving
 from reconciler.storing import layout
-from schemas.encoding import Json, JsonObject
-from schemas.record import Draft, Record
 from tests.golden_text import said
+from tests.product import CommandExit as Exit
+from tests.product import Draft, Halt, Json, JsonObject, Record
 from tests.rights import without_rights
 
 

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from planloop.rendering import explanations, objects, pictures, tables, trees
 from schemas import amounts, widths
-from schemas.encoding import JsonObject
 from schemas.fields_all import EVERY
-from schemas.resource import Resource, Uid
 from tests.golden_text import said_in
+from tests.product import JsonObject, Resource, Uid
 
 
 @pytest.mark.parametrize(

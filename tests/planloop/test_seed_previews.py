@@ -9,7 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from planloop.cli.main import cli
-from planloop.exits import Exit, Halt
+from tests.product import CommandExit as Exit
+from tests.product import Halt
 
 GOLDEN = Path(__file__).parents[1] / "golden/seeds"
 SEEDS = sorted(path for path in GOLDEN.iterdir() if path.suffix in (".edn", ".yaml"))

@@ -11,10 +11,7 @@ from reconciler.admitting import admission, materialising, recording
 from reconciler.admitting.language import Language
 from reconciler.admitting.present import Present
 from reconciler.admitting.recording import Moment, Outcome
-from reconciler.storing.view import MemoryView
-from schemas.encoding import JsonObject
-from schemas.patch import Patch
-from schemas.record import Draft, Record, SetStatus
+from tests.product import Draft, JsonObject, MemoryView, Patch, Record, SetStatus
 from tests.reconciler.plans import CountedIds
 
 

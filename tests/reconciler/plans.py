@@ -12,10 +12,7 @@ from reconciler.admitting.language import Language
 from reconciler.editing.filing import FileSave
 from reconciler.storing.sqlite_store import SqliteStore
 from schemas import encoding, pointer
-from schemas.encoding import Json, JsonObject
-from schemas.patch import HUMAN_CLI, Author, Patch, Verdict
-from schemas.patching import Op, OpName
-from schemas.record import Change, Draft, SetStatus
+from tests.product import HUMAN_CLI, Author, Change, Draft, Json, JsonObject, Op, OpName, Patch, SetStatus, Verdict
 from tests.reconciler import small_language
 
 

@@ -12,11 +12,9 @@ from schemas.address import Address
 from schemas.agent import AgentSpec, Script
 from schemas.budget import budget_from_json
 from schemas.diagnostic import Diagnostic
-from schemas.encoding import JsonObject
 from schemas.pointer import of_task
-from schemas.resource import Wanted
 from schemas.rights import Rights
-from schemas.task import ByAgent, CheckSpec, Group, Run, TaskSpec, Work
+from tests.product import ByAgent, CheckSpec, Group, JsonObject, Run, TaskSpec, Wanted, Work
 
 FIELDS: Final = frozenset(
     "plan goal notes tasks needs run agent acceptance rights budget protect pause cancel cwd open approve moved "

@@ -16,10 +16,8 @@ from reconciler.driving.working_pools import WorkPools
 from reconciler.storing.sqlite_store import SqliteStore
 from reconciler.storing.store import Store
 from schemas.address import Address
-from schemas.encoding import JsonObject
-from schemas.record import Change, Draft, Mark, Put, SetStatus
-from schemas.resource import Resource, Uid
 from tests.fakes.virtual_time import VirtualClock
+from tests.product import Change, Draft, JsonObject, Mark, Put, Resource, SetStatus, Uid
 
 PLAN = "plan/p"
 Step = Callable[[Store, str], Awaitable[Outcome]]

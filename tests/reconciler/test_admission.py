@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 
 from schemas import limits
-from schemas.encoding import Json, JsonObject
 from schemas.ledger import Account, account_to_json
-from schemas.patch import HUMAN_CLI, Accepted, Refused, Verdict
-from schemas.patching import Op
+from tests.product import HUMAN_CLI, Accepted, Json, JsonObject, Op, Refused, Verdict
 from tests.reconciler.plans import Plan, agent, op, opened
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from reconciler.admitting.canonicalising import canonicalise
 from schemas import patching
-from schemas.encoding import Json, JsonObject
+from tests.product import Json, JsonObject
 from tests.reconciler.plans import op
 
 DOCUMENT: JsonObject = {

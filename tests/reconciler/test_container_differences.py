@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from schemas import patching
-from schemas.encoding import Json, JsonObject
-from schemas.patch import HUMAN_FILE, Patch
-from schemas.patching import Op
+from tests.product import HUMAN_FILE, Json, JsonObject, Op, Patch
 from tests.reconciler.imagined import Imagined
 
 REDIS: JsonObject = {

@@ -10,9 +10,8 @@ from reconciler.admitting import materialising
 from reconciler.editing import diffing
 from reconciler.editing.diffing import Difference
 from schemas import patching
-from schemas.encoding import JsonObject
-from schemas.resource import Wanted
 from tests import golden_text
+from tests.product import JsonObject, Wanted
 from tests.reconciler import small_language
 from tests.reconciler.test_materialising import DOCUMENTS, Live, task
 

@@ -13,8 +13,7 @@ from trio.testing import MockClock
 from reconciler.contract import Again, Done, Failed, Outcome, TerminalFailure
 from reconciler.errors import Conflict, StoreFailed, Terminal, Transient
 from reconciler.storing.store import Store
-from schemas.record import Drop
-from schemas.resource import Uid
+from tests.product import Drop, Uid
 from tests.reconciler.stage import PLAN, nothing, set_status, stage
 
 pytestmark = pytest.mark.anyio

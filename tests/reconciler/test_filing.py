@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from reconciler.editing import selecting
-from schemas.encoding import JsonObject
-from schemas.patch import Accepted, Refused
 from tests.golden_text import said_in
+from tests.product import Accepted, JsonObject, Refused
 from tests.reconciler.plans import Plan, agent, op, opened, save_of
 
 pytestmark = pytest.mark.anyio

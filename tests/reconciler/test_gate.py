@@ -8,9 +8,8 @@ import anyio
 import pytest
 
 from schemas.approval import patch_from_json, patch_to_json
-from schemas.patch import HUMAN_CLI, HUMAN_FILE, Accepted, Patch, Refused
-from schemas.record import Record
 from tests.golden_text import said
+from tests.product import HUMAN_CLI, HUMAN_FILE, Accepted, Patch, Record, Refused
 from tests.reconciler.plans import Plan, agent, op, opened, save_of
 
 pytestmark = pytest.mark.anyio

@@ -9,8 +9,7 @@ from reconciler.admitting.ownership import Stamp
 from reconciler.editing import history
 from reconciler.editing.filing import HELD_BACK
 from reconciler.errors import Terminal
-from schemas.encoding import JsonObject
-from schemas.patch import HUMAN_CLI, HUMAN_FILE, Accepted
+from tests.product import HUMAN_CLI, HUMAN_FILE, Accepted, JsonObject
 from tests.reconciler.plans import Plan, agent, op, opened, save_of
 
 pytestmark = pytest.mark.anyio

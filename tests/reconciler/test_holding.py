@@ -7,11 +7,8 @@ import pytest
 
 from reconciler.errors import Terminal
 from schemas.approval import WAITING, ApprovalSpec
-from schemas.encoding import JsonObject
-from schemas.patch import HUMAN_CLI, HUMAN_FILE, Accepted, Held, Patch, Refused
-from schemas.record import Put, SetStatus
-from schemas.resource import Uid
 from tests.golden_text import said
+from tests.product import HUMAN_CLI, HUMAN_FILE, Accepted, Held, JsonObject, Patch, Put, Refused, SetStatus, Uid
 from tests.reconciler.plans import Plan, agent, op, opened
 
 pytestmark = pytest.mark.anyio

@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from schemas import patching
-from schemas.encoding import JsonObject
-from schemas.patch import HUMAN_FILE, Patch
-from schemas.patching import Op
 from tests.golden_text import said
+from tests.product import HUMAN_FILE, JsonObject, Op, Patch
 from tests.reconciler.imagined import Imagined
 
 AGENT: JsonObject = {"script": [{"done": "ok"}]}

@@ -11,14 +11,11 @@ import pytest
 from trio.testing import MockClock
 
 from reconciler.effects import journal
-from reconciler.effects.processes import Command
 from reconciler.effects.simulated_processes import SimulatedMachine, SimulatedProcesses
 from reconciler.storing.sqlite_store import SqliteStore
-from schemas.call import CallResult, CallSpec, CallState, EffectClass
-from schemas.record import Draft, Put
-from schemas.resource import Resource, Uid
 from tests.fakes.virtual_time import VirtualClock
 from tests.golden_text import said
+from tests.product import CallResult, CallSpec, CallState, Command, Draft, EffectClass, Put, Resource, Uid
 
 pytestmark = pytest.mark.anyio
 CALL = "call/c1"

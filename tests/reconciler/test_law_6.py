@@ -9,10 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas import patching
-from schemas.encoding import Json, JsonObject
-from schemas.patch import HUMAN_FILE, Patch
-from schemas.patching import Op
 from tests import sets
+from tests.product import HUMAN_FILE, Json, JsonObject, Op, Patch
 from tests.reconciler.imagined import Imagined
 from tests.reconciler.plans import agent
 

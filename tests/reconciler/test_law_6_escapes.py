@@ -8,10 +8,8 @@ import pytest
 
 from compiler import compile_source
 from planloop.sources import FolderSources
-from schemas.encoding import Json, JsonObject
-from schemas.patch import HUMAN_CLI, HUMAN_FILE, Author, Patch
-from schemas.patching import Op
 from tests import golden_text, rows
+from tests.product import HUMAN_CLI, HUMAN_FILE, Author, Json, JsonObject, Op, Patch
 from tests.reconciler.imagined import Imagined
 
 FOLDER = Path(__file__).parent / "powers"

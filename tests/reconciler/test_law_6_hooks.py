@@ -10,11 +10,9 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from schemas import patching, pointer
-from schemas.encoding import Json, JsonObject
-from schemas.patch import HUMAN_CLI, HUMAN_FILE, Author, Patch
-from schemas.patching import Op
 from tests import rows, sets
 from tests.golden_text import said, said_in
+from tests.product import HUMAN_CLI, HUMAN_FILE, Author, Json, JsonObject, Op, Patch
 from tests.reconciler.imagined import Imagined
 from tests.reconciler.test_law_6_escapes import FOLDER
 

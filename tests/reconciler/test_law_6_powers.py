@@ -16,14 +16,12 @@ from hypothesis import strategies as st
 from compiler.rights import handed_down
 from controllers.agent.tools.sketching import sketched
 from schemas import patching, pointer
-from schemas.encoding import Json, JsonObject
 from schemas.model import model_name
 from schemas.narrowing import covers_model, is_covered
-from schemas.patch import HUMAN_FILE, Author, Patch
-from schemas.patching import Op
 from schemas.rights import rights_from_json
 from tests import sets
 from tests.compiler.lattice import is_within
+from tests.product import HUMAN_FILE, Author, Json, JsonObject, Op, Patch
 from tests.reconciler.imagined import Imagined
 
 ROOT = Path(__file__).parent / "powers"

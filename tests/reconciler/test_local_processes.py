@@ -12,8 +12,8 @@ import pytest
 from reconciler.effects import process_shim, process_table
 from reconciler.effects.local_processes import LocalProcesses
 from reconciler.effects.process_shim import ShimState
-from reconciler.effects.processes import Command, Ending, Trace
 from tests.fakes.owners import BegunOwner, CountingOwner
+from tests.product import Command, Ending, Trace
 
 pytestmark = pytest.mark.anyio
 NOTHING: frozenset[str] = frozenset()

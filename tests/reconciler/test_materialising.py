@@ -6,10 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.admitting import materialising
-from reconciler.storing.view import MemoryView
-from schemas.encoding import JsonObject
-from schemas.record import Change, Draft, Drop, Mark, Move, Put, Record, SetStatus
-from schemas.resource import Uid
+from tests.product import Change, Draft, Drop, JsonObject, Mark, MemoryView, Move, Put, Record, SetStatus, Uid
 from tests.reconciler import small_language
 from tests.reconciler.plans import CountedIds
 

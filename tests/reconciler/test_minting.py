@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reconciler.clock import IDS_DRAWN, MINTED, RandomIds
+from tests.product import IDS_DRAWN, MINTED, RandomIds
 
 
 def test_ids_are_distinct_and_of_one_form_over_several_draws() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reconciler.editing.moving import moved
-from schemas.encoding import JsonObject
+from tests.product import JsonObject
 
 LIVE: JsonObject = {
     "tasks": {

@@ -3,8 +3,7 @@ from __future__ import annotations
 from reconciler.admitting import ownership
 from reconciler.admitting.ownership import Stamp
 from schemas import patching
-from schemas.encoding import JsonObject
-from schemas.patch import HUMAN_FILE, Author
+from tests.product import HUMAN_FILE, Author, JsonObject
 from tests.reconciler.plans import agent, op
 
 UI = agent("ui")

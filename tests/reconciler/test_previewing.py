@@ -8,9 +8,8 @@ import pytest
 from reconciler.editing import previewing
 from reconciler.editing.previewing import BadPreview
 from schemas import encoding
-from schemas.encoding import Json, JsonObject
-from schemas.patch import Accepted, Refused
 from tests.golden_text import said
+from tests.product import Accepted, Json, JsonObject, Refused
 from tests.reconciler.plans import Plan, op, opened, save_of
 
 pytestmark = pytest.mark.anyio

@@ -14,10 +14,8 @@ from planloop import referring
 from planloop.sources import FolderSources
 from reconciler.admitting.language import Language
 from schemas import limits
-from schemas.encoding import Json, JsonObject
-from schemas.patch import Refused
-from schemas.patching import Op
 from tests.golden_text import said
+from tests.product import Json, JsonObject, Op, Refused
 from tests.reconciler.plans import Plan, agent, op, opened
 
 pytestmark = pytest.mark.anyio

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from reconciler.driving.watching import Watcher
-from reconciler.storing.view import MemoryView
-from schemas.record import Change, Draft, Drop, Put, Record, SetStatus
-from schemas.resource import Uid
+from tests.product import Change, Draft, Drop, MemoryView, Put, Record, SetStatus, Uid
 
 
 class World:

@@ -13,13 +13,12 @@ import pytest
 
 from compiler import read_source
 from schemas.agent import AgentSpec
-from schemas.encoding import Json, JsonObject
 from schemas.fields import ChangeClass, Field
 from schemas.fields_all import TABLES, change_class, find
 from schemas.fields_schema import ID_PATTERN, plan_schema
-from schemas.task import TaskSpec
 from tests import rows
 from tests.compiler.compiling import GOLDEN
+from tests.product import Json, JsonObject, TaskSpec
 
 SCHEMA = Path(__file__).parents[2] / "schemas" / "json" / "plan.schema.json"
 ROWS = [(table.name, row) for table in TABLES.values() for row in table.fields]

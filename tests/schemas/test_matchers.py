@@ -8,11 +8,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from schemas.encoding import Json
 from schemas.matcher_faults import faults_of
 from schemas.matchers import BadPattern, equal, fold, matches
 from tests import rows
 from tests.golden_text import said
+from tests.product import Json
 
 FITS: list[tuple[Json, Json]] = [
     (1, 1.0),

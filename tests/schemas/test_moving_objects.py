@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from schemas import record
-from schemas.record import Change, Draft, Drop, Mark, Move, Put, Record, SetStatus
-from schemas.resource import Resource, Uid
+from tests.product import Change, Draft, Drop, Mark, Move, Put, Record, Resource, SetStatus, Uid
 
 A, B = Uid("a"), Uid("b")
 

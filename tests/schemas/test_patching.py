@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas import patching, pointer
-from schemas.encoding import canonical
-from schemas.patching import Op, PatchFailed, op_from_json
 from tests import sets
+from tests.product import Op, PatchFailed, canonical, op_from_json
 
 keys = st.sampled_from(["a", "b", "", "0", "a/b", "m~n", "é"])
 scalars = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "x"])

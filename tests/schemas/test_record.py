@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas import encoding
-from schemas.patching import Op
-from schemas.record import (
+from tests.product import (
     RECORD_TYPES,
     RECORD_VERSION,
     Change,
@@ -19,17 +18,20 @@ from schemas.record import (
     Drop,
     Mark,
     Move,
+    Op,
     PatchSpec,
     Put,
     Record,
+    Resource,
     SetStatus,
+    Uid,
     change_from_json,
     change_to_json,
     fold,
     record_from_json,
     record_to_json,
+    resource_from_json,
 )
-from schemas.resource import Resource, Uid, resource_from_json
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,6 @@ from pydantic.fields import FieldInfo
 from controllers.agent.hooking import conditions, facts
 from controllers.agent.tools.arguments import model_of
 from controllers.agent.tools.registry import BUILT_IN
-from schemas.encoding import Json
 from schemas.hook import Point
 from schemas.rule import BLANKS, CONDITIONS, EFFECTS, NUMBER_TESTS, TEXT_TESTS
 from schemas.rule_faults import Around, condition_faults, faults_of
@@ -20,6 +19,7 @@ from schemas.tool_arguments import ARGUMENTS
 from schemas.tools import TOOLS
 from tests import rows
 from tests.golden_text import said
+from tests.product import Json
 
 POINTS = get_args(Point)
 TOOLS_ALONE = Tools(TOOLS.__contains__)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from schemas import patching
-from schemas.encoding import Json, JsonObject
 from schemas.sandbox import enforced_merge
+from tests.product import Json, JsonObject
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from schemas.encoding import Json, JsonObject
 from schemas.web import Cell, Fill, Press, See, Target, WebCheck, Words
 from schemas.web_flows import flows_of, without_reuse
 from schemas.web_meanings import shipped
 from schemas.web_reading import read, web_faults
 from tests import rows
 from tests.golden_text import said
+from tests.product import Json, JsonObject
 
 SEE: JsonObject = {"see": "ada"}
 

@@ -34,10 +34,8 @@ from reconciler.effects import journal
 from reconciler.effects.simulated_processes import SimulatedMachine, SimulatedProcesses
 from reconciler.errors import StoreFailed
 from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
-from schemas.patch import Accepted
-from schemas.record import Draft, Record
-from schemas.resource import Resource
 from tests.fakes.virtual_time import SeededIds, VirtualClock
+from tests.product import Accepted, Draft, Record, Resource
 from tests.simulation import laws
 from tests.simulation.product import Parts, product
 

@@ -9,9 +9,7 @@ from pathlib import Path
 from reconciler.driving.engine import Engine
 from reconciler.driving.working_pools import WorkPools
 from reconciler.storing.sqlite_store import SqliteStore
-from reconciler.storing.view import MemoryView
-from schemas.record import Put, Record, SetStatus
-from schemas.resource import Resource
+from tests.product import MemoryView, Put, Record, Resource, SetStatus
 
 
 def check_intent_before_effect(store: SqliteStore, op: str) -> None:

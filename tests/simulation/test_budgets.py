@@ -6,10 +6,9 @@ import random  # noqa: TID251 - seeded
 
 import pytest
 
-from reconciler.storing.view import MemoryView
-from schemas.encoding import JsonObject
 from schemas.ledger import accounts_of
 from tests.controllers.ledger.balancing import check_balanced
+from tests.product import JsonObject, MemoryView
 from tests.simulation.harness import Crash, Edit, Point, Story, simulate
 
 TEXT = """

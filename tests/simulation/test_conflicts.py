@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import pytest
 
 from schemas import limits
-from schemas.encoding import JsonObject, encode_text
-from schemas.record import SetStatus
 from tests.golden_text import said_in
+from tests.product import JsonObject, SetStatus, encode_text
 from tests.simulation.harness import Crash, Edit, Point, Story, simulate
 
 PATH = "src/api.py"

@@ -15,15 +15,12 @@ from typing import Any
 import pytest
 
 from controllers.agent.conflicts import routing
-from controllers.agent.models.port import ModelReply, ModelRequest, OnDelta
 from controllers.leases import overlap
 from reconciler.contract import Reconciler
-from reconciler.storing.view import MemoryView
 from schemas import limits
 from schemas.conflict import PERSON, ConflictSpec, ConflictStatus, conflict_from_json, number_of, status_from_json
-from schemas.encoding import JsonObject, encode_text
-from schemas.record import Record
 from tests.fakes.scripted_models import ScriptedModels
+from tests.product import JsonObject, MemoryView, ModelReply, ModelRequest, OnDelta, Record, encode_text
 from tests.simulation.harness import Crash, Edit, Story, simulate
 from tests.simulation.product import Parts, product
 

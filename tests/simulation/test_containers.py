@@ -7,13 +7,11 @@ from typing import Literal
 
 import pytest
 
-from containers.engine import LISTENING, EngineFailed, Reason
 from containers.simulated_engine import Daemon, SimulatedEngine
-from reconciler.effects.processes import Command
 from schemas import limits
 from schemas.frozen import remade
-from schemas.record import Record, SetStatus
 from tests import golden_text
+from tests.product import LISTENING, Command, EngineFailed, Reason, Record, SetStatus
 from tests.simulation.harness import Crash, Edit, Point, drawn
 from tests.simulation.yards import NAMES, Death, Outside, YardStory, simulate_yard
 

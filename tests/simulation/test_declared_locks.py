@@ -14,10 +14,8 @@ import pytest
 
 from controllers.leases import overlap
 from controllers.leases.owners import is_above
-from reconciler.storing.view import MemoryView
 from schemas.lock import locks_of, status_from_json
-from schemas.record import Record
-from schemas.resource import Resource
+from tests.product import MemoryView, Record, Resource
 from tests.simulation.harness import Crash, Edit, Story, drawn, simulate
 
 PLAN = """

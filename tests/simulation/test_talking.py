@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from schemas.encoding import JsonObject
+from tests.product import JsonObject
 from tests.simulation.harness import Crash, Point, Story
 from tests.simulation.plans import Play
 from tests.simulation.test_whole_product import assert_ended_as, played

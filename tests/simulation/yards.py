@@ -16,7 +16,6 @@ import anyio
 import trio
 from trio.testing import MockClock
 
-from containers.engine import Creation, ImageFacts
 from containers.naming import Names
 from containers.simulated_engine import Daemon, Offer, SimulatedEngine
 from controllers.container import ContainerReconciler, Watching, Yard, remaining
@@ -24,8 +23,8 @@ from reconciler.admitting.gate import Gate
 from reconciler.contract import Reconciler
 from reconciler.driving.engine import Engine
 from reconciler.storing.sqlite_store import SqliteStore
-from schemas.task import ENDED
 from tests.fakes.virtual_time import VirtualClock
+from tests.product import ENDED, Creation, ImageFacts
 from tests.simulation.harness import NAME, Crash, Crashed, Edit, Story, _Simulation, workspace
 from tests.simulation.product import Parts, product
 

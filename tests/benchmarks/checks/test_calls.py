@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from benchmarks.checks import calls
 from benchmarks.checks.contract import Emitted, Evidence, Judged
 from benchmarks.checks.figures import conduct
-from schemas.encoding import JsonObject, decode
 from schemas.limits import NEEDED_CALLS_MAX
 from tests import golden_text, sets
+from tests.product import JsonObject, decode
 
 OFFERED = frozenset({"calendar.update", "calendar.list", "mail.send", "mail.draft", "todo.add"})
 UPDATE = {"tool": "calendar.update", "args": {"id": "evt-1", "start": {"same-instant": "2030-01-02T15:00Z"}}}

@@ -8,9 +8,9 @@ import pytest
 
 from benchmarks.checks.contract import Evidence
 from benchmarks.checks.log import RULES, faults, judge
-from schemas.encoding import Json, JsonObject
 from schemas.fields_all import EVERY
 from tests import rows
+from tests.product import Json, JsonObject
 
 
 def made(task: str, by: str | None = "", **more: Any) -> JsonObject:

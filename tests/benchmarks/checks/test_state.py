@@ -11,9 +11,9 @@ from benchmarks.checks import abstain, state
 from benchmarks.checks import calls as calls_check
 from benchmarks.checks.contract import Emitted, Evidence
 from benchmarks.worlds import World, WorldTool, replay, world_of
-from schemas.encoding import JsonObject
 from tests import rows
 from tests.golden_text import said
+from tests.product import JsonObject
 
 WORLD = {
     "world": "desk",

@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks.compiling.cheats import cheats_of
 from benchmarks.compiling.contestants import script_of
-from schemas.encoding import encode_text
 from tests.benchmarks.validating.suites import SOUND, suite_of
+from tests.product import encode_text
 
 EVERYWHERE = ["printed-pass", "only-claimed"]
 WRITING = ["hard-coded", "forged-verdict", "patched-runner"]

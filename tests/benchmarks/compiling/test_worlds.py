@@ -16,7 +16,7 @@ from benchmarks.reading.reading import read_suite
 from benchmarks.reading.sources import FolderSuiteSources
 from benchmarks.reading.suite import ReadSuite
 from benchmarks.worlds import file_of
-from schemas.encoding import JsonObject, canonical, decode
+from tests.product import JsonObject, canonical, decode
 
 WORLD = "world: desk\ntables: {notes: {note-1: {text: hello}}}\ntools: {notes.get: {}, notes.add: {}}\n"
 SHOP = "world: shop\ntables: {orders: {}}\ntools: {orders.get: {}}\n"

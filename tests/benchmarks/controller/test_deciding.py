@@ -10,9 +10,8 @@ from benchmarks.controller.deciding import LEAVING_S, PATIENCE_S, Close, GiveUp,
 from benchmarks.controller.observing import Observed, bug_at
 from schemas.case import CaseSpec, Cut
 from schemas.condition import Condition
-from schemas.encoding import JsonObject
-from schemas.resource import Resource, Uid
 from tests import rows
+from tests.product import JsonObject, Resource, Uid
 
 NOW = 1000.0
 SPEC = CaseSpec("task/a", "a", "key", within_s=60.0)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from benchmarks.checks.doings import doings
 from benchmarks.events.happening import rows_of
-from schemas.encoding import JsonObject
-from schemas.record import Also, Draft, Drop, Put, Record, SetStatus
-from schemas.resource import Uid
-from schemas.task import ByAgent, Run, TaskSpec
+from tests.product import Also, ByAgent, Draft, Drop, JsonObject, Put, Record, Run, SetStatus, TaskSpec, Uid
 
 ENTRY = "task/sums--oracle--1"
 CHILD = f"{ENTRY}/north"

@@ -9,9 +9,7 @@ from benchmarks.events.projecting import Projection
 from benchmarks.events.reading import event_of
 from benchmarks.scoring.folding import Fold
 from benchmarks.scoring.summary import summarise
-from schemas.encoding import JsonObject
-from schemas.record import Draft, Put, Record, SetStatus
-from schemas.resource import Uid
+from tests.product import Draft, JsonObject, Put, Record, SetStatus, Uid
 
 ENTRY = Entry("a--m--1", "a", "m", 1, 0, "k", "ck", {})
 COMPILED = Compiled(

@@ -13,9 +13,9 @@ import pytest
 from benchmarks.events.projecting import Projection
 from benchmarks.events.reading import BadEvents, read
 from benchmarks.events.writing import FILE, EventFile, EventsTaken
-from schemas.record import Record
 from tests.benchmarks.events.test_projecting import COMPILED, began, ended
 from tests.golden_text import said
+from tests.product import Record
 
 RECORDS = [Record(rev, float(rev), 1, draft) for rev, draft in enumerate(began(), 1)]
 

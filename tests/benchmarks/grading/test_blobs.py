@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.grading.blobs import FOLDER, Blobs
-from schemas.encoding import digest
+from tests.product import digest
 
 
 def test_it_is_written_once_and_known_from_then_on(tmp_path: Path) -> None:

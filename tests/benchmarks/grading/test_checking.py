@@ -10,13 +10,11 @@ from aiohttp import web
 from benchmarks.checks.contract import Evidence
 from benchmarks.grading.checking import Checking, counted, has_command, judged, without_address
 from controllers.task.checking import Bench, Finding, run_check
-from reconciler.clock import RandomIds
 from reconciler.effects.local_processes import LocalProcesses
-from reconciler.effects.processes import Ending, Exit
-from schemas.encoding import JsonObject
-from schemas.task import CheckSpec
 from tests import golden_text
 from tests.controllers.task.served import serving
+from tests.product import CheckSpec, Ending, JsonObject, RandomIds
+from tests.product import ProcessExit as Exit
 
 
 async def right(request: web.Request) -> web.Response:

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from benchmarks.grading.program import is_killed
-from containers.engine import Engine, EngineFailed, Found
+from tests.product import Engine, EngineFailed, Found
 
 KILLED, STOPPED, OWN, CLEAN = 137, 143, 1, 0
 

@@ -7,8 +7,7 @@ import pytest
 from benchmarks.grading.faults import infrastructure
 from benchmarks.grading.grading import together, verdict_of
 from schemas.case import Cut, Verdict
-from schemas.encoding import JsonObject
-from schemas.resource import Resource, Uid
+from tests.product import JsonObject, Resource, Uid
 
 
 def object_of(address: str, **status: object) -> Resource:

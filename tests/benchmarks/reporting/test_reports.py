@@ -17,11 +17,11 @@ from markdown_it.token import Token
 from benchmarks.reporting import combined, sheets
 from benchmarks.reporting.html import html
 from benchmarks.reporting.markdown import escaped, markdown
-from schemas.encoding import JsonObject, decode
 from schemas.widths import cells_wide
 from tests import sets
 from tests.benchmarks.runs import Outcome, Told, outcomes, summarised
 from tests.golden_text import said, said_in
+from tests.product import JsonObject, decode
 
 MODELS = ("acme/large", "acme/small", "oracle", "nop")
 FIRST = summarised(outcomes(12, MODELS, trials=2), Told(report={"pass-at": [1, 2], "pass-hat": [2]}))

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from benchmarks.events.reading import Event, read
 from benchmarks.scoring.folding import BadRun, Fold
 from benchmarks.scoring.summary import printed, summarise
-from schemas.encoding import JsonObject, canonical, decode
 from tests import sets
 from tests.benchmarks.runs import Outcome, Told, file_of, outcomes, summarised, told
+from tests.product import JsonObject, canonical, decode
 
 OUTCOMES = outcomes(9, ("oracle", "nop", "script:a", "acme/b"), trials=2)
 PLAIN = Told(parallel=1, report={"pass-at": [1, 2], "pass-hat": [1, 2]})

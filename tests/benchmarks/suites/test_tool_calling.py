@@ -15,8 +15,8 @@ from benchmarks.reading.reading import read_suite
 from benchmarks.reading.sources import FolderSuiteSources
 from benchmarks.reading.suite import Act, Case, Suite
 from benchmarks.worlds import World
-from schemas.encoding import JsonObject
 from tests import rows
+from tests.product import JsonObject
 
 FOLDER = Path(__file__).parents[3] / "benchmarks" / "suites" / "tool-calling"
 JUDGES = {"calls": calls.judge, "state": state.judge, "abstain": abstain.judge}

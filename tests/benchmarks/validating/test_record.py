@@ -10,8 +10,8 @@ from benchmarks.reading.suite import Suite
 from benchmarks.validating.judging import judge
 from benchmarks.validating.record import is_validated, recorded
 from schemas.case import Verdict
-from schemas.encoding import JsonObject
 from tests.benchmarks.validating.suites import SOUND, entries, suite_of
+from tests.product import JsonObject
 
 TWO = suite_of(one=SOUND, two=SOUND | {"tags": {"kind": "other"}})
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.worlds import World, read_world
 from schemas.diagnostic import Diagnostic
-from schemas.encoding import Json
+from tests.product import Json
 
 SUITE = Path(__file__).parents[3] / "benchmarks" / "suites" / "tool-calling"
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from benchmarks.worlds import World, call, laid, replay
 from benchmarks.worlds.world import Moment, WorldTool
-from schemas.encoding import JsonObject, canonical
 from tests import sets
 from tests.benchmarks.worlds.making import EXTREMES, shipped, world
 from tests.golden_text import said
+from tests.product import JsonObject, canonical
 
 OFFICE = shipped("worlds/office.yaml")
 SHOP = shipped("worlds/shop.yaml")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.worlds import differences, replay
-from schemas.encoding import Json, JsonObject
 from tests import golden_text
 from tests.benchmarks.worlds.making import shipped, world
+from tests.product import Json, JsonObject
 
 OFFICE = shipped("worlds/office.yaml")
 SHOP = shipped("worlds/shop.yaml")

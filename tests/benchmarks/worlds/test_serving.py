@@ -11,13 +11,11 @@ from hypothesis import strategies as st
 from benchmarks.worlds import call, differences, with_kept
 from benchmarks.worlds.serving import ServedWorlds
 from schemas import limits
-from schemas.call import CallState
-from schemas.encoding import Json, JsonObject
 from schemas.mcp import ServerFailed
-from schemas.patching import merge
 from tests import sets
 from tests.benchmarks.worlds.making import EXTREMES, SUITE, shipped
 from tests.golden_text import said
+from tests.product import CallState, Json, JsonObject, merge
 
 FILES = ("worlds/office.yaml", "worlds/shop.yaml", "tools/decoys.yaml")
 WORLDS = {file: shipped(file) for file in FILES}

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from containers.engine import Engine
 from containers.images.debian import PROGRAMS
 from containers.images.making import Made, has, kept, make
 from containers.images.stock import STOCK
 from tests import needs
+from tests.product import Engine
 
 
 async def stocked(name: str, engine: Engine, factory: pytest.TempPathFactory) -> Made:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from containers.engine import Reason
 from containers.images import stock
+from tests.product import Reason
 
 
 @pytest.mark.parametrize(

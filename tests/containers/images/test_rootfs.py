@@ -13,11 +13,11 @@ import anyio
 import pytest
 
 from containers.docker_engine import DockerEngine
-from containers.engine import Creation, EngineFailed, Inside, Reason
 from containers.images.rootfs import NAME, rootfs_digest, rootfs_image
 from tests import needs
 from tests.containers.engines import Ground
 from tests.golden_text import said
+from tests.product import Creation, EngineFailed, Inside, Reason
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 

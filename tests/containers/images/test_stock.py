@@ -15,16 +15,15 @@ import anyio
 import pytest
 
 from containers.docker_engine import DockerEngine
-from containers.engine import Creation, Inside
 from containers.images.debian import Apt
 from containers.images.errors import ImageFailed
 from containers.images.making import has, kept, make
 from containers.images.stock import STOCK
-from reconciler.effects.processes import Ending
 from tests import golden_text
 from tests.containers.engines import Ground
 from tests.containers.images.stocked import shared, stocked
 from tests.planloop.verb_pages import ROOT
+from tests.product import Creation, Ending, Inside
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.timeout(180), pytest.mark.usefixtures("apt")]
 

@@ -13,7 +13,7 @@ from containers.sandboxing.enclosing import EnclosingProcesses
 from containers.sandboxing.rooms import Rooms
 from reconciler.effects import process_table
 from reconciler.effects.local_processes import LocalProcesses
-from schemas.encoding import digest
+from tests.product import digest
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PROGRAMS = (sys.prefix, sys.base_prefix, str(REPOSITORY / "containers"), str(REPOSITORY / "schemas"))

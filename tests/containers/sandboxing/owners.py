@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reconciler.effects.processes import Command
 from tests.fakes.owners import BegunOwner
+from tests.product import Command
 
 OWNER = """
 import json, sys

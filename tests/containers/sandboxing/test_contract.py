@@ -9,9 +9,7 @@ import anyio.lowlevel
 import pytest
 
 from containers import killing
-from containers.engine import Creation, Placed
 from reconciler.effects import process_table
-from reconciler.effects.processes import Command, Processes, Sandbox
 from schemas.sandbox import GROUP
 from tests import needs
 from tests.containers.engines import Ground
@@ -20,6 +18,7 @@ from tests.containers.sandboxing.owners import begun_enclosing
 from tests.containers.sandboxing.rooming import rooms_of
 from tests.contracts.processes_contract import ProcessesContract
 from tests.fakes.owners import kill_operation
+from tests.product import Command, Creation, Placed, Processes, Sandbox
 
 
 @dataclass

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.effects.processes import Command, Sandbox
 from tests.containers.sandboxing import homes
+from tests.product import Command, Sandbox
 
 pytestmark = pytest.mark.anyio
 

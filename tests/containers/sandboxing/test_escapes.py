@@ -17,9 +17,10 @@ from containers.sandboxing import bubblewrap, guarding
 from containers.sandboxing.bubblewrap import Home
 from containers.sandboxing.guarding import Unfit
 from reconciler.effects import process_table
-from reconciler.effects.processes import Command, Ending, Exit, Sandbox
 from tests import golden_text, needs
 from tests.containers.sandboxing import homes
+from tests.product import Command, Ending, Sandbox
+from tests.product import ProcessExit as Exit
 
 pytestmark = pytest.mark.anyio
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/root"}

@@ -13,9 +13,9 @@ import pytest
 
 from containers import attaching
 from containers.attaching import Left
-from containers.engine import Inside
 from containers.sandboxing import inside
 from tests import golden_text
+from tests.product import Inside
 
 
 class Slow(inside.Room):

@@ -14,16 +14,15 @@ import pytest
 
 from containers import grouping
 from containers.docker_engine import DockerEngine
-from containers.engine import Bound, Creation, Inside, Placed
 from containers.sandboxing.enclosing import EnclosingProcesses
 from containers.sandboxing.rooms import Room
-from reconciler.effects.processes import Command, Ending, Sandbox
 from tests import needs
 from tests.containers import engines
 from tests.containers.engines import Ground
 from tests.containers.sandboxing import homes
 from tests.containers.sandboxing.rooming import rooms_of
 from tests.golden_text import said
+from tests.product import Bound, Command, Creation, Ending, Inside, Placed, Sandbox
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine(keep=8), pytest.mark.timeout(120)]
 

@@ -8,9 +8,9 @@ import pytest
 
 from containers.sandboxing.entry import hidden, shown
 from containers.sandboxing.rooms import EngineRooms, Room
-from reconciler.effects.processes import Command, Sandbox
 from tests import needs
 from tests.containers.sandboxing import homes
+from tests.product import Command, Sandbox
 
 pytestmark = pytest.mark.anyio
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/root", "EMPTY": "", "PLANLOOP_TASK": "task/t"}

@@ -21,7 +21,6 @@ from compiler import merging
 from controllers.agent import AgentReconciler, World
 from controllers.agent.conflicts import ConflictReconciler
 from controllers.agent.mail import inbox
-from controllers.agent.models.port import Models
 from controllers.agent.tools.registry import BUILT_IN
 from controllers.agent.tools.tool import Tool
 from controllers.fork import Desk, ForkReconciler, Git
@@ -35,7 +34,6 @@ from planloop import referring
 from planloop.sources import FolderSources
 from reconciler.admitting.gate import Gate
 from reconciler.admitting.language import Language
-from reconciler.clock import Clock, RandomIds, SystemClock
 from reconciler.contract import Reconciler
 from reconciler.driving.engine import BugReport, Engine
 from reconciler.driving.queueing import AddressQueue
@@ -43,16 +41,27 @@ from reconciler.driving.working_pools import WorkPools
 from reconciler.editing.filing import FileSave
 from reconciler.effects import journal
 from reconciler.effects.local_processes import LocalProcesses
-from reconciler.effects.processes import Command, Exit, Processes
 from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
 from schemas.agent import outliving
-from schemas.encoding import Json, JsonObject
 from schemas.message import Delivery, Message
-from schemas.patch import HUMAN_CLI, Patch, Verdict
-from schemas.patching import op_from_json
-from schemas.record import Draft
-from schemas.resource import Resource
 from tests.fakes import waiting
+from tests.product import (
+    HUMAN_CLI,
+    Clock,
+    Command,
+    Draft,
+    Json,
+    JsonObject,
+    Models,
+    Patch,
+    Processes,
+    RandomIds,
+    Resource,
+    SystemClock,
+    Verdict,
+    op_from_json,
+)
+from tests.product import ProcessExit as Exit
 
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 PLAN = "plan/arena"

@@ -19,8 +19,8 @@ from tests.controllers.agent.arena import Arena, Wrapping, arena
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controllers.agent.models.port import Models
     from controllers.agent.tools.tool import Tool
+    from tests.product import Models
 
 REST_S = 45.0  # For the owner that lives: less than the minute after which a timer makes up for a lost wake-up.
 

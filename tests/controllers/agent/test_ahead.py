@@ -12,11 +12,8 @@ from hypothesis import strategies as st
 from controllers.agent.ahead import Ahead, squashed
 from controllers.agent.tools.registry import BUILT_IN
 from reconciler.storing.store import Store
-from reconciler.storing.view import MemoryView
 from schemas import record as records
-from schemas.encoding import JsonObject
-from schemas.record import Change, Draft, Drop, Mark, Move, Put, Record, SetStatus
-from schemas.resource import Resource, Uid
+from tests.product import Change, Draft, Drop, JsonObject, Mark, MemoryView, Move, Put, Record, Resource, SetStatus, Uid
 
 # Two objects at each of two addresses, one after the other: a uid is one object's, and never another's.
 objects = st.sampled_from([("call/a", Uid("u")), ("call/a", Uid("v")), ("call/b", Uid("w")), ("call/b", Uid("x"))])

@@ -8,12 +8,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from schemas.encoding import Json, JsonObject
-from schemas.patch import Accepted, Author, Patch, Refused, Verdict
-from schemas.patching import op_from_json
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.ledger.balancing import check_balanced
 from tests.golden_text import said
+from tests.product import Accepted, Author, Json, JsonObject, Patch, Refused, Verdict, op_from_json
 
 pytestmark = pytest.mark.anyio
 

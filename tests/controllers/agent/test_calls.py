@@ -8,9 +8,9 @@ import pytest
 
 from reconciler.admitting.gate import Gate
 from schemas.approval import APPROVED, REJECTED
-from schemas.record import Draft, SetStatus
 from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
+from tests.product import Draft, SetStatus
 
 pytestmark = pytest.mark.anyio
 

@@ -12,9 +12,9 @@ import compiler
 from controllers.agent.copying import dumping
 from controllers.agent.copying.dumping import BadDump
 from planloop.sources import FolderSources
-from schemas.encoding import Json, JsonObject, decode, digest, encode
 from tests.controllers.agent.arena import arena
 from tests.golden_text import said
+from tests.product import Json, JsonObject, decode, digest, encode
 
 pytestmark = pytest.mark.anyio
 

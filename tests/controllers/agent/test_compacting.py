@@ -10,13 +10,12 @@ from typing import Any
 import anyio
 import pytest
 
-from controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, OnDelta, Usage
 from controllers.agent.thinking import compacting
-from schemas.encoding import JsonObject
 from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.mortal import lived, to_the_end
 from tests.fakes.pure_models import PureModels
+from tests.product import JsonObject, ModelFailed, ModelReply, ModelRequest, OnDelta, Usage
 
 pytestmark = pytest.mark.anyio
 

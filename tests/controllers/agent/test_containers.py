@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.encoding import Json, JsonObject
-from schemas.record import Draft, SetStatus
 from tests.controllers.agent.arena import Arena, arena
+from tests.product import Draft, Json, JsonObject, SetStatus
 
 pytestmark = pytest.mark.anyio
 

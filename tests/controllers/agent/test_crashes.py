@@ -8,11 +8,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.effects import journal
-from schemas.call import CallState
-from schemas.record import Draft
-from schemas.resource import Resource
 from tests.controllers.agent.arena import Arena
 from tests.controllers.agent.mortal import live_and_die
+from tests.product import CallState, Draft, Resource
 
 pytestmark = pytest.mark.anyio
 

@@ -15,10 +15,8 @@ from controllers.agent.observing import Child, Observed, child_of
 from controllers.agent.status import TurnCall
 from controllers.agent.steps import Ask, Authorise, Begin, Cancel, Close, Collect, End, Release, Rest, Run, Start, Step
 from schemas.agent import AgentSpec, AgentState, Script
-from schemas.encoding import JsonObject
-from schemas.resource import Resource, Uid
 from schemas.rights import Rights
-from schemas.task import ByAgent, TaskSpec
+from tests.product import ByAgent, JsonObject, Resource, TaskSpec, Uid
 
 NOW = 1_000.0
 GOAL = digest("goal")

@@ -12,9 +12,9 @@ from controllers.agent.tools.arguments import BadArguments, checked
 from controllers.agent.tools.attaching import sketched
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.registry import BUILT_IN
-from schemas.encoding import encode
 from tests import rows
 from tests.golden_text import said
+from tests.product import encode
 
 ALL_BYTES_MAX = 24 << 10
 """Of all built-in tools together: about 5,000 tokens, which every request of an agent that has them all begins with."""

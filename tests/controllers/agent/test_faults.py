@@ -11,11 +11,10 @@ import pytest
 
 from controllers.agent.models.routed import RoutedModels
 from controllers.agent.models.routing import Surroundings
-from reconciler.clock import SystemClock
-from schemas.encoding import JsonObject
 from schemas.model import model_table
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.model_server.running import RunningServer, running
+from tests.product import JsonObject, SystemClock
 
 pytestmark = pytest.mark.anyio
 

@@ -13,10 +13,10 @@ from controllers.agent.tools import hosts
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.page_text import Page, page_of
 from schemas import limits
-from schemas.encoding import JsonObject
 from tests.controllers.agent.arena import arena
 from tests.fakes.pages import Answer, moved, page, serving
 from tests.golden_text import said, said_in
+from tests.product import JsonObject
 
 pytestmark = pytest.mark.anyio
 

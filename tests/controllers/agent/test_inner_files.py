@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from controllers.agent.tools import inner_files
-from schemas.encoding import digest
 from tests import needs
+from tests.product import digest
 
 CHANGED, NO_FOLDER, NONE, OTHER, LARGE, LINK, TORN, NOT_WRITABLE = 70, 71, 72, 73, 74, 75, 76, 77
 

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from controllers.agent.models.port import Price
 from planloop.rendering.budgets import Costs
-from schemas.encoding import JsonObject
 from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.ledger.balancing import check_balanced
 from tests.fakes.scripted_models import ScriptedModels
+from tests.product import JsonObject, Price
 
 pytestmark = pytest.mark.anyio
 

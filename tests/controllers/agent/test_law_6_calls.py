@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from schemas.encoding import JsonObject
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.test_calls import answer
 from tests.golden_text import said
+from tests.product import JsonObject
 
 pytestmark = pytest.mark.anyio
 

@@ -10,12 +10,11 @@ from controllers import leases
 from controllers.agent.calling import holding
 from controllers.agent.mail import inbox
 from schemas import limits
-from schemas.encoding import JsonObject
 from schemas.lock import Holder
 from schemas.message import Message
-from schemas.record import Change, Draft, SetStatus
 from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
+from tests.product import Change, Draft, JsonObject, SetStatus
 
 pytestmark = pytest.mark.anyio
 

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from controllers import leases
-from schemas.encoding import JsonObject
-from schemas.record import Draft
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.test_locks import agent
 from tests.fakes.scripted_models import ScriptedModels
 from tests.golden_text import said_in
+from tests.product import Draft, JsonObject
 
 pytestmark = pytest.mark.anyio
 

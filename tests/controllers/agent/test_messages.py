@@ -10,15 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controllers.agent.mail import inbox, topology
-from reconciler.storing.view import MemoryView
 from schemas import limits
 from schemas.address import parse
-from schemas.encoding import JsonObject
 from schemas.message import Message
-from schemas.record import Change, Draft, Put, Record, SetStatus
-from schemas.resource import Uid
 from schemas.thread import ThreadSpec
 from tests.controllers.agent.arena import arena
+from tests.product import Change, Draft, JsonObject, MemoryView, Put, Record, SetStatus, Uid
 
 HELLO = Message("m1", "chat", "agent/a", "agent/.", "hello", 10.0)
 

@@ -10,10 +10,10 @@ import pytest
 
 from controllers.agent.minds import outside_output
 from schemas.agent import Outside
-from schemas.encoding import JsonObject
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.mortal import lived
 from tests.controllers.task.yard import is_alive
+from tests.product import JsonObject
 
 pytestmark = pytest.mark.anyio
 

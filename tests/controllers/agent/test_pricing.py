@@ -7,14 +7,11 @@ from decimal import Decimal
 import pytest
 
 from controllers.agent.models import prices
-from controllers.agent.models.port import NoModels, Price, Usage
 from controllers.agent.thinking import pricing
 from controllers.agent.thinking.pricing import Unpriced
-from reconciler.storing.view import MemoryView
 from schemas import limits
 from schemas.budget import Cost
-from schemas.encoding import JsonObject
-from schemas.resource import Resource, Uid
+from tests.product import JsonObject, MemoryView, NoModels, Price, Resource, Uid, Usage
 
 PRICE = Price(Decimal(2), Decimal(8), Decimal("0.5"))
 

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from reconciler.effects import journal
-from schemas.patch import HUMAN_CLI
-from schemas.record import Draft, Put
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.test_models import PLAN, asked, call, calls, run, says
 from tests.fakes.scripted_models import ScriptedModels
+from tests.product import HUMAN_CLI, Draft, Put
 
 pytestmark = pytest.mark.anyio
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.patch import HUMAN_CLI, Accepted, Refused
 from tests.controllers.agent.arena import arena
+from tests.product import HUMAN_CLI, Accepted, Refused
 
 pytestmark = pytest.mark.anyio
 

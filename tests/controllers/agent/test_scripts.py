@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from planloop.telling import conversation
-from schemas.patch import Accepted
 from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
+from tests.product import Accepted
 
 pytestmark = pytest.mark.anyio
 

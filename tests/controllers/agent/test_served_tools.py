@@ -14,13 +14,10 @@ from controllers.agent.status import TurnCall
 from controllers.agent.tools.kept import KeptTools
 from controllers.agent.tools.registry import BUILT_IN
 from controllers.agent.tools.served import ServedTools
-from reconciler.storing.view import MemoryView
 from schemas.agent import AgentSpec, Script
-from schemas.call import CallState, EffectClass
-from schemas.encoding import Json, JsonObject
 from schemas.mcp import McpSpec, ServedTool
-from schemas.resource import Resource, Uid
 from schemas.rights import Rights
+from tests.product import CallState, EffectClass, Json, JsonObject, MemoryView, Resource, Uid
 
 WORDS = st.text("abcxyz", min_size=1, max_size=6)
 PATHS = st.lists(WORDS, min_size=1, max_size=4).map("/".join)

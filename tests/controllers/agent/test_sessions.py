@@ -9,12 +9,12 @@ import pytest
 
 from controllers.agent.hooking import circles
 from schemas import session
-from schemas.encoding import JsonObject
 from schemas.hook import OVER
 from tests import golden_text
 from tests.controllers.agent.arena import PLAN, Arena, arena
 from tests.controllers.agent.test_models import call, calls, says
 from tests.fakes.scripted_models import ScriptedModels
+from tests.product import JsonObject
 
 pytestmark = pytest.mark.anyio
 

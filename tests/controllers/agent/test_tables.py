@@ -8,10 +8,10 @@ import pytest
 
 from controllers.agent.models.routed import RoutedModels
 from controllers.agent.models.routing import Surroundings
-from schemas.encoding import JsonObject
 from schemas.model import ModelTable, model_table, models_digest
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.model_server.running import running
+from tests.product import JsonObject
 
 pytestmark = pytest.mark.anyio
 

@@ -11,10 +11,9 @@ import pytest
 
 from controllers.agent.tools.registry import BUILT_IN
 from controllers.agent.tools.tool import Context, Ending, Settlement, Tool, Waiting, ok
-from schemas.call import CallState, EffectClass
-from schemas.resource import Resource
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.mortal import lived, to_the_end
+from tests.product import CallState, EffectClass, Resource
 
 pytestmark = pytest.mark.anyio
 

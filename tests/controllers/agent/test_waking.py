@@ -11,14 +11,12 @@ import pytest
 
 from controllers.agent import AgentReconciler, deciding, steps
 from controllers.agent.mail import inbox
-from reconciler.storing.view import MemoryView
 from schemas import limits
 from schemas.agent import AgentState
 from schemas.message import Message
-from schemas.record import Change, Draft, Put, Record, SetStatus
-from schemas.resource import Uid
 from tests import sets
 from tests.controllers.agent.arena import PLAN, Arena, arena
+from tests.product import Change, Draft, MemoryView, Put, Record, SetStatus, Uid
 
 pytestmark = pytest.mark.anyio
 

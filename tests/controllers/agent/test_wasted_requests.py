@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from schemas.encoding import JsonObject
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.test_models import says
 from tests.controllers.ledger.balancing import check_balanced
 from tests.fakes.scripted_models import ScriptedModels
+from tests.product import JsonObject
 
 pytestmark = pytest.mark.anyio
 

@@ -11,10 +11,10 @@ import pytest
 from aiohttp import web
 
 from controllers.agent.library import websearch
-from schemas.encoding import JsonObject
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.pages import Answer, Pages, page, serving
 from tests.fakes.scripted_models import ScriptedModels
+from tests.product import JsonObject
 
 pytestmark = pytest.mark.anyio
 

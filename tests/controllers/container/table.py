@@ -8,7 +8,7 @@ from typing import Any
 from controllers.container.observing import Need, Observed
 from controllers.container.status import ContainerStatus, Seen
 from schemas.container import ContainerSpec, what_runs
-from schemas.resource import Resource, Uid
+from tests.product import Resource, Uid
 
 NOW = 1_000.0
 TOKEN = "plan@2"

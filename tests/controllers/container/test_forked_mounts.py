@@ -11,11 +11,8 @@ from containers.sandboxing.rooms import Room
 from controllers.container.mounting import Steering, placed
 from controllers.inside import Ground, ground_of
 from controllers.sandboxes import room_of
-from reconciler.storing.view import MemoryView
 from schemas.container import ContainerSpec, Mount
-from schemas.encoding import JsonObject
-from schemas.record import Change, Draft, Put, Record
-from schemas.resource import Uid
+from tests.product import Change, Draft, JsonObject, MemoryView, Put, Record, Uid
 
 TREE = ".plan/p/forks/a"
 ROOT = Path("/plan")

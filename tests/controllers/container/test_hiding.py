@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from containers.engine import Creation, EngineFailed, ImageFacts, Inside, Reason
 from containers.hiding import SECRETS, secrets_label, variables
 from containers.simulated_engine import Daemon, SimulatedEngine
 from controllers.inside import PlanContainers, masks
 from reconciler.effects.masking import MASK
-from reconciler.effects.processes import Ending
 from tests.fakes.virtual_time import VirtualClock
+from tests.product import Creation, Ending, EngineFailed, ImageFacts, Inside, Reason
 from tests.reconciler.stage import stage
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,6 @@ from pathlib import Path
 import anyio
 import pytest
 
-from containers.engine import Found
 from containers.naming import Names
 from containers.simulated_engine import Daemon, SimulatedEngine
 from controllers.container import Yard, remaining, take_down
@@ -18,6 +17,7 @@ from controllers.container.writing import standing_draft
 from schemas import limits
 from schemas.container import ContainerSpec
 from tests.fakes.virtual_time import VirtualClock
+from tests.product import Found
 from tests.reconciler.stage import stage
 
 pytestmark = pytest.mark.anyio

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from containers.engine import EngineFailed, Placed, Reason
 from containers.naming import Names
 from containers.sandboxing import guarding
 from controllers.container.mounting import Steering, place, placed
 from controllers.inside import Ground
 from schemas.container import ContainerSpec, Mount
 from tests.golden_text import said
+from tests.product import EngineFailed, Placed, Reason
 
 FILES = (
     "p.plan.yaml",

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from containers.engine import EngineFailed, Reason
 from controllers.container import writing
 from controllers.container.status import ContainerStatus, Seen, read
 from schemas import limits, patching
 from schemas.container import Restart
 from tests.controllers.container.table import BROKEN, DONE, NOW, OF, SPEC, TOKEN, UP, observed
+from tests.product import EngineFailed, Reason
 
 YOUNG = replace(UP, started_at=NOW - 1)
 OLD = replace(UP, started_at=NOW - limits.CONTAINER_STEADY_S)

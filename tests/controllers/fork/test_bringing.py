@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from controllers.leases import broken
-from schemas.encoding import JsonObject
-from schemas.record import Draft
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.fork.repository import Home
 from tests.golden_text import said
+from tests.product import Draft, JsonObject
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("git")]
 

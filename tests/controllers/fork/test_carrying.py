@@ -14,12 +14,12 @@ from controllers.fork.carrying import Carrier
 from controllers.fork.git import Git, GitFailed
 from controllers.fork.repository import Repository, repository_of
 from controllers.fork.worktree import Difference, Worktree
-from reconciler.clock import RandomIds
 from reconciler.effects.local_processes import LocalProcesses
 from tests import needs
 from tests.controllers.agent.arena import ENV
 from tests.controllers.fork.repository import Home
 from tests.golden_text import said
+from tests.product import RandomIds
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("git")]
 

@@ -9,12 +9,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from reconciler.effects.processes import Command, Exit, Processes
 from reconciler.errors import StoreFailed
 from reconciler.storing.sqlite_store import StoreOptions
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.mortal import Play, lived
 from tests.controllers.fork.repository import Home
+from tests.product import Command, Processes
+from tests.product import ProcessExit as Exit
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("git"), pytest.mark.sweep]
 

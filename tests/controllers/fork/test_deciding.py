@@ -11,7 +11,7 @@ from controllers.fork.deciding import Answer, Do, Enter, Release, Rest, Step, de
 from controllers.fork.observing import Observed
 from schemas import limits
 from schemas.fork import Asked, ForkSpec, ForkState, fork_status
-from schemas.resource import Resource, Uid
+from tests.product import Resource, Uid
 
 TREE = {"folder": ".plan/p/forks/t-1", "branch": "plan/p/t", "base": "b"}
 

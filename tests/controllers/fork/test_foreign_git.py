@@ -11,10 +11,10 @@ import pytest
 from containers.sandboxing import guarding
 from controllers.fork.git import Git
 from controllers.fork.repository import Repository, repository_of
-from reconciler.clock import RandomIds
 from reconciler.effects.local_processes import LocalProcesses
 from tests.controllers.agent.arena import ENV
 from tests.controllers.fork.repository import Home
+from tests.product import RandomIds
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("git")]
 

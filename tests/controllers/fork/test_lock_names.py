@@ -10,11 +10,10 @@ from controllers.agent.conflicts import resolving
 from controllers.agent.conflicts.resolving import Unruled, Wish
 from controllers.leases.places import inner
 from schemas.fork import lock_place
-from schemas.patch import HUMAN_CLI
-from schemas.resource import Resource
 from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.fork.repository import Home
+from tests.product import HUMAN_CLI, Resource
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("git")]
 

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from controllers.hook.deciding import Begin, Release, Rest, Stop, decide
 from controllers.hook.observing import Life, Observed
-from schemas.encoding import JsonObject
 from schemas.hook import Expiry, HookSpec, Rule, is_over
-from schemas.resource import Resource, Uid
+from tests.product import JsonObject, Resource, Uid
 
 SPEC = HookSpec("guard", "agent/a", ("before-call",), Rule(({"deny": "x"},)))
 

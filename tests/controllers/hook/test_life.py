@@ -8,12 +8,10 @@ import pytest
 
 from controllers.agent.hooking import watchers
 from reconciler.errors import Terminal
-from schemas.encoding import JsonObject
 from schemas.hook import OVER
-from schemas.patch import HUMAN_CLI, Accepted
-from schemas.record import Draft, SetStatus
 from tests.controllers.agent.arena import Arena, arena
 from tests.golden_text import said
+from tests.product import HUMAN_CLI, Accepted, Draft, JsonObject, SetStatus
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from reconciler.storing.store import View
 from schemas.ledger import ZERO, Account, Unit, accounts_of
-from schemas.resource import Resource
+from tests.product import Resource
 
 
 def check_balanced(view: View) -> None:

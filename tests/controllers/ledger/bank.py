@@ -10,12 +10,10 @@ from controllers.agent import budget
 from controllers.task.tallying import Tallies
 from schemas.budget import Budget, Cost
 from schemas.ledger import UNITS, ZERO, amounts_of
-from schemas.record import Change, Drop, Mark, Move, Put, SetStatus
-from schemas.resource import Resource, Uid
-from schemas.task import Group, TaskSpec
 from tests.controllers.ledger.balancing import check_balanced
 from tests.controllers.task.world import World, by_agent
 from tests.controllers.task.yard import spec
+from tests.product import Change, Drop, Group, Mark, Move, Put, Resource, SetStatus, TaskSpec, Uid
 
 GROUP = Group()
 

@@ -9,11 +9,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from schemas.budget import Budget, Cost
 from schemas.ledger import accounts_of
-from schemas.resource import Resource
-from schemas.task import ENDED, TaskSpec
 from tests import sets
 from tests.controllers.ledger.bank import GROUP, Bank, Request, thinks
 from tests.controllers.task.yard import spec
+from tests.product import ENDED, Resource, TaskSpec
 
 PLACES = ("a", "b", "a/x", "a/y", "b/x", "a/x/u", "a/x/v")
 UNITS = ("tokens", "usd", "calls", "turns", "time_s")

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from schemas.budget import Budget, Cost
 from schemas.ledger import ZERO, accounts_of
-from schemas.task import TaskSpec
 from tests import sets
 from tests.controllers.ledger.balancing import used_below
 from tests.controllers.ledger.bank import GROUP, Bank, thinks
 from tests.controllers.task.yard import spec
 from tests.golden_text import said
+from tests.product import TaskSpec
 
 PLACES = ("a", "b", "a/x", "a/y", "b/x", "a/x/u")
 BOUND = 100_000

@@ -10,10 +10,8 @@ from controllers.leases import Granted, Owner, Taken, Wants
 from controllers.leases.owners import fallen, is_above
 from controllers.lock.deciding import Step, decide
 from reconciler.driving.watching import Watcher
-from reconciler.storing.view import MemoryView
 from schemas.lock import Holder, LockKept, status_from_json
-from schemas.record import Change, Draft, Drop, Put, Record, SetStatus
-from schemas.resource import Resource, Uid
+from tests.product import Change, Draft, Drop, MemoryView, Put, Record, Resource, SetStatus, Uid
 
 
 class Table:

@@ -12,11 +12,10 @@ from controllers.leases import Granted, Wants
 from controllers.lock.deciding import decide
 from schemas import limits
 from schemas.lock import LOCK_MODES, LockKept, LockMode, status_from_json
-from schemas.record import Drop, Mark, Put, SetStatus
-from schemas.resource import Uid
 from tests import sets
 from tests.controllers.lock.table import Table
 from tests.golden_text import said
+from tests.product import Drop, Mark, Put, SetStatus, Uid
 
 AGENTS = ("a", "a/x", "a/y", "b", "b/z", "c")
 PATHS = ("f", "g", "src", "src/a", "src/b", "src/**", "src/*", "**", "docs/*.md", "docs/a.md")

@@ -6,8 +6,8 @@ import json
 import sys
 from pathlib import Path
 
-from schemas.encoding import Json, JsonObject
 from tests.controllers.agent.arena import Arena
+from tests.product import Json, JsonObject
 
 TRICKY = Path(__file__).parents[2] / "servers" / "tricky.py"
 

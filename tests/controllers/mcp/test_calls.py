@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from schemas.call import CallState
-from schemas.encoding import JsonObject
 from tests import golden_text
 from tests.controllers.agent.arena import ENV, arena
 from tests.controllers.mcp.plans import BAD, DONE, TRICKY, call, plan, texts, tricky
+from tests.product import CallState, JsonObject
 from tests.servers.in_process import InProcess
 
 pytestmark = pytest.mark.anyio

@@ -14,14 +14,12 @@ from anyio.abc import Process
 
 from controllers.mcp import linking
 from controllers.mcp.asking import Request
-from reconciler.clock import SystemClock
 from schemas import limits
-from schemas.call import CallState
-from schemas.encoding import JsonObject
 from schemas.mcp import ServerFailed
 from tests import golden_text
 from tests.controllers.agent.arena import ENV, Arena, arena
 from tests.controllers.mcp.plans import BAD, DONE, TRICKY, call, plan, texts
+from tests.product import CallState, JsonObject, SystemClock
 from tests.servers.in_process import over_http
 
 pytestmark = pytest.mark.anyio

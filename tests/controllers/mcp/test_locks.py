@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from schemas.encoding import Json, JsonObject
 from tests.controllers.agent.arena import arena
 from tests.controllers.mcp.plans import OK, call, tricky, written
+from tests.product import Json, JsonObject
 from tests.servers.in_process import InProcess
 
 pytestmark = pytest.mark.anyio

@@ -6,15 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.clock import SystemClock
 from schemas import limits
-from schemas.call import CallState
-from schemas.encoding import JsonObject
-from schemas.patch import HUMAN_CLI
-from schemas.resource import Resource
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.mcp.plans import BAD, DONE, call, plan, texts, tricky, written
 from tests.golden_text import said
+from tests.product import HUMAN_CLI, CallState, JsonObject, Resource, SystemClock
 from tests.servers import EVERYTHING
 from tests.servers.in_process import InProcess
 

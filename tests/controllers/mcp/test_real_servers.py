@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from schemas.encoding import JsonObject
 from tests import needs
 from tests.controllers.agent.arena import arena
 from tests.controllers.mcp.plans import BAD, DONE, OK, call, plan, texts
 from tests.golden_text import said
+from tests.product import JsonObject
 from tests.servers import EVERYTHING, FILES, GIT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.process]

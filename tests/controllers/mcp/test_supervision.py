@@ -10,10 +10,10 @@ import pytest
 
 from reconciler.effects import process_table as table
 from schemas import limits
-from schemas.encoding import JsonObject
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.mcp.plans import BAD, DONE, call, plan, texts, tricky, written
 from tests.golden_text import said
+from tests.product import JsonObject
 from tests.servers.in_process import InProcess
 
 pytestmark = pytest.mark.anyio

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from schemas.encoding import JsonObject
-from schemas.patch import HUMAN_CLI
-from schemas.resource import Resource
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.mcp.plans import BAD, DONE, call, plan, texts, tricky
+from tests.product import HUMAN_CLI, JsonObject, Resource
 from tests.servers.in_process import InProcess
 
 pytestmark = pytest.mark.anyio

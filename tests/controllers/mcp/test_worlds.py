@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from benchmarks.worlds import read_world, replay, with_kept
-from schemas.encoding import Json, JsonObject
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.mortal import live_and_die, to_the_end
 from tests.controllers.mcp.plans import BAD, DONE, OK, call, plan, texts, written
 from tests.golden_text import said
+from tests.product import Json, JsonObject
 
 pytestmark = pytest.mark.anyio
 

@@ -10,9 +10,7 @@ from reconciler.admitting.language import Check, CheckedDocument
 from reconciler.driving.queueing import AddressQueue
 from reconciler.driving.working_pools import WorkPools
 from schemas import address as addresses
-from schemas.encoding import JsonObject
-from schemas.patch import HUMAN_CLI, Held
-from schemas.record import Drop
+from tests.product import HUMAN_CLI, Drop, Held, JsonObject
 from tests.reconciler import small_language
 from tests.reconciler.plans import CountedIds, Plan, agent, op, opened
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import anyio
 
-from schemas.task import Run
 from tests.controllers.task.yard import spec, yard
+from tests.product import Run
 
 # Begins, waits to be let go, ends: `sh` reads a pipe that the test writes to, so that nothing polls.
 COMMAND = "echo begin >> out; read line < gate; echo $line >> out"

@@ -7,10 +7,10 @@ import pytest
 from controllers.sandboxes import Astray
 from controllers.task.deciding import decide
 from schemas import limits
-from schemas.encoding import JsonObject
 from tests.controllers.task.world import World, by_agent
 from tests.controllers.task.yard import sh, spec
 from tests.golden_text import said
+from tests.product import JsonObject
 
 
 def claim(kind: str, seq: int = 1, incarnation: int = 1, result: str = "here it is") -> JsonObject:

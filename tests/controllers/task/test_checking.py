@@ -15,12 +15,11 @@ import pytest
 
 from controllers.task.checking import KINDS, Bench, Finding, run_check, run_checks
 from controllers.task.checking.placing import placed
-from reconciler.clock import RandomIds
 from reconciler.effects.local_processes import LocalProcesses
 from schemas.fields_checks import KIND_FIELDS
-from schemas.task import CheckSpec
 from tests.controllers.task.yard import ENV, sh
 from tests.golden_text import said
+from tests.product import CheckSpec, RandomIds
 
 pytestmark = pytest.mark.anyio
 

@@ -12,20 +12,27 @@ import pytest
 
 from containers import killing
 from containers.docker_engine import DockerEngine
-from containers.engine import Creation, Inside
 from controllers.inside import PlanContainers, told
 from controllers.task.checking import Bench, Finding, run_check
-from reconciler.clock import RandomIds, SystemClock
 from reconciler.effects.local_processes import LocalProcesses
 from reconciler.storing.sqlite_store import SqliteStore
 from schemas.container import ContainerSpec, Health
-from schemas.encoding import JsonObject
-from schemas.record import Draft, Drop, Put, SetStatus
-from schemas.resource import Uid
-from schemas.task import CheckSpec
 from tests import golden_text
 from tests.containers import engines
 from tests.controllers.task.yard import ENV
+from tests.product import (
+    CheckSpec,
+    Creation,
+    Draft,
+    Drop,
+    Inside,
+    JsonObject,
+    Put,
+    RandomIds,
+    SetStatus,
+    SystemClock,
+    Uid,
+)
 
 pytestmark = pytest.mark.anyio
 

@@ -13,13 +13,11 @@ import pytest
 from aiohttp import web
 
 from controllers.task.checking import Bench, Finding, run_check
-from reconciler.clock import RandomIds
 from reconciler.effects.local_processes import LocalProcesses
-from schemas.encoding import Json, JsonObject
-from schemas.task import CheckSpec
 from tests.controllers.task.served import answering, serving
 from tests.controllers.task.yard import ENV
 from tests.golden_text import said
+from tests.product import CheckSpec, Json, JsonObject, RandomIds
 
 pytestmark = pytest.mark.anyio
 Serves = Callable[[], AbstractAsyncContextManager[str]]

@@ -17,17 +17,15 @@ from controllers.task.checking.ws.client import Client, fits
 from controllers.task.checking.ws.observed import Observed
 from controllers.task.checking.ws.trying import check
 from controllers.task.checking.ws.watching import observe
-from reconciler.clock import RandomIds
 from reconciler.effects.local_processes import LocalProcesses
 from schemas import limits
-from schemas.encoding import Json, JsonObject
-from schemas.task import CheckSpec
 from tests import golden_text
 from tests.controllers.task import chats
 from tests.controllers.task.chats import Chats, at
 from tests.controllers.task.served import answering
 from tests.controllers.task.web.sites import CRASH
 from tests.controllers.task.yard import ENV
+from tests.product import CheckSpec, Json, JsonObject, RandomIds
 
 pytestmark = pytest.mark.anyio
 

@@ -6,9 +6,9 @@ import pytest
 
 from controllers.task.step import CheckJob, RunJob
 from controllers.task.tallying import Tallies
-from schemas.record import SetStatus
 from tests.controllers.task.world import Crash, World
 from tests.controllers.task.yard import sh, spec
+from tests.product import SetStatus
 
 CODES = {"a": 0, "b": 1, "c/x": 0, "c/y": 0, "d": 0}
 

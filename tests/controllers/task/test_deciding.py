@@ -9,17 +9,14 @@ import pytest
 from controllers.sandboxes import Astray
 from controllers.task.deciding import decide
 from controllers.task.status import Standing, standing
-from reconciler.effects.processes import Ending
 from schemas import limits
 from schemas.budget import Budget
 from schemas.lock import Holder
-from schemas.record import Put, SetStatus
-from schemas.resource import Uid
 from schemas.sandbox import Answer, Wish
-from schemas.task import Run
 from tests.controllers.task.world import World
 from tests.controllers.task.yard import sh, spec
 from tests.golden_text import said
+from tests.product import Ending, Put, Run, SetStatus, Uid
 
 
 def test_an_empty_group_is_done_at_once() -> None:

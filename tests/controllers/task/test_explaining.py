@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 
 from controllers.task import Says, why
-from reconciler.effects.processes import Ending
-from schemas.task import TaskState
 from tests.controllers.task.world import World
 from tests.controllers.task.yard import sh, spec
 from tests.golden_text import said
+from tests.product import Ending, TaskState
 
 
 def told(world: World, name: str) -> Says:

@@ -13,9 +13,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from schemas.record import Draft, Put
-from schemas.task import Run
 from tests.controllers.task.yard import Yard, spec, yard
+from tests.product import Draft, Put, Run
 
 pytestmark = pytest.mark.anyio
 ROOT = Path(__file__).parents[3]

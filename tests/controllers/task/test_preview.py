@@ -8,11 +8,10 @@ from typing import Any
 from compiler import change_class
 from reconciler.editing.diffing import diff
 from schemas.budget import Budget
-from schemas.resource import Wanted
-from schemas.task import Run, TaskSpec
 from tests import rows
 from tests.controllers.task.world import World, by_agent
 from tests.controllers.task.yard import sh, spec
+from tests.product import Run, TaskSpec, Wanted
 
 EDITS: dict[str, dict[str, Any]] = {
     "command": {"work": Run(shell="another")},

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from controllers.task.step import CheckJob, RunJob
 from controllers.task.tallying import Tallies
-from schemas.task import TaskSpec
 from tests import sets
 from tests.controllers.task.world import World
 from tests.controllers.task.yard import sh, spec
+from tests.product import TaskSpec
 
 NAMES = ("a", "b", "c", "a/x", "a/y", "b/x")
 

@@ -10,14 +10,11 @@ import pytest
 
 from controllers.task.observing import Observer
 from reconciler.storing import layout
-from reconciler.storing.view import MemoryView
 from schemas.budget import Budget
-from schemas.record import Draft, Move, Put
-from schemas.resource import Resource
-from schemas.task import Run
 from tests.controllers.task.world import World
 from tests.controllers.task.yard import family, is_alive, put, sh, spec, yard
 from tests.golden_text import said
+from tests.product import Draft, MemoryView, Move, Put, Resource, Run
 
 pytestmark = pytest.mark.anyio
 

@@ -11,14 +11,10 @@ import pytest
 
 from controllers.task import why
 from controllers.task.slots import Slots
-from reconciler.storing.view import MemoryView
-from schemas.encoding import JsonObject
-from schemas.record import Draft, Put, Record, SetStatus
-from schemas.resource import Uid
-from schemas.task import TaskSpec, TaskState
 from tests.controllers.task.world import by_agent
 from tests.controllers.task.yard import PLAN, Yard, family, put, spec, yard
 from tests.golden_text import said
+from tests.product import Draft, JsonObject, MemoryView, Put, Record, SetStatus, TaskSpec, TaskState, Uid
 
 PLAN_UID = Uid("uid-plan")
 

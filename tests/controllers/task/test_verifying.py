@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from schemas.task import Run
 from tests.controllers.task.world import World
 from tests.controllers.task.yard import sh, spec
 from tests.golden_text import said
+from tests.product import Run
 
 
 def test_checks_run_after_the_work_and_all_must_hold() -> None:

@@ -19,15 +19,30 @@ from controllers.task.outcome import Outcome, cancelled, of_exit
 from controllers.task.step import CheckJob, Job, RunJob, Step, StopJob
 from controllers.task.tallying import Tallies
 from reconciler.effects import journal
-from reconciler.effects.processes import Ending, Exit
 from reconciler.storing.store import View
-from reconciler.storing.view import MemoryView
-from schemas.call import CallSpec, CallState
-from schemas.encoding import Json, JsonObject
-from schemas.record import Change, Draft, Drop, Mark, Put, Record, SetStatus
-from schemas.resource import Resource, Uid
-from schemas.task import ByAgent, Run, TaskSpec, task_from_json
 from tests.controllers.task.yard import family, is_at, put
+from tests.product import (
+    ByAgent,
+    CallSpec,
+    CallState,
+    Change,
+    Draft,
+    Drop,
+    Ending,
+    Json,
+    JsonObject,
+    Mark,
+    MemoryView,
+    Put,
+    Record,
+    Resource,
+    Run,
+    SetStatus,
+    TaskSpec,
+    Uid,
+    task_from_json,
+)
+from tests.product import ProcessExit as Exit
 
 
 @dataclass

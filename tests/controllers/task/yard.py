@@ -11,7 +11,6 @@ from typing import Any
 import anyio
 
 from controllers.task import Surroundings, TaskController
-from reconciler.clock import RandomIds, SystemClock
 from reconciler.driving.engine import BugReport, Engine
 from reconciler.driving.queueing import AddressQueue
 from reconciler.driving.working_pools import WorkPools
@@ -19,10 +18,22 @@ from reconciler.effects import journal
 from reconciler.effects.local_processes import LocalProcesses
 from reconciler.storing.sqlite_store import SqliteStore
 from schemas.address import Address, parse
-from schemas.record import Change, Draft, Mark, Put
-from schemas.resource import Resource, Uid
-from schemas.task import CheckSpec, Group, Run, TaskSpec, Work
 from tests.fakes import waiting
+from tests.product import (
+    Change,
+    CheckSpec,
+    Draft,
+    Group,
+    Mark,
+    Put,
+    RandomIds,
+    Resource,
+    Run,
+    SystemClock,
+    TaskSpec,
+    Uid,
+    Work,
+)
 
 PLAN = "plan/yard"
 GROUP = Group()

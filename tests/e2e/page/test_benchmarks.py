@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from schemas.encoding import canonical, digest
 from tests.e2e import command
 from tests.e2e.folder import Folder, Owner
 from tests.e2e.page.conftest import Axe, Opened, Serve, Shot
+from tests.product import canonical, digest
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 

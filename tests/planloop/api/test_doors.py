@@ -14,9 +14,8 @@ import pytest
 from planloop.server.http_api import BODY_BYTES_MAX
 from planloop.server.serving import serving
 from reconciler.storing import layout
-from schemas.encoding import Json, JsonObject
-from schemas.record import Record
 from tests import rows
+from tests.product import Json, JsonObject, Record
 
 
 class ShownDesk:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from planloop.benching import importing, suites
-from planloop.exits import Halt
 from tests.benchmarks.importing.test_exercism import track
 from tests.golden_text import said_in
+from tests.product import Halt
 
 
 def _lay(folder: Path, files: dict[str, bytes]) -> Path:

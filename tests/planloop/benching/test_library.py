@@ -14,9 +14,10 @@ from planloop.benching import cases, telling
 from planloop.benching.known_suites import KnownSuites
 from planloop.benching.library import Library
 from planloop.benching.shelf import RunName, Shelf, run_name
-from planloop.exits import Exit, Halt
 from tests.e2e import benches
 from tests.e2e.folder import Folder
+from tests.product import CommandExit as Exit
+from tests.product import Halt
 
 HASTY = '"*": [{call: {write: {path: a.txt, content: hello}}}, {done: ok}]\n'
 FIRST = RunName("mixed", "first")

@@ -8,11 +8,10 @@ import pytest
 
 from planloop.chatting.listening import Answered, Asks, Doing, Ended, Gone, Over, Resting, Spoke, events
 from planloop.chatting.room import chosen, name_of, works_in
-from planloop.exits import Exit, Halt
 from schemas.approval import ApprovalSpec
 from schemas.condition import Condition
-from schemas.record import Change, Draft, Drop, Put, Record, SetStatus
-from schemas.resource import Resource, Uid
+from tests.product import Change, Draft, Drop, Halt, Put, Record, Resource, SetStatus, Uid
+from tests.product import CommandExit as Exit
 
 ME = "agent/writer"
 

@@ -10,10 +10,11 @@ import pytest
 
 from planloop.access import Access
 from planloop.editing.desk import EditDesk
-from planloop.exits import Exit, Halt
 from planloop.gateway.forwarding import Forwarding
 from tests import golden_text
 from tests.planloop.editing.conftest import Opened, Room
+from tests.product import CommandExit as Exit
+from tests.product import Halt
 
 pytestmark = pytest.mark.anyio
 

@@ -7,15 +7,15 @@ import pytest
 from planloop import compiling
 from planloop.editing import desk as desks
 from planloop.editing.desk import EditDesk
-from planloop.exits import Exit, Halt
 from planloop.gateway import forwarding
 from planloop.gateway.forwarding import Forwarding
 from planloop.gateway.replica import Replica
 from planloop.server.forms import save_to_json
 from reconciler.editing.filing import FileSave
-from schemas.encoding import digest
 from tests.planloop.editing.conftest import Opened
 from tests.planloop.editing.test_desk import PLAN
+from tests.product import CommandExit as Exit
+from tests.product import Halt, digest
 
 pytestmark = pytest.mark.anyio
 

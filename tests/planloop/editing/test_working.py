@@ -12,7 +12,8 @@ import pytest
 
 from planloop.editing import working
 from planloop.editing.working import Bench
-from planloop.exits import Exit, Halt
+from tests.product import CommandExit as Exit
+from tests.product import Halt
 
 pytestmark = pytest.mark.anyio
 

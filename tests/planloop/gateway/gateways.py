@@ -15,8 +15,8 @@ from typing import Any
 
 import aiohttp
 
-from schemas.encoding import decode
 from tests.e2e import command
+from tests.product import decode
 
 LINK = re.compile(r"(https?)://(\S+)/#token=(\S+)")
 Frames = AsyncIterator[Mapping[str, Any]]

@@ -10,11 +10,11 @@ import aiohttp
 import anyio
 import pytest
 
-from schemas.encoding import decode, digest
 from tests import golden_text
 from tests.e2e import benches
 from tests.e2e.folder import Folder
 from tests.planloop.gateway.gateways import Served, served
+from tests.product import decode, digest
 
 SCRIPT = b"<html><script>alert(1)</script></html>"
 RUN = "/v1/runs/mixed/first"

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from planloop.exits import Halt
 from planloop.gateway.guarding import Scheme, denied_place, names_of
 from tests import rows
 from tests.e2e.folder import Folder
 from tests.planloop.gateway.gateways import listening, served
+from tests.product import Halt
 
 PROXY = ["https://plan.example.org"]
 

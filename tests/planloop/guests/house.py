@@ -13,18 +13,15 @@ import anyio.from_thread
 
 from planloop.client import Unanswered
 from planloop.core import Core
-from planloop.exits import Exit
 from planloop.guests.answers import Answer
 from planloop.guests.doing import Doing
 from planloop.guests.following import Following
 from planloop.guests.seats import AT_ONCE, Client, House
 from planloop.places import Place
 from planloop.server import guests
-from reconciler.clock import RandomIds
-from schemas.encoding import Json, JsonObject
-from schemas.record import Record
-from schemas.resource import Resource
 from tests.controllers.agent.arena import Arena, arena
+from tests.product import CommandExit as Exit
+from tests.product import Json, JsonObject, RandomIds, Record, Resource
 
 
 @dataclass

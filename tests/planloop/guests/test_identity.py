@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from planloop.guests.identity import parts_of
-from schemas.resource import Resource, Uid
+from tests.product import Resource, Uid
 
 
 class Objects:

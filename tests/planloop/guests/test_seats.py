@@ -8,12 +8,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from planloop.exits import Halt
 from planloop.guests.doing import Doing
 from schemas import limits
-from schemas.patch import HUMAN_CLI
 from tests.golden_text import said, said_in
 from tests.planloop.guests.house import Inn, inn
+from tests.product import HUMAN_CLI, Halt
 
 pytestmark = pytest.mark.anyio
 

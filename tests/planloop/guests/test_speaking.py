@@ -15,9 +15,7 @@ from mcp import Client as Asking
 from planloop.guests.following import Following
 from planloop.guests.seats import Client, House, Posts, Taken
 from planloop.guests.speaking import TELL_S, Speaking, Visitor, surplus
-from schemas.encoding import Json, JsonObject
-from schemas.record import Draft, Record, SetStatus
-from schemas.resource import Resource, Uid
+from tests.product import Draft, Json, JsonObject, Record, Resource, SetStatus, Uid
 
 HOUSE = cast("Any", None)
 TAKEN = Taken("agent/guide", "task/guide", 1, "key", 60.0, "")

@@ -7,9 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from planloop.observing import exposition
 from planloop.observing.figures import Family, Sample, Tally, standing
 from planloop.observing.spans import Begun, Ended, Spans
-from schemas.encoding import JsonObject
-from schemas.record import Draft, Put, Record, SetStatus
-from schemas.resource import Resource, Uid
+from tests.product import Draft, JsonObject, Put, Record, Resource, SetStatus, Uid
 
 HOLDER = {
     "owner": "agent/a",

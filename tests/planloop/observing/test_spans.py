@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planloop.observing.spans import FORGOTTEN, OPEN_MAX, Begun, Ended, Spans
-from schemas.record import Draft, Record
+from tests.product import Draft, Record
 
 
 def test_of_too_many_spans_the_oldest_ends_so_that_whoever_hears_of_them_need_keep_no_more() -> None:

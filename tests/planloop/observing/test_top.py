@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from planloop.observing import top
-from reconciler.storing.view import MemoryView
-from schemas.encoding import JsonObject
-from schemas.resource import Resource, Uid
 from tests.golden_text import said
+from tests.product import JsonObject, MemoryView, Resource, Uid
 
 
 def agent(name: str, state: str, turn: int, usd: str) -> Resource:

@@ -6,10 +6,9 @@ from decimal import Decimal
 
 from planloop.rendering import descriptions, objects, trees
 from planloop.rendering.budgets import Costs
-from schemas.encoding import JsonObject
 from schemas.ledger import Account, account_to_json
-from schemas.resource import Resource, Uid
 from tests.golden_text import said, said_in
+from tests.product import JsonObject, Resource, Uid
 
 
 def task(address: str, parent: str | None, **accounts: Account) -> Resource:

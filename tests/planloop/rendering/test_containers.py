@@ -7,10 +7,8 @@ import pytest
 from planloop.rendering import containers, descriptions, objects, records, trees
 from planloop.rendering.budgets import Costs
 from schemas.container import ContainerSpec, Health, Mount, Port
-from schemas.encoding import JsonObject
-from schemas.record import Draft, Record, SetStatus
-from schemas.resource import Resource, Uid
 from tests import golden_text
+from tests.product import Draft, JsonObject, Record, Resource, SetStatus, Uid
 
 IMAGE = "sha256:" + "5f2c" * 16
 RUNNING: JsonObject = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from planloop.rendering import by_now, locks, objects
 from schemas.lock import Holder, Loss, Waiter
-from schemas.resource import Resource, Uid
 from tests import golden_text
+from tests.product import Resource, Uid
 
 NOW = 1_000.0
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from planloop.rendering import records
-from schemas.record import Also, Change, Draft, Put, Record, SetStatus
-from schemas.resource import Uid
+from tests.product import Also, Change, Draft, Put, Record, SetStatus, Uid
 
 ME, CALL = "agent/.", "call/c1"
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from planloop.rendering import records, transcripts, verdicts
-from schemas.record import Also, Change, Draft, Record, SetStatus
-from schemas.resource import Uid
 from tests import golden_text
+from tests.product import Also, Change, Draft, Record, SetStatus, Uid
 
 ME = "agent/writer"
 LETTER = {"sender": "human:cli", "body": "use fewer words"}

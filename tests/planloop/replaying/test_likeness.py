@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from planloop.replaying.likeness import Likeness
-from schemas.encoding import Json
+from tests.product import Json
 
 A, B, C = "aaaaaaaaaaaa", "bbbbbbbbbbbb", "cccccccccccc"
 X, Y, Z = "111111111111", "222222222222", "333333333333"

@@ -10,8 +10,7 @@ from planloop.replaying.likeness import Likeness
 from planloop.replaying.machine import StoryPools
 from planloop.replaying.story import Story
 from reconciler.driving.queueing import AddressQueue
-from schemas.encoding import JsonObject
-from schemas.record import Also, Draft, Record
+from tests.product import Also, Draft, JsonObject, Record
 
 AGENT = "agent/writer"
 EDITED = Draft("plan.patched", "human:cli", "plan/p", (), {})

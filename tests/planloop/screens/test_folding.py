@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from planloop.screens.folding import Folding
-from schemas.encoding import JsonObject
-from schemas.resource import Resource, Uid
+from tests.product import JsonObject, Resource, Uid
 
 
 def container(state: str, why: str = "", *, name: str = "a", **status: object) -> Resource:

@@ -10,9 +10,8 @@ import pytest
 from planloop.rendering import questions
 from planloop.telling import revisions, waiting
 from schemas import limits
-from schemas.encoding import JsonObject
-from schemas.patch import HUMAN_CLI, Accepted, Held
 from tests.golden_text import said
+from tests.product import HUMAN_CLI, Accepted, Held, JsonObject
 from tests.reconciler.plans import Plan, agent, op, opened
 
 pytestmark = pytest.mark.anyio

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from planloop.exits import Halt
 from planloop.server import past
-from schemas.encoding import JsonObject
 from tests import golden_text
 from tests.e2e.folder import Folder
+from tests.product import Halt, JsonObject
 
 pytestmark = pytest.mark.process
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.exits import Exit, Halt
 from planloop.server.steering import Steps, steps_of
-from reconciler.storing.view import MemoryView
-from schemas.encoding import JsonObject
-from schemas.patching import Op
-from schemas.resource import Resource, Uid
+from tests.product import CommandExit as Exit
+from tests.product import Halt, JsonObject, MemoryView, Op, Resource, Uid
 
 DOCUMENT: JsonObject = {"tasks": {"a": {"goal": "x", "pause": True}, "b": {"goal": "y", "tasks": {"c": {}}}}}
 

@@ -14,11 +14,9 @@ from pathlib import Path
 
 import anyio
 
-from reconciler.clock import SystemClock
 from reconciler.errors import StoreFailed
 from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
-from schemas.record import Draft, SetStatus
-from schemas.resource import Uid
+from tests.product import Draft, SetStatus, SystemClock, Uid
 from tests.reconciler.store.drafts import made
 
 WRITERS = 8

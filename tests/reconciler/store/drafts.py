@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.record import Draft, Put, SetStatus
-from schemas.resource import Uid
+from tests.product import Draft, Put, SetStatus, Uid
 
 UID = Uid("u1")
 

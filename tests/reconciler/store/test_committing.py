@@ -10,14 +10,12 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from reconciler.clock import SystemClock
 from reconciler.errors import StoreFailed
 from reconciler.storing import committing, sqlite_log
 from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
 from reconciler.storing.sqlite_writing import Line, LogWriter, Settings
 from schemas import limits
-from schemas.encoding import encode
-from schemas.record import Record, record_to_json
+from tests.product import Record, SystemClock, encode, record_to_json
 from tests.reconciler.store.drafts import made, status
 
 

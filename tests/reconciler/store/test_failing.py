@@ -14,12 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.clock import SystemClock
 from reconciler.errors import StoreCorrupt, StoreFailed
 from reconciler.storing import layout, replaying, sqlite_log
 from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
-from schemas.encoding import JsonObject
 from tests import golden_text, needs, sets
+from tests.product import JsonObject, SystemClock
 from tests.reconciler.store.drafts import made, status
 from tests.rights import without_rights
 

@@ -6,11 +6,8 @@ from itertools import count
 
 from reconciler.storing import forking
 from reconciler.storing.forking import Fresh, Origin
-from reconciler.storing.view import MemoryView
-from schemas.encoding import JsonObject
 from schemas.lock import Holder, Waiter, status_from_json
-from schemas.record import Record
-from schemas.resource import Resource, Uid
+from tests.product import JsonObject, MemoryView, Record, Resource, Uid
 
 AGENT, CALL = "aaaa00000001", "bbbb00000002"
 

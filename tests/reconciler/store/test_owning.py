@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.clock import SystemClock
 from reconciler.errors import NotOwner, StoreFailed
 from reconciler.storing import layout, owning, sqlite_log
 from reconciler.storing.sqlite_store import SqliteStore
-from schemas.record import RECORD_TYPES
+from tests.product import RECORD_TYPES, SystemClock
 
 ROOT = Path(__file__).parents[3]
 HOLD = """

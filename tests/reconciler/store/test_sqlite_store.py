@@ -10,13 +10,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from reconciler.clock import SystemClock
 from reconciler.errors import StoreCorrupt, StoreFailed
 from reconciler.storing import blobs, layout, replaying, sqlite_log
 from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
 from schemas import encoding, limits
-from schemas.record import Draft
 from tests.golden_text import said
+from tests.product import Draft, SystemClock
 from tests.reconciler.store.drafts import made, status
 
 STEPS = ("before-write", "before-commit", "after-commit", "after-mirror")

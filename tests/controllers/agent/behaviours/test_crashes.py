@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from schemas.call import EffectClass
 from tests.controllers.agent.arena import Arena
 from tests.controllers.agent.behaviours.tools import Flaky, tools_with
 from tests.controllers.agent.mortal import live_and_die
 from tests.controllers.agent.test_crashes import answered
+from tests.product import EffectClass
 
 pytestmark = pytest.mark.anyio
 

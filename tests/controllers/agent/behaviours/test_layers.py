@@ -7,11 +7,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from schemas.call import EffectClass
-from schemas.encoding import JsonObject
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.behaviours.tools import Flaky, tools_with
 from tests.controllers.task.yard import is_alive
+from tests.product import EffectClass, JsonObject
 
 pytestmark = pytest.mark.anyio
 

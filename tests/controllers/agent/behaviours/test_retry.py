@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from schemas.call import EffectClass
 from tests.controllers.agent.arena import arena
 from tests.controllers.agent.behaviours.tools import Flaky, tools_with
+from tests.product import EffectClass
 
 pytestmark = pytest.mark.anyio
 

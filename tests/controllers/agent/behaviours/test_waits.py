@@ -8,12 +8,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from controllers.agent.models.port import ModelReply, ModelRequest, OnDelta
-from reconciler.clock import SystemClock
-from schemas.encoding import JsonObject
-from schemas.record import SetStatus
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.scripted_models import ScriptedModels
+from tests.product import JsonObject, ModelReply, ModelRequest, OnDelta, SetStatus, SystemClock
 
 pytestmark = pytest.mark.anyio
 

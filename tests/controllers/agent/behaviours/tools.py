@@ -9,7 +9,7 @@ import anyio
 
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.tool import Context, Settlement, Tool, ok
-from schemas.call import EffectClass
+from tests.product import EffectClass
 
 
 @dataclass

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from controllers.agent.conflicts import opening, resolving
 from controllers.agent.conflicts.opening import Ask
 from controllers.leases import overlap
-from reconciler.storing.view import MemoryView
 from schemas import limits
 from schemas.conflict import OVER, Party, conflict_from_json, number_of, status_from_json, uid_of
-from schemas.record import Change, Draft, Drop, Record, SetStatus
+from tests.product import Change, Draft, Drop, MemoryView, Record, SetStatus
 
 AGENTS = st.sampled_from(["agent/a", "agent/b", "agent/c"])
 FILES = st.sampled_from(["src/**", "src/a.py", "src/b.py", "docs/c.md", "**"])

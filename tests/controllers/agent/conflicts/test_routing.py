@@ -7,13 +7,11 @@ from hypothesis import strategies as st
 
 from controllers.agent.conflicts import routing
 from controllers.agent.conflicts.deciding import Bring, Rest, decide
-from reconciler.storing.view import MemoryView
 from schemas import limits
 from schemas.address import agent, parse, task
 from schemas.conflict import PERSON, ConflictSpec, ConflictStatus, Party
-from schemas.encoding import JsonObject
-from schemas.resource import Resource, Uid
 from schemas.rights import Rights
+from tests.product import JsonObject, MemoryView, Resource, Uid
 
 Path = tuple[str, ...]
 NAMES = st.sampled_from(["a", "b", "c"])

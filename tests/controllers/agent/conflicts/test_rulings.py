@@ -8,11 +8,10 @@ import pytest
 
 from controllers.agent.conflicts import resolving
 from controllers.agent.conflicts.resolving import Unruled, Wish
-from schemas.patch import HUMAN_CLI, Accepted, Author, Patch, Refused, Verdict
-from schemas.record import SetStatus
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.conflicts.teams import LOCK, PATH, begin, brought, holder, over, team
 from tests.golden_text import said, said_in
+from tests.product import HUMAN_CLI, Accepted, Author, Patch, Refused, SetStatus, Verdict
 
 pytestmark = pytest.mark.anyio
 

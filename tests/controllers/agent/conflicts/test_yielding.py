@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from schemas.patch import HUMAN_CLI, Accepted
 from tests.controllers.agent.arena import arena
 from tests.controllers.agent.conflicts.teams import begin, brought, over, team
 from tests.controllers.agent.conflicts.test_rulings import ASKS, NOBODY, STAYS, rule, silent
+from tests.product import HUMAN_CLI, Accepted
 
 pytestmark = pytest.mark.anyio
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from schemas.patch import HUMAN_CLI
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.test_models import asked, call, calls, says
 from tests.fakes.scripted_models import ScriptedModels
 from tests.golden_text import said_in
+from tests.product import HUMAN_CLI
 
 pytestmark = pytest.mark.anyio
 

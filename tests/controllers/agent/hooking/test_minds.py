@@ -10,7 +10,6 @@ import pytest
 
 from controllers.agent.mail import inbox
 from schemas.message import Message
-from schemas.record import Draft
 from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.hooking.test_points import NOTING, asked
@@ -18,6 +17,7 @@ from tests.controllers.agent.hooking.test_verdicts import hooks, run, verdicts
 from tests.controllers.agent.test_outside import plan as outside_plan
 from tests.controllers.agent.test_outside import prompts
 from tests.fakes.scripted_models import ScriptedModels
+from tests.product import Draft
 
 pytestmark = pytest.mark.anyio
 

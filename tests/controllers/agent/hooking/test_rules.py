@@ -13,11 +13,10 @@ from controllers.agent.hooking.facts import CallFact, ChildFact, Facts
 from controllers.agent.hooking.rules import First, condition_holds, evaluate, first
 from controllers.agent.tools import subjects
 from schemas import limits
-from schemas.call import CallResult, CallState
-from schemas.encoding import Json, JsonObject, encode
 from schemas.hook import HookAgent, HookSpec, Point, Rule, Verdict, verdict_from_json
 from schemas.message import Message, MessageKind
 from tests import golden_text, rows
+from tests.product import CallResult, CallState, Json, JsonObject, encode
 
 AGENT = "agent/web/ui"
 CALL = CallFact(

@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 
 from controllers.agent.hooking.facts import CallFact, ChildFact, Facts
 from controllers.agent.hooking.rules import evaluate, first
-from schemas.call import CallResult, CallState
-from schemas.encoding import Json, decode, encode
 from schemas.hook import HookAgent, HookSpec, Point, Rule, Verdict
 from schemas.message import Message
 from schemas.rule import BLANKS, NUMBER_TESTS
 from schemas.rule_faults import Around, condition_faults, faults_of
 from tests import sets
+from tests.product import CallResult, CallState, Json, decode, encode
 
 AGENT = "agent/web/ui"
 texts = st.text(alphabet='ab/*.({[$"\\n', max_size=6) | st.sampled_from(

@@ -10,10 +10,7 @@ import pytest
 from controllers.agent.hooking import smart
 from controllers.agent.observing import Specs, observe
 from controllers.agent.status import boxed
-from schemas.encoding import JsonObject
 from schemas.hook import OVER, Verdict
-from schemas.record import Draft, SetStatus
-from schemas.resource import Uid
 from schemas.thread import Answer as Answered
 from tests import golden_text
 from tests.controllers.agent.arena import PLAN, Arena, arena
@@ -21,6 +18,7 @@ from tests.controllers.agent.test_compacting import SmallModels
 from tests.controllers.agent.test_models import asked, call, calls, says
 from tests.fakes.pure_models import Answer
 from tests.fakes.scripted_models import ScriptedModels
+from tests.product import Draft, JsonObject, SetStatus, Uid
 
 pytestmark = pytest.mark.anyio
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from controllers.agent.hooking import showing, spoken
 from schemas import limits
-from schemas.encoding import JsonObject, encode
 from schemas.hook import HookAgent, HookSpec, Point, Verdict
 from schemas.thread import Answer
 from tests import golden_text
+from tests.product import JsonObject, encode
 
 HOOK = HookSpec("careful", "agent/web", ("before-call",), HookAgent("agent/web/~careful"))
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from schemas.patch import HUMAN_CLI
-from schemas.record import Draft
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.scripted_models import ScriptedModels
 from tests.golden_text import said
+from tests.product import HUMAN_CLI, Draft
 
 pytestmark = pytest.mark.anyio
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from controllers.agent.models.assembling import Assembly, TooLong
 from controllers.agent.models.event_lines import EventLines, NoEvents
-from controllers.agent.models.port import ModelCall, ModelReply
 from schemas import encoding, limits
 from tests.golden_text import said
+from tests.product import ModelCall, ModelReply
 
 PROMPT = (b'{"role":"user","content":"hello"}',)
 

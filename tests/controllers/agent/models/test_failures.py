@@ -8,8 +8,8 @@ from email.utils import formatdate
 import pytest
 
 from controllers.agent.models import failures
-from controllers.agent.models.port import ModelFailed
 from tests import golden_text
+from tests.product import ModelFailed
 
 NOW = 1_700_000_000.0
 

@@ -18,9 +18,9 @@ import pytest
 
 from controllers.agent.models.endpoint import Endpoint
 from controllers.agent.models.litellm_chat import LitellmModels
-from controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, RequestKey
 from reconciler.effects import process_table
 from tests.golden_text import said
+from tests.product import ModelFailed, ModelReply, ModelRequest, RequestKey
 
 pytestmark = pytest.mark.anyio
 

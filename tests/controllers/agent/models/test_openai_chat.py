@@ -13,9 +13,8 @@ import pytest
 from controllers.agent.models.chat_body import Dialect, body_of
 from controllers.agent.models.endpoint import Endpoint
 from controllers.agent.models.openai_chat import OpenAIChat
-from controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, OnDelta, RequestKey
-from reconciler.clock import SystemClock
 from tests.fakes.model_server.running import RunningServer, Script, running
+from tests.product import ModelFailed, ModelReply, ModelRequest, OnDelta, RequestKey, SystemClock
 
 pytestmark = pytest.mark.anyio
 

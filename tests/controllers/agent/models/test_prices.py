@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from controllers.agent.models import prices
-from controllers.agent.models.port import Price, Usage
 from schemas import limits
 from schemas.model import ModelTable
+from tests.product import Price, Usage
 
 
 def table(**rows: dict[str, Any]) -> ModelTable:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from controllers.agent.models import routing
-from controllers.agent.models.port import ModelFailed
 from controllers.agent.models.providers import PROVIDERS
 from controllers.agent.models.routing import LOOPBACK_ONLY, Route, Surroundings
 from schemas import model
 from schemas.model import ModelTable
+from tests.product import ModelFailed
 
 HERE = Path("/nowhere")
 

@@ -10,11 +10,11 @@ import anyio
 import pytest
 
 from controllers.agent.models import tape
-from controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, RequestKey
 from controllers.agent.models.routed import RoutedModels
 from controllers.agent.models.routing import Surroundings
 from schemas.model import ModelTable
 from tests.fakes.scripted_models import ScriptedModels
+from tests.product import ModelFailed, ModelReply, ModelRequest, RequestKey
 
 pytestmark = pytest.mark.anyio
 

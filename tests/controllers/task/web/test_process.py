@@ -17,11 +17,11 @@ from aiohttp import web
 from controllers.task.checking import Bench, Finding, run_check
 from controllers.task.checking.web.check import CHILD
 from controllers.task.checking.web.child import NO_BROWSER, NO_PACKAGE
-from reconciler.clock import RandomIds
+from tests.product import RandomIds
 from reconciler.effects import process_table
 from reconciler.effects.local_processes import LocalProcesses
-from schemas.encoding import JsonObject, encode
-from schemas.task import CheckSpec
+from tests.product import JsonObject, encode
+from tests.product import CheckSpec
 from tests.architecture.tree import ROOT
 from tests.controllers.task.served import serving
 from tests.controllers.task.web.sites import COUNTER, CRASH, Page, drawn, served

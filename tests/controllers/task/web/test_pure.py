@@ -12,7 +12,7 @@ from controllers.task.checking.web.judging import Scene
 from controllers.task.checking.web.searching import Tried, verdict_of
 from controllers.task.checking.web.sight import Sight, folded
 from controllers.task.checking.web.ways import Ways
-from schemas.encoding import Json
+from tests.product import Json
 from schemas.web import Press
 from schemas.web_meanings import shipped
 from schemas.web_reading import read

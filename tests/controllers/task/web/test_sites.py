@@ -22,9 +22,9 @@ from controllers.task.checking.distinct import nonces_of
 from controllers.task.checking.web.browser import chromium
 from controllers.task.checking.web.check import finding_of
 from controllers.task.checking.web.child import answer
-from reconciler.clock import RandomIds
+from tests.product import RandomIds
 from reconciler.effects.local_processes import LocalProcesses
-from schemas.task import CheckSpec
+from tests.product import CheckSpec
 from tests.controllers.task.web import sites
 from tests.controllers.task.web.frameworks import PREACT, REACT, SITES, Framework
 from tests.controllers.task.web.sites import Page, drawn, served
