@@ -31,6 +31,7 @@ FORGES = """\
 
 
 @pytest.mark.process
+@pytest.mark.needs("bubblewrap")
 def test_links_and_cases_of_its_own_give_an_agent_no_verdict_and_stop_no_run(folder: Folder) -> None:
     for name, text in (("suite", SUITE), ("links", LINKS), ("forges", FORGES)):
         folder.write(f"{name}.yaml", text)
@@ -70,6 +71,7 @@ LOOKS = "grep -o zebra plan.json > work/one--helped--1/out.txt"
 @pytest.mark.parametrize(
     "helper", [f"run: {LOOKS}", f"script: [{{call: {{shell: {{command: '{LOOKS}'}}}}}}, {{done: x}}]"]
 )
+@pytest.mark.needs("bubblewrap")
 def test_a_helper_sees_no_more_of_the_run_than_who_made_it(folder: Folder, helper: str) -> None:
     folder.write("suite.yaml", PLAIN)
     folder.write("helped.yaml", HELPED % helper)

@@ -216,6 +216,7 @@ def test_a_run_that_is_judged_by_other_rules_is_not_gone_on_with_and_still_repor
 
 
 @pytest.mark.process
+@pytest.mark.needs("bubblewrap")
 def test_a_suite_may_be_larger_than_a_plan_that_people_write(folder: Folder) -> None:
     case = "{prompts: [%s], checks: {made: {require-file: a}}}" % ("p" * 150_000)
     cases = "".join(f"  case-{number}: {case}\n" for number in range(8))

@@ -17,7 +17,7 @@ from tests.e2e.folder import Folder
 from tests.e2e.test_terminal import terminal
 from tests.fakes.model_server.running import started
 
-pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.process, pytest.mark.needs("bubblewrap"), pytest.mark.timeout(180)]
 
 SUITE = """\
 suite: notes

@@ -103,6 +103,7 @@ def test_two_deterministic_runs_in_closed_containers_are_the_same_down_to_the_ho
 
 
 @pytest.mark.process
+@pytest.mark.needs("bubblewrap")
 def test_a_limit_is_judged_and_says_why(folder: Folder) -> None:
     folder.write("suite.yaml", LIMITED)
 
@@ -196,6 +197,7 @@ cases: {one: {}, two: {}}
 
 
 @pytest.mark.process
+@pytest.mark.needs("bubblewrap")
 def test_an_entry_whose_task_a_person_changes_is_marked_and_no_other(folder: Folder) -> None:
     folder.write("suite.yaml", WAITS)
     run = folder.path / "reports" / "waits" / "r"

@@ -75,6 +75,7 @@ def test_a_sound_suite_is_valid_and_its_runs_say_so_until_it_is_edited(folder: F
 
 
 @pytest.mark.process
+@pytest.mark.needs("bubblewrap")
 def test_what_is_wrong_with_a_suite_is_told_with_place_and_cure(folder: Folder) -> None:
     suite(folder, UNSOUND)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 INSTALLED = Path(__file__).parents[2] / ".venv" / "servers"
 NODE = INSTALLED / "node" / "node_modules" / ".bin"
 PYTHON = INSTALLED / "python" / "bin"
 
-EVERYTHING = [str(NODE / "mcp-server-everything")]
-FILES = [str(NODE / "mcp-server-filesystem")]
+# With the path of `node`: where it comes from PyPI, it is not on the PATH that plans give to their servers.
+PROGRAM = shutil.which("node") or "node"
+EVERYTHING = [PROGRAM, str(NODE / "mcp-server-everything")]
+FILES = [PROGRAM, str(NODE / "mcp-server-filesystem")]
 GIT = [str(PYTHON / "mcp-server-git")]
 TIME = [str(PYTHON / "mcp-server-time")]

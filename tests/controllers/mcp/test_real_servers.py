@@ -104,7 +104,7 @@ async def test_a_prompt_that_is_not_to_be_had_keeps_its_agent_from_starting_and_
 
 async def test_a_long_call_of_the_everything_server_reports_and_is_cancelled_on_the_wire(tmp_path: Path) -> None:
     heard = tmp_path / "heard"
-    server = {"command": ["sh", "-c", f"tee {heard} | {EVERYTHING[0]}"]}
+    server = {"command": ["sh", "-c", f"tee {heard} | {' '.join(EVERYTHING)}"]}
     async with arena(tmp_path) as here:
         await here.apply(plan({"e": server}, call("e.trigger-long-running-operation", duration=60, steps=600), DONE))
         await here.until(lambda: any(each.status.get("progress") for each in here.store.view.list("call")))

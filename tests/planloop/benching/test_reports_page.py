@@ -15,6 +15,7 @@ PAGE = ROOT / "docs" / "reports.md"
 
 @pytest.mark.process
 @pytest.mark.timeout(120)
+@pytest.mark.needs("bubblewrap")
 def test_the_session_of_the_page_is_real(tmp_path: Path, is_updating: bool) -> None:
     text = PAGE.read_text()
     (suite,) = re.findall(r"(?ms)^```yaml\n(suite: .*?)^```\n", text)
