@@ -8,7 +8,8 @@ from contextlib import suppress
 from containers.engine import HEALS, Bound, EngineFailed
 from containers.naming import networks_of
 from controllers.container import writing
-from controllers.container.observing import limits_digest
+from controllers.container.deciding import RAISE
+from controllers.container.observing import limits_digest, live_jobs
 from controllers.container.status import Seen, read
 from controllers.container.writing import Page
 from controllers.container.yard import Yard
@@ -70,7 +71,7 @@ def _left(page: Page) -> set[str]:
         networks = networks_of(container_from_json(one.spec))
         if one.address == page.address:
             mine |= set(networks)
-        elif read(one.status).seen is not None or page.yard.work.live_for(one.address):
+        elif read(one.status).seen is not None or RAISE in live_jobs(page.yard.work, one.address):
             others |= set(networks)
     return mine - others
 

@@ -66,7 +66,7 @@ def observe(resource: Resource, view: View, work: WorkPlane, token: str, now: fl
     """What is known of the container `resource`."""
     spec, status = container_from_json(resource.spec), read(resource.status)
     unwanted = unwanted_because(resource, spec, view)
-    jobs = dict(_job_named(key) for key in work.live_for(resource.address))
+    jobs = live_jobs(work, resource.address)
     return Observed(
         resource=resource,
         spec=spec,
@@ -87,6 +87,11 @@ def observe(resource: Resource, view: View, work: WorkPlane, token: str, now: fl
 def job_key(address: str, name: str, what: str = "") -> str:
     """The key of a job of the container at `address`; `what` it is for, where that may change while it lives."""
     return f"{address}#{name}{_FOR}{what}" if what else f"{address}#{name}"
+
+
+def live_jobs(work: WorkPlane, address: str) -> dict[str, str]:
+    """The live jobs of the container at `address`: what each is for, by its name."""
+    return dict(_job_named(key) for key in work.live_for(address))
 
 
 def _job_named(key: str) -> tuple[str, str]:

@@ -14,12 +14,13 @@ import anyio
 from anyio.abc import TaskGroup
 
 from containers.engine import LISTENING, EngineFailed, Found, Reason
-from containers.naming import ADDRESS, tag_of
+from containers.naming import ADDRESS, networks_of, tag_of
 from controllers.container.deciding import backoff_s
 from controllers.container.status import ContainerStatus, Trouble, read
 from controllers.container.writing import Page
 from controllers.container.yard import Yard
 from schemas import limits
+from schemas.container import container_from_json
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.resource import Resource
@@ -77,6 +78,8 @@ class Watching:
         if not known:  # First: whoever is told that nothing is left of it may have been the last to look.
             await self._clear(strays)
             strays = []
+        elif not yard.first_look.is_set():
+            await self._remove_unused_networks(frozenset(known))
         async with anyio.create_task_group() as group:
             for resource in yard.store.view.list("container"):
                 group.start_soon(self._note, resource, known.get(resource.address))
@@ -96,6 +99,20 @@ class Watching:
         if not any(yard.work.live_for(one.address) for one in yard.store.view.list("container")):
             for network in await yard.networks():
                 with suppress(EngineFailed):
+                    await yard.engine.remove_network(network)
+
+    async def _remove_unused_networks(self, known: frozenset[str]) -> None:
+        """Remove the plan's networks that none of its `known` containers is on.
+
+        An owner that died after it removed a container leaves the container's networks. Only the first look does this:
+        no container is being created yet, and one that is created later makes its networks again.
+        """
+        yard = self.yard
+        resources = [one for one in yard.store.view.list("container") if one.address in known]
+        used = {yard.names.network(name) for one in resources for name in networks_of(container_from_json(one.spec))}
+        for network in await yard.networks():
+            if network not in used:
+                with suppress(EngineFailed):  # A container that is not the plan's may have joined it.
                     await yard.engine.remove_network(network)
 
     async def _look_at(self, ref: str, address: str) -> None:
