@@ -22,8 +22,15 @@ def _plans(folder: str) -> list[Path]:
     return sorted(path for path in (GOLDEN / folder).iterdir() if path.suffix in (".yaml", ".edn"))
 
 
+class _Sources(FolderSources):
+    """Debian has `python3` and no `python`; the stored warnings do not depend on that."""
+
+    def has_program(self, word: str, cwd: str) -> bool:
+        return word == "python" or super().has_program(word, cwd)
+
+
 def _compiled(path: Path) -> Compiled:
-    return compile_source(path.read_bytes(), file=path.name, sources=FolderSources(path.parent))
+    return compile_source(path.read_bytes(), file=path.name, sources=_Sources(path.parent))
 
 
 @rows.each("path", [*_plans("valid"), *_plans("seeds")], ids=lambda path: f"{path.parent.name}/{path.name}")

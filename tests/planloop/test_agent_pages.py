@@ -48,7 +48,7 @@ def test_a_fragment_of_a_plan_compiles_and_may_be_applied(fragment: str, tmp_pat
 
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
 def test_a_command_of_the_page_has_these_options(words: list[str]) -> None:
-    within = click.Context(cli)
+    within = click.Context(cli, **cli.context_settings)  # Its verbs keep the help option of their first context.
     verb = cli.get_command(within, words[0])
     assert verb is not None, words[0]
 

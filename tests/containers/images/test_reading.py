@@ -16,7 +16,7 @@ import pytest
 from containers.images import rootfs
 from containers.images.entries import Entry
 from containers.images.errors import ImageFailed
-from containers.images.reading import tar_tree
+from containers.images.reading import DAMAGED, tar_tree
 from schemas import limits
 from tests import golden_text
 
@@ -160,7 +160,9 @@ def test_a_size_below_zero_ends_at_once(tmp_path: Path) -> None:
 
     with pytest.raises(ImageFailed) as caught:
         read(tmp_path / "root.tar")
-    golden_text.said(str(caught.value))
+    # Python 3.11.2 refuses such a header itself, later ones leave it to us.
+    assert str(caught.value).startswith("root.tar is not a whole tar: ")
+    assert caught.value.hint == DAMAGED
 
 
 def huge_name(path: Path) -> None:

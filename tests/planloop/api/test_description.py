@@ -29,6 +29,7 @@ def test_the_committed_description_is_that_of_the_table(is_updating: bool) -> No
 
 
 @pytest.mark.process
+@pytest.mark.needs("node")
 def test_the_types_of_the_page_are_made_of_the_description(is_updating: bool) -> None:
     made = subprocess.run(
         ["node_modules/.bin/openapi-typescript", str(openapi.FILE)], cwd=WEB, capture_output=True, text=True, check=True

@@ -81,6 +81,7 @@ def test_the_sums_on_the_page_are_those_of_the_suite(suite: str) -> None:
 
 
 @pytest.mark.sweep
+@pytest.mark.needs("bubblewrap")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("suite", ["planning", "tool-calling"])
 def test_the_matrix_of_a_suite_is_what_validating_prints(suite: str, tmp_path: Path, is_updating: bool) -> None:
