@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from containers.finding import HOST
 from planloop.cli.verbs import VERBS
 
 ROOT = Path(__file__).parents[2]
@@ -159,6 +160,7 @@ def _shown(command: str, folder: Path) -> list[str]:
 def shell(command: str, folder: Path, *, timeout_s: float = 15) -> tuple[str, int]:
     """What the command line printed, both streams as a terminal mixes them, and its exit code."""
     plan = f'plan() {{ "{sys.executable}" -m planloop "$@"; }}\n'
+    engine = {HOST: os.environ[HOST]} if HOST in os.environ else {}  # noqa: TID251 - the engine that the test uses
     done = subprocess.run(
         ["bash", "-c", f"{plan}{command.replace('EDITOR=true plan', 'export EDITOR=true; plan')}"],
         cwd=folder,
@@ -168,7 +170,14 @@ def shell(command: str, folder: Path, *, timeout_s: float = 15) -> tuple[str, in
         text=True,
         check=False,
         timeout=timeout_s,
-        env={"PATH": os.defpath, "HOME": str(folder), "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8", "NO_COLOR": "1"},
+        env={
+            "PATH": os.defpath,
+            "HOME": str(folder),
+            "PYTHONPATH": str(ROOT),
+            "LANG": "C.UTF-8",
+            "NO_COLOR": "1",
+            **engine,
+        },
     )
     return "\n".join(line.rstrip() for line in done.stdout.rstrip().splitlines()), done.returncode
 

@@ -19,6 +19,7 @@ from containers.sandboxing.guarding import Unfit
 from reconciler.effects import process_table
 from tests import golden_text, needs
 from tests.containers.sandboxing import homes
+from tests.e2e import yards
 from tests.product import Command, Ending, Sandbox
 from tests.product import ProcessExit as Exit
 
@@ -205,18 +206,19 @@ async def test_neither_the_network_nor_names_are_reached(plan: Plan) -> None:
     assert named.code != 0
 
 
-@pytest.mark.parametrize("where", ["the owner's", "one in tmp", "docker's", "abstract"])
+@pytest.mark.parametrize("where", ["the owner's", "one in tmp", "the engine's", "abstract"])
 async def test_no_socket_of_this_machine_is_reached(plan: Plan, where: str, tmp_path: Path) -> None:
     name = f"\\0planloop-{os.getpid()}".encode().decode("unicode_escape")
-    path = {"the owner's": f"{plan.state}/s", "one in tmp": f"/tmp/planloop-{os.getpid()}", "abstract": name}.get(where)
+    own = {"the owner's": f"{plan.state}/s", "one in tmp": f"/tmp/planloop-{os.getpid()}", "abstract": name}
+    path = own.get(where) or yards.machines_address().removeprefix("unix://")
     listening = socket.socket(socket.AF_UNIX)
     with listening:
-        if path is not None:
+        if where in own:
             os.chdir(plan.state)
             listening.bind("s" if where == "the owner's" else path)
             listening.listen()
-        ended = await plan.shell(CONNECT.format("AF_UNIX", repr(path or "/var/run/docker.sock").replace('"', "'")))
-        if path is not None and where == "one in tmp":
+        ended = await plan.shell(CONNECT.format("AF_UNIX", repr(path).replace('"', "'")))
+        if where == "one in tmp":
             Path(path).unlink()
 
     assert ended.code == 1 and b"Error" in ended.output

@@ -21,6 +21,7 @@ from tests.containers import engines
 from tests.containers.engines import Ground
 from tests.containers.sandboxing import homes
 from tests.containers.sandboxing.rooming import rooms_of
+from tests.e2e import yards
 from tests.golden_text import said
 from tests.product import Bound, Command, Creation, Ending, Inside, Placed, Sandbox
 
@@ -101,14 +102,15 @@ async def test_nothing_outlives_its_command_inside(sut: Sut, line: str) -> None:
         "cat /proc/*/environ | grep TOKEN",
         "echo x > /proc/sys/kernel/hostname",
         "mount -t tmpfs none /tmp",
-        "test -S /var/run/docker.sock",
+        "test -S {engine}",
         "nc 127.0.0.1 {port} </dev/null",
     ],
 )
 async def test_nothing_of_this_machine_is_reached(sut: Sut, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", "sesame")
     with socket.create_server(("127.0.0.1", 0)) as server:
-        words = line.format(folder=sut.folder, port=server.getsockname()[1])
+        engine = yards.machines_address().removeprefix("unix://")
+        words = line.format(folder=sut.folder, port=server.getsockname()[1], engine=engine)
         ended = await sut.processes.run("a", sut.command(words))
 
     assert ended.ending is Ending.EXITED and ended.code != 0
