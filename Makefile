@@ -77,7 +77,9 @@ $(VENV)/bench.stamp: $(VENV)/demo.stamp
 bench: $(VENV)/bench.stamp ## Run every benchmark suite with three models that need no provider, and report
 	$(BIN)/plan bench run --all --model oracle --model nop --model script:benchmarks/suites/hasty.yaml
 
-PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal -rfEs
+# Tests wait for programs half of the time, so there are three workers for two processors.
+WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN) && echo $$((n + (n + 1) / 2)))
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -rfEs
 
 test: $(VENV)/test.stamp $(VENV)/servers.stamp web/node_modules/stamp ## Run the tests that a change must pass (set "change")
 	$(PYTEST) --set change $(ARGS)
@@ -89,7 +91,7 @@ soak: $(VENV)/test.stamp $(VENV)/servers.stamp web/node_modules/stamp ## Run eve
 	seed=$${SEED:-$$(date +%s)}; echo "SEED=$$seed"; $(PYTEST) --set nightly --hypothesis-seed=$$seed $(ARGS)
 
 laws: $(VENV)/test.stamp ## Try the properties with new examples; SEED=N draws those of N
-	seed=$${SEED:-$$(date +%s)}; echo "SEED=$$seed"; PLANLOOP_SET=nightly $(BIN)/python -m pytest -n 2 -m hypothesis --hypothesis-seed=$$seed $(ARGS)
+	seed=$${SEED:-$$(date +%s)}; echo "SEED=$$seed"; PLANLOOP_SET=nightly $(BIN)/python -m pytest -n $(WORKERS) -m hypothesis --hypothesis-seed=$$seed $(ARGS)
 
 mutants: $(VENV)/test.stamp ## Break the product on purpose, and report which mutants the quick set misses; ARGS='--set change --only ID'
 	$(BIN)/python -m tests.mutants $(ARGS)
@@ -111,7 +113,7 @@ contracts: $(VENV)/test.stamp
 	$(BIN)/lint-imports
 
 docs: $(VENV)/test.stamp $(VENV)/servers.stamp web/node_modules/stamp ## Rewrite everything generated: schemas, golden files, the output in docs
-	$(BIN)/python -m pytest -n 2 --dist loadfile -rfEs --update $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -rfEs --update $(ARGS)
 
 speed: $(VENV)/test.stamp ## Measure, each figure against its floor
 	$(BIN)/python -m benchmarks.speed

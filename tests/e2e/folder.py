@@ -18,6 +18,7 @@ from planloop import wiring
 from planloop.cli import applying
 from planloop.client import OwnerClient, OwnerGone
 from tests.e2e import command
+from tests.product import CommandExit as Exit
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,13 @@ class Folder:
     def states(self) -> dict[str, str]:
         """The state of every task, by address."""
         return {task["address"]: task["status"].get("state", "") for task in self.json("get", "tasks")}
+
+    def send(self, agent: str, text: str) -> None:
+        """Send `text` to an agent as soon as it exists, which is after its task is shown as running."""
+        while self.run("get", f"agent/{agent}").code == Exit.NOT_FOUND:
+            continue
+        said = self.run("send", agent, text)
+        assert said.code == 0, said.text
 
     def records(self) -> list[dict[str, Any]]:
         """The log, oldest first, from its mirror."""

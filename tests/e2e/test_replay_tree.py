@@ -133,7 +133,7 @@ def test_messages_patches_and_edits_come_in_at_their_places(folder: Folder) -> N
         folder.write("demo.plan.yaml", AGENTS.replace("two agents", "three agents"))
         owner.until("edited")
         assert folder.run("patch", "nobody", "notes=x").code != 0
-        assert folder.run("send", "child", "go").code == 0
+        folder.send("child", "go")
         assert owner.ended() == 0
     said = folder.run("replay", "--tree")
     assert said.code == 0, said.text
@@ -148,7 +148,7 @@ def test_a_plan_whose_owner_was_killed_is_the_same_again(folder: Folder) -> None
         owner.until("running +task/child")
     with folder.started("demo.plan.yaml") as owner:
         owner.until("goes on|rev")
-        assert folder.run("send", "child", "go").code == 0
+        folder.send("child", "go")
         assert owner.ended() == 0
     assert _play(folder).verdict == "same"
 

@@ -61,8 +61,11 @@ class Outcome:
 
 
 def judged(failures: Sequence[Failure], options: Sequence[str], root: Path) -> list[Outcome]:
-    """Run each failed test again, except laws; none if there are too many, since the run is red without that."""
-    if len(failures) > MOST:
+    """Run each failed test again, except laws; none if too many failed, since the run is red without that.
+
+    A test that only cost too much does not count as one of the many: a slow machine is not a reason to be red.
+    """
+    if sum(not failure.is_over_budget for failure in failures) > MOST:
         return [Outcome(failure, None) for failure in failures]
     return [Outcome(failure, None if failure.is_law else rerun(failure.nodeid, options, root)) for failure in failures]
 

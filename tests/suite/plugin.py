@@ -108,7 +108,7 @@ class Suite:
             facts["cpu_s"] = used
             if bound is not None and used > bound:
                 facts["budget_s"] = bound
-            if bound is not None and used > bound * processor.TOLERANCE:
+            if bound is not None and used > (most := bound * processor.TOLERANCE) and used > most * processor.pace():
                 facts["over_budget"] = f"used {used:.1f} processor seconds, its budget is {bound:g}"
         report.suite = facts  # type: ignore[attr-defined] # xdist carries attributes of a report to the controller
         return report

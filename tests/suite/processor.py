@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -25,7 +26,10 @@ BUDGET_CPU_S: Final[Mapping[str, float]] = {"": 0.5, "process": 3.0, "browser": 
 """By mark; without a mark, under the empty string. `network` has none: those tests run in nightly only."""
 ITEMS_PER_FUNCTION: Final = 20
 TOLERANCE: Final = 1.5
-"""A busy machine makes the same work cost more: a test is over its budget from this many times the budget on."""
+"""A test fails when it uses this many times its budget."""
+PROBE_STEPS: Final = 200_000
+PROBE_S: Final = 0.016
+"""What `probe_s` takes where the budgets were set, by CPython 3.11."""
 OFFENDERS: Final = Path(__file__).with_name("offenders.json")
 """Test functions that are over budget today, with what they need. The list may only shrink."""
 GROUPS: Final = Path("/sys/fs/cgroup")
@@ -45,6 +49,23 @@ def budget(item: pytest.Item) -> float | None:
         return None
     own = max(BUDGET_CPU_S[reason] for reason in reasons or {""})
     return max(own, offenders()["cpu_s"].get(function_of(item.nodeid), 0.0))
+
+
+def pace() -> float:
+    """How many times as many processor seconds the same work costs now as where the budgets were set, at least 1.
+
+    A slower machine and neighbours that share its caches raise the price of all work.
+    """
+    return max(1.0, min(probe_s() for _ in range(3)) / PROBE_S)
+
+
+def probe_s() -> float:
+    """Processor seconds of a fixed piece of work in this process."""
+    before = time.process_time()
+    table: dict[int, tuple[int, ...]] = {}
+    for number in range(PROBE_STEPS):
+        table[number * 7919 & 0xFFFF] = (number, number)
+    return time.process_time() - before
 
 
 def too_many_items(items: Sequence[pytest.Item]) -> list[str]:

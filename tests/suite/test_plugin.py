@@ -14,6 +14,7 @@ import pytest
 
 from tests import sets
 from tests.suite.changes import ROOT
+from tests.suite.first_failures import MOST, Failure, judged
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
@@ -35,6 +36,14 @@ from pathlib import Path
 def test_{name}():
     seen = Path("seen-{name}")
     assert seen.exists() or seen.write_text("") is None and False, "the first time"
+"""
+
+
+BURNS = """
+from tests.suite import processor
+
+def test_one():
+    work = [processor.probe_s() for _ in range(100)]
 """
 
 
@@ -89,6 +98,13 @@ def test_more_than_three_first_failures_are_red_without_a_second_run(suite: Path
     assert "4 first failures, 4 of them red" in found.out
 
 
+def test_budgets_do_not_count_among_the_many_first_failures(suite: Path) -> None:
+    tests = "".join(f"def test_{each}(): pass\n" for each in range(MOST + 1))
+    (suite / "test_a.py").write_text(tests)
+    dear = [Failure(f"test_a.py::test_{each}", "dear", False, is_over_budget=True) for each in range(MOST + 1)]
+    assert not any(outcome.is_red for outcome in judged(dear, (), suite))
+
+
 def test_a_failed_law_is_red_even_if_it_would_pass_alone(suite: Path) -> None:
     (suite / "test_a.py").write_text(PASSES_SECOND.format(name="law_1"))
     found = run(suite, "--set", "change")
@@ -119,8 +135,7 @@ def test_without_a_set_a_failure_is_a_failure(suite: Path) -> None:
 
 
 def test_a_test_over_its_budget_is_red(suite: Path) -> None:
-    burn = "import time\ndef test_one():\n    end = time.process_time() + 1.2\n"
-    (suite / "test_a.py").write_text(burn + "    while time.process_time() < end: pass\n")
+    (suite / "test_a.py").write_text(BURNS)
     found = run(suite, "--set", "change")
     assert found.code == 1
     assert "its budget is 0.5" in found.out

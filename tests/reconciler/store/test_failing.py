@@ -78,6 +78,7 @@ async def check_kills(folder: Path, counts: list[int]) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.process
 async def test_law_1_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
     await check_kills(tmp_path, [1, 60, 133])
 
