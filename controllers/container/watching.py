@@ -15,7 +15,8 @@ from anyio.abc import TaskGroup
 
 from containers.engine import LISTENING, EngineFailed, Found, Reason
 from containers.naming import ADDRESS, networks_of, tag_of
-from controllers.container.deciding import backoff_s
+from controllers.container.deciding import RAISE, backoff_s
+from controllers.container.observing import live_jobs
 from controllers.container.status import ContainerStatus, Trouble, read
 from controllers.container.writing import Page
 from controllers.container.yard import Yard
@@ -79,6 +80,8 @@ class Watching:
             await self._clear(strays)
             strays = []
         elif not yard.first_look.is_set():
+            await self._remove_all(strays)  # First: a network that a container is on cannot be removed.
+            strays = []
             await self._remove_unused_networks(frozenset(known))
         async with anyio.create_task_group() as group:
             for resource in yard.store.view.list("container"):
@@ -93,9 +96,7 @@ class Watching:
     async def _clear(self, strays: Sequence[Found]) -> None:
         """Where there is no container of the plan, nothing else is left of it, either."""
         yard = self.yard
-        async with anyio.create_task_group() as group:
-            for one in strays:
-                group.start_soon(self._remove, one)
+        await self._remove_all(strays)
         if not any(yard.work.live_for(one.address) for one in yard.store.view.list("container")):
             for network in await yard.networks():
                 with suppress(EngineFailed):
@@ -105,15 +106,24 @@ class Watching:
         """Remove the plan's networks that none of its `known` containers is on.
 
         An owner that died after it removed a container leaves the container's networks. Only the first look does this:
-        no container is being created yet, and one that is created later makes its networks again.
+        later, the owner removes them itself. While a first look takes long, another one may end and let jobs start, so
+        the networks of a container that is being created stay, too.
         """
         yard = self.yard
-        resources = [one for one in yard.store.view.list("container") if one.address in known]
-        used = {yard.names.network(name) for one in resources for name in networks_of(container_from_json(one.spec))}
         for network in await yard.networks():
-            if network not in used:
+            if network not in self._used_networks(known):
                 with suppress(EngineFailed):  # A container that is not the plan's may have joined it.
                     await yard.engine.remove_network(network)
+
+    def _used_networks(self, known: frozenset[str]) -> set[str]:
+        """The names of the networks that one of the `known` containers is on, or one that is being created."""
+        yard = self.yard
+        return {
+            yard.names.network(name)
+            for one in yard.store.view.list("container")
+            if one.address in known or RAISE in live_jobs(yard.work, one.address)
+            for name in networks_of(container_from_json(one.spec))
+        }
 
     async def _look_at(self, ref: str, address: str) -> None:
         """One that cannot be looked at now is looked at with all of them."""
@@ -124,6 +134,11 @@ class Watching:
                 await self._remove(found)
             elif (resource := self.yard.store.view.get(address)) is not None:
                 await Page(self.yard, address, resource.uid).look(ref)
+
+    async def _remove_all(self, strays: Sequence[Found]) -> None:
+        async with anyio.create_task_group() as group:
+            for one in strays:
+                group.start_soon(self._remove, one)
 
     async def _remove(self, stray: Found) -> None:
         """One of nobody goes if it is ours; one that cannot go yet is met again at the next look."""
