@@ -172,7 +172,7 @@ class Person:
         return self._pages[-1]
 
     async def _ask(self, question: Awaitable[T]) -> T:
-        """The answer. Raises PageFailed when it takes too long, BrowserGone or TabGone when nobody is there to give it."""
+        """The answer. Raises PageFailed if it takes too long, BrowserGone or TabGone if the browser or tab has gone."""
         asking = asyncio.ensure_future(question)
         try:
             waited: set[asyncio.Future[Any]] = {asking, self._lost}

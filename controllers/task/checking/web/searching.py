@@ -55,7 +55,7 @@ class Verdict:
 
 
 async def decided(check_of: Callable[[int], WebCheck], browser: Browser) -> Verdict:
-    """What `search` finds, in one more look where a tab crashed: that may be a mishap once, and is the page's own twice.
+    """What `search` finds; if a tab crashes, it looks once more, because only the second crash proves a broken page.
 
     No two ways of all looks are given the same number. Raises BrowserGone when it cannot be decided.
     """

@@ -17,16 +17,14 @@ from aiohttp import web
 from controllers.task.checking import Bench, Finding, run_check
 from controllers.task.checking.web.check import CHILD
 from controllers.task.checking.web.child import NO_BROWSER, NO_PACKAGE
-from tests.product import RandomIds
 from reconciler.effects import process_table
 from reconciler.effects.local_processes import LocalProcesses
-from tests.product import JsonObject, encode
-from tests.product import CheckSpec
 from tests.architecture.tree import ROOT
 from tests.controllers.task.served import serving
 from tests.controllers.task.web.sites import COUNTER, CRASH, Page, drawn, served
 from tests.controllers.task.yard import ENV
 from tests.golden_text import said
+from tests.product import CheckSpec, JsonObject, RandomIds, encode
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
 
@@ -117,7 +115,7 @@ class Crashing:
         self._begun = 0.0
 
     async def _show(self, _: web.Request) -> web.Response:
-        self._begun = self._begun or time.time() * 1_000
+        self._begun = self._begun or time.time() * 1_000  # noqa: TID251 - compared with the Date of the page
         known = f"const visit = {self.visits}, begun = {self._begun};"
         script = f"(async () => {{ {known} {self._script} }})()"
         self.visits += 1
@@ -186,7 +184,7 @@ async def test_a_page_that_is_too_slow_fails_in_its_time_also_when_it_hangs(benc
         found = await find(bench, timeout_s=2, url=url, **SOON)
 
     assert found.result == "fail"
-    said(found.message)
+    said(found.message, "2 s")
     assert living(bench) == {}
 
 

@@ -12,11 +12,11 @@ from controllers.task.checking.web.judging import Scene
 from controllers.task.checking.web.searching import Tried, verdict_of
 from controllers.task.checking.web.sight import Sight, folded
 from controllers.task.checking.web.ways import Ways
-from tests.product import Json
 from schemas.web import Press
 from schemas.web_meanings import shipped
 from schemas.web_reading import read
 from tests.controllers.task.web.sights import element, sight
+from tests.product import Json
 
 FIELD: dict[str, Any] = {"tag": "input", "role": "textbox", "value": ""}
 AROUND = Around(shipped())
@@ -250,7 +250,7 @@ def test_text_is_compared_without_accents_and_the_width_of_spaces_but_in_lines()
     assert folded(" Crème\xa0 brûlée \n\n  ﬁn ") == "Creme brulee\nfin"
 
 
-def test_only_what_is_not_there_is_looked_for_on_a_page_at_rest() -> None:
+def test_expectations_of_absence_wait_until_the_page_rests() -> None:
     steps: list[Json] = [{"see": "x"}, {"gone": "x"}, {"count": {"x": 2}}, {"count": {"x": {"at-least": 2}}}]
     check, faults = read({"can": steps})
     assert check is not None, faults
@@ -258,7 +258,7 @@ def test_only_what_is_not_there_is_looked_for_on_a_page_at_rest() -> None:
 
 
 @pytest.mark.parametrize("ended", [0, 1, 2])
-def test_a_forbidden_state_fails_the_check_in_whichever_way_it_came(ended: int) -> None:
+def test_a_forbidden_state_fails_the_check_in_any_way(ended: int) -> None:
     check, faults = read({"never": [{"press": "login-button"}, {"gone": "pass-field"}]})
     assert check is not None, faults
     tried = [Tried(done=1, ended=way == ended) for way in range(3)]
@@ -269,7 +269,7 @@ def test_a_forbidden_state_fails_the_check_in_whichever_way_it_came(ended: int) 
     assert verdict_of(check, [Tried(done=1), Tried(done=1)]).holds
 
 
-def test_a_check_of_what_never_is_fails_when_its_steps_cannot_be_done() -> None:
+def test_a_never_check_fails_when_its_steps_cannot_be_done() -> None:
     check, faults = read({"never": [{"press": "login-button"}, {"gone": "pass-field"}]})
     assert check is not None, faults
 
