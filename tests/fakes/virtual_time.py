@@ -1,10 +1,12 @@
-"""Clock and ids of simulations: virtual time, and ids that one seed repeats."""
+"""Clocks and ids for tests: virtual time, time that stands still, and ids that one seed repeats."""
 
 from __future__ import annotations
 
 import random  # noqa: TID251 - seeded, so a simulation is the same every time
 
 import anyio
+
+from tests.product import SystemClock
 
 EPOCH_S = 1_700_000_000.0
 
@@ -17,6 +19,15 @@ class VirtualClock:
 
     async def sleep(self, seconds: float) -> None:
         await anyio.sleep(seconds)
+
+
+class StillClock(SystemClock):
+    """A clock whose time stands until a test sets `at_s`, however busy the machine is. Sleeping takes real time."""
+
+    at_s = EPOCH_S
+
+    def now(self) -> float:
+        return self.at_s
 
 
 class SeededIds:

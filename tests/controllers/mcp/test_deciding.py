@@ -13,7 +13,7 @@ NOW = 1_000_000.0
 
 
 def after(failures: int, *, every_s: float, reason: str) -> Run:
-    """A server that failed so often, once each `every_s`."""
+    """A server that failed `failures` times, once every `every_s` seconds."""
     run = Run()
     for number in range(failures):
         run = ended(run, NOW + number * every_s, reason)
@@ -62,5 +62,5 @@ def test_a_server_that_was_ready_begins_a_new_half_minute() -> None:
     assert (run.state, run.failing_since) == (ServerState.RESTARTING, NOW + 1.0)
 
 
-def test_what_cannot_be_started_is_final_at_its_first_failure() -> None:
+def test_a_missing_program_is_final_at_its_first_failure() -> None:
     assert after(1, every_s=0.0, reason="NoProgram").state is ServerState.FAILED

@@ -9,7 +9,6 @@ import pytest
 from schemas import limits
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.mcp.plans import BAD, DONE, call, plan, texts, tricky, written
-from tests.golden_text import said
 from tests.product import HUMAN_CLI, CallState, JsonObject, Resource, SystemClock
 from tests.servers import EVERYTHING
 from tests.servers.in_process import InProcess
@@ -60,7 +59,7 @@ async def test_a_refusal_is_an_answer(tmp_path: Path) -> None:
         approval = await asked(here, "What is your name?")
         await here.gate.reject(approval.address, HUMAN_CLI, "none of its business")
         await here.until_state("task/.", "done", "failed")
-        said(await texts(here, "t.greet"))
+        assert await texts(here, "t.greet") == ["greets nobody: decline"]
 
 
 class Ahead(SystemClock):
@@ -80,7 +79,7 @@ async def test_silence_is_an_answer_after_a_while(tmp_path: Path) -> None:
         clock.by_s = limits.INPUT_WAIT_S + 1
         here.work.poke("agent/.")
         await here.until_state("task/.", "done", "failed")
-        said(await texts(here, "t.greet"))
+        assert await texts(here, "t.greet") == ["greets nobody: decline"]
         assert here.find(approval.address) is None
 
 

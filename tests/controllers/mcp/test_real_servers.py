@@ -91,7 +91,7 @@ async def test_a_resource_and_a_prompt_of_the_everything_server_are_used(tmp_pat
         await here.until_state("task/.", "done", "failed")
         assert here.state("task/.") == "done", await texts(here)
         assert "# Everything Server" in (await texts(here, "resource"))[1]
-        said(here.get("mcp/e").status["texts"]["simple-prompt"]["text"])
+        assert here.get("mcp/e").status["texts"]["simple-prompt"]["text"].startswith("This is a simple prompt")
 
 
 async def test_a_prompt_that_is_not_to_be_had_keeps_its_agent_from_starting_and_says_why(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ async def test_calls_change_one_world_that_all_servers_of_its_file_share(folder:
         await here.until_state("task/.", "done", "failed")
         assert here.state("task/.") == "done"
         assert json.loads((await texts(here, "calendar.get"))[0])["room"] == "Oak"
-        said((await texts(here, "calendar.get"))[1])
+        assert (await texts(here, "calendar.get"))[1] == "There is no event evt-13."
         rows = kept(here, "agent/.")["rows"]
         assert rows["events"]["evt-12"][0]["room"] == "Oak"
         assert rows["events"]["evt-13"] == []

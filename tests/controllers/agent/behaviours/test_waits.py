@@ -10,20 +10,12 @@ import pytest
 
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.scripted_models import ScriptedModels
-from tests.product import JsonObject, ModelReply, ModelRequest, OnDelta, SetStatus, SystemClock
+from tests.fakes.virtual_time import StillClock
+from tests.product import JsonObject, ModelReply, ModelRequest, OnDelta, SetStatus
 
 pytestmark = pytest.mark.anyio
 
 WAITED_S = 100.0
-
-
-class Still(SystemClock):
-    """A clock that only moves when a test moves it."""
-
-    at_s = 1_700_000_000.0
-
-    def now(self) -> float:
-        return self.at_s
 
 
 class Gated(ScriptedModels):
@@ -49,7 +41,7 @@ agent:
 
 async def test_trace_of_a_call_that_waited_for_a_child_has_the_time_that_it_waited(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "go")
-    clock = Still()
+    clock = StillClock()
     async with arena(tmp_path, clock=clock) as here:
         await here.apply(TRACED)
         await here.until(lambda: any(one.spec["tool"] == "shell" for one in here.store.view.list("call")))
@@ -77,7 +69,7 @@ tasks:
 @pytest.mark.parametrize("kind", ["model", "outside"])
 async def test_waiting_for_a_permit_to_think_is_no_active_time(tmp_path: Path, kind: str) -> None:
     models = Gated([{"reply": {"text": "so"}, "times": 2}])
-    clock = Still()
+    clock = StillClock()
     tasks = "".join(f"  {name}: {{goal: g, agent: {{extends: {kind}, mixins: [one]}}}}\n" for name in "ab")
     async with arena(tmp_path, models=models, clock=clock) as here:
         await here.apply(SHARED + tasks)
