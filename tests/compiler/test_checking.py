@@ -65,7 +65,7 @@ def test_a_diamond_is_no_ring() -> None:
 def test_the_ring_is_printed_and_each_task_on_it_has_its_place() -> None:
     text = "tasks:\n  a: {run: x, needs: [b]}\n  b: {run: x, needs: [c]}\n  c: {run: x, needs: [a]}\n"
     fault = compiled(text).diagnostics[0]
-    said(fault.summary)
+    said(fault.summary, "a → b → c → a")
     assert [note.span.line for note in fault.related if note.span] == [3, 4]
 
 
@@ -158,7 +158,7 @@ agents:
   own: {extends: base, mixins: [kind, brief], prompt: test}
 tasks: {t: {goal: g, agent: own}}
 """
-    said(graph_of(text).objects["agent/t"].spec["prompt"])
+    assert graph_of(text).objects["agent/t"].spec["prompt"] == "test\n\nbe brief\n\nbe kind"
 
 
 def test_a_task_may_move_to_where_another_moved_away() -> None:
@@ -220,7 +220,7 @@ def test_a_used_file_may_use_others_and_is_over_them() -> None:
 def test_files_that_use_each_other_are_told_with_the_way_round() -> None:
     (fault,) = compiled("run: x\nuse: [parts/round.yaml]").diagnostics
     assert fault.code == "P0215"
-    said(fault.summary)
+    said(fault.summary, "parts/round.yaml → parts/round-back.yaml → parts/round.yaml")
 
 
 def test_a_folder_among_the_used_files_is_told_as_one() -> None:
@@ -285,7 +285,7 @@ def test_what_the_library_has_can_be_explained_and_a_slip_is_helped() -> None:
     listed = library_pages.page("lib:", library) or ""
     for shelf in listed.splitlines():
         for name in shelf.partition(": ")[2].split(", "):
-            said_in(library_pages.page(name, library) or "", f"{name}", f"{shelf.partition(':')[0][:-1]}")
+            said_in(library_pages.page(name, library) or "", name, shelf.partition(":")[0][:-1])
     assert "lib:planning" in listed
     assert library_pages.page("lib:../../pyproject", library) is None
     said(library_pages.suggestion("planning", library))

@@ -180,9 +180,8 @@ class TestOnlyDocker:
         assert "/sleep 60" not in outside.processes(ref)
 
         blind = needs.engine(sees_host=False)
-        with pytest.raises(EngineFailed) as caught:
+        with pytest.raises(EngineFailed, match="cannot be ended from inside") as caught:
             await blind.run(ref, Inside(("/sleep", "60"), "m", timeout_s=0.3))
-        golden_text.said(str(caught.value))
         assert "/bin/sh" in caught.value.hint
         await ground.engine.end(ref, "m")
 
@@ -285,9 +284,8 @@ class TestOnlyDocker:
 
         assert await ground.engine.image(image.id) == image
         assert "building good" in lines
-        with pytest.raises(EngineFailed) as caught:
+        with pytest.raises(EngineFailed, match=r"(?s)RUN test .*\nno\n.*9") as caught:
             await ground.engine.build(Build(tmp_path, args={"WHAT": "bad"}), lines.append)
-        golden_text.said(str(caught.value))
         assert caught.value.reason is Reason.BUILD_FAILED
         with pytest.raises(EngineFailed, match="no Other"):
             await ground.engine.build(Build(tmp_path, file="Other"), lines.append)

@@ -1,4 +1,4 @@
-"""What holds for a tool server that is started over pipes, whether it is a process or runs in this loop."""
+"""The contract of a tool server behind pipes, in a process of its own or in this loop."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def _ended(pid: int) -> None:
 
 
 class ToolServersContract:
-    """One server for all that leaves it alive: starting a process costs most."""
+    """One session makes every check that leaves its server alive: starting a process costs most."""
 
     @pytest.fixture
     def start(self) -> Start:
@@ -141,7 +141,7 @@ class ToolServersContract:
         assert answered.content[0].text == "hello Ada"
 
     async def _cancels(self, one: Session) -> None:
-        """A call that is given up is cancelled at the server, after it reported how far it was."""
+        """A call that the caller gives up is cancelled at the server, after it reported its progress."""
         progress: list[tuple[float, float | None, str | None]] = []
 
         async def progressed(done: float, total: float | None, message: str | None) -> None:

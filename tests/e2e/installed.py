@@ -76,7 +76,7 @@ def _pip(venv: Path) -> tuple[str | Path, ...]:
 def _needed(
     start: Distribution, found: dict[str, Distribution], extras: frozenset[str] = frozenset()
 ) -> dict[str, Distribution]:
-    """What `start` declares for this Python, and what that declares, by name."""
+    """The packages that `start` declares for this Python, and those that they declare, by name."""
     for line in start.requires or ():
         wanted = Requirement(line)
         is_for_here = wanted.marker is None or any(wanted.marker.evaluate({"extra": one}) for one in {"", *extras})

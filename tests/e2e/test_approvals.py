@@ -26,7 +26,7 @@ def test_whoever_looks_at_a_plan_sees_what_a_request_asks_for_and_how_it_is_answ
     folder.write("demo.plan.yaml", PLAN)
     with folder.started("demo.plan.yaml") as owner:
         asked = owner.until(" asks ")
-        said(asked.rstrip(), "agent/", f"{WAYS}")
+        said(asked.rstrip(), "agent/", WAYS)
         owner.until(r"blocked +plan/demo .*yes to approval/root.1, plan: first x.*plan approve approval/root.1$")
 
         said_in(folder.run("get", "approvals").out)

@@ -195,7 +195,7 @@ def test_a_torn_line_is_told_of_and_what_it_said_is_missing(folder: Folder) -> N
     said = folder.run("bench", "report", "notes/first")
 
     assert said.code == 0
-    golden_text.said_in(said.err, f"{last + 1}")
+    golden_text.said_in(said.err, line=f"line {last + 1}")
     golden_text.said_in(said.out)
     assert not of(run / "summary.json")["complete"]
 
@@ -220,11 +220,12 @@ def test_a_verdict_that_somebody_edited_is_told_and_reported_by_nobody(folder: F
     run = ran(folder, "--model", "nop", "--name", "first")
     events, told = run / "events.jsonl", (run / "events.jsonl").read_bytes()
     events.write_bytes(told.replace(b'"verdict":"fail"', b'"verdict":"pass"'))
+    line = told[: told.index(b'"verdict":"fail"')].count(b"\n") + 1
 
     said = folder.run("bench", "report", *words)
 
     assert (said.code, "%" in said.out) == (1, False)
-    golden_text.said_in(said.err, "data")
+    golden_text.said_in(said.err, "data", line=f"line {line}")
     golden_text.said_in(said.err)
     events.rename(run / "edited.jsonl")
     assert folder.run("bench", "resume", "notes/first").code == 0

@@ -116,7 +116,7 @@ def test_a_limit_is_judged_and_says_why(folder: Folder) -> None:
         "asleep oracle:slow 1": "fail",
     }
     assert "budget of turns is used up" in ends["long oracle:slow 1"]["why"]
-    golden_text.said(ends["asleep oracle:slow 1"]["why"])
+    golden_text.said(ends["asleep oracle:slow 1"]["why"], "1 s")
 
 
 @pytest.mark.process

@@ -60,7 +60,7 @@ def test_who_holds_who_waits_and_why_is_told_and_a_person_takes_the_lock_away(fo
         assert re.search(r"backend +running .* lock src/\*\* is held by agent/docs .* conflict/1 stands over it", tree)
         assert "agent/backend" not in tree
         lock = folder.run("describe", "lock/src/**").out
-        golden_text.said_in(lock, "agent/docs")
+        golden_text.said_in(lock, "agent/docs", fence=f"fence {held['fence']}")
 
         said = folder.run("unlock", "src/**", "--reason", "the router comes first")
         assert said.code == 0
@@ -144,7 +144,6 @@ def test_who_takes_a_lock_from_a_command_is_told_that_it_goes_on(folder: Folder)
         golden_text.said_in(said, "lock/out", "task/x")
         golden_text.said_in(said, "task/x")
         lost = folder.run("describe", "task/x").out
-        golden_text.said_in(lost, "lock/out")
-        golden_text.said_in(lost)
+        golden_text.said_in(lost, "lock/out", "human:cli")
         folder.write("go", "")
         assert owner.ended() == 0, owner.text

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests import golden_text
 from tests.e2e.folder import Folder
 
 pytestmark = pytest.mark.process
@@ -34,7 +33,7 @@ budget: {{turns: 5}}
     assert said.code == 0, said.text
     prompts = [json.loads(line)["prompt"] for line in (folder.path / "prompts").read_text().splitlines()]
     assert len(prompts) == 2 and "look again" in prompts[1]
-    golden_text.said_in(folder.run("logs", "task/.").out)
+    assert "lines in s1" in folder.run("logs", "task/.").out
 
 
 def test_events_say_how_long_a_call_took_and_that_it_was_tried_again(folder: Folder) -> None:

@@ -151,9 +151,8 @@ def test_a_prompt_of_another_version_is_told_by_the_lines_that_differ(folder: Fo
     assert found.verdict == "diverged", found
     golden_text.said(found.why)
     golden_text.said(found.details[0], "agent/")
-    golden_text.said_in(found.details)
-    golden_text.said_in(found.details)
-    golden_text.said_in(found.details)
+    golden_text.said_in(found.details, "instructions")
+    assert "  -You told tales." in found.details and "  +You tell tales." in found.details
 
 
 def test_the_log_names_a_system_message_only_where_it_became_another(folder: Folder) -> None:

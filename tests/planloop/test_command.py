@@ -115,7 +115,7 @@ def test_exit_codes_are_the_promised_numbers() -> None:
 def test_an_ending_prints_a_line_for_each_fault_and_each_cure() -> None:
     end = Halt(Exit.REFUSED, "one\ntwo", "this\nor that", label="refused")
 
-    golden_text.said(end.text())
+    assert end.text() == "refused: one\nrefused: two\nhelp: this\nhelp: or that"
 
 
 def test_a_bug_of_ours_is_one_report_line_with_a_saved_traceback(capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,7 +135,7 @@ def test_a_bug_of_ours_is_one_report_line_with_a_saved_traceback(capsys: pytest.
     assert "Traceback" not in err
     report = err.partition("report: ")[2].splitlines()[0]
     with open(report) as file:  # noqa: PTH123 - the path is text out of a message
-        golden_text.said_in(file.read())
+        assert "ZeroDivisionError: by us" in file.read()
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from planloop.rendering import explanations, objects, pictures, tables, trees
 from schemas import amounts, widths
 from schemas.fields_all import EVERY
-from tests.golden_text import said_in
 from tests.product import JsonObject, Resource, Uid
 
 
@@ -138,7 +137,7 @@ def test_containers_are_boxes_in_what_they_are_for_and_no_box_waits_for_what_is_
         ("task/a", "task/b"),
         ("container/db", "container/sut"),
     ]
-    said_in(pictures.mermaid("p", drawn))
+    assert '  subgraph t_a["a: say #quot;hi#quot;"]\n    c_sut["sut: redis:7"]' in pictures.mermaid("p", drawn)
 
 
 def test_the_list_of_fields_names_every_table_of_a_plan_and_of_a_suite() -> None:

@@ -227,7 +227,7 @@ def test_what_is_mutable_is_set_where_it_has_a_member_and_is_no_key() -> None:
         hash(Cached("a"))
     assert Cached("a", [1]) == Cached("a")
     assert dataclasses.replace(one, name="b") == Count("b", 1, [1])
-    said(repr(other))
+    assert repr(other) == "Count(name='a', count=0, seen=[])"
 
 
 def test_members_are_given_by_name_as_they_are() -> None:

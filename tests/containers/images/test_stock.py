@@ -201,6 +201,5 @@ async def test_packages_are_found_where_the_machine_has_no_lists_of_them(tmp_pat
 
 
 async def test_a_package_that_apt_does_not_know_is_told_in_its_words(tmp_path: Path, engine: DockerEngine) -> None:
-    with pytest.raises(ImageFailed) as caught:
+    with pytest.raises(ImageFailed, match=r"apt-get failed .*Unable to locate package no-such-package"):
         await Apt(tmp_path).needed(("no-such-package",), ("*",))
-    golden_text.said(str(caught.value))

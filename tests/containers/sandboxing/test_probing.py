@@ -63,5 +63,4 @@ async def test_of_a_container_it_is_said_what_one_needs_to_be_worked_in(tmp_path
     answer = await TriedSandboxes(enclosing, SetClock(), SeededIds(1), str(tmp_path)).tried(Wish(CONTAINER, "sut"))
 
     assert not answer.is_had
-    said(answer.cure, "container/sut")
-    said(answer.cure)
+    said(answer.cure, "container/sut", "`cmd: [sleep, infinity]`")

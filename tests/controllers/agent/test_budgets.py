@@ -113,7 +113,7 @@ async def test_what_is_spent_is_no_longer_there_to_be_given_whatever_the_sums_of
         ((rule, message, _),) = faults(await here.patch(stated("/tasks/backend/budget/turns", 10)))
         most = 10 - spent
         assert rule == "budget"
-        said(message, f"{most}")
+        said(message, left=f"({most} turns)")
         assert isinstance(await here.patch(stated("/tasks/backend/budget/turns", most)), Accepted)
         await here.settled()
         assert ledger(here, "task/backend", "turns")["bound"] == most

@@ -36,7 +36,7 @@ async def test_an_unknown_tool_is_a_result_with_a_suggestion(tmp_path: Path) -> 
     async with arena(tmp_path) as here:
         assert await outcome(here, '{"call": {"writ": {}}}') == [["writ", "Failed", "UnknownTool"]]
         said = [draft for draft in await here.log() if draft.type == "call.authorized"]
-        golden_text.said(str(said[0].data), "write")
+        golden_text.said(said[0].data.values(), "write")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tests.controllers.agent.arena import arena
-from tests.golden_text import said
 
 pytestmark = pytest.mark.anyio
 
@@ -68,7 +67,7 @@ async def test_several_children_with_prompts_are_all_waited_for_and_named(tmp_pa
         """)
         await here.until_state("task/.", "done", "failed")
         (result,) = await here.results("task")
-        said(result["text"])
+        assert result["text"] == "[a] from a\n\n[b] from b"
 
 
 async def test_wait_is_over_when_the_child_has_ended_and_its_checks_hold(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.scripted_models import ScriptedModels
-from tests.golden_text import said, said_in
+from tests.golden_text import said_in
 
 pytestmark = pytest.mark.anyio
 
@@ -63,7 +63,13 @@ async def test_models_delegate_ask_again_copy_and_discuss(tmp_path: Path) -> Non
         await run(here)
         results = [each["text"] for each in await here.results() if each["text"] != "claimed; the checks decide"]
     assert models.left == []
-    said(results)
+    assert results == [
+        "It is four.",
+        "[ann] I am sure.",
+        "It is six.",
+        "It is so.",
+        "[ann] Four it is.\n\n[critic] I heard ann.",
+    ]
     # An agent that is asked again remembers what it said, and hears who asks.
     again = asked(models, "ann")[1]
     assert [each["content"] for each in again if each["role"] == "assistant"] == ["It is four."]
@@ -74,7 +80,7 @@ async def test_models_delegate_ask_again_copy_and_discuss(tmp_path: Path) -> Non
     assert [each["content"] for each in copied if each["role"] == "assistant"] == ["It is four.", "I am sure."]
     assert "as a copy of agent/ann" in copied[-1]["content"] or any("copy of" in str(each) for each in copied)
     # The second speaker has heard the first.
-    said(str(asked(models, "critic")[1]))
+    assert "[ann] Four it is." in str(asked(models, "critic")[1])
 
 
 async def test_two_runs_ask_the_same_to_the_last_byte(tmp_path: Path) -> None:

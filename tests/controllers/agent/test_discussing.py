@@ -36,8 +36,8 @@ async def test_each_speaker_hears_those_before_it_and_the_call_has_all_answers(t
     async with arena(tmp_path) as here:
         await here.apply(THREE)
         first, second = await discussed(here)
-        said(first["text"])
-        said(second["text"])
+        assert first["text"] == "[ann] ann says yes\n\n[bob] bob heard ann"
+        assert second["text"] == "[eve] eve heard bob"
         assert here.store.view.list("thread") == []
 
 

@@ -80,7 +80,7 @@ expect: ok
 done: x
 """
         assert await run(here, script) == "done"
-        said(here.read("a.txt"))
+        assert here.read("a.txt") == "z z y"
 
 
 async def test_two_agents_on_one_file_do_not_overwrite_each_other(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ async def test_law_6_only_commands_that_are_allowed_run(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         found = await _states(here, *[{"shell": {"command": one}} for one in lines], agent='tools: ["shell(echo *)"]')
         assert found == ["Denied", "Denied", "Denied", "Succeeded", "Denied", "Succeeded"]
-        said(next(iter((await _outcomes(here)).values())))
+        said(next(iter((await _outcomes(here)).values())), "shell(echo *)")
     assert not (tmp_path / "out").exists()
 
 
@@ -139,7 +139,7 @@ async def test_law_6_children_do_not_shed_what_is_denied_above_them(tmp_path: Pa
                 - {when: {children: ended}, done: x}
         """)
         await here.until_state("task/.", "done", "failed")
-        said("".join((await _outcomes(here)).values()))
+        said("".join((await _outcomes(here)).values()), "shell(touch *)")
     assert not (tmp_path / "a").exists()
 
 

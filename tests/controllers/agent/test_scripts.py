@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from planloop.telling import conversation
-from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
 from tests.product import Accepted
 
@@ -193,7 +192,7 @@ async def test_a_message_wakes_a_sleeping_script_and_is_kept_until_a_step_wants_
         await here.settled()
         await here.tell("agent/.", "first", "m1")
         assert await ended(here) == "done"
-        golden_text.said(await here.said())
+        assert await here.said() == ["heard first\nheard second"]
 
 
 async def test_children_and_parents_talk(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from controllers.agent.tools.finding import files_below, hits_in
 from controllers.agent.tools.workspace import Mode, Workspace, digest_at, read_file, replace_file
 from schemas.patterns import any_path, denied_by
 from schemas.shell_lines import commands_in
-from tests.golden_text import said
 
 
 @pytest.fixture
@@ -202,7 +201,7 @@ def test_listing_follows_no_links_and_skips_what_is_closed(folder: Path) -> None
 def test_search_gives_place_and_line(folder: Path) -> None:
     (folder / "work/src/b.py").write_text("one\nTwo words\n")
     (folder / "work/src/c.bin").write_bytes(b"\xff\xfe two")
-    said(hits_in(space(folder), ".", "**/*.py", "two", True))
+    assert hits_in(space(folder), ".", "**/*.py", "two", True) == ["src/b.py:2: Two words"]
     assert hits_in(space(folder), ".", "**", "two", False) == []
 
 

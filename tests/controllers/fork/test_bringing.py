@@ -9,7 +9,6 @@ import pytest
 from controllers.leases import broken
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.fork.repository import Home
-from tests.golden_text import said
 from tests.product import Draft, JsonObject
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("git")]
@@ -51,7 +50,7 @@ async def test_what_a_task_does_in_its_fork_comes_back_and_the_fork_goes(tmp_pat
     owner = await ran(home, forked("cat b untracked > seen; echo more >> a; mkdir d; echo new > d/n; rm untracked"))
 
     assert owner.state("task/t") == "done"
-    said(home.read("seen"))
+    assert home.read("seen") == "two, not even added\nmine\n"
     assert home.read("a") == "one\nmore\n"
     assert home.read("d/n") == "new\n"
     assert not (home.path / "untracked").exists()

@@ -71,10 +71,8 @@ async def test_a_fork_within_a_fork_comes_back_into_that(tmp_path: Path) -> None
         await owner.until_state("task/t", "done")
         await owner.until(lambda: not owner.get("fork/t").status.get("folder"))
 
-    assert home.read("seen") == "a\nouter\n"
-    said(home.read("a"))
-    assert home.read("shared") == "a\n"
-    said(home.read("last"))
+    assert (home.read("a"), home.read("seen")) == ("a\nouter\ninner\n", "a\nouter\n")
+    assert (home.read("last"), home.read("shared")) == ("a\nouter\ninner\n", "a\n")
     assert (home.branches(), home.trees()) == ([], 0)
 
 
@@ -129,7 +127,7 @@ async def test_a_task_that_is_cancelled_leaves_its_work_on_the_branch_and_goes_o
         await owner.until_state("task/t", "done")
         await owner.until(lambda: not owner.get("fork/t").status.get("folder"))
 
-    said(home.read("a"))
+    assert home.read("a") == "a\nhalf\nhalf\n"
     assert (home.branches(), home.trees()) == ([], 0)
 
 
@@ -233,7 +231,7 @@ async def test_a_task_below_one_that_is_done_is_done_again_in_a_fork_and_brought
         await owner.until(lambda: owner.get("task/t/below").status.get("incarnation") == 2)
         await owner.until(lambda: owner.state("task/t") == "done" and not owner.get("fork/t").status.get("folder"))
 
-    said(home.read("a"))
+    assert home.read("a") == "a\none\ntwo\n"
     assert "/.plan/arena/forks/t-" in home.read("where")
     assert (home.branches(), home.trees()) == ([], 0)
 
@@ -249,7 +247,7 @@ async def test_a_task_that_is_done_is_reopened_in_a_fork_of_its_own_time(tmp_pat
         await owner.until_state("task/t", "done")
         await owner.until(lambda: not owner.get("fork/t").status.get("folder"))
 
-    said(home.read("a"))
+    assert home.read("a") == "a\nb\nb\n"
     assert (home.branches(), home.trees()) == ([], 0)
 
 

@@ -64,7 +64,7 @@ def test_readers_share_and_do_not_starve_a_writer() -> None:
     table.now += 1
     writer = table.want("b", {"f": "write"})
     table.now += 1
-    said(table.blockers("c", {"f": "read"}))
+    assert table.blockers("c", {"f": "read"}) == ["waits f agent/b"]
     reader = table.want("c", {"f": "read"})
     table.release("a")
     table.settle()
@@ -137,7 +137,7 @@ def test_a_task_that_names_one_more_lock_keeps_its_place_in_line() -> None:
 
 
 def wait(table: Table, path: str, locks: Wants) -> None:
-    """What the task controller writes of a task that names `locks` and holds none of them."""
+    """Write what the task controller writes while a task names `locks` and holds none of them."""
     task = table.get(f"task/{path}")
     ready = {"stage": "", "state": "blocked", "conditions": {"Ready": {"reason": "AwaitingLocks"}}}
     table.fold(
@@ -147,7 +147,7 @@ def wait(table: Table, path: str, locks: Wants) -> None:
     )
 
 
-def test_who_reads_and_writes_in_one_place_waits_for_its_readers() -> None:
+def test_a_call_that_reads_and_writes_one_place_waits_for_its_readers() -> None:
     table = Table("ab")
     table.want("b", {"src": "read"})
     assert table.blockers("a", {"src/**": "read", "src/a": "write"}) == ["holds src agent/b"]
@@ -158,12 +158,12 @@ def test_an_ancestors_lock_is_delegated_down_and_those_below_exclude_each_other(
     table = Table(AGENTS)
     table.want("a", {"src/**": "write"}, "task")
     assert isinstance(table.want("a/x", {"src/a": "write"}), Granted)
-    said(table.blockers("a/y", {"src/a": "read"}))
-    said(table.blockers("a", {"src/a": "write"}))
+    assert table.blockers("a/y", {"src/a": "read"}) == ["holds src/a agent/a/x"]
+    assert table.blockers("a", {"src/a": "write"}) == ["holds src/a agent/a/x"]
     said(leases.fenced(table.view, table.owner("a"), "src/a"), "agent/a/x")
     assert not leases.fenced(table.view, table.owner("a"), "src/b")
     said(leases.fenced(table.view, table.owner("a/x"), "src/b"))
-    said(table.blockers("b", {"src/b": "read"}))
+    assert table.blockers("b", {"src/b": "read"}) == ["holds src/** agent/a"]
 
 
 def test_what_is_broken_is_told_at_the_next_write_and_may_then_be_asked_for_anew() -> None:
@@ -455,4 +455,4 @@ def test_a_lock_that_is_on_its_way_out_is_made_anew_by_who_takes_it() -> None:
     table.fold(Drop("lock/f", Uid("planned")))
     table.settle()
     assert not leases.fenced(table.view, table.owner("a"), "f")
-    said(table.blockers("b", {"f": "read"}))
+    assert table.blockers("b", {"f": "read"}) == ["holds f agent/a"]

@@ -74,7 +74,7 @@ class Bytes(Chat):
 
 
 class Message(Chat):
-    """JSON with `message`, wrapped into what else there is to say; any other frame ends all connections."""
+    """JSON with `message`, sent on inside a larger document; any other frame ends all connections."""
 
     async def take(self, who: Socket, text: str) -> None:
         try:
@@ -86,7 +86,7 @@ class Message(Chat):
 
 
 class Typed(Chat):
-    """JSON with `type` and `text`, else an error and the end; it remembers, and tells who comes later."""
+    """JSON with `type` and `text`; any other frame gets an error and ends all. Later members get what was said."""
 
     async def join(self, who: Socket) -> None:
         for text in self.history:

@@ -308,11 +308,11 @@ async def test_http_wants_the_status_the_text_and_the_members(bench: Bench, site
     assert (await find(bench, "http", url=f"{site}/ok")).result == "pass"
     assert (await find(bench, "http", url=f"{site}/busy")).message == f"{site}/busy answers 503"
     assert (await find(bench, "http", url=f"{site}/busy", status=503)).result == "pass"
-    said((await find(bench, "http", url=f"{site}/ok", status=201)).message, f"{site}")
+    said((await find(bench, "http", url=f"{site}/ok", status=201)).message, site)
     assert (await find(bench, "http", url=f"{site}/ok", contains='"ok"')).result == "pass"
     assert (await find(bench, "http", url=f"{site}/ok", contains="nope")).result == "fail"
     assert (await find(bench, "http", url=f"{site}/ok", subset={"ok": True})).result == "pass"
-    said((await find(bench, "http", url=f"{site}/ok", subset={"n": 2})).message, f"{site}")
+    said((await find(bench, "http", url=f"{site}/ok", subset={"n": 2})).message, site)
     assert (await find(bench, "http", url=f"{site}/busy", status=503, subset={})).result == "fail"
 
 
@@ -330,7 +330,7 @@ async def test_http_gives_up_on_a_server_that_never_answers(bench: Bench) -> Non
 
         found = await find(bench, "http", timeout_s=0.1, url=url)
         assert found.result == "fail"
-        said(found.message, f"{url}")
+        said(found.message, url, "0.1 s")
 
 
 async def test_port_holds_when_something_listens(bench: Bench) -> None:

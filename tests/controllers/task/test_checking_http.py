@@ -310,7 +310,7 @@ async def test_a_redirect_in_a_ring_or_to_another_program_is_not_followed(bench:
             assert (await step(bench, url, "/away", status="302")).result == "pass"
 
     said(round_and_round.message)
-    said(strayed.message, f"{other}")
+    said(strayed.message, other)
     said(nowhere.message)
 
 

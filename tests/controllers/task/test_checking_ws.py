@@ -41,7 +41,7 @@ def broadcast(within: str) -> list[JsonObject]:
     ]
 
 
-SURELY, IN_VAIN = broadcast("30s"), broadcast("200ms")  # What is surely heard is not waited for.
+SURELY, IN_VAIN = broadcast("30s"), broadcast("200ms")  # A frame that arrives ends the wait.
 FRAMES: list[Json] = ["text", {"json": {"message": "$"}}, {"json": {"type": "message", "text": "$"}}]
 CHAT: JsonObject = {
     "clients": ["ann", "bob"],
@@ -229,7 +229,7 @@ async def test_a_browser_uses_the_page_and_its_socket_is_found_with_its_frames(
         found = await find(bench, timeout_s=60.0, url=url, **only)
 
     assert found.result == "pass"
-    golden_text.said(found.message, f"{path}")
+    golden_text.said(found.message, path)
 
 
 @pytest.mark.browser
@@ -246,7 +246,7 @@ async def test_a_page_that_makes_its_tab_crash_is_one_without_a_socket_and_makes
 @pytest.mark.browser
 @pytest.mark.timeout(120)
 async def test_a_page_that_sends_more_than_anybody_reads_is_watched_all_the_same(bench: Bench) -> None:
-    """Long frames are no messages, and of short ones the first hundred are kept."""
+    """Long frames are not messages, and the first hundred of the short ones are kept."""
     flood = "for (let i = 0; i < 5; i++) s.send('x'.repeat(1_000_000)); for (let i = 0; i < 200; i++) s.send('hi')"
     script = f"const s = new WebSocket(`ws://${{location.host}}/live`); s.onopen = () => {{ {flood} }}"
     async with chats.at_page(f"<script>{script}</script>", "/live", chats.Memory) as url:
@@ -303,7 +303,7 @@ async def test_a_program_that_never_answers_the_handshake_fails_there(bench: Ben
 
     assert (found.result, found.probes) == ("fail", 1)
     left = " (more were not tried for lack of time)" if len(paths) > 1 else ""
-    golden_text.said(found.message, f"{left}")
+    golden_text.said(found.message, left)
 
 
 @pytest.mark.process

@@ -35,7 +35,7 @@ OBJECTS = {
     "hook": ("agent/lead", "before calls"),
     "fork": ("task/apart", "task/apart"),
 }
-"""By kind: of whom the object is, and what is said of it."""
+"""By kind: the owner of the object, and words of its description."""
 
 
 def test_the_link_to_an_object_leads_to_what_describe_says_of_it(keep: Keep, page: Page) -> None:

@@ -341,17 +341,17 @@ def test_tasks_are_found_by_words_and_by_state(kept: Kept, page: Page) -> None:
     expect(rows.get_by_role("link")).to_have_text(["webchat", "backend"])
 
 
-def test_the_page_can_be_used_by_everybody_on_every_screen(kept: Kept, page: Page, screens: Screens) -> None:
+def test_the_page_is_accessible_on_every_screen(kept: Kept, page: Page, axe: Axe, screens: Screens) -> None:
     page.goto(kept.links.url)
     expect(item(page, "backend")).to_contain_text("failed")
-    browsing.axe(page)
+    axe(page)
     screens(page, "plan")
 
     item(page, "socket").click()
     about = page.get_by_role("region", name="About task/frontend/socket")
     expect(about).to_contain_text("lock core.js is held")
     about.get_by_text("Conditions").click()
-    browsing.axe(page)
+    axe(page)
     screens(page, "plan-task")
     page.set_viewport_size({"width": 360, "height": 740})
     about.get_by_role("link", name="Close").click()

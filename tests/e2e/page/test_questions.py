@@ -40,7 +40,7 @@ async ([leave, next]) => {
 
 @pytest.fixture(scope="module")
 def tasks(keep: Keep) -> tuple[Kept, Iterator[str]]:
-    """The plan, and the tasks of which no test has made use."""
+    """The plan, and the tasks that no test has used yet."""
     return keep(PLAN), (f"task/long{number}" for number in range(TASKS))
 
 

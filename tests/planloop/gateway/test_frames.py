@@ -1,4 +1,4 @@
-"""Which frame whoever listens to the log is given next."""
+"""Which frame a client that follows the log gets next."""
 
 from __future__ import annotations
 

@@ -244,7 +244,7 @@ def test_assets_are_kept_for_good_and_nothing_else_is(gateway: Served, page: Pat
 
     found = gateway.ask("GET", f"/assets/{asset.name}", token="")
     assert (found.status, found.body) == (200, asset.read_bytes())
-    golden_text.said(found.headers["cache-control"])
+    assert found.headers["cache-control"] == "public, max-age=31536000, immutable"
     assert "javascript" in found.headers["content-type"]
     for path in ("/", "/plan/task/greet", "/index.html"):
         page_file = gateway.ask("GET", path, token="")

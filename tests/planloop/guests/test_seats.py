@@ -405,4 +405,4 @@ async def test_whoever_asks_the_agent_is_answered_by_its_client(tmp_path: Path) 
         answered = await ann.call("answer", to="parent", answer="the third")
         assert not answered.is_error, answered
         await house.here.until(lambda: int(house.here.get("agent/.").status["turn"]) > 1)
-        said([one["text"] for one in await house.here.results("discuss")])
+        assert [one["text"] for one in await house.here.results("discuss")] == ["[guide] the third"]

@@ -117,7 +117,7 @@ def test_a_description_says_what_was_asked_for_and_what_became_of_it() -> None:
     golden_text.said_in(other.splitlines(), "container/redis")
     ended = descriptions.text(failed(), [], costs=costs, now=138.0).splitlines()
     start = ended.index("exit code 3")
-    golden_text.said(ended[start:])  # fmt: skip
+    golden_text.said(ended[start:])
 
 
 @pytest.mark.parametrize(

@@ -68,8 +68,8 @@ async def test_both_sides_are_told_with_intents_and_what_was_changed_and_may_wri
         text = str(here.get("conflict/1").status["text"])
         said_in(text, "conflict/1", "back", "src/api.py", "front")
         assert "`front` (holds): it moves" in text
-        said_in(text, "back")
-        said_in(text)
+        assert "`back` (wants): a new field" in text
+        assert "proposes: you first, then I" in text
         assert "+new" in text
         await here.until_state("task/back", "done", "failed")
         assert here.state("task/back") == "done"

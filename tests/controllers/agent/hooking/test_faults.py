@@ -34,7 +34,7 @@ FAULTS = {
 
 
 def plan(folder: Path, script: str, policy: str = "", expect: str = "{error: Denied}") -> str:
-    timeout = "0.3" if script == FAULTS["too late"][0] else "60"  # What is not to be late has time on a busy machine.
+    timeout = "0.3" if script == FAULTS["too late"][0] else "60"  # The other hooks have time on a busy machine.
     path = folder / "hook.sh"
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)

@@ -15,7 +15,7 @@ from controllers.agent.tools import subjects
 from schemas import limits
 from schemas.hook import HookAgent, HookSpec, Point, Rule, Verdict, verdict_from_json
 from schemas.message import Message, MessageKind
-from tests import golden_text, rows
+from tests import rows
 from tests.product import CallResult, CallState, Json, JsonObject, encode
 
 AGENT = "agent/web/ui"
@@ -216,7 +216,8 @@ def test_blanks_are_filled_with_what_is_known() -> None:
 def test_what_was_said_and_what_came_can_be_quoted() -> None:
     facts = at("on-input", call=None, messages=(message("hello", "agent/web"), message("stop it")), prompt="all")
 
-    golden_text.said(said({"when": {"message": {"from": "person"}}, "comment": "{message} {prompt}"}, facts).comment)
+    rule = {"when": {"message": {"from": "person"}}, "comment": "{message} {prompt}"}
+    assert said(rule, facts).comment == "stop it all"
     assert said({"comment": "{result} {reply}"}, ended()).comment == "fine "
 
 

@@ -109,7 +109,7 @@ def test_a_reader_is_shown_words_and_a_program_the_question_itself() -> None:
     assert isinstance(text, str)
     golden_text.said_in(text, "agent/web")
     assert 'tool_input:\n{"path":"a.txt","content":"hello"}' in text
-    golden_text.said_in(text)
+    assert "its goal: a page" in text
     assert showing.shown(HOOK, question(), is_text=False) == {"hook": "careful", "question": question()}
 
 
