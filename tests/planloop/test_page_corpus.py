@@ -16,23 +16,9 @@ import pytest
 from planloop.rendering import budgets, by_now, objects
 from schemas import amounts, patching
 from schemas.condition import of_status
+from tests import product
 from tests.architecture.tree import ROOT
-from tests.product import (
-    Change,
-    Draft,
-    Drop,
-    JsonObject,
-    Mark,
-    Move,
-    PatchSpec,
-    Put,
-    Record,
-    Resource,
-    SetStatus,
-    Uid,
-    fold,
-    record_to_json,
-)
+from tests.product import Change, Draft, JsonObject, Record, Resource, Uid, fold, record_to_json
 
 CORPUS = ROOT / "web" / "tests" / "corpus"
 RECORDS = 200
@@ -75,17 +61,19 @@ def _change(dice: Dice, known: dict[str, Resource]) -> Change:
             spec = {name: dice.pick(VALUES) for name in ("x", "y")}
             status = {"state": dice.pick(("running", "done"))} if dice.of(2) else {}
             owner = dice.pick((None, "task/."))
-            return Put(address, uid, spec, tuple(dice.pick(((), ("task/a",)))), owner, dice.pick(((), ("f",))), status)
+            return product.Put(
+                address, uid, spec, tuple(dice.pick(((), ("task/a",)))), owner, dice.pick(((), ("f",))), status
+            )
         case 2:
-            return Mark(address, uid, dice.pick((None, True, False)), dice.pick((None, (), ("f", "g"))))
+            return product.Mark(address, uid, dice.pick((None, True, False)), dice.pick((None, (), ("f", "g"))))
         case 3:
-            return Move(address, uid, dice.pick(PLACES))
+            return product.Move(address, uid, dice.pick(PLACES))
         case 4:
-            return Drop(address, uid)
+            return product.Drop(address, uid)
         case 5 if address in known:
-            return PatchSpec(address, _ops(dice, known[address].spec))
+            return product.PatchSpec(address, _ops(dice, known[address].spec))
         case _:
-            return SetStatus(address, uid, {dice.pick(("state", "x", "m")): dice.pick(VALUES)})
+            return product.SetStatus(address, uid, {dice.pick(("state", "x", "m")): dice.pick(VALUES)})
 
 
 def _ops(dice: Dice, spec: JsonObject) -> tuple[patching.Op, ...]:

@@ -220,16 +220,28 @@ async def test_what_one_way_left_on_a_page_helps_no_other(find: Find) -> None:
     said(found.message)
 
 
-GAMES = pytest.mark.parametrize("page", [sites.GAME_BUTTONS, sites.GAME_TABLE, sites.GAME_BOXES])
+GAMES = (sites.GAME_BUTTONS, sites.GAME_TABLE, sites.GAME_BOXES)
+COUNTERS = (sites.COUNTER, sites.COUNTER_FIELD, sites.COUNTER_DRAWN)
+PICTURES = (sites.CANVAS, sites.CANVAS_FRAMES, sites.CANVAS_VECTOR)
+STYLES: dict[str, tuple[Page, dict[str, Any]]] = {
+    f"{what}-{number}": (page, check)
+    for pages, checks in (
+        (GAMES, {"win of a game": WINS, "taken square": TAKEN}),
+        (COUNTERS, {"counter": UP}),
+        (PICTURES, {"picture that moves": MOVES, "still picture": STILL}),
+    )
+    for what, check in checks.items()
+    for number, page in enumerate(pages)
+}
 
 
-@GAMES
-@pytest.mark.parametrize("check", [WINS, TAKEN], ids=["wins", "taken"])
-async def test_a_game_is_played_on_a_board_of_any_elements(find: Find, page: Page, check: dict[str, Any]) -> None:
+@pytest.mark.browser(keep=3)
+@pytest.mark.parametrize(("page", "check"), STYLES.values(), ids=STYLES)
+async def test_games_counters_and_pictures_pass_in_every_style(find: Find, page: Page, check: dict[str, Any]) -> None:
     await passed(find, drawn(page), check)
 
 
-@GAMES
+@pytest.mark.parametrize("page", GAMES)
 @pytest.mark.parametrize(
     ("rule", "check"),
     [(("if (LINES", "if (0 && LINES"), WINS), (("if (over || board[i]) return;", ""), TAKEN)],
@@ -241,27 +253,13 @@ async def test_a_game_without_one_of_its_rules_fails(
     assert (await find(without(page, *rule), check)).result == "fail"
 
 
-@pytest.mark.parametrize("page", [sites.COUNTER, sites.COUNTER_FIELD, sites.COUNTER_DRAWN])
-async def test_a_counter_counts_in_every_style(find: Find, page: Page) -> None:
-    await passed(find, drawn(page), UP)
-
-
 async def test_a_counter_that_always_shows_the_answer_fails(find: Find) -> None:
     found = await find(drawn(Page("<p>3</p><button>+</button>")), UP)
 
     assert (found.result, "was seen before" in found.message) == ("fail", True)
 
 
-PICTURES = pytest.mark.parametrize("page", [sites.CANVAS, sites.CANVAS_FRAMES, sites.CANVAS_VECTOR])
-
-
-@PICTURES
-@pytest.mark.parametrize("check", [MOVES, STILL], ids=["moves", "still"])
-async def test_a_picture_changes_when_it_is_moved_and_not_else(find: Find, page: Page, check: dict[str, Any]) -> None:
-    await passed(find, drawn(page), check)
-
-
-@PICTURES
+@pytest.mark.parametrize("page", PICTURES)
 async def test_a_picture_without_a_script_does_not_move_and_fails(find: Find, page: Page) -> None:
     assert (await find(drawn(Page(page.body)), MOVES)).result == "fail"
 
