@@ -161,7 +161,7 @@ def ended(run: Run, now: float, reason: str) -> Run:
     was_steady = run.ready_at is not None and now - run.ready_at >= limits.SERVER_STEADY_S
     failures = 1 if was_steady else run.failures + 1
     since = now if run.ready_at is not None or run.failing_since is None else run.failing_since
-    # A program that ends is broken, however busy the machine is. A URL where nothing listens is only late.
+    # A program that ends six times is broken. A URL where nothing listens may belong to a server that is starting.
     least_s = limits.SERVER_UNREACHABLE_S if reason == "Unreachable" else 0.0
     is_hopeless = reason in HOPELESS or (failures >= limits.SERVER_FAILURES_MAX and now - since >= least_s)
     pause_s = min(limits.SERVER_RETRY_CAP_S, limits.BACKOFF_BASE_S * 2.0 ** min(failures, 30))

@@ -48,7 +48,7 @@ class Pipes(Protocol):
 
 
 Ended: TypeAlias = Callable[[int], Awaitable[None]]
-"""Waits for the process with this id, whose input is closed, and stops what is left of it after a while."""
+"""Waits until the process with this id ends, and stops it and its children after a while. Its input is closed."""
 Start: TypeAlias = Callable[[Launch, Ended], AbstractAsyncContextManager[Pipes]]
 """Starts a server for the time of a block; nothing of it runs afterwards. Raises OSError."""
 

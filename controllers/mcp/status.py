@@ -18,7 +18,7 @@ class Run:
     """One process or connection. Times in seconds since 1970.
 
     `failures` counts ends in a row that came too soon; it is tried again at `next_at`. `failing_since` is the time of
-    the first failure since it was last ready. `idle_since` is since when nobody needs it.
+    the first failure since it was last ready. `idle_since` is the time since which no agent needs it.
     """
 
     state: ServerState = ServerState.IDLE

@@ -1,6 +1,6 @@
 """Random faults in one run on a real engine of the test's own; after each of them every container recovers.
 
-`pytest --seed N` repeats a run; a failure names its seed and what was done up to then. The set change tries fewer
+`pytest --seed N` repeats a run; a failure names its seed and the faults before it. The set change tries fewer
 faults, drawn from the rotation too.
 """
 

@@ -141,13 +141,13 @@ async def test_limits_hold_for_the_command(tmp_path: Path) -> None:
     assert exit_.output == b"1048576\n9\n"
 
 
-async def test_output_past_its_bound_is_told_of_a_command_that_ended_by_itself(tmp_path: Path) -> None:
+async def test_too_much_output_is_reported_for_a_command_that_has_ended(tmp_path: Path) -> None:
     ended = await processes(tmp_path).run("a", command(tmp_path, "echo more than ten bytes", output_bytes_max=10))
 
     assert (ended.ending, ended.output) == (Ending.TOO_MUCH_OUTPUT, b"more than ")
 
 
-async def test_a_process_that_has_the_number_of_an_ended_one_is_not_taken_for_it(tmp_path: Path) -> None:
+async def test_a_process_with_the_pid_of_an_ended_one_is_not_adopted(tmp_path: Path) -> None:
     owner = processes(tmp_path)
     (tmp_path / "run/a.state").write_text(f"{os.getpid()}\n")
 

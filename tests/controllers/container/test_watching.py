@@ -1,4 +1,4 @@
-"""What the first look of an owner removes of what a killed owner left."""
+"""The first look of an owner at the engine: it removes networks that a killed owner left."""
 
 from __future__ import annotations
 

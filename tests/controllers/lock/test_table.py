@@ -258,7 +258,7 @@ def test_two_who_wait_for_each_other_are_parted_at_once_and_the_lower_priority_g
     assert table.answers[str(one)][0] == "granted"
 
 
-def test_a_deadlock_of_a_task_and_a_call_refuses_the_call_whatever_the_priorities() -> None:
+def test_a_deadlock_of_a_task_and_a_call_refuses_the_call_at_any_priority() -> None:
     table = Table("ab", {"b": 1})
     table.want("a", {"f": "write"}, "task")
     table.want("b", {"g": "write"})

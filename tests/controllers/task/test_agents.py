@@ -78,7 +78,7 @@ def test_a_refused_agent_may_claim_again_and_every_check_runs_again() -> None:
     assert world["task/a"].status["verdict"]["claim"] == 2
 
 
-def test_a_task_fails_at_the_last_claim_that_its_agent_makes_in_vain() -> None:
+def test_a_task_fails_when_its_agent_has_no_claims_left() -> None:
     world = working(acceptance=(sh("x"),))
     for seq in range(1, limits.CLAIMS_REJECTED_MAX + 1):
         assert world.state("a") == "running"

@@ -117,7 +117,7 @@ def look_back(page: Page, rev: int) -> None:
 
 
 def on_other_screens(page: Page, name: str) -> None:
-    """Check that what is shown is as good in the dark and on a small screen, and keep pictures of both.
+    """Check accessibility and width in the dark and on a small screen, and keep pictures of both.
 
     The page is left as it was: light and wide.
     """

@@ -128,7 +128,7 @@ class Client:
             while not (is_heard := self._has(pattern, looked)) and not self.why_closed:
                 looked = len(self.heard)
                 await self._news.wait()
-        # A busy machine may end the wait before it lets us look at a frame that was there in time.
+        # On a busy machine the wait may end before this task looks at a frame that came in time.
         return is_heard or self._has(pattern, looked)
 
     def _has(self, pattern: Json, first: int) -> bool:

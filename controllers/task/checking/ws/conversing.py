@@ -161,7 +161,7 @@ def _wish(act: Act) -> str:
 
 
 def _deaf(client: Client, act: Hear) -> str:
-    """Why a client did not hear what it was to hear; a time is named only if all of it went by."""
+    """The reason why a client did not hear a frame. It names the time only if all of it has passed."""
     words = f"{act.client} does not hear {encode_text(act.pattern)}"
     if client.why_closed:
         return f"{words}: {client.why_closed}"
