@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 MOST: Final = 3
 RERUN: Final = "PLANLOOP_RERUN"
 """Set in the process that runs one test again."""
@@ -60,6 +62,11 @@ class Outcome:
         return self.second is None or not self.second.is_passed
 
 
+def is_timeout(error: BaseException) -> bool:
+    """Whether pytest-timeout ended the test. It raises what `pytest.fail` raises."""
+    return isinstance(error, pytest.fail.Exception) and str(error).startswith("Timeout (>")
+
+
 def judged(failures: Sequence[Failure], options: Sequence[str], root: Path) -> list[Outcome]:
     """Run each failed test again, except laws; none if too many failed, since the run is red without that.
 
@@ -99,7 +106,7 @@ def lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
             yield "  second: failed alone in a fresh process:"
             yield from (f"    {line}" for line in outcome.second.output.splitlines()[-60:])
     red = sum(outcome.is_red for outcome in outcomes)
-    yield f"{len(outcomes)} first failures, {red} of them red"
+    yield f"first failures: {len(outcomes)}, of which red: {red}"
 
 
 def append_to_log(outcomes: Sequence[Outcome], facts: Mapping[str, object], log: Path) -> list[str]:

@@ -40,6 +40,8 @@ class Suite:
     above: dict[str, float] = field(default_factory=dict)
     """The budgets of tests that used more, though not so much more that they fail."""
     failures: dict[str, Failure] = field(default_factory=dict)
+    is_collected: bool = True
+    """Whether every test file could be imported. If not, tests are missing, and no second run can make the run pass."""
     outcomes: list[Outcome] = field(default_factory=list)
     logged: list[str] = field(default_factory=list)
 
@@ -68,6 +70,9 @@ class Suite:
             f"(compared with {since[:8] if since else 'nothing: no base is known'})"
         )
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self.is_collected = self.is_collected and not report.failed
+
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         if not self.is_chosen:
@@ -86,14 +91,18 @@ class Suite:
             return (yield)
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> None:
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
         self.account.test_begins()
-        if self.is_rerun and self.is_chosen:
-            # The first test of a process pays for imports that are not its own: only the second pass is measured.
-            reports = runtestprotocol(item, log=False, nextitem=None)
-            if not any(report.failed for report in reports):
-                item._initrequest()  # type: ignore[attr-defined] # as pytest's own rerun plugins do
-                self.account.test_begins()
+        if not (self.is_rerun and self.is_chosen):
+            return None
+        # The first test of a process pays for imports that are not its own: only the second pass is measured.
+        reports = runtestprotocol(item, log=False, nextitem=None)
+        if all(report.passed for report in reports):
+            self.account.test_begins()
+            return None
+        for report in reports:  # It has failed again: there is no third try.
+            item.ihook.pytest_runtest_logreport(report=report)
+        return True
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -119,7 +128,8 @@ class Suite:
         self.cpu_s[report.nodeid] = self.cpu_s.get(report.nodeid, 0.0) + facts.get("cpu_s", 0.0)
         if "budget_s" in facts:
             self.above[report.nodeid] = facts["budget_s"]
-        if report.failed:
+        is_skipped = report.skipped and not hasattr(report, "wasxfail")
+        if report.failed or (self.is_rerun and is_skipped):  # A skipped second run shows nothing.
             self._note(Failure(report.nodeid, _message(report), facts.get("is_assertion", False)))
         elif "over_budget" in facts and self.is_chosen and not sets.is_nightly():
             self._note(Failure(report.nodeid, facts["over_budget"], is_assertion=False, is_over_budget=True))
@@ -140,7 +150,7 @@ class Suite:
         self.logged = first_failures.append_to_log(
             self.outcomes, self._facts(), self.config.rootpath / first_failures.LOG
         )
-        is_red = any(outcome.is_red for outcome in self.outcomes)
+        is_red = not self.is_collected or any(outcome.is_red for outcome in self.outcomes)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED if is_red else pytest.ExitCode.OK
         self._move_reports()
 
@@ -218,10 +228,10 @@ def configure(config: pytest.Config) -> None:
 
 
 def _is_assertion(error: BaseException) -> bool:
-    """Whether an assertion failed, also as one of a group of errors."""
+    """Whether an assertion failed, or an expected error was not raised, also as one of a group of errors."""
     if isinstance(error, BaseExceptionGroup):
         return any(_is_assertion(each) for each in error.exceptions)
-    return isinstance(error, AssertionError)
+    return isinstance(error, AssertionError | pytest.fail.Exception) and not first_failures.is_timeout(error)
 
 
 def _message(report: pytest.TestReport) -> str:
