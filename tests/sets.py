@@ -7,6 +7,7 @@ CONTRIBUTING.md describes the sets.
 
 from __future__ import annotations
 
+import math
 import os
 import zlib
 from collections.abc import Sequence
@@ -38,13 +39,14 @@ def rotation() -> int:
 def points(sequence: Sequence[T], keep: int, name: str) -> list[T]:
     """Return `keep` evenly spaced elements of `sequence`, or all of them in nightly.
 
-    The elements are `len(sequence) / keep` apart, and the first one advances with the rotation: that many consecutive
+    The elements are `len(sequence) / keep` apart, and all advance by one with the rotation: that many consecutive
     rotations together try every element. `name` makes sweeps of one run start at different places.
     """
-    if is_nightly() or len(sequence) <= keep:
+    count = len(sequence)
+    if is_nightly() or count <= keep:
         return list(sequence)
-    stride = -(-len(sequence) // keep)
-    return list(sequence[(rotation() + zlib.crc32(name.encode())) % stride :: stride]) or [sequence[-1]]
+    offset = (rotation() + zlib.crc32(name.encode())) % math.ceil(count / keep)
+    return [sequence[at] for at in sorted((part * count // keep + offset) % count for part in range(keep))]
 
 
 def examples(nightly: int, change: int) -> int:
