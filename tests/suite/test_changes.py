@@ -72,8 +72,34 @@ def test_a_base_that_is_not_in_the_checkout_touches_every_group(git: Git, tmp_pa
     assert [*changes.touched()] == names()
 
 
+def test_a_path_that_git_would_quote_touches_its_group(git: Git, tmp_path: Path) -> None:
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci" / "base").write_text(git("rev-parse", "HEAD"))
+    (tmp_path / "web").mkdir()
+    (tmp_path / "web" / "é.ts").write_text("x")
+    assert [*changes.touched()] == ["page"]
+
+
+def test_a_comparison_that_git_cannot_make_touches_every_group(git: Git, tmp_path: Path) -> None:
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci" / "base").write_text(git("rev-parse", "HEAD"))
+    git("add", ".ci")
+    git("commit", "-q", "-m", "two")
+    (tmp_path / ".git" / "index").write_text("not an index")
+    assert changes.base() is not None
+    assert [*changes.touched()] == names()
+
+
+def test_every_group_has_smoke_tests() -> None:
+    """A change that does not touch the group runs nothing else of it."""
+    root = Path(__file__).parents[2]
+    for group in changes.GROUPS:
+        texts = [file.read_text() for top in group.tests for file in (root / top).rglob("test_*.py")]
+        assert any("@pytest.mark.smoke" in text for text in texts), group.name
+
+
 def test_every_path_of_a_group_exists() -> None:
-    """A folder that was renamed would silently leave its group untouched for ever."""
+    """The group of a renamed folder would never be touched again."""
     listed = [path for group in changes.GROUPS for path in (*group.tests, *group.sources)] + [*changes.EVERYTHING]
     root = Path(__file__).parents[2]
     files = subprocess.run(
@@ -105,12 +131,13 @@ def test_every_offender_is_a_test_that_exists() -> None:
 
 def test_points_are_evenly_spaced_and_together_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(sets.SET, "change")
-    seen: set[int] = set()
-    for rotation in range(8):
-        monkeypatch.setenv(sets.ROTATION, str(rotation))
-        chosen = sets.points(range(80), 10, "a sweep")
-        assert len(chosen) == 10
-        seen |= {*chosen}
-    assert seen == {*range(80)}
+    for count, keep, rotations in ((80, 10, 8), (5, 4, 2), (9, 4, 3), (7, 1, 7), (3, 3, 1)):
+        seen: set[int] = set()
+        for rotation in range(rotations):
+            monkeypatch.setenv(sets.ROTATION, str(rotation))
+            chosen = sets.points(range(count), keep, "a sweep")
+            assert len({*chosen}) == keep and chosen == sorted(chosen)
+            seen |= {*chosen}
+        assert seen == {*range(count)}
     monkeypatch.setenv(sets.SET, "nightly")
     assert sets.points(range(80), 10, "a sweep") == [*range(80)]
