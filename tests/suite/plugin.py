@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -21,6 +22,8 @@ from tests.suite.selection import select
 
 TOUCHED = "PLANLOOP_TOUCHED"
 """The names of the touched groups, separated by commas. The controller sets it, its workers inherit it."""
+CROWDED = "planloop-crowded"
+"""The key of `Suite.crowded` in what a worker sends to the controller."""
 SHOWN = 20
 FORWARDED = ("--set", "--seed", "--page", "--hypothesis-seed")
 """Options that a second run of a test needs."""
@@ -42,6 +45,8 @@ class Suite:
     failures: dict[str, Failure] = field(default_factory=dict)
     is_collected: bool = True
     """Whether every test file could be imported. If not, tests are missing, and no second run can make the run pass."""
+    crowded: list[str] = field(default_factory=list)
+    """A line for each function with too many items."""
     outcomes: list[Outcome] = field(default_factory=list)
     logged: list[str] = field(default_factory=list)
 
@@ -82,8 +87,15 @@ class Suite:
         chosen = {*kept}
         self.config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = kept
-        if not sets.is_nightly() and (crowded := processor.too_many_items(items)):
-            raise pytest.UsageError("these functions have too many items:\n  " + "\n  ".join(crowded))
+        if not sets.is_nightly():
+            self.crowded = processor.too_many_items(items)
+        if self.is_worker:
+            self.config.workeroutput[CROWDED] = self.crowded  # type: ignore[attr-defined] # set by xdist
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over what a worker found when it collected: under xdist the controller collects nothing."""
+        self.crowded = getattr(node, "workeroutput", {}).get(CROWDED, self.crowded)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
@@ -139,9 +151,13 @@ class Suite:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if self.is_worker or not self.is_chosen or not self.failures or self.config.getoption("maxfail"):
+        if self.is_worker or not self.is_chosen:
             return
         if session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            return
+        if self.crowded:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if not self.failures or self.config.getoption("maxfail"):
             return
         if self.is_rerun:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -150,7 +166,7 @@ class Suite:
         self.logged = first_failures.append_to_log(
             self.outcomes, self._facts(), self.config.rootpath / first_failures.LOG
         )
-        is_red = not self.is_collected or any(outcome.is_red for outcome in self.outcomes)
+        is_red = not self.is_collected or self.crowded or any(outcome.is_red for outcome in self.outcomes)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED if is_red else pytest.ExitCode.OK
         self._move_reports()
 
@@ -204,6 +220,8 @@ class Suite:
                 f"{self.cpu_s[nodeid]:6.1f} s of {bound:g}  {nodeid}" for nodeid, bound in sorted(self.above.items())
             ]
             yield f"{len(above)} tests above their budget", above
+        if self.crowded:
+            yield "functions with too many items", self.crowded
         if self.outcomes:
             yield "first failures", [*first_failures.lines(self.outcomes)]
         if self.logged:

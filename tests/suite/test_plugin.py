@@ -219,9 +219,10 @@ def test_rotations_together_run_every_parameter(suite: Path) -> None:
     assert all("1 passed" in out for out in seen)
 
 
-def test_too_many_items_of_one_function_are_refused(suite: Path) -> None:
+def test_too_many_items_of_one_function_are_red(suite: Path) -> None:
     text = "import pytest\n@pytest.mark.parametrize('n', range(21))\ndef test_a(n): pass\n"
     (suite / "test_a.py").write_text(text)
-    found = run(suite, "--set", "change")
-    assert found.code == pytest.ExitCode.USAGE_ERROR
-    assert "test_a: 21 items, at most 20" in found.out
+    for workers in ("0", "2"):
+        found = run(suite, "--set", "change", "-n", workers)
+        assert found.code == pytest.ExitCode.TESTS_FAILED
+        assert "test_a: 21 items, at most 20" in found.out
