@@ -1,8 +1,8 @@
-"""What a first failure means: the test runs once more, alone in a fresh process, and both outcomes are printed.
+"""First failures: a failed test runs once more, alone in a fresh process, and both outcomes are printed.
 
-A test that fails twice is red. A test that passes the second time does not stop a landing, but it is a bug to find:
-it is printed at the end of the output and appended to reports/flaky.jsonl. More than MOST first failures in a run
-are red. So is a failed law, which a second run cannot excuse.
+A test that fails twice is red, and so is one whose second run is skipped. A test that passes the second time does not
+stop a landing, but it is a bug to find: it is printed at the end of the output and appended to reports/flaky.jsonl.
+More than MOST first failures in a run are red, and a failed law is red without a second run.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def rerun(nodeid: str, options: Sequence[str], root: Path) -> Second:
 
 
 def lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """What is printed at the end: each first failure with both outcomes, and what follows for the run."""
+    """The lines that are printed at the end: each first failure with both outcomes, and how many are red."""
     for outcome in outcomes:
         failure = outcome.failure
         yield failure.nodeid

@@ -52,7 +52,7 @@ class Suite:
 
     @property
     def is_chosen(self) -> bool:
-        """Whether this run is of a set, rather than of tests named by a person."""
+        """Whether this run is of a set (`--set`), rather than of tests that the user named."""
         return self.config.getoption("suite_set") is not None
 
     @property
