@@ -32,7 +32,7 @@ PROBE_S: Final = 0.016
 """What `probe_s` takes where the budgets were set, by CPython 3.11."""
 OFFENDERS: Final = Path(__file__).with_name("offenders.json")
 """Test functions that are over their budget, and what each may use. The list may only shrink."""
-GROUPS: Final = Path("/sys/fs/cgroup")
+CGROUPS: Final = Path("/sys/fs/cgroup")
 PREFIX: Final = "planloop-tests-"
 
 
@@ -138,8 +138,8 @@ class Account:
 
 def _own_group(name: str) -> Path | None:
     """A new control group with this process in it: of version 1 (`cpuacct`) or 2. None where that is not allowed."""
-    version_1 = GROUPS / "cpuacct"
-    parent = version_1 if version_1.is_dir() else GROUPS
+    version_1 = CGROUPS / "cpuacct"
+    parent = version_1 if version_1.is_dir() else CGROUPS
     remove_left_behind(parent)
     made = parent / f"{PREFIX}{name}-{os.getpid()}"
     try:
