@@ -32,6 +32,12 @@ def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Git:
     return run
 
 
+def begin_change(git: Git, root: Path) -> None:
+    """Name the commit that is checked out as the last one that landed."""
+    (root / ".ci").mkdir(exist_ok=True)
+    (root / ".ci" / "base").write_text(git("rev-parse", "HEAD"))
+
+
 def names() -> list[str]:
     return [group.name for group in changes.GROUPS]
 
@@ -42,15 +48,14 @@ def test_without_a_base_every_group_is_touched(git: Git) -> None:
 
 
 def test_commits_the_working_tree_and_untracked_files_count(git: Git, tmp_path: Path) -> None:
-    (tmp_path / ".ci").mkdir()
-    (tmp_path / ".ci" / "base").write_text(git("rev-parse", "HEAD"))
+    begin_change(git, tmp_path)
     for place in ("web/a.ts", "containers/images/b.py"):
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).write_text("x")
     git("add", ".ci", "web")
     git("commit", "-q", "-m", "two")
     assert [*changes.touched()] == ["page", "images"]
-    (tmp_path / ".ci" / "base").write_text(git("rev-parse", "HEAD"))
+    begin_change(git, tmp_path)
     (tmp_path / "containers" / "images" / "b.py").unlink()
     assert changes.touched() == ()
     (tmp_path / "web" / "a.ts").unlink()
@@ -58,8 +63,7 @@ def test_commits_the_working_tree_and_untracked_files_count(git: Git, tmp_path: 
 
 
 def test_a_change_of_nothing_expensive_touches_no_group(git: Git, tmp_path: Path) -> None:
-    (tmp_path / ".ci").mkdir()
-    (tmp_path / ".ci" / "base").write_text(git("rev-parse", "HEAD"))
+    begin_change(git, tmp_path)
     (tmp_path / "README.md").write_text("x")
     git("add", ".")
     git("commit", "-q", "-m", "two")
@@ -73,16 +77,14 @@ def test_a_base_that_is_not_in_the_checkout_touches_every_group(git: Git, tmp_pa
 
 
 def test_a_path_that_git_would_quote_touches_its_group(git: Git, tmp_path: Path) -> None:
-    (tmp_path / ".ci").mkdir()
-    (tmp_path / ".ci" / "base").write_text(git("rev-parse", "HEAD"))
+    begin_change(git, tmp_path)
     (tmp_path / "web").mkdir()
     (tmp_path / "web" / "é.ts").write_text("x")
     assert [*changes.touched()] == ["page"]
 
 
 def test_a_comparison_that_git_cannot_make_touches_every_group(git: Git, tmp_path: Path) -> None:
-    (tmp_path / ".ci").mkdir()
-    (tmp_path / ".ci" / "base").write_text(git("rev-parse", "HEAD"))
+    begin_change(git, tmp_path)
     git("add", ".ci")
     git("commit", "-q", "-m", "two")
     (tmp_path / ".git" / "index").write_text("not an index")
@@ -131,9 +133,9 @@ def test_every_offender_is_a_test_that_exists() -> None:
 
 def test_points_are_evenly_spaced_and_together_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(sets.SET, "change")
-    for count, keep, rotations in ((80, 10, 8), (5, 4, 2), (9, 4, 3), (7, 1, 7), (3, 3, 1)):
+    for count, keep in ((80, 10), (5, 4), (9, 4), (7, 1), (3, 3)):
         seen: set[int] = set()
-        for rotation in range(rotations):
+        for rotation in range(64):
             monkeypatch.setenv(sets.ROTATION, str(rotation))
             chosen = sets.points(range(count), keep, "a sweep")
             assert len({*chosen}) == keep and chosen == sorted(chosen)
@@ -141,3 +143,14 @@ def test_points_are_evenly_spaced_and_together_everything(monkeypatch: pytest.Mo
         assert seen == {*range(count)}
     monkeypatch.setenv(sets.SET, "nightly")
     assert sets.points(range(80), 10, "a sweep") == [*range(80)]
+
+
+def test_every_point_is_tried_with_every_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep in a test with parameters is thinned twice, by the same rotation."""
+    monkeypatch.setenv(sets.SET, "change")
+    seen = set()
+    for rotation in range(200):
+        monkeypatch.setenv(sets.ROTATION, str(rotation))
+        (parameter,), (point,) = sets.points(range(4), 1, "tests"), sets.points(range(4), 1, "points")
+        seen.add((parameter, point))
+    assert len(seen) == 16
