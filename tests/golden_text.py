@@ -35,7 +35,7 @@ _PLACES: Final = (
     (r"\b[0-9a-f]{64}\b", "5f2c…"),
     (r"(?<![\w.])(?=[0-9a-f]*\d)[0-9a-f]{12}\b", "5b1e0c77a2f4"),
 )
-"""What differs from run to run in every test."""
+"""Patterns of what differs from run to run in every test, and what replaces it."""
 
 _TIMES: Final = (
     (r"\b\d\d\d\d-\d\d-\d\d\b", "2030-01-01"),
@@ -47,7 +47,7 @@ _TIMES: Final = (
     (r"(?m)^(\s*)\d+( +14:03:22)", r"\g<1>31\2"),
     (r"(?<=[-.])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{6,8}\b", "5b1e0c"),
 )
-"""What differs too where real programs run: times, numbers of processes and revisions, and columns."""
+"""The same for tests that run real programs: times, process ids, revisions, and columns."""
 
 
 @dataclass(slots=True, eq=False)
@@ -94,6 +94,13 @@ def write(file: Path, tests: dict[str, list[Text]]) -> None:
         return
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(yaml.dump(dict(sorted(tests.items())), Dumper=_Dumper, allow_unicode=True, width=10_000))
+
+
+def files_without_tests(folder: Path = FOLDER) -> list[Path]:
+    """The golden files in `folder` whose test file was removed or renamed."""
+    return [
+        file for file in folder.rglob("*.yaml") if not (TESTS / file.relative_to(folder)).with_suffix(".py").exists()
+    ]
 
 
 @contextmanager

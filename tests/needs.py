@@ -1,8 +1,8 @@
-"""What tests need from the machine beyond Python: each function returns it, or skips the test with reason and remedy.
+"""Programs and rights that tests need: each function returns one, or skips the test with the reason and the remedy.
 
-A test says what it needs by its mark (`browser`, `engine`, or `needs("git")` with a name of NEEDS) or by a call
-(`needs.git()`). With PLANLOOP_NEEDS=must, which `.ci/run` sets, a skipped test fails, for whatever reason it skips.
-After the closing line of a run stands what was missing, and how many tests were skipped for it.
+A test states what it needs with a mark (`browser`, `engine`, or `needs("git")` with a name of NEEDS) or a call
+(`needs.git()`). If PLANLOOP_NEEDS is `must`, as in `.ci/run`, every skipped test fails, also one that skips for another
+reason. The last line of a run counts the skipped tests by what was missing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PODMAN_FILE: Final = "test_podman_engine.py"
 SETUP: Final = "sudo make setup"
 AS_ROOT: Final = "run the tests as root"
 CHROMIUM: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-"""As `controllers/task/checking/web/child.py` has it, which is not imported for a look at PATH."""
+"""The names in `controllers/task/checking/web/child.py`, which takes too long to import for this."""
 REASON: Final = re.compile(r"needs (?P<what>[^:(]+?)(?: \(.*\))?: (?P<remedy>[^:]+)", re.DOTALL)
 
 
@@ -68,13 +68,13 @@ def chromium() -> str:
 
 
 def busybox() -> Path:
-    """A busybox without libraries: the only program of the tests' images."""
+    """The path of a statically linked busybox, the only program in the images of the tests."""
     found = Path(program("busybox", "a static busybox"))
     return missing("a static busybox") if b"ld-linux" in found.read_bytes()[:4096] else found
 
 
 def engine(*, sees_host: bool = True) -> DockerEngine:
-    """The container engine of the environment, which answers."""
+    """A running container engine, as the environment names it."""
     from containers.docker_engine import DockerEngine
 
     if why := _engine_failure():
@@ -97,13 +97,13 @@ def _engine_failure() -> str:
 
 
 def dockerd() -> str:
-    """The path of an engine that the test may start for itself, which only root may."""
+    """The path of dockerd, which a test may start if it runs as root."""
     root()
     return program("dockerd", "a container engine")
 
 
 def bubblewrap() -> str:
-    """The path of `bwrap`, which works here."""
+    """The path of `bwrap`, if it may create namespaces."""
     found = program("bwrap", "bubblewrap")
     if why := _bubblewrap_failure(found):
         missing("bubblewrap that may create namespaces", AS_ROOT, why)
@@ -160,7 +160,7 @@ BY_MARK: Final[Mapping[str, Callable[[], object]]] = {"browser": chromium, "engi
 
 
 def closing_line(reasons: Iterable[str]) -> str:
-    """What the skipped tests with these reasons needed: `skipped: 12 need git, 3 need root. sudo make setup …`."""
+    """Count the skips by what was missing: `skipped tests: 12 need git (sudo make setup); 3 need root (…)`."""
     found = [match for reason in reasons if (match := REASON.search(reason))]
     if not found:
         return ""
@@ -170,7 +170,7 @@ def closing_line(reasons: Iterable[str]) -> str:
     for what, count in counts.most_common():
         by_remedy.setdefault(remedies[what], []).append(f"{count} {'need' if count > 1 else 'needs'} {what}")
     parts = (f"{', '.join(whats)} ({remedy})" for remedy, whats in by_remedy.items())
-    return f"skipped for what this machine lacks: {'; '.join(parts)}"
+    return f"skipped tests: {'; '.join(parts)}"
 
 
 class Needs:
@@ -212,7 +212,7 @@ class Needs:
 
 
 def _judged(report: Report) -> Report:
-    """The report, as a failure if it is a skip and this run may skip nothing."""
+    """Turn the report of a skip into a failure if this run may skip nothing."""
     if report.skipped and os.environ.get(MUST) == "must":  # noqa: TID251 - workers inherit it
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
         report.outcome = "failed"

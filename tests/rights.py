@@ -1,4 +1,4 @@
-"""The rights of an ordinary user for a test that runs as root: file modes hold for root as well."""
+"""Drop the rights of root inside a block, so that file modes bind a test that runs as root."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Table-driven tests: one test tries every row of a table and reports all rows that fail.
 
-`pytest.mark.parametrize` makes an item of each row, which costs more than a small check does. Use it where an item
-takes long or needs fixtures of its own; the rows of `each` share those of the test.
+`pytest.mark.parametrize` makes an item of each row, which costs more than a small check does. Use it where a row
+takes long or needs its own fixtures; the rows of `each` share the fixtures of the test.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any, TypeAlias, cast
 
 import pytest
 
+from tests.suite.first_failures import is_timeout
+
 Test: TypeAlias = Callable[..., Any]
 Ids: TypeAlias = Iterable[object] | Callable[[Any], object] | None
 
@@ -22,6 +24,7 @@ def each(names: str | Sequence[str], table: Iterable[Any], ids: Ids = None) -> C
     """Call the decorated test with every row of `table`, as `parametrize` does, but within one item.
 
     `names` are the parameters that a row fills; with one name, a row is its value. `ids` name the rows in a failure.
+    A row that skips counts as failed. The test's timeout ends the whole table.
     Raises: BaseExceptionGroup with one error for each row that fails.
     """
     names = (names,) if isinstance(names, str) else tuple(names)
@@ -70,8 +73,10 @@ class _Failures:
         """Keep what the block raises, with the name of its row."""
         try:
             yield
-        except (Exception, pytest.fail.Exception) as error:
+        except (Exception, pytest.fail.Exception, pytest.skip.Exception) as error:
             error.add_note(f"row: {label}")
+            if is_timeout(error):  # It comes only once: a later row that hangs would hang forever.
+                raise
             self.found.append(error)
 
 

@@ -7,8 +7,9 @@ CONTRIBUTING.md describes the sets.
 
 from __future__ import annotations
 
+import hashlib
+import math
 import os
-import zlib
 from collections.abc import Sequence
 from typing import Final, Literal, TypeVar, get_args
 
@@ -31,20 +32,22 @@ def is_nightly() -> bool:
 
 
 def rotation() -> int:
-    """The number by which thinned sweeps advance. It follows from the commit, so a rerun of a commit tries the same."""
+    """The number that decides what thinned sweeps try. It follows from the commit, so a rerun tries the same."""
     return int(os.environ.get(ROTATION, "0"))  # noqa: TID251
 
 
 def points(sequence: Sequence[T], keep: int, name: str) -> list[T]:
     """Return `keep` evenly spaced elements of `sequence`, or all of them in nightly.
 
-    The elements are `len(sequence) / keep` apart, and the first one advances with the rotation: that many consecutive
-    rotations together try every element. `name` makes sweeps of one run start at different places.
+    The elements are `len(sequence) / keep` apart. Where they begin is drawn from the rotation and `name`: each element
+    is as likely as any other, and independent of what other sweeps try in this run, such as the one around this one.
     """
-    if is_nightly() or len(sequence) <= keep:
+    count = len(sequence)
+    if is_nightly() or count <= keep:
         return list(sequence)
-    stride = -(-len(sequence) // keep)
-    return list(sequence[(rotation() + zlib.crc32(name.encode())) % stride :: stride]) or [sequence[-1]]
+    drawn = hashlib.sha256(f"{rotation()} {name}".encode()).digest()
+    offset = int.from_bytes(drawn[:8], "big") % math.ceil(count / keep)
+    return [sequence[at] for at in sorted((part * count // keep + offset) % count for part in range(keep))]
 
 
 def examples(nightly: int, change: int) -> int:

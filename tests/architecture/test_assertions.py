@@ -1,4 +1,4 @@
-"""Every test can fail: it asserts, expects an error, or calls a function of the tests that does, and not only if."""
+"""Every test can fail: in each branch it asserts, expects an error, or calls a function of the tests that does."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def calls(text: str, module: Module, asserting: frozenset[str]) -> bool:
 
 
 def always(body: Sequence[ast.stmt], module: Module, asserting: frozenset[str]) -> bool:
-    """Whether some statement of `body` asserts whichever way its conditions turn out."""
+    """Whether `body` asserts in every branch of its conditions."""
 
     def does(node: ast.stmt) -> bool:
         match node:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import math
 import os
 import select
 import signal
@@ -56,7 +57,7 @@ class Forked(subprocess.Popen[Any]):
             self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
         if not content:
             self._connection.close()
-            raise RuntimeError("the fork server has ended; what it printed tells why")
+            raise RuntimeError("the fork server has ended; see its stderr")
         (self.pid,), (self._pidfd,) = NUMBER.unpack(content), handles
         self._child_created = True
 
@@ -70,11 +71,11 @@ class Forked(subprocess.Popen[Any]):
         return self.returncode
 
     def _hear(self, timeout_s: float | None) -> bool:
-        """Whether the process has ended, waiting for that; None waits forever."""
+        """Wait for the end of the process, without a limit if `timeout_s` is None. Return whether it has ended."""
         if self.returncode is None:
             poll = select.poll()
             poll.register(self._connection, select.POLLIN)
-            if not poll.poll(None if timeout_s is None else max(0, -int(-timeout_s * 1000 // 1))):
+            if not poll.poll(None if timeout_s is None else max(0, math.ceil(timeout_s * 1000))):
                 return False
             with self._waitpid_lock:  # type: ignore[attr-defined] # Several threads may wait.
                 if self.returncode is None:
@@ -193,7 +194,7 @@ def run(
 
 
 def _fits(environment: Mapping[str, str]) -> bool:
-    """Whether the server has started as Python would in this environment, and no program looks for labels in it."""
+    """Whether a fork behaves as a start of Python does in `environment`, and no program looks for its labels."""
     if any(name in environment for name in LABELS):
         return False
     return _at_start(environment) == server(os.getpid()).settings

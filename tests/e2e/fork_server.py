@@ -1,7 +1,7 @@
 """A process that has the modules of planloop loaded and forks a child for each `plan` command.
 
 A fork costs a few milliseconds of processor time; a start of Python with these modules costs 0.1 to 1 s.
-`tests/e2e/command.py` starts this file and speaks with it.
+`tests/e2e/command.py` starts this file and sends it requests.
 
 Protocol: file descriptor `argv[1]` is a stream socket. Each byte on it carries a connection. On a connection the
 client sends the length of the request as eight bytes together with the child's stdin, stdout and stderr, then the
@@ -49,7 +49,7 @@ NUMBER: Final = struct.Struct("!i")
 
 @dataclass(frozen=True)
 class Start:
-    """What the child is to become."""
+    """What a child runs, and where."""
 
     words: list[str]
     folder: str
@@ -59,7 +59,7 @@ class Start:
 
 
 def main() -> None:
-    """Serves until the socket closes. In a child it returns here, and the child becomes the command."""
+    """Serve until the socket closes. In a child, `serve` returns, and the child becomes the command."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # A child unblocks it once it is the command.
     del sys.path[0]  # The folder of this file.
     load()
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def load() -> None:
-    """Imports what commands import. Nothing may start a thread: it would not exist in a child."""
+    """Import what commands import. No import may start a thread: it would not exist in a child."""
     gc.disable()
     for package in map(importlib.import_module, PACKAGES):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
@@ -86,7 +86,10 @@ def load() -> None:
 
 
 def serve(control: socket.socket) -> Start | None:
-    """Forks a child for each request and reports its end. None when the client has gone; in a child, its request."""
+    """Fork a child for each request and report its end.
+
+    Return None once the client has closed the socket; in a child, return its request.
+    """
     poll = select.poll()
     poll.register(control, select.POLLIN)
     running: dict[int, tuple[int, socket.socket]] = {}
@@ -134,7 +137,7 @@ def _report(pidfd: int, pid: int, connection: socket.socket) -> None:
 
 
 def become(start: Start) -> None:
-    """Makes this process what a new one would be: its files, session, folder, environment, arguments and streams."""
+    """Give this process what a new one would have: files, session, folder, environment, arguments and streams."""
     for number, handle in enumerate(start.streams):
         os.dup2(handle, number)
     os.closerange(len(STREAMS), os.sysconf("SC_OPEN_MAX"))
@@ -153,7 +156,7 @@ def become(start: Start) -> None:
 
 
 def _stream(number: int, name: str, mode: str, like: Any) -> io.TextIOWrapper:
-    """A standard stream as Python makes it at its start (`create_stdio` in pylifecycle.c)."""
+    """Return a standard stream as Python creates it when it starts (`create_stdio` in pylifecycle.c)."""
     is_unbuffered = mode == "w" and like.write_through
     file = open(number, f"{mode}b", 0 if is_unbuffered else -1, closefd=False)  # noqa: SIM115
     raw: Any = file if is_unbuffered else file.raw  # type: ignore[attr-defined]

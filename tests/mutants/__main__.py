@@ -1,4 +1,4 @@
-"""Try the mutants: which of them does a set of tests find?"""
+"""Try the mutants, and report which of them a set of tests finds."""
 
 from __future__ import annotations
 
@@ -13,14 +13,19 @@ from pathlib import Path
 
 from tests import sets
 from tests.mutants import tree
-from tests.mutants.listing import Mutant, mutants
+from tests.mutants.mutant import LIST, Mutant, mutants
 from tests.mutants.trial import Result, interrupt, processor_s, trial
 
 
 def main(words: Sequence[str]) -> int:
-    """Print a line per mutant and a summary. The exit code is 1 if a mutant survived."""
+    """Print a line per mutant and a summary. The exit code is 1 if a mutant survived, 2 if `words` are wrong."""
     options = _options(words)
-    chosen = [one for one in mutants() if _is_chosen(one, options)]
+    listed = mutants()
+    known = {name for one in listed for name in (one.id, one.area)}
+    if unknown := {*(options.only or ())} - known:
+        print(f"unknown mutants or areas: {', '.join(sorted(unknown))}. {LIST.name} lists them", file=sys.stderr)
+        return 2
+    chosen = [one for one in listed if _is_chosen(one, options)]
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(options.jobs) as pool:
         copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
         for number in range(min(options.jobs, len(chosen))):

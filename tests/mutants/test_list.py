@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import ast
 
-from tests.mutants.listing import ROOT, mutants
+import pytest
+
+from tests.mutants.__main__ import main
+from tests.mutants.mutant import ROOT, mutants
 
 
 def test_each_mutant_changes_one_place_and_its_file_still_parses() -> None:
     trees = [ast.parse(mutant.source(ROOT)) for mutant in mutants()]
 
     assert all(tree.body for tree in trees)
+
+
+def test_an_unknown_name_is_an_error_and_not_an_empty_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--only", "admission", "no-such-mutant"]) == 2
+    assert "no-such-mutant" in capsys.readouterr().err
 
 
 def test_no_two_mutants_have_one_id_and_no_near_test_is_missing() -> None:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from importlib.util import cache_from_source
 from pathlib import Path
 
-from tests.mutants.listing import ROOT, Mutant, Stale
+from tests.mutants.mutant import ROOT, Mutant, Stale
 
 
 def copy(to: Path) -> None:
@@ -52,7 +52,7 @@ def python(tree: Path) -> str:
 
 @contextmanager
 def mutated(tree: Path, mutant: Mutant) -> Iterator[None]:
-    """The copy at `tree` with the edit of `mutant`."""
+    """Apply the edit of `mutant` to the copy at `tree` inside the block."""
     file = tree / mutant.file
     original = file.read_text()
     _write(file, mutant.source(tree))
@@ -70,7 +70,7 @@ def _write(file: Path, text: str) -> None:
 
 
 def _make_environment(tree: Path) -> None:
-    """Make `.venv` there, which reads the packages of the running one and has scripts of its own."""
+    """Make `.venv` there, with its own scripts and the packages of the running environment."""
     ours, theirs = Path(sys.prefix), tree / ".venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--symlinks", str(theirs)], check=True)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -88,7 +88,7 @@ def _make_environment(tree: Path) -> None:
 
 
 def _commit(tree: Path) -> None:
-    """Some tests ask git which files there are."""
+    """Commit all files, since some tests list them with git."""
     person = ("-c", "user.name=copy", "-c", "user.email=copy@localhost")
     for words in (("init", "--quiet"), ("add", "--all"), (*person, "commit", "--quiet", "--message", "copy")):
         subprocess.run(["git", *words], cwd=tree, check=True, capture_output=True)

@@ -15,7 +15,7 @@ from typing import Final
 
 from tests import sets
 from tests.mutants import tree
-from tests.mutants.listing import Mutant
+from tests.mutants.mutant import Mutant
 from tests.suite.changes import GROUPS
 from tests.suite.plugin import TOUCHED
 
@@ -35,7 +35,7 @@ _interrupted: Final = threading.Event()
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`killer` is the first test that failed, empty if all passed. `is_sound` says whether it passes unmutated."""
+    """`killer` is the first test that failed, empty if all passed. `is_sound`: it passes without the mutant."""
 
     mutant: Mutant
     killer: str
@@ -55,7 +55,7 @@ class Result:
 
 
 def trial(mutant: Mutant, copy: Path, suite: str, *, is_whole: bool) -> Result:
-    """Try `mutant` in `copy`. `is_whole` has one that its near tests miss tried with the whole set."""
+    """Try `mutant` in `copy`. With `is_whole`, run the whole set if the near tests pass."""
     with tree.mutated(copy, mutant):
         killer, is_near = _first_failure(copy, suite, mutant, mutant.near), True
         if not killer and is_whole:
@@ -93,7 +93,7 @@ def _first_failure(copy: Path, suite: str, mutant: Mutant, tests: Sequence[str])
 
 
 def _end_group(leader: int) -> None:
-    """Kill what tests of a broken product left behind in their process group."""
+    """Kill the processes that tests of a broken product left in their process group."""
     try:
         os.killpg(leader, signal.SIGKILL)
     except ProcessLookupError:
@@ -101,7 +101,7 @@ def _end_group(leader: int) -> None:
 
 
 def interrupt() -> None:
-    """End the trials that run, and begin no more."""
+    """End the running trials, and start no more."""
     _interrupted.set()
     for leader in tuple(_running):
         _end_group(leader)

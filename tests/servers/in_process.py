@@ -1,7 +1,7 @@
 """The tricky server in the loop of a test instead of a process of its own: over the same pipes, or over HTTP.
 
-Over pipes it takes the place of `lifeline.launched`: the product prepares the same command and environment and speaks
-the same lines, and the SDK's own server reads and writes them. `tests/contracts/test_tool_servers.py` holds both forms
+Over pipes it replaces `lifeline.launched`: the product prepares the same command and environment and writes the same
+lines, and the SDK's own server reads and answers them. `tests/contracts/test_tool_servers.py` holds both forms
 to one contract. Tests that kill, count or look for processes start real ones.
 """
 
@@ -57,7 +57,7 @@ class Writer(ByteSendStream):
         await self._inner.send(item)
 
     def send_nowait(self, item: bytes) -> None:
-        """Writes at once. Raises WouldBlock if the pipe is full."""
+        """Write without waiting. Raises WouldBlock if the pipe is full."""
         self._inner.send_nowait(item)
 
     async def aclose(self) -> None:
@@ -163,7 +163,7 @@ class _Out:
 
 
 class _Http(uvicorn.Server):
-    """Leaves the signals to the tests and sleeps until it is told to end."""
+    """A server that handles no signals and runs until `is_over` is set."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)

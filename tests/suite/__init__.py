@@ -1,1 +1,1 @@
-"""How a run of the suite works: which tests run, what each may cost, and what a first failure means."""
+"""Plugins of pytest that select the tests of a run, bound their cost, judge failures and rewrite golden files."""

@@ -76,20 +76,24 @@ def base() -> str | None:
     return max(found, key=lambda each: int(_git("rev-list", "--count", each) or 0), default=None)
 
 
-def changed(since: str) -> frozenset[str]:
-    """The paths that differ from `since`, in commits, in the working tree and among untracked files."""
-    differing = _git("diff", "--name-only", "--no-renames", since) or ""
-    untracked = _git("ls-files", "--others", "--exclude-standard") or ""
-    return frozenset([*differing.splitlines(), *untracked.splitlines()])
+def changed(since: str) -> frozenset[str] | None:
+    """The paths that differ from `since`, in commits, in the working tree and among untracked files.
+
+    None if git cannot compare, for example in a partial clone without the files of `since`.
+    """
+    # With -z, git does not quote paths such as `web/é.ts`.
+    differing = _git("diff", "-z", "--name-only", "--no-renames", since)
+    untracked = _git("ls-files", "-z", "--others", "--exclude-standard")
+    if differing is None or untracked is None:
+        return None
+    return frozenset(filter(None, f"{differing}\0{untracked}".split("\0")))
 
 
 def touched() -> tuple[str, ...]:
-    """The names of the groups that the change touches; all of them if there is no commit to compare with."""
+    """The names of the groups that the change touches; all of them if it is not known what changed."""
     since = base()
-    if since is None:
-        return tuple(group.name for group in GROUPS)
-    paths = changed(since)
-    return tuple(group.name for group in GROUPS if group.is_touched(paths))
+    paths = None if since is None else changed(since)
+    return tuple(group.name for group in GROUPS if paths is None or group.is_touched(paths))
 
 
 def _git(*words: str) -> str | None:

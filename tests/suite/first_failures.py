@@ -1,8 +1,8 @@
-"""What a first failure means: the test runs once more, alone in a fresh process, and both outcomes are printed.
+"""First failures: a failed test runs once more, alone in a fresh process, and both outcomes are printed.
 
-A test that fails twice is red. A test that passes the second time does not stop a landing, but it is a bug to find:
-it is printed at the end of the output and appended to reports/flaky.jsonl. More than MOST first failures in a run
-are red. So is a failed law, which a second run cannot excuse.
+A test that fails twice is red, and so is one whose second run is skipped. A test that passes the second time does not
+stop a landing, but it is a bug to find: it is printed at the end of the output and appended to reports/flaky.jsonl.
+More than MOST first failures in a run are red, and a failed law is red without a second run.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import pytest
 
 MOST: Final = 3
 RERUN: Final = "PLANLOOP_RERUN"
@@ -60,6 +62,11 @@ class Outcome:
         return self.second is None or not self.second.is_passed
 
 
+def is_timeout(error: BaseException) -> bool:
+    """Whether pytest-timeout ended the test. It raises what `pytest.fail` raises."""
+    return isinstance(error, pytest.fail.Exception) and str(error).startswith("Timeout (>")
+
+
 def judged(failures: Sequence[Failure], options: Sequence[str], root: Path) -> list[Outcome]:
     """Run each failed test again, except laws; none if too many failed, since the run is red without that.
 
@@ -85,7 +92,7 @@ def rerun(nodeid: str, options: Sequence[str], root: Path) -> Second:
 
 
 def lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """What is printed at the end: each first failure with both outcomes, and what follows for the run."""
+    """The lines that are printed at the end: each first failure with both outcomes, and how many are red."""
     for outcome in outcomes:
         failure = outcome.failure
         yield failure.nodeid
@@ -99,7 +106,7 @@ def lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
             yield "  second: failed alone in a fresh process:"
             yield from (f"    {line}" for line in outcome.second.output.splitlines()[-60:])
     red = sum(outcome.is_red for outcome in outcomes)
-    yield f"{len(outcomes)} first failures, {red} of them red"
+    yield f"first failures: {len(outcomes)}, of which red: {red}"
 
 
 def append_to_log(outcomes: Sequence[Outcome], facts: Mapping[str, object], log: Path) -> list[str]:

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -21,6 +22,8 @@ from tests.suite.selection import select
 
 TOUCHED = "PLANLOOP_TOUCHED"
 """The names of the touched groups, separated by commas. The controller sets it, its workers inherit it."""
+CROWDED = "planloop-crowded"
+"""The key of `Suite.crowded` in what a worker sends to the controller."""
 SHOWN = 20
 FORWARDED = ("--set", "--seed", "--page", "--hypothesis-seed")
 """Options that a second run of a test needs."""
@@ -40,12 +43,16 @@ class Suite:
     above: dict[str, float] = field(default_factory=dict)
     """The budgets of tests that used more, though not so much more that they fail."""
     failures: dict[str, Failure] = field(default_factory=dict)
+    is_collected: bool = True
+    """Whether every test file could be imported. If not, tests are missing, and no second run can make the run pass."""
+    crowded: list[str] = field(default_factory=list)
+    """A line for each function with too many items."""
     outcomes: list[Outcome] = field(default_factory=list)
     logged: list[str] = field(default_factory=list)
 
     @property
     def is_chosen(self) -> bool:
-        """Whether this run is of a set, rather than of tests named by a person."""
+        """Whether this run is of a set (`--set`), rather than of tests that the user named."""
         return self.config.getoption("suite_set") is not None
 
     @property
@@ -68,6 +75,9 @@ class Suite:
             f"(compared with {since[:8] if since else 'nothing: no base is known'})"
         )
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self.is_collected = self.is_collected and not report.failed
+
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         if not self.is_chosen:
@@ -77,8 +87,15 @@ class Suite:
         chosen = {*kept}
         self.config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = kept
-        if not sets.is_nightly() and (crowded := processor.too_many_items(items)):
-            raise pytest.UsageError("these functions have too many items:\n  " + "\n  ".join(crowded))
+        if not sets.is_nightly():
+            self.crowded = processor.too_many_items(items)
+        if self.is_worker:
+            self.config.workeroutput[CROWDED] = self.crowded  # type: ignore[attr-defined] # set by xdist
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over what a worker found when it collected: under xdist the controller collects nothing."""
+        self.crowded = getattr(node, "workeroutput", {}).get(CROWDED, self.crowded)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
@@ -86,14 +103,18 @@ class Suite:
             return (yield)
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> None:
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
         self.account.test_begins()
-        if self.is_rerun and self.is_chosen:
-            # The first test of a process pays for imports that are not its own: only the second pass is measured.
-            reports = runtestprotocol(item, log=False, nextitem=None)
-            if not any(report.failed for report in reports):
-                item._initrequest()  # type: ignore[attr-defined] # as pytest's own rerun plugins do
-                self.account.test_begins()
+        if not (self.is_rerun and self.is_chosen):
+            return None
+        # The first test of a process pays for imports that are not its own: only the second pass is measured.
+        reports = runtestprotocol(item, log=False, nextitem=None)
+        if all(report.passed for report in reports):
+            self.account.test_begins()
+            return None
+        for report in reports:  # It has failed again: there is no third try.
+            item.ihook.pytest_runtest_logreport(report=report)
+        return True
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -119,7 +140,8 @@ class Suite:
         self.cpu_s[report.nodeid] = self.cpu_s.get(report.nodeid, 0.0) + facts.get("cpu_s", 0.0)
         if "budget_s" in facts:
             self.above[report.nodeid] = facts["budget_s"]
-        if report.failed:
+        is_skipped = report.skipped and not hasattr(report, "wasxfail")
+        if report.failed or (self.is_rerun and is_skipped):  # A skipped second run shows nothing.
             self._note(Failure(report.nodeid, _message(report), facts.get("is_assertion", False)))
         elif "over_budget" in facts and self.is_chosen and not sets.is_nightly():
             self._note(Failure(report.nodeid, facts["over_budget"], is_assertion=False, is_over_budget=True))
@@ -129,9 +151,13 @@ class Suite:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if self.is_worker or not self.is_chosen or not self.failures or self.config.getoption("maxfail"):
+        if self.is_worker or not self.is_chosen:
             return
         if session.exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            return
+        if self.crowded:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if not self.failures or self.config.getoption("maxfail"):
             return
         if self.is_rerun:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -140,7 +166,7 @@ class Suite:
         self.logged = first_failures.append_to_log(
             self.outcomes, self._facts(), self.config.rootpath / first_failures.LOG
         )
-        is_red = any(outcome.is_red for outcome in self.outcomes)
+        is_red = not self.is_collected or self.crowded or any(outcome.is_red for outcome in self.outcomes)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED if is_red else pytest.ExitCode.OK
         self._move_reports()
 
@@ -194,6 +220,8 @@ class Suite:
                 f"{self.cpu_s[nodeid]:6.1f} s of {bound:g}  {nodeid}" for nodeid, bound in sorted(self.above.items())
             ]
             yield f"{len(above)} tests above their budget", above
+        if self.crowded:
+            yield "functions with too many items", self.crowded
         if self.outcomes:
             yield "first failures", [*first_failures.lines(self.outcomes)]
         if self.logged:
@@ -218,10 +246,10 @@ def configure(config: pytest.Config) -> None:
 
 
 def _is_assertion(error: BaseException) -> bool:
-    """Whether an assertion failed, also as one of a group of errors."""
+    """Whether an assertion failed, or an expected error was not raised, also as one of a group of errors."""
     if isinstance(error, BaseExceptionGroup):
         return any(_is_assertion(each) for each in error.exceptions)
-    return isinstance(error, AssertionError)
+    return isinstance(error, AssertionError | pytest.fail.Exception) and not first_failures.is_timeout(error)
 
 
 def _message(report: pytest.TestReport) -> str:

@@ -1,8 +1,8 @@
 """Processor seconds of each test with all its processes, and the budget that it must keep.
 
 As root, each worker runs in a control group of its own, so processes that outlive their parents count too.
-Otherwise the kernel's account of this process and its finished children is used. The set-up of fixtures of a wider
-scope than a function is not billed to the test that happens to need them first.
+Otherwise the kernel's account of this process and its finished children is used. The set-up of a fixture of a wider
+scope than a function is not billed to the test that needs it first.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ PROBE_STEPS: Final = 200_000
 PROBE_S: Final = 0.016
 """What `probe_s` takes where the budgets were set, by CPython 3.11."""
 OFFENDERS: Final = Path(__file__).with_name("offenders.json")
-"""Test functions that are over budget today, with what they need. The list may only shrink."""
-GROUPS: Final = Path("/sys/fs/cgroup")
+"""Test functions that are over their budget, and what each may use. The list may only shrink."""
+CGROUPS: Final = Path("/sys/fs/cgroup")
+PREFIX: Final = "planloop-tests-"
 
 
 @cache
 def offenders() -> Mapping[str, Mapping[str, float]]:
-    """What the functions in the list may use, by node id: `cpu_s` of one item, and `items` of a function."""
+    """What the listed functions may use, by node id: `cpu_s` of one item, and `items` of a function."""
     found: dict[str, dict[str, float]] = json.loads(OFFENDERS.read_text())
     return found
 
 
 def budget(item: pytest.Item) -> float | None:
-    """Processor seconds that `item` may use, its place in the list of offenders included; None without a bound."""
+    """Processor seconds that `item` may use, by its marks or as a listed offender; None if there is no bound."""
     reasons = marks(item)
     if "network" in reasons:
         return None
@@ -128,7 +129,7 @@ class Account:
             self.shared_s += self.used_s() - before
 
     def closed(self) -> None:
-        """Leaves the control group; it vanishes with its last process."""
+        """Leave the control group and remove it. If a process is still in it, a later run removes it."""
         if self.group is not None:
             with suppress(OSError):
                 (self.group.parent / "cgroup.procs").write_text(str(os.getpid()))
@@ -137,9 +138,10 @@ class Account:
 
 def _own_group(name: str) -> Path | None:
     """A new control group with this process in it: of version 1 (`cpuacct`) or 2. None where that is not allowed."""
-    version_1 = GROUPS / "cpuacct"
-    parent = version_1 if version_1.is_dir() else GROUPS
-    made = parent / f"planloop-tests-{name}-{os.getpid()}"
+    version_1 = CGROUPS / "cpuacct"
+    parent = version_1 if version_1.is_dir() else CGROUPS
+    remove_left_behind(parent)
+    made = parent / f"{PREFIX}{name}-{os.getpid()}"
     try:
         made.mkdir()
     except OSError:
@@ -150,3 +152,11 @@ def _own_group(name: str) -> Path | None:
         made.rmdir()
         return None
     return made
+
+
+def remove_left_behind(parent: Path) -> None:
+    """Remove the groups of workers that have ended: one that was killed could not do it itself."""
+    for group in parent.glob(f"{PREFIX}*"):
+        if not Path("/proc", group.name.rpartition("-")[2]).exists():
+            with suppress(OSError):  # A process is still in it, or another worker has removed it.
+                group.rmdir()

@@ -32,6 +32,12 @@ def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Git:
     return run
 
 
+def begin_change(git: Git, root: Path) -> None:
+    """Name the commit that is checked out as the last one that landed."""
+    (root / ".ci").mkdir(exist_ok=True)
+    (root / ".ci" / "base").write_text(git("rev-parse", "HEAD"))
+
+
 def names() -> list[str]:
     return [group.name for group in changes.GROUPS]
 
@@ -42,15 +48,14 @@ def test_without_a_base_every_group_is_touched(git: Git) -> None:
 
 
 def test_commits_the_working_tree_and_untracked_files_count(git: Git, tmp_path: Path) -> None:
-    (tmp_path / ".ci").mkdir()
-    (tmp_path / ".ci" / "base").write_text(git("rev-parse", "HEAD"))
+    begin_change(git, tmp_path)
     for place in ("web/a.ts", "containers/images/b.py"):
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).write_text("x")
     git("add", ".ci", "web")
     git("commit", "-q", "-m", "two")
     assert [*changes.touched()] == ["page", "images"]
-    (tmp_path / ".ci" / "base").write_text(git("rev-parse", "HEAD"))
+    begin_change(git, tmp_path)
     (tmp_path / "containers" / "images" / "b.py").unlink()
     assert changes.touched() == ()
     (tmp_path / "web" / "a.ts").unlink()
@@ -58,8 +63,7 @@ def test_commits_the_working_tree_and_untracked_files_count(git: Git, tmp_path: 
 
 
 def test_a_change_of_nothing_expensive_touches_no_group(git: Git, tmp_path: Path) -> None:
-    (tmp_path / ".ci").mkdir()
-    (tmp_path / ".ci" / "base").write_text(git("rev-parse", "HEAD"))
+    begin_change(git, tmp_path)
     (tmp_path / "README.md").write_text("x")
     git("add", ".")
     git("commit", "-q", "-m", "two")
@@ -72,8 +76,32 @@ def test_a_base_that_is_not_in_the_checkout_touches_every_group(git: Git, tmp_pa
     assert [*changes.touched()] == names()
 
 
+def test_a_path_that_git_would_quote_touches_its_group(git: Git, tmp_path: Path) -> None:
+    begin_change(git, tmp_path)
+    (tmp_path / "web").mkdir()
+    (tmp_path / "web" / "é.ts").write_text("x")
+    assert [*changes.touched()] == ["page"]
+
+
+def test_a_comparison_that_git_cannot_make_touches_every_group(git: Git, tmp_path: Path) -> None:
+    begin_change(git, tmp_path)
+    git("add", ".ci")
+    git("commit", "-q", "-m", "two")
+    (tmp_path / ".git" / "index").write_text("not an index")
+    assert changes.base() is not None
+    assert [*changes.touched()] == names()
+
+
+def test_every_group_has_smoke_tests() -> None:
+    """A change that does not touch the group runs nothing else of it."""
+    root = Path(__file__).parents[2]
+    for group in changes.GROUPS:
+        texts = [file.read_text() for top in group.tests for file in (root / top).rglob("test_*.py")]
+        assert any("@pytest.mark.smoke" in text for text in texts), group.name
+
+
 def test_every_path_of_a_group_exists() -> None:
-    """A folder that was renamed would silently leave its group untouched for ever."""
+    """The group of a renamed folder would never be touched again."""
     listed = [path for group in changes.GROUPS for path in (*group.tests, *group.sources)] + [*changes.EVERYTHING]
     root = Path(__file__).parents[2]
     files = subprocess.run(
@@ -105,12 +133,24 @@ def test_every_offender_is_a_test_that_exists() -> None:
 
 def test_points_are_evenly_spaced_and_together_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(sets.SET, "change")
-    seen: set[int] = set()
-    for rotation in range(8):
-        monkeypatch.setenv(sets.ROTATION, str(rotation))
-        chosen = sets.points(range(80), 10, "a sweep")
-        assert len(chosen) == 10
-        seen |= {*chosen}
-    assert seen == {*range(80)}
+    for count, keep in ((80, 10), (5, 4), (9, 4), (7, 1), (3, 3)):
+        seen: set[int] = set()
+        for rotation in range(64):
+            monkeypatch.setenv(sets.ROTATION, str(rotation))
+            chosen = sets.points(range(count), keep, "a sweep")
+            assert len({*chosen}) == keep and chosen == sorted(chosen)
+            seen |= {*chosen}
+        assert seen == {*range(count)}
     monkeypatch.setenv(sets.SET, "nightly")
     assert sets.points(range(80), 10, "a sweep") == [*range(80)]
+
+
+def test_every_point_is_tried_with_every_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sweep in a test with parameters is thinned twice, by the same rotation."""
+    monkeypatch.setenv(sets.SET, "change")
+    seen = set()
+    for rotation in range(200):
+        monkeypatch.setenv(sets.ROTATION, str(rotation))
+        (parameter,), (point,) = sets.points(range(4), 1, "tests"), sets.points(range(4), 1, "points")
+        seen.add((parameter, point))
+    assert len(seen) == 16

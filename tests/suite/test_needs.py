@@ -1,4 +1,4 @@
-"""What a machine lacks: a skip with its reason, a count in the last line, and a failure where no skip is allowed."""
+"""A missing program skips a test with its reason, is counted in the last line, and fails where no skip is allowed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_last_line_counts_skips_by_what_is_missing(tmp_path: Path, workers: 
     done = run(tmp_path, *workers)
 
     assert done.returncode == 0, done.stdout
-    last = "skipped for what this machine lacks: 2 need git (sudo make setup); 1 needs no-such-program (write it)"
+    last = "skipped tests: 2 need git (sudo make setup); 1 needs no-such-program (write it)"
     assert done.stdout.splitlines()[-1] == last
 
 
@@ -69,10 +69,7 @@ def test_a_skip_fails_where_nothing_may_be_skipped_and_an_expected_failure_does_
 def test_the_machines_own_message_is_no_part_of_what_is_counted() -> None:
     reasons = ["needs a container engine (no answer at unix:///x: start it): sudo make setup", "another reason"]
 
-    assert (
-        needs.closing_line(reasons)
-        == "skipped for what this machine lacks: 1 needs a container engine (sudo make setup)"
-    )
+    assert needs.closing_line(reasons) == "skipped tests: 1 needs a container engine (sudo make setup)"
     assert needs.closing_line(["another reason"]) == ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests import sets
+from tests.suite import plugin
 from tests.suite.changes import ROOT
 from tests.suite.first_failures import MOST, Failure, judged
 
@@ -61,9 +63,9 @@ def suite(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(suite: Path, *words: str, rotation: int = 0) -> Run:
+def run(suite: Path, *words: str, rotation: int = 0, touched: str = "") -> Run:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PLANLOOP_", "PYTEST_"))}  # noqa: TID251
-    environment |= {"PYTHONPATH": str(ROOT), sets.ROTATION: str(rotation), "PLANLOOP_TOUCHED": ""}
+    environment |= {"PYTHONPATH": str(ROOT), sets.ROTATION: str(rotation), plugin.TOUCHED: touched}
     command = [sys.executable, "-m", "pytest", *words]
     done = subprocess.run(command, cwd=suite, env=environment, capture_output=True, text=True, check=False)
     log = suite / "reports" / "flaky.jsonl"
@@ -95,7 +97,7 @@ def test_more_than_three_first_failures_are_red_without_a_second_run(suite: Path
     (suite / "test_a.py").write_text("".join(PASSES_SECOND.format(name=f"n{each}") for each in range(4)))
     found = run(suite, "--set", "change")
     assert found.code == 1
-    assert "4 first failures, 4 of them red" in found.out
+    assert "first failures: 4, of which red: 4" in found.out
 
 
 def test_budgets_do_not_count_among_the_many_first_failures(suite: Path) -> None:
@@ -106,10 +108,56 @@ def test_budgets_do_not_count_among_the_many_first_failures(suite: Path) -> None
 
 
 def test_a_failed_law_is_red_even_if_it_would_pass_alone(suite: Path) -> None:
-    (suite / "test_a.py").write_text(PASSES_SECOND.format(name="law_1"))
+    text = "import pytest\ndef test_law_2():\n    with pytest.raises(OSError): pass\n"
+    (suite / "test_a.py").write_text(PASSES_SECOND.format(name="law_1") + text)
     found = run(suite, "--set", "change")
     assert found.code == 1
-    assert "not run, because a law failed" in found.out
+    assert found.out.count("not run, because a law failed") == 2
+
+
+def test_a_law_that_only_took_too_long_is_run_again(suite: Path) -> None:
+    text = "import pytest, pytest_timeout\nfrom pathlib import Path\ndef test_law_1():\n    seen = Path('seen')\n"
+    text += "    if not seen.exists():\n        seen.mkdir()\n        pytest.fail(pytest_timeout.PYTEST_FAILURE_MESSAGE % 60)\n"
+    (suite / "test_a.py").write_text(text)
+    found = run(suite, "--set", "change")
+    assert found.code == 0, found.out
+    assert [line["test"] for line in found.log] == ["test_a.py::test_law_1"]
+
+
+def test_a_test_that_fails_in_its_second_run_has_no_third_try(suite: Path) -> None:
+    text = "from pathlib import Path\ndef test_one():\n    tries = Path('tries')\n"
+    text += "    with tries.open('a') as file:\n        file.write('x')\n    assert len(tries.read_text()) > 2\n"
+    (suite / "test_a.py").write_text(text)
+    found = run(suite, "--set", "change")
+    assert found.code == 1
+    assert (suite / "tries").read_text() == "xx"
+
+
+def test_a_second_run_that_is_skipped_does_not_count_as_passed(suite: Path) -> None:
+    text = "import pytest\nfrom pathlib import Path\ndef test_one():\n    seen = Path('seen')\n"
+    text += "    if seen.exists():\n        pytest.skip('no engine')\n    seen.mkdir()\n    assert False\n"
+    (suite / "test_a.py").write_text(text)
+    found = run(suite, "--set", "change")
+    assert found.code == 1
+    assert "no engine" in found.out
+
+
+def test_a_file_that_cannot_be_imported_is_red_beside_a_flaky_test(suite: Path) -> None:
+    (suite / "test_a.py").write_text(PASSES_SECOND.format(name="one"))
+    (suite / "test_b.py").write_text("import nothing_there")
+    found = run(suite, "--set", "change", "-n", "1")
+    assert found.code == 1
+    assert "1 error, 1 flaky" in found.out
+
+
+def test_only_smoke_tests_of_an_untouched_group_run(suite: Path) -> None:
+    folder = suite / "tests" / "e2e" / "page"
+    folder.mkdir(parents=True)
+    text = "import pytest\n@pytest.mark.browser\ndef test_a(): pass\n@pytest.mark.browser\n@pytest.mark.smoke\n"
+    (folder / "test_a.py").write_text(text + "def test_b(): pass\ndef test_quick(): pass\n")
+    untouched, touched = run(suite, "--set", "change", "-v"), run(suite, "--set", "change", "-v", touched="page")
+    assert re.findall(r"::(test_\w+) PASSED", untouched.out) == ["test_b", "test_quick"]
+    assert re.findall(r"::(test_\w+) PASSED", touched.out) == ["test_a", "test_b", "test_quick"]
 
 
 def test_a_fixture_error_is_judged_like_a_failure(suite: Path) -> None:
@@ -161,19 +209,21 @@ def test_the_sets_differ_in_what_they_run(suite: Path) -> None:
     assert "31 passed" in run(suite).out
 
 
-def test_rotations_together_run_every_parameter(suite: Path) -> None:
+def test_the_rotation_chooses_the_parameter(suite: Path) -> None:
     text = (
         "import pytest\n@pytest.mark.parametrize('n', range(5))\n@pytest.mark.sweep\ndef test_a(n): print(f'<{n}>')\n"
     )
     (suite / "test_a.py").write_text(text)
-    seen = [run(suite, "--set", "change", "-s", rotation=each).out for each in range(5)]
-    assert {n for n in range(5) for out in seen if f"<{n}>" in out} == {*range(5)}
-    assert all("1 passed" in out for out in seen)
+    seen = [run(suite, "--set", "change", "-s", rotation=each).out for each in (0, 1, 2, 2)]
+    chosen = [[n for n in range(5) if f"<{n}>" in out] for out in seen]
+    assert [len(one) for one in chosen] == [1, 1, 1, 1]
+    assert chosen[2] == chosen[3] and len({one[0] for one in chosen}) > 1
 
 
-def test_too_many_items_of_one_function_are_refused(suite: Path) -> None:
+def test_too_many_items_of_one_function_are_red(suite: Path) -> None:
     text = "import pytest\n@pytest.mark.parametrize('n', range(21))\ndef test_a(n): pass\n"
     (suite / "test_a.py").write_text(text)
-    found = run(suite, "--set", "change")
-    assert found.code == pytest.ExitCode.USAGE_ERROR
-    assert "test_a: 21 items, at most 20" in found.out
+    for workers in ("0", "2"):
+        found = run(suite, "--set", "change", "-n", workers)
+        assert found.code == pytest.ExitCode.TESTS_FAILED
+        assert "test_a: 21 items, at most 20" in found.out

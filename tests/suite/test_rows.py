@@ -6,6 +6,7 @@ import inspect
 from pathlib import Path
 
 import pytest
+from pytest_timeout import PYTEST_FAILURE_MESSAGE
 
 from tests import rows
 
@@ -44,6 +45,30 @@ async def test_every_failing_row_of_an_async_test_is_reported() -> None:
 
     with pytest.raises(BaseExceptionGroup, match="1 of 2 rows failed"):
         await is_raised()
+
+
+def test_a_row_that_skips_fails_and_hides_no_other_row() -> None:
+    @rows.each("number", [1, 2, 3])
+    def is_one(number: int) -> None:
+        if number == 2:
+            pytest.skip("not today")
+        assert number == 1
+
+    with pytest.raises(BaseExceptionGroup, match="2 of 3 rows failed"):
+        is_one()
+
+
+def test_a_timeout_ends_the_table() -> None:
+    tried = []
+
+    @rows.each("number", [1, 2])
+    def hangs(number: int) -> None:
+        tried.append(number)
+        pytest.fail(PYTEST_FAILURE_MESSAGE % 60)
+
+    with pytest.raises(pytest.fail.Exception, match="Timeout"):
+        hangs()
+    assert tried == [1]
 
 
 def test_only_fixtures_are_left_in_the_signature() -> None:

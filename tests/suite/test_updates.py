@@ -57,6 +57,13 @@ def test_every_entry_belongs_to_a_test_that_asks_for_texts() -> None:
     assert stale == [], "run `make docs`"
 
 
+def test_a_golden_file_without_a_test_file_is_found(tmp_path: Path) -> None:
+    for name in ("suite/test_updates.yaml", "suite/test_renamed.yaml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("test_a: [text]\n")
+    assert golden_text.files_without_tests(tmp_path) == [tmp_path / "suite/test_renamed.yaml"]
+
+
 def entries(folder: Path, *stored: Text, is_real: bool = False, is_updating: bool = False) -> Entries:
     return Entries(folder / "a.yaml", "test_a", is_real, is_updating, is_reached=True, stored=[*stored])
 

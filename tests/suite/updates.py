@@ -24,7 +24,7 @@ from tests.suite.selection import marks
 
 FIXTURE: Final = "is_updating"
 REAL: Final = frozenset({"process", "engine", "browser", "network"})
-"""Marks of tests whose texts hold real times and numbers of processes."""
+"""Marks of tests whose texts contain real times and process ids."""
 
 TREES: Final = ("docs", "schemas", "planloop", "tests", "web/src", "web/tests", "README.md")
 """Where the tests write."""
@@ -60,13 +60,18 @@ class Updates:
         kept = [item for item in items if has_golden(item)]
         chosen = {*kept}
         self.config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
-        self._drop_removed_tests(items)
+        self._remove_stale_entries(items)
         items[:] = kept
 
-    def _drop_removed_tests(self, items: list[pytest.Item]) -> None:
-        """Drop the entries of tests and parameters that a wholly collected file no longer has, or that ask for none."""
+    def _remove_stale_entries(self, items: list[pytest.Item]) -> None:
+        """Remove the entries of tests and parameters that are no longer in their file, or that no longer ask for texts.
+
+        Nothing is removed if only some tests of a file were collected.
+        """
         is_first = not self.is_worker or self.config.workerinput["workerid"] == "gw0"  # type: ignore[attr-defined]
-        is_part = any(self.config.getoption(one) for one in ("keyword", "markexpr"))
+        is_part = any(
+            self.config.getoption(one, None) for one in ("keyword", "markexpr", "suite_set", "deselect", "lf")
+        )
         if not is_first or is_part or any("::" in one for one in self.config.args):
             return
         names: dict[Path, set[str]] = {}
@@ -77,6 +82,8 @@ class Updates:
             stored = golden_text.read(file)
             if stored.keys() - known:
                 golden_text.write(file, {name: texts for name, texts in stored.items() if name in known})
+        for file in golden_text.files_without_tests():
+            golden_text.write(file, {})
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, object, object]:
@@ -115,16 +122,16 @@ def name_of(item: pytest.Item) -> str:
 def has_golden(item: pytest.Item) -> bool:
     """Whether a test has something that `--update` rewrites."""
     function = getattr(item, "function", None)
-    return FIXTURE in getattr(item, "fixturenames", ()) or (function is not None and speaks(function))
+    return FIXTURE in getattr(item, "fixturenames", ()) or (function is not None and compares_texts(function))
 
 
-def speaks(function: object) -> bool:
+def compares_texts(function: object) -> bool:
     """Whether a function calls `said` or `said_in`, itself or through functions of the tests."""
     known: set[CodeType] = set()
-    return _speaks(inspect.unwrap(function), known) if callable(function) else False
+    return _compares(inspect.unwrap(function), known) if callable(function) else False
 
 
-def _speaks(function: object, known: set[CodeType]) -> bool:
+def _compares(function: object, known: set[CodeType]) -> bool:
     if not isinstance(function, FunctionType) or function.__code__ in known:
         return False
     known.add(function.__code__)
@@ -134,7 +141,7 @@ def _speaks(function: object, known: set[CodeType]) -> bool:
     found += [vars(module).get(name) for module in modules for name in names]
     if golden_text.said in found or golden_text.said_in in found:
         return True
-    return any(_speaks(one, known) for one in found if getattr(one, "__module__", "").startswith("tests."))
+    return any(_compares(one, known) for one in found if getattr(one, "__module__", "").startswith("tests."))
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

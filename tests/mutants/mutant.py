@@ -1,4 +1,4 @@
-"""The list of mutants in `mutants.yaml`: each is one edit of one file that breaks one promise."""
+"""A mutant: one edit of one file that breaks one promise of the product. `mutants.yaml` lists them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Stale(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """`text` stands exactly once in `file` and becomes `to`. `near` names the tests most likely to find it."""
+    """`text`, which occurs once in `file`, becomes `to`. `near` names the tests most likely to find it."""
 
     id: str
     area: str
@@ -32,11 +32,11 @@ class Mutant:
         """Return the mutated source of the file below `root`.
 
         Raises:
-            Stale: `text` does not stand there exactly once.
+            Stale: `text` does not occur exactly once.
         """
         source = (root / self.file).read_text()
         if source.count(self.text) != 1:
-            raise Stale(f"{self.id}: its text stands {source.count(self.text)} times in {self.file}, not once")
+            raise Stale(f"{self.id}: its text occurs {source.count(self.text)} times in {self.file}, not once")
         return source.replace(self.text, self.to)
 
 
