@@ -22,7 +22,10 @@ from schemas import limits
 
 START_FAILED: Final = frozenset({125, 126, 127, 255})  # The code of an exec that no process ever had.
 NOT_STARTED: Final = b"OCI "  # In what an engine writes then: `OCI runtime exec failed`, `OCI permission denied` …
-NO_TASK: Final = re.compile(rb"task [0-9a-f]{64} not found: not found\s*")  # All that containerd says of one that went.
+GONE: Final = re.compile(
+    rb"(task [0-9a-f]{64} not found: not found|cannot exec in a (stopped|deleted) state: [a-z ]+)\s*"
+)
+"""The whole output of an exec whose container went before containerd could start it: the shim's own error."""
 KILLED: Final = 137
 BEGIN_S: Final = 5.0  # After that, what was asked to start has started or never will.
 GOES_S: Final = 0.5  # By then, an engine tells that a container was killed whose commands were.
@@ -120,7 +123,7 @@ class Execs:
             raise
         code = state["ExitCode"]
         # Podman tells of no process once it has ended; engines that could not start one say so in its place.
-        is_gone = NO_TASK.fullmatch(output) is not None
+        is_gone = GONE.fullmatch(output) is not None
         if not state.get("Pid") and (is_gone or (code in START_FAILED and NOT_STARTED in output)):
             is_told = is_gone or any(words in output for words in OF_A_CONTAINER_THAT_GOES)
             # An engine tells a little later that the container went: then it is as if it had been asked after that.

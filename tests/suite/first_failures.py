@@ -25,6 +25,8 @@ LOG: Final = Path("reports", "flaky.jsonl")
 """Below the root of the repository."""
 RERUN_TIMEOUT_S: Final = 900
 MESSAGE_CHARS: Final = 300
+TEXT_LINES: Final = 80
+"""How much of pytest's report of a failure is printed: its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class Failure:
     message: str
     is_assertion: bool
     is_over_budget: bool = False
+    text: str = ""
+    """Pytest's report of the failure."""
 
     @property
     def is_law(self) -> bool:
@@ -100,21 +104,27 @@ def lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
         if outcome.second is None:
             why = "a law failed" if failure.is_law else f"more than {MOST} tests failed"
             yield f"  second: not run, because {why}"
+        elif failure.is_over_budget and outcome.second.is_passed:
+            yield "  second: kept its budget alone in a fresh process"
         elif outcome.second.is_passed:
             yield "  second: passed alone in a fresh process. This is a bug to find: see CONTRIBUTING.md, Flaky tests"
+            yield from (f"    {line}" for line in failure.text.splitlines()[-TEXT_LINES:])
         else:
             yield "  second: failed alone in a fresh process:"
-            yield from (f"    {line}" for line in outcome.second.output.splitlines()[-60:])
+            yield from (f"    {line}" for line in outcome.second.output.splitlines()[-TEXT_LINES:])
     red = sum(outcome.is_red for outcome in outcomes)
     yield f"first failures: {len(outcomes)}, of which red: {red}"
 
 
 def append_to_log(outcomes: Sequence[Outcome], facts: Mapping[str, object], log: Path) -> list[str]:
-    """Append one line of JSON for each test that passed the second time, and return those lines."""
+    """Append one line of JSON for each test that failed and passed the second time, and return those lines.
+
+    A test that was over its budget and keeps it alone shows how busy the machine was, not a bug.
+    """
     found = [
         json.dumps({"test": one.failure.nodeid, "message": one.failure.message, **facts}, ensure_ascii=False)
         for one in outcomes
-        if not one.is_red
+        if not one.is_red and not one.failure.is_over_budget
     ]
     if found:
         log.parent.mkdir(exist_ok=True)

@@ -142,7 +142,8 @@ class Suite:
             self.above[report.nodeid] = facts["budget_s"]
         is_skipped = report.skipped and not hasattr(report, "wasxfail")
         if report.failed or (self.is_rerun and is_skipped):  # A skipped second run shows nothing.
-            self._note(Failure(report.nodeid, _message(report), facts.get("is_assertion", False)))
+            is_assertion = facts.get("is_assertion", False)
+            self._note(Failure(report.nodeid, _message(report), is_assertion, text=report.longreprtext))
         elif "over_budget" in facts and self.is_chosen and not sets.is_nightly():
             self._note(Failure(report.nodeid, facts["over_budget"], is_assertion=False, is_over_budget=True))
 

@@ -26,7 +26,15 @@ def test_make_docs_selects_by_nothing_but_the_update_flag() -> None:
     (recipe,) = re.findall(r"(?m)^docs:.*\n\t(.*)$", (ROOT / "Makefile").read_text())
     words = shlex.split(recipe)
 
-    assert words[words.index("pytest") + 1 :] == ["-n", "$(WORKERS)", "--dist", "loadfile", "-rfEs", "--update", "$(ARGS)"]
+    assert words[words.index("pytest") + 1 :] == [
+        "-n",
+        "$(WORKERS)",
+        "--dist",
+        "loadfile",
+        "-rfEs",
+        "--update",
+        "$(ARGS)",
+    ]
 
 
 def test_every_function_that_takes_the_update_fixture_is_in_a_collected_file() -> None:
