@@ -2,7 +2,8 @@
 
 A test that fails twice is red, and so is one whose second run is skipped. A test that passes the second time does not
 stop a landing, but it is a bug to find: it is printed at the end of the output and appended to reports/flaky.jsonl.
-More than MOST first failures in a run are red, and a failed law is red without a second run.
+Red without a second run are a failed law, more than MOST first failures, and more than MOST_OVER_BUDGET tests that are
+over their budget.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from typing import Final
 import pytest
 
 MOST: Final = 3
+MOST_OVER_BUDGET: Final = 20
+"""A second run of each would take as long as the whole run if an import of all tests became slow."""
 RERUN: Final = "PLANLOOP_RERUN"
 """Set in the process that runs one test again."""
 LOG: Final = Path("reports", "flaky.jsonl")
@@ -72,13 +75,23 @@ def is_timeout(error: BaseException) -> bool:
 
 
 def judged(failures: Sequence[Failure], options: Sequence[str], root: Path) -> list[Outcome]:
-    """Run each failed test again, except laws; none if too many failed, since the run is red without that.
-
-    A test that only cost too much does not count as one of the many: a slow machine is not a reason to be red.
-    """
-    if sum(not failure.is_over_budget for failure in failures) > MOST:
+    """Run each failed test again, except laws; none if too many failed, since the run is red without that."""
+    if too_many(failures):
         return [Outcome(failure, None) for failure in failures]
     return [Outcome(failure, None if failure.is_law else rerun(failure.nodeid, options, root)) for failure in failures]
+
+
+def too_many(failures: Sequence[Failure]) -> str:
+    """Why no test is run again; the empty string if each is.
+
+    Tests that only cost too much have their own limit, since a busy machine makes several of them cost more.
+    """
+    over_budget = sum(failure.is_over_budget for failure in failures)
+    if len(failures) - over_budget > MOST:
+        return f"more than {MOST} tests failed"
+    if over_budget > MOST_OVER_BUDGET:
+        return f"more than {MOST_OVER_BUDGET} tests are over their budget"
+    return ""
 
 
 def rerun(nodeid: str, options: Sequence[str], root: Path) -> Second:
@@ -102,7 +115,7 @@ def lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
         yield failure.nodeid
         yield f"  first:  {failure.message}"
         if outcome.second is None:
-            why = "a law failed" if failure.is_law else f"more than {MOST} tests failed"
+            why = "a law failed" if failure.is_law else too_many([each.failure for each in outcomes])
             yield f"  second: not run, because {why}"
         elif failure.is_over_budget and outcome.second.is_passed:
             yield "  second: kept its budget alone in a fresh process"

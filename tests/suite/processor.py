@@ -29,7 +29,7 @@ TOLERANCE: Final = 1.5
 """A test fails when it uses this many times its budget."""
 PROBE_STEPS: Final = 200_000
 PROBE_S: Final = 0.016
-"""What `probe_s` takes where the budgets were set, by CPython 3.11."""
+"""The result of `probe_s` where the budgets were set, with CPython 3.11."""
 OFFENDERS: Final = Path(__file__).with_name("offenders.json")
 """Test functions that are over their budget, and what each may use. The list may only shrink."""
 CGROUPS: Final = Path("/sys/fs/cgroup")
@@ -53,9 +53,9 @@ def budget(item: pytest.Item) -> float | None:
 
 
 def pace() -> float:
-    """How many times as many processor seconds the same work costs now as where the budgets were set, at least 1.
+    """The factor by which the same work costs more processor seconds now than where the budgets were set, at least 1.
 
-    A slower machine and neighbours that share its caches raise the price of all work.
+    All work costs more on a slower machine, and beside programs that share its caches.
     """
     return max(1.0, min(probe_s() for _ in range(3)) / PROBE_S)
 

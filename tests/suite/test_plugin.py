@@ -16,7 +16,7 @@ import pytest
 from tests import sets
 from tests.suite import plugin
 from tests.suite.changes import ROOT
-from tests.suite.first_failures import MOST, Failure, judged
+from tests.suite.first_failures import MOST, Failure, judged, lines
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
@@ -107,6 +107,13 @@ def test_budgets_do_not_count_among_the_many_first_failures(suite: Path) -> None
     assert not any(outcome.is_red for outcome in judged(dear, (), suite))
 
 
+def test_too_many_tests_over_their_budget_are_red_without_a_second_run(suite: Path) -> None:
+    dear = [Failure(f"test_a.py::test_{each}", "dear", False, is_over_budget=True) for each in range(21)]
+    outcomes = judged(dear, (), suite)
+    assert all(outcome.is_red for outcome in outcomes)
+    assert "  second: not run, because more than 20 tests are over their budget" in lines(outcomes)
+
+
 def test_a_failed_law_is_red_even_if_it_would_pass_alone(suite: Path) -> None:
     text = "import pytest\ndef test_law_2():\n    with pytest.raises(OSError): pass\n"
     (suite / "test_a.py").write_text(PASSES_SECOND.format(name="law_1") + text)
@@ -116,9 +123,10 @@ def test_a_failed_law_is_red_even_if_it_would_pass_alone(suite: Path) -> None:
 
 
 def test_a_law_that_only_took_too_long_is_run_again(suite: Path) -> None:
-    text = "import pytest, pytest_timeout\nfrom pathlib import Path\ndef test_law_1():\n    seen = Path('seen')\n"
-    text += "    if not seen.exists():\n        seen.mkdir()\n"
-    text += "        pytest.fail(pytest_timeout.PYTEST_FAILURE_MESSAGE % 60)\n"
+    text = (
+        "import pytest, pytest_timeout as hung\nfrom pathlib import Path\ndef test_law_1():\n    seen = Path('seen')\n"
+    )
+    text += "    if not seen.exists():\n        seen.mkdir()\n        pytest.fail(hung.PYTEST_FAILURE_MESSAGE % 60)\n"
     (suite / "test_a.py").write_text(text)
     found = run(suite, "--set", "change")
     assert found.code == 0, found.out

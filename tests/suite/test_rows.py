@@ -6,7 +6,7 @@ import inspect
 from pathlib import Path
 
 import pytest
-from pytest_timeout import PYTEST_FAILURE_MESSAGE
+from pytest_timeout import PYTEST_FAILURE_MESSAGE  # type: ignore[import-untyped]
 
 from tests import rows
 

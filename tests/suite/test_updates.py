@@ -25,16 +25,9 @@ def functions(file: Path) -> Iterator[Function]:
 def test_make_docs_selects_by_nothing_but_the_update_flag() -> None:
     (recipe,) = re.findall(r"(?m)^docs:.*\n\t(.*)$", (ROOT / "Makefile").read_text())
     words = shlex.split(recipe)
+    expected = ["-n", "$(WORKERS)", "--dist", "loadfile", "-rfEs", "--update", "$(ARGS)"]
 
-    assert words[words.index("pytest") + 1 :] == [
-        "-n",
-        "$(WORKERS)",
-        "--dist",
-        "loadfile",
-        "-rfEs",
-        "--update",
-        "$(ARGS)",
-    ]
+    assert words[words.index("pytest") + 1 :] == expected
 
 
 def test_every_function_that_takes_the_update_fixture_is_in_a_collected_file() -> None:
