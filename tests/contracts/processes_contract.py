@@ -71,7 +71,7 @@ class ProcessesContract:
     async def test_a_timeout_stops_the_process(self, machine: Machine, folder: Path) -> None:
         owner = machine.owner()
 
-        exit_ = await owner.run("a", self.command(folder, "echo so far; sleep 60", timeout_s=0.1))
+        exit_ = await owner.run("a", self.command(folder, "echo so far; sleep 60", timeout_s=2.0))
 
         assert (exit_.ending, exit_.code) == (Ending.TIMED_OUT, None)
         assert exit_.output.startswith(b"so far\n")
