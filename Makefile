@@ -16,7 +16,7 @@ export PATH := $(CURDIR)/$(NODE)/bin:$(PATH)
 
 ARGS ?=
 
-.PHONY: help setup demo bench node servers test quick soak laws mutants check format lint types contracts docs page wheel speed clean
+.PHONY: help setup demo bench node servers test quick soak pythons laws mutants check format lint types contracts docs page wheel speed clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -87,8 +87,12 @@ test: $(VENV)/test.stamp $(VENV)/servers.stamp web/node_modules/stamp ## Run the
 quick: $(VENV)/test.stamp ## Run the tests that start no program, browser or engine (set "quick")
 	$(PYTEST) --set quick $(ARGS)
 
-soak: $(VENV)/test.stamp $(VENV)/servers.stamp web/node_modules/stamp ## Run every test, parameter and crash point, with new random examples (set "nightly")
-	seed=$${SEED:-$$(date +%s)}; echo "SEED=$$seed"; $(PYTEST) --set nightly --hypothesis-seed=$$seed $(ARGS)
+soak: $(VENV)/test.stamp $(VENV)/servers.stamp web/node_modules/stamp ## Run every test, parameter and crash point, with new random examples (set "nightly"), then pythons
+	seed=$${SEED:-$$(date +%s)}; echo "SEED=$$seed"; $(PYTEST) --set nightly --seed=$$seed --hypothesis-seed=$$seed $(ARGS)
+	@WORKERS=$(WORKERS) .ci/pythons
+
+pythons: $(VENV)/test.stamp $(VENV)/servers.stamp web/node_modules/stamp ## Run the change set on every other Python from 3.11 to 3.13 on this machine; SET=quick runs that set
+	@WORKERS=$(WORKERS) .ci/pythons
 
 laws: $(VENV)/test.stamp ## Try the properties with new examples; SEED=N draws those of N
 	seed=$${SEED:-$$(date +%s)}; echo "SEED=$$seed"; PLANLOOP_SET=nightly $(BIN)/python -m pytest -n $(WORKERS) -m hypothesis --hypothesis-seed=$$seed $(ARGS)

@@ -71,19 +71,28 @@ class Forked(subprocess.Popen[Any]):
         return self.returncode
 
     def _hear(self, timeout_s: float | None) -> bool:
-        """Wait for the end of the process, without a limit if `timeout_s` is None. Return whether it has ended."""
-        if self.returncode is None:
+        """Wait for the end of the process, without a limit if `timeout_s` is None. Return whether it has ended.
+
+        Several threads may wait. Each polls a descriptor of its own: the number of one that another thread has closed
+        may belong to the next command by now.
+        """
+        with self._waitpid_lock:  # type: ignore[attr-defined]
+            if self.returncode is not None:
+                return True
+            own = self._connection.dup()
+        with own:
             poll = select.poll()
-            poll.register(self._connection, select.POLLIN)
+            poll.register(own, select.POLLIN)
             if not poll.poll(None if timeout_s is None else max(0, math.ceil(timeout_s * 1000))):
                 return False
-            with self._waitpid_lock:  # type: ignore[attr-defined] # Several threads may wait.
-                if self.returncode is None:
-                    content = self._connection.recv(NUMBER.size)
-                    assert content, "the fork server has ended before the command"
-                    self.returncode = os.waitstatus_to_exitcode(NUMBER.unpack(content)[0])
-                    self._connection.close()
-                    os.close(self._pidfd)
+        with self._waitpid_lock:  # type: ignore[attr-defined]
+            if self.returncode is None:
+                content = self._connection.recv(NUMBER.size)
+                assert content, "the fork server has ended before the command"
+                self.returncode = os.waitstatus_to_exitcode(NUMBER.unpack(content)[0])
+                self._connection.shutdown(socket.SHUT_RD)  # The other waiting threads see the end, too.
+                self._connection.close()
+                os.close(self._pidfd)
         return True
 
     def send_signal(self, sig: int) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -245,6 +246,18 @@ def test_a_wait_that_is_too_short_says_so_and_the_process_goes_on(tmp_path: Path
         return alive, ended, process.poll()
 
     assert both(tmp_path, scenario) == (None, 8, 8)
+
+
+@pytest.mark.timeout(60)
+def test_several_threads_that_wait_for_one_process_all_see_its_end(tmp_path: Path) -> None:
+    """A thread that begins to wait as another sees the end must not wait for the next command instead."""
+    for _ in range(10):
+        process = command.start("version", cwd=tmp_path, stdout=subprocess.DEVNULL)
+        with ThreadPoolExecutor(8) as threads:
+            waits = [threads.submit(process.wait) for _ in range(8)]
+            while process.poll() is None:
+                waits.append(threads.submit(process.wait))
+        assert {wait.result() for wait in waits} == {0}
 
 
 @pytest.mark.parametrize("changed", [{"PLANLOOP_PLAN": "x"}, {"LC_ALL": "C"}, {"PYTHONHASHSEED": "3"}, {"TZ": "UTC"}])
