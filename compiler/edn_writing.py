@@ -59,7 +59,7 @@ def entry(written_key: str, value: Json, column: int) -> list[str]:
 def task_form(name: str, task: JsonObject, column: int) -> list[str]:
     """The task with this id as `(task "goal" :field value (task …))`, in lines."""
     head = f"(task {string(task['goal'])}" if isinstance(task.get("goal"), str) else "(task"
-    fields = {"id": name} | {key: value for key, value in task.items() if key not in ("goal", "tasks")}
+    fields = {"id": name} | {field: value for field, value in task.items() if field not in ("goal", "tasks")}
     children = task.get("tasks", {})
     blocks = [entry(key(field), value, column + 2) for field, value in fields.items()]
     blocks += [task_form(child, value, column + 2) for child, value in children.items()]

@@ -206,22 +206,38 @@ async def test_neither_the_network_nor_names_are_reached(plan: Plan) -> None:
     assert named.code != 0
 
 
-@pytest.mark.parametrize("where", ["the owner's", "one in tmp", "the engine's", "abstract"])
+@pytest.mark.parametrize("where", ["the owner's", "one in tmp", "abstract"])
 async def test_no_socket_of_this_machine_is_reached(plan: Plan, where: str, tmp_path: Path) -> None:
     name = f"\\0planloop-{os.getpid()}".encode().decode("unicode_escape")
-    own = {"the owner's": f"{plan.state}/s", "one in tmp": f"/tmp/planloop-{os.getpid()}", "abstract": name}
-    path = own.get(where) or yards.machines_address().removeprefix("unix://")
+    path = {"the owner's": f"{plan.state}/s", "one in tmp": f"/tmp/planloop-{os.getpid()}", "abstract": name}[where]
     listening = socket.socket(socket.AF_UNIX)
     with listening:
-        if where in own:
-            os.chdir(plan.state)
-            listening.bind("s" if where == "the owner's" else path)
-            listening.listen()
-        ended = await plan.shell(CONNECT.format("AF_UNIX", repr(path).replace('"', "'")))
+        os.chdir(plan.state)
+        listening.bind("s" if where == "the owner's" else path)
+        listening.listen()
+        ended = await connected(plan, path)
         if where == "one in tmp":
             Path(path).unlink()
 
     assert ended.code == 1 and b"Error" in ended.output
+
+
+@pytest.fixture
+def engine_socket() -> str:
+    """The path of the container engine's socket."""
+    return yards.machines_address().removeprefix("unix://")
+
+
+async def test_the_socket_of_the_container_engine_is_not_reached(engine_socket: str, plan: Plan) -> None:
+    assert Path(engine_socket).is_socket()
+    ended = await connected(plan, engine_socket)
+
+    assert ended.code == 1 and b"Error" in ended.output
+
+
+async def connected(plan: Plan, path: str) -> Exit:
+    """How a command of the plan ended that connected to the socket at `path`."""
+    return await plan.shell(CONNECT.format("AF_UNIX", repr(path).replace('"', "'")))
 
 
 async def test_a_host_that_is_named_is_reached_through_the_proxy_and_others_are_told(plan: Plan) -> None:
