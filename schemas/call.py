@@ -100,7 +100,15 @@ _EFFECTS: Final[Mapping[str, EffectClass]] = {str(one): one for one in EffectCla
 
 def as_map(arguments: Json) -> JsonObject:
     """The arguments as a call object holds them, and as a model is shown them again: a map, whatever the mind gave."""
-    return arguments if isinstance(arguments, dict) else {"given": arguments}
+    given = given_of(arguments)
+    return given if isinstance(given, dict) else {"given": given}
+
+
+def given_of(arguments: Json) -> Json:
+    """Arguments as they are meant: null, its text, no text and an empty list are no arguments."""
+    if isinstance(arguments, str):
+        return {} if arguments.strip() in ("", "null") else arguments
+    return {} if arguments is None or arguments == [] else arguments
 
 
 def call_from_json(raw: JsonObject) -> CallSpec:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from schemas.fields import COUNT, PATTERN, TEXT, Field, FieldTable, Keyed, Scalar, Table
+from schemas.fields import COUNT, FLAG, PATTERN, TEXT, Field, FieldTable, Keyed, Scalar, Table
 
 MONEY: Final = Scalar("money", minimum=0)
 
@@ -24,6 +24,12 @@ MODEL_TABLES: Final = (
             Field("price", Table("price"), "What it costs, in US dollars for a million tokens.", {"in": 1, "out": 4}),
             Field("window", COUNT, "Tokens that prompt and reply may have together.", 131072),
             Field("output", COUNT, "Tokens that one reply may have.", 8192),
+            Field(
+                "stream",
+                FLAG,
+                "Whether replies come in pieces. `false` is for gateways that cannot stream calls.",
+                False,
+            ),
             Field("headers", Keyed(Scalar("loose"), is_id=False), "Sent with every request.", {"X-Title": "plan"}),
             Field(
                 "as",

@@ -274,6 +274,13 @@ HANDOVER_FLOORS: Final = {"tokens": 4_000, "usd": "0.01", "time_s": 10.0, "calls
 HANDOVER_OUTPUT_TOKENS: Final = 2_000  # Of the last answer: two pages say what is done and what is left to do.
 HANDOVER_BYTES_MAX: Final = 12 << 10  # Of it, as the agent above is told it: the message has room for the rest.
 OUTPUT_TOKENS_MIN: Final = 256  # Of a reply that is still worth asking for when a budget is nearly used up.
+USAGE_SLACK: Final = (
+    32  # Times that a provider's count of tokens may differ from ours: runs of one letter, rare scripts.
+)
+USAGE_ADDED_TOKENS: Final = 65_536  # That a provider may add to a prompt: its own instructions, search results.
+USAGE_THOUGHT_TOKENS: Final = 262_144  # Of thoughts that a provider counts and does not show: the longest output sold.
+USAGE_MAX: Final = 1e15  # Of a count of tokens, or of dollars, that a program reports: more is no count.
+USAGE_BYTES_MAX: Final = 4 << 10  # Of what a provider says of usage, as the log keeps it.
 USAGE_OFF_SHARE: Final = 0.25  # Of our own count by which a provider's may differ before it is told.
 
 # Forks.

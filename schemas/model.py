@@ -109,6 +109,7 @@ class ModelConfig:
     """What the table says of one model, each row on its way laid over the more general ones; empty or None: nothing.
 
     `key` is `env:NAME` or `file:path`, never a secret. `api` is openai or litellm. `window` and `output` are tokens.
+    `is_streamed` is False where replies are to come whole.
     """
 
     url: str = ""
@@ -118,6 +119,7 @@ class ModelConfig:
     window: int | None = None
     output: int | None = None
     headers: tuple[tuple[str, str], ...] = ()
+    is_streamed: bool = True
 
 
 @frozen
@@ -152,6 +154,7 @@ class ModelTable:
             window=merged.get("window"),
             output=merged.get("output"),
             headers=tuple((str(name), str(value)) for name, value in merged.get("headers", {}).items()),
+            is_streamed=merged.get("stream") is not False,
         )
 
     def asked(self, stated: str) -> str:

@@ -21,7 +21,8 @@ from schemas.message import Message, message_from_json
 class TurnCall:
     """A call of the open turn, in call order. `address` names its call object while it is not settled.
 
-    `is_implied`: the mind did not write it; it is the `done` that a final answer stands for.
+    `is_implied`: the mind did not write it; it is the `done` that a final answer stands for. `extra` are fields that
+    the mind's provider wants back with the call.
     """
 
     address: str
@@ -31,6 +32,7 @@ class TurnCall:
     fault: str = ""
     is_parallel: bool = False
     is_implied: bool = False
+    extra: JsonObject = field(default_factory=dict)
 
     def to_json(self) -> JsonObject:
         out: JsonObject = {"address": self.address, "tool": self.tool, "arguments": self.arguments}
@@ -42,6 +44,8 @@ class TurnCall:
             out["is_parallel"] = True
         if self.is_implied:
             out["is_implied"] = True
+        if self.extra:
+            out["extra"] = self.extra
         return out
 
 
@@ -137,7 +141,7 @@ class OpenTurn:
     the budget is used up, and this turn is for handing over. `fired` are the verdicts of hooks by `Fired.key`,
     `consulted` the hooks whose agents were asked for one, by that key, `rewritten` the arguments that hooks gave to
     calls, by their address. `said` is what the client of an outside agent says in it, `is_withdrawn` that it takes it
-    back.
+    back. `extra` are fields of the reply that the mind's provider wants back.
     """
 
     turn: int
@@ -166,6 +170,7 @@ class OpenTurn:
     rewritten: dict[str, JsonObject] = field(default_factory=dict)
     said: Said | None = None
     is_withdrawn: bool = False
+    extra: JsonObject = field(default_factory=dict)
 
     def standing(self, call: TurnCall) -> TurnCall:
         """The call with the arguments that it is started with, where hooks gave it others."""
@@ -350,6 +355,7 @@ def _open(raw: JsonObject | None) -> OpenTurn | None:
         then=answered.get("then", "sleep"),
         sleep_s=answered.get("sleep_s"),
         calls=tuple(TurnCall(**call) for call in answered.get("calls", ())),
+        extra=answered.get("extra", {}),
         results={key: result_from_json(value[0]) for key, value in raw.get("results", {}).items()},
         waited_s=raw.get("waited_s", 0.0),
         waiting_since=raw.get("waiting_since"),

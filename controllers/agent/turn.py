@@ -28,7 +28,7 @@ from reconciler.storing.store import View
 from schemas import limits
 from schemas.agent import AgentState
 from schemas.approval import WAITING
-from schemas.call import CallResult, CallSpec, CallState, as_map
+from schemas.call import CallResult, CallSpec, CallState, as_map, given_of
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.record import Change, Draft, Drop, Mark, Put, SetStatus
@@ -172,6 +172,8 @@ def replied(seen: Observed, reply: Reply, ids: Sequence[str], tools: calls.Tools
     answer: JsonObject = {"text": reply.text, "then": then, "calls": [call.to_json() for call in placed]}
     if reply.sleep_s is not None:
         answer["sleep_s"] = reply.sleep_s
+    if reply.extra:
+        answer["extra"] = reply.extra
     note = _noted(seen, reply, same)
     if note:
         answer["note"] = note
@@ -184,8 +186,7 @@ def replied(seen: Observed, reply: Reply, ids: Sequence[str], tools: calls.Tools
     merge |= condition_merge(seen, calls.STUCK, stuck, unblocks=("a message to the agent", "another goal"))
     objects = [each for index, call in enumerate(placed) for each in _call_object(seen, turn.turn, index, call, tools)]
     data: JsonObject = {"turn": turn.turn, "text": reply.text, "usage": reply.usage, **reply.data}
-    if reply.note:
-        data["note"] = reply.note
+    data |= {name: value for name, value in (("note", reply.note), ("extra", reply.extra)) if value}
     data["calls"] = [_told(call) for call in placed]
     blobs = (str(data["blob"]),) if "blob" in data else ()
     return Draft("model.replied", signed(seen), seen.resource.address, (change(seen, merge), *objects), data, blobs)
@@ -211,13 +212,14 @@ def _has_delegated(seen: Observed) -> bool:
 def _told(call: TurnCall) -> JsonObject:
     """A call as the record of the reply has it: all that is needed to make the same reply again, and to count it."""
     out: JsonObject = {"call": call.address, "tool": call.tool, "arguments": call.arguments}
-    own: JsonObject = {"key": call.key, "fault": call.fault, "implied": call.is_implied}
+    own: JsonObject = {"key": call.key, "fault": call.fault, "implied": call.is_implied, "extra": call.extra}
     return out | {name: value for name, value in own.items() if value}
 
 
 def _placed(call: ProposedCall, call_id: str, is_implied: bool) -> TurnCall:
     address = journal.call_address(call_id)
-    return TurnCall(address, call.tool, call.arguments, call.key, call.fault, call.is_parallel, is_implied)
+    arguments = call.arguments if call.fault else given_of(call.arguments)
+    return TurnCall(address, call.tool, arguments, call.key, call.fault, call.is_parallel, is_implied, call.extra)
 
 
 def _call_object(seen: Observed, turn: int, index: int, call: TurnCall, tools: calls.Tools) -> tuple[Change, ...]:

@@ -404,9 +404,13 @@ def reply_of(answer: Also) -> ModelReply:
             usage=usage_of(data["usage"]) if "usage" in data else None,
         )
     made = [call for call in data.get("calls", ()) if not call.get("implied")]
-    calls = tuple(ModelCall(call.get("key", ""), call["tool"], _raw(call["arguments"])) for call in made)
+    calls = tuple(
+        ModelCall(call.get("key", ""), call["tool"], _raw(call["arguments"]), call.get("extra", {})) for call in made
+    )
     finish = "length" if data.get("note") else "tool_calls" if calls else "stop"
-    return ModelReply(str(data.get("text", "")), calls, usage_of(data.get("usage") or {}), finish)
+    return ModelReply(
+        str(data.get("text", "")), calls, usage_of(data.get("usage") or {}), finish, data.get("extra", {})
+    )
 
 
 def usage_of(said: JsonObject) -> Usage:

@@ -77,7 +77,9 @@ def _line(message: JsonObject, agent: str) -> JsonObject:
     """A chat message as a line of such a transcript."""
     match message["role"]:
         case "assistant":
-            text = [{"type": "text", "text": message["content"]}] if message.get("content") else []
+            said = message.get("content") or []
+            parts = said if isinstance(said, list) else [{"type": "text", "text": said}]
+            text = [part for part in parts if part.get("type") == "text"]
             return _said("assistant", [*text, *map(_use, message.get("tool_calls") or ())], agent)
         case "tool":
             result = {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": message["content"]}

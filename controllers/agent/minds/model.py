@@ -8,12 +8,14 @@ result.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 from controllers.agent.minds.port import ProposedCall, Reply
 from controllers.agent.models.port import ModelCall, ModelReply, Usage
 from controllers.agent.thinking import transcript
-from schemas.encoding import JsonObject, decode_foreign
+from schemas.call import given_of
+from schemas.encoding import Json, JsonObject, decode_foreign
 
 CUT_OFF: Final = "length"
 WAS_CUT: Final = "[Your answer was cut off: it reached the longest output that is allowed. Go on in smaller pieces.]"
@@ -22,11 +24,14 @@ WAS_CUT: Final = "[Your answer was cut off: it reached the longest output that i
 def reply_of(answer: ModelReply, names: Mapping[str, str]) -> Reply:
     """What the model wants. `names` are the tools by their wire names; others are taken as they stand."""
     is_cut = answer.finish == CUT_OFF
-    proposed = tuple(_proposed(call, names, is_cut=is_cut) for call in answer.calls)
+    # Only what came last can have been cut.
+    last = len(answer.calls) - 1
+    proposed = tuple(_proposed(call, names, is_cut=is_cut and at == last) for at, call in enumerate(answer.calls))
     if is_cut and not proposed:
-        return Reply(answer.text, then="again", usage=usage_json(answer.usage), note=WAS_CUT)
+        return Reply(answer.text, then="again", usage=usage_json(answer.usage), note=WAS_CUT, extra=answer.extra)
     note = WAS_CUT if is_cut else ""
-    return Reply(answer.text, proposed, then="final", usage=usage_json(answer.usage), note=note)
+    usage = usage_json(answer.usage)
+    return Reply(answer.text, proposed, then="final", usage=usage, note=note, extra=answer.extra)
 
 
 def usage_json(used: Usage) -> JsonObject:
@@ -47,11 +52,20 @@ def _proposed(call: ModelCall, names: Mapping[str, str], *, is_cut: bool) -> Pro
     # A tool's own name is understood too, whatever stands for its dot.
     is_own = call.name in names.values()
     tool = names.get(call.name) or (call.name if is_own else call.name.replace(transcript.DOT, ".")) or "?"
-    text = call.arguments.strip()
-    if not text:
-        return ProposedCall(tool, {}, call.id)
     try:
-        return ProposedCall(tool, decode_foreign(text), call.id)
+        if is_cut and not call.arguments.strip():
+            raise ValueError
+        return ProposedCall(tool, _arguments(call.arguments), call.id, extra=call.extra)
     except ValueError as error:
         why = "the answer was cut off inside of it" if is_cut else f"its arguments are no JSON: {error}"
-        return ProposedCall(tool, call.arguments, call.id, fault=why)
+        return ProposedCall(tool, call.arguments, call.id, fault=why, extra=call.extra)
+
+
+def _arguments(text: str) -> Json:
+    """The value of arguments as text; of those that were encoded twice too. Raises ValueError for no JSON."""
+    given = given_of(text)
+    value = given_of(decode_foreign(given)) if isinstance(given, str) else given
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        with suppress(ValueError):
+            return decode_foreign(value)
+    return value

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Final
 
-from schemas import pointer
+from schemas import limits, pointer
 from schemas.agent import Outside
 from schemas.budget import Cost
 from schemas.encoding import Json, JsonObject, decode_foreign
@@ -143,7 +143,7 @@ def _cost(holder: JsonObject) -> JsonObject:
 
 
 def _is_number(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < limits.USAGE_MAX
 
 
 def cost_of(usage: JsonObject) -> Cost | None:

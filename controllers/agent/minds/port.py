@@ -115,7 +115,7 @@ class ProposedCall:
     """A call as a mind asks for it, not yet looked at. `arguments` may be anything; `key` is the mind's own id for it.
 
     `fault` says why it could not even be read; such a call still gets its one result. `is_parallel` lets it run beside
-    its neighbours though it is not a mere read.
+    its neighbours though it is not a mere read. `extra` are fields that the mind's provider wants back with the call.
     """
 
     tool: str
@@ -123,6 +123,7 @@ class ProposedCall:
     key: str = ""
     fault: str = ""
     is_parallel: bool = False
+    extra: JsonObject = field(default_factory=dict)
 
 
 @frozen
@@ -131,7 +132,8 @@ class Reply:
 
     `then`: `again` at once, `sleep` until a reason to wake (`sleep_s` sets a timer), `final` claims that the work is
     done with `text` as its result. `memory` is given back next turn; `usage` is what the answer cost, by unit; `note`
-    is what the mind is told of its own answer; `data` goes into the record of the reply, for readers.
+    is what the mind is told of its own answer; `data` goes into the record of the reply, for readers;
+    `extra` are fields that the mind's provider wants back with the message.
     """
 
     text: str = ""
@@ -142,6 +144,7 @@ class Reply:
     usage: JsonObject = field(default_factory=dict)
     note: str = ""
     data: JsonObject = field(default_factory=dict)
+    extra: JsonObject = field(default_factory=dict)
 
 
 class Mind(Protocol):

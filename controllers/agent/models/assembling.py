@@ -1,8 +1,6 @@
-"""A reply put together from the pieces of a stream, however a provider cuts it.
+"""A reply put together from the pieces of a stream, or from a whole message, however a provider shapes it.
 
-A tool call goes by its index and its id. Providers are known to send index 0 for all calls, no index, the id only
-once, in every piece or never, several calls in one piece, and the head of a call again; a call must never swallow the
-next one. Arguments stay the text that the model wrote: whether they are JSON is for whoever runs the call.
+Text, tool calls (`call_pieces.py`), the fields that go back to the provider (`extras.py`), usage and how it ended.
 """
 
 from __future__ import annotations
@@ -11,80 +9,31 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
-from controllers.agent.models.port import ModelCall, ModelReply, Usage
-from controllers.agent.models.usage import estimated, usage_from_raw
+from controllers.agent.models import extras, finishes
+from controllers.agent.models.call_pieces import Calls, piece_of
+from controllers.agent.models.port import ModelCall, ModelFailed, ModelReply, Usage
+from controllers.agent.models.usage import checked, estimated
 from schemas import encoding, limits
 from schemas.encoding import Json, JsonObject
 
-FINISHES: Final = {
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "length": "length",
-    "max_tokens": "length",
-    "content_filter": "content_filter",
-}
+TEXT_PARTS: Final = (None, "text", "output_text", "input_text")
 
 
 class TooLong(ValueError):
     """More than any model writes in one reply: everything that keeps it would swell."""
 
 
-class _Call:
-    """One tool call so far."""
-
-    __slots__ = ("arguments", "id", "index", "name")
-
-    def __init__(self, index: int | None) -> None:
-        self.index = index
-        self.id = ""
-        self.name = ""
-        self.arguments = ""
-
-    @property
-    def has_begun(self) -> bool:
-        """Whether more than (a part of) its id is known."""
-        return bool(self.name or self.arguments)
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether its arguments are a JSON value: what comes next can only be another call."""
-        try:
-            encoding.decode(self.arguments)
-        except ValueError:
-            return False
-        return True
-
-    def is_followed_by(self, id_: str, name: str, arguments: str) -> bool:
-        """Whether a piece at the same place is the head of another call."""
-        if id_ and self.id and id_ != self.id and self.has_begun:
-            return True
-        if not name or not self.arguments:
-            return False  # Without arguments so far, a name can only be more of this one.
-        if name == self.name and id_ and not arguments:
-            return False  # The head once more, to close the call.
-        return self.is_whole or name != self.name
-
-    def take(self, id_: str, name: str, arguments: str) -> None:
-        """Adds a piece: ids and names may come in parts too, and heads again."""
-        is_again = bool(id_) and id_ == self.id and self.has_begun
-        if not self.has_begun:
-            self.id += "" if name and id_ == self.id else id_
-        elif not self.id:
-            self.id = id_
-        if name != self.name or not (is_again or self.arguments or arguments):
-            self.name += name
-        self.arguments += arguments
-
-
 class Assembly:
-    """One reply as it arrives. `text` and `calls` are what is there so far."""
+    """One reply as it arrives. `text` and `calls` are what is there so far; `finish` is the provider's own word."""
 
     def __init__(self) -> None:
         self.finish = ""
         self._stated: list[JsonObject] = []  # The newest two words on usage.
         self._text: list[str] = []
-        self._size = 0  # Characters of text and arguments.
-        self._calls: list[_Call] = []
+        self._parts: list[Json] | None = None  # Of a content that is not only text.
+        self._size = 0  # Characters of text, arguments and extra fields.
+        self._calls = Calls()
+        self._extra: dict[str, list[Json]] = {}  # Each field in its pieces.
 
     @property
     def text(self) -> str:
@@ -92,13 +41,13 @@ class Assembly:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was written, and nobody says that it cost anything."""
-        return not self._text and not self._calls and self._said() is None
+        """Whether nothing was written, and the provider does not say that it cost anything."""
+        return not self._text and not self._calls.all and not self._extra and self._said() is None
 
     @property
     def calls(self) -> tuple[ModelCall, ...]:
         """In the order in which they began. Pieces without any name are noise."""
-        return tuple(ModelCall(one.id, one.name, one.arguments) for one in self._calls if one.has_begun)
+        return tuple(ModelCall(one.id, one.name, one.arguments, one.extra) for one in self._calls.all if one.has_begun)
 
     def take(self, chunk: JsonObject) -> str:
         """Adds one chunk of a stream, or a whole answer; the new text.
@@ -119,21 +68,50 @@ class Assembly:
             self._take_usage(choice)
         if choice.get("finish_reason"):
             self.finish = str(choice["finish_reason"])
-        return self._take_delta(choice.get("delta") or choice.get("message") or {})
+        delta = choice.get("delta")
+        if not delta and "message" in choice and self._is_blank:
+            delta = choice["message"]  # Beside deltas, a message says everything again.
+        return self._take_delta(delta or {})
 
     def reply(self, prompt: Iterable[bytes]) -> ModelReply:
-        """The reply, complete. Usage that nobody stated is estimated over `prompt` and what was written."""
-        calls = tuple(ModelCall(*map(_whole, (one.id, one.name, one.arguments))) for one in self.calls)
-        finish = FINISHES.get(self.finish, "tool_calls" if calls else "stop")
-        return ModelReply(_whole(self.text), calls, self.usage(prompt), finish)
+        """The reply, complete. Usage that is missing or absurd is estimated over `prompt` and what was written."""
+        calls = tuple(
+            ModelCall(*map(extras.text_whole, (one.id, one.name, one.arguments)), extras.storable(one.extra))
+            for one in self.calls
+        )
+        finish = finishes.kind_of(self.finish) or (finishes.CALLS if calls else finishes.STOP)
+        if calls and finish == finishes.STOP:
+            finish = finishes.CALLS
+        return ModelReply(extras.text_whole(self.text), calls, self.usage(prompt), finish, self._kept_extra())
+
+    def failure(self, who: str, prompt: Iterable[bytes]) -> ModelFailed | None:
+        """Why what came is no answer though it ended: a content filter, or an end that is none. `who` sent it."""
+        kind = finishes.kind_of(self.finish)
+        if kind == finishes.FILTERED:
+            text = f"{who} cut the reply with its content filter (`{self.finish}`)"
+            return ModelFailed("Filtered", text, is_transient=True, usage=self.usage(prompt))
+        if kind == finishes.BROKEN:
+            shown = self.finish[: limits.VALUE_SHOWN_CHARS]
+            text = f"{who} ended the reply before it was complete, with the finish reason `{shown}`"
+            return ModelFailed("CutOff", text, is_transient=True, usage=self.usage(prompt))
+        return None
 
     def usage(self, prompt: Iterable[bytes]) -> Usage:
-        """What it costs so far."""
+        """What it costs so far: by the provider's count where that can be right, else by our own."""
+        written = [self.text, *(one.name + one.arguments for one in self._calls.all)]
+        counted = estimated(prompt, (text.encode(errors="replace") for text in written))
         said = self._said()
-        if said is not None:
-            return usage_from_raw(said)
-        written = [self.text, *(one.name + one.arguments for one in self._calls)]
-        return estimated(prompt, (text.encode(errors="replace") for text in written))
+        return counted if said is None else checked(said, counted)
+
+    @property
+    def _is_blank(self) -> bool:
+        return not (self._text or self._calls.all)
+
+    def _kept_extra(self) -> JsonObject:
+        fields = {name: extras.joined(pieces) for name, pieces in self._extra.items()}
+        if self._parts is not None and not all(_is_text(part) for part in self._parts):
+            fields["content"] = extras.merged([], self._parts)
+        return extras.storable(fields) if fields else {}
 
     def _said(self) -> JsonObject | None:
         """The last word of the provider on usage that a log can hold."""
@@ -150,73 +128,80 @@ class Assembly:
     def _take_delta(self, delta: Json) -> str:
         if not isinstance(delta, dict):
             raise ValueError("a delta is no object")
-        content = delta.get("content")
-        text = content if isinstance(content, str) else _text_of(content)
+        text = self._take_content(delta.get("content"))
         if not text and "refusal" in delta:
             text = _text_of(delta["refusal"])
         if text:
-            self._count(text)
+            self._count(len(text))
             self._text.append(text)
-        calls = delta.get("tool_calls")
-        if not calls:
-            return text
-        if not isinstance(calls, list):
-            raise ValueError("`tool_calls` is no list")
-        for piece in calls:
-            self._take_call(piece)
+        if delta.keys() - extras.ANSWER_ONLY:
+            self._take_extra(extras.of_message(delta))
+        if delta.get("tool_calls") or delta.get("function_call"):
+            self._take_calls(delta)
         return text
 
-    def _take_call(self, piece: Json) -> None:
-        function = piece.get("function") if isinstance(piece, dict) else None
-        if not isinstance(piece, dict) or not isinstance(function, dict | None):
-            raise ValueError("a tool call is no object")
-        function = function or {}
-        id_, name = piece.get("id") or "", function.get("name") or ""
-        arguments = function.get("arguments")
-        if arguments is None:
-            arguments = ""
-        elif not isinstance(arguments, str):
-            arguments = encoding.encode_text(arguments)  # Some servers send the value itself.
-        head = str(id_), str(name), arguments
-        self._count(*head)
-        self._call_for(piece.get("index"), *head).take(*head)
+    def _take_content(self, content: Json) -> str:
+        if isinstance(content, str):
+            if content and self._parts is not None:
+                self._parts = extras.merged(self._parts, [{"type": "text", "text": content}])
+            return content
+        if isinstance(content, list) and content:
+            if self._parts is None:
+                self._parts = [{"type": "text", "text": self.text}] if self._text else []
+            self._count(extras.size_of(content))
+            self._parts = extras.merged(self._parts, content)
+        return _text_of(content)
 
-    def _call_for(self, index: int | None, id_: str, name: str, arguments: str) -> _Call:
-        """The call that a piece belongs to: at its index the newest, without an index the one with its id."""
-        if index is not None:
-            found = next((one for one in reversed(self._calls) if one.index == index), None)
-        elif id_:
-            found = next((one for one in reversed(self._calls) if one.id == id_), None)
-        else:
-            found = self._calls[-1] if self._calls else None
-        if found is None or found.is_followed_by(id_, name, arguments):
-            found = _Call(index)
-            self._calls.append(found)
-        return found
+    def _take_extra(self, fields: JsonObject) -> None:
+        for name, value in fields.items():
+            self._count(len(name) + extras.size_of(value))
+            self._extra.setdefault(name, []).append(value)
 
-    def _count(self, *written: str) -> None:
-        self._size += sum(map(len, written))
+    def _take_calls(self, delta: JsonObject) -> None:
+        raw = delta.get("tool_calls") or [{"function": delta["function_call"]}]  # The older word for a single call.
+        if not isinstance(raw, list):
+            raise ValueError("`tool_calls` is no list")
+        for one in raw:
+            piece = piece_of(one)
+            self._count(len(piece.id) + len(piece.name) + len(piece.arguments) + extras.size_of(piece.extra))
+            self._calls.take(piece)
+
+    def _count(self, written: int) -> None:
+        self._size += written
         if self._size > limits.MODEL_REPLY_CHARS_MAX:
             raise TooLong(f"its reply is longer than {limits.MODEL_REPLY_CHARS_MAX} characters")
 
 
 def _kept(raw: JsonObject) -> JsonObject:
-    """`raw` as a log can hold it. Raises ValueError for NaN and the like."""
-    if all(type(count) is int and name.isascii() for name, count in raw.items()):
+    """`raw` as a log can hold it. Raises ValueError for NaN and the like, and for more than a count needs."""
+    if len(raw) < limits.USAGE_BYTES_MAX // 64 and all(
+        type(count) is int and name.isascii() and abs(count) < _LARGE for name, count in raw.items()
+    ):
         return raw
-    kept: JsonObject = encoding.decode_foreign(encoding.encode(raw))
+    content = encoding.encode(raw)
+    if len(content) > limits.USAGE_BYTES_MAX:
+        raise ValueError("it is no count of tokens")
+    kept: JsonObject = encoding.decode_foreign(content)
     return kept
 
 
-def _whole(text: str) -> str:
-    """`text` with the surrogate pairs joined that came in halves; a half without the other becomes U+FFFD."""
-    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+_LARGE: Final = 1 << 53  # Numbers below it are printed in one form everywhere.
+
+
+def _is_text(part: Json) -> bool:
+    return not isinstance(part, dict) or part.get("type") in TEXT_PARTS
 
 
 def _text_of(content: Json) -> str:
     """Text as a string or as a list of parts; parts that are no text are not for the transcript."""
     if isinstance(content, str):
         return content
+    if isinstance(content, dict):
+        content = [content]
     if not isinstance(content, list):
         return ""
-    return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return "".join(
+        part if isinstance(part, str) else str(part.get("text") or "")
+        for part in content
+        if isinstance(part, str) or (isinstance(part, dict) and part.get("type") in TEXT_PARTS)
+    )

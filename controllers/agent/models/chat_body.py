@@ -5,8 +5,12 @@ The history is joined from the bytes that each message was encoded to once: a re
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Final, Literal
 
+from controllers.agent.models import context_limits, history
+from controllers.agent.models.failures import lower_of
 from controllers.agent.models.port import ModelRequest
 from schemas import encoding
 from schemas.encoding import JsonObject
@@ -19,25 +23,60 @@ OURS: Final = frozenset({"model", "messages", "tools", "stream", "stream_options
 
 LIMIT_FIELDS: Final = ("max_tokens", "max_completion_tokens")
 
+_ORDER: Final = re.compile(
+    r"roles? must alternate|conversation roles|alternate user|unexpected role|invalid_request_message_order"
+    r"|after role|role (?:'user'|user) (?:is not allowed|cannot|must)|message order|consecutive (?:user|messages)"
+)
+"""How templates and Mistral say that the order of the messages is not theirs."""
+
+_NO_STREAM: Final = re.compile(
+    r"stream\w*[^.]{0,40}(?:not supported|unsupported|not available|not allowed|cannot|can't|must be false)"
+    r"|(?:not support|unsupported|cannot|can't)[^.]{0,40}stream"
+)
+_MISSING: Final = re.compile(r"missing|required|must be (?:passed|provided|included)|expected")
+
 
 @frozen
 class Dialect:
-    """What a server takes: whether it counts usage at the end of a stream, and its word for the longest reply."""
+    """What a server takes: of options, of a reply's length, and of the history.
+
+    `output_max` is the longest reply of the model, `is_strict` wants roles that alternate, `is_plain` no fields that
+    the server does not know, and `is_streamed` is False where it cannot send the reply in pieces.
+    """
 
     limit_field: LimitField = "max_tokens"
     takes_usage_option: bool = True
     is_limit_settled: bool = False
+    output_max: int | None = None
+    is_strict: bool = False
+    is_plain: bool = False
+    is_streamed: bool = True
 
-    def after(self, status: int, said: bytes) -> Dialect | None:
-        """The dialect to try when the server refused this one with `said`; None when that was not the matter."""
+    def after(self, status: int, said: bytes, request: ModelRequest) -> Dialect | None:
+        """The dialect to try when the server refused `request` with `said`; None when no other one would help."""
+        lower = lower_of(said)
+        if status in (400, 422, 500) and not self.is_strict and _ORDER.search(lower):
+            return replace(self, is_strict=True)
         if status not in (400, 404, 422):
             return None
-        if self.takes_usage_option and (b"stream_options" in said or b"include_usage" in said):
-            return Dialect(self.limit_field, takes_usage_option=False, is_limit_settled=self.is_limit_settled)
-        if not self.is_limit_settled and self.limit_field.encode() in said:
+        if self.takes_usage_option and ("stream_options" in lower or "include_usage" in lower):
+            return replace(self, takes_usage_option=False)
+        is_too_long = context_limits.is_too_long(status, lower)
+        if not self.is_limit_settled and self.limit_field in lower and not is_too_long:
             other: LimitField = "max_tokens" if self.limit_field == "max_completion_tokens" else "max_completion_tokens"
-            return Dialect(other, self.takes_usage_option, is_limit_settled=True)
+            return replace(self, limit_field=other, is_limit_settled=True)
+        if self.is_streamed and is_streamed(request.options) and _NO_STREAM.search(lower):
+            return replace(self, is_streamed=False)
+        if not self.is_plain and not _MISSING.search(lower) and _names_one(lower, request):
+            return replace(self, is_plain=True)
         return None
+
+
+def lowered(status: int, said: bytes, request: ModelRequest, dialect: Dialect) -> context_limits.Lowered | None:
+    """The longest reply to ask for instead, when the server refused `request` because it may not be as long."""
+    asked = stated_options(request, dialect.limit_field, dialect.output_max)
+    stated = next((asked[name] for name in LIMIT_FIELDS if isinstance(asked.get(name), int)), None)
+    return context_limits.lowered(status, lower_of(said), stated)
 
 
 def is_streamed(options: JsonObject) -> bool:
@@ -47,19 +86,28 @@ def is_streamed(options: JsonObject) -> bool:
 
 def body_of(model: str, request: ModelRequest, dialect: Dialect) -> bytes:
     """The body that asks `model`, the provider's own name, for what `request` wants."""
-    parts = [b'{"model":', encoding.encode(model), b',"messages":[', b",".join(request.messages), b"]"]
+    messages = history.plain(request.messages) if dialect.is_plain else request.messages
+    messages = history.alternating(messages) if dialect.is_strict else messages
+    parts = [b'{"model":', encoding.encode(model), b',"messages":[', b",".join(messages), b"]"]
     if request.tools:
         parts += [b',"tools":', request.tools]
-    more: JsonObject = {"stream": is_streamed(request.options)}
+    more: JsonObject = {"stream": dialect.is_streamed and is_streamed(request.options)}
     if more["stream"] and dialect.takes_usage_option:
         more["stream_options"] = {"include_usage": True}
-    more |= stated_options(request, dialect.limit_field)
+    more |= stated_options(request, dialect.limit_field, dialect.output_max)
     return b"".join((*parts, b",", encoding.encode(more)[1:]))
 
 
-def stated_options(request: ModelRequest, limit_field: str) -> JsonObject:
-    """The plan's options as they stand, with the bound of this attempt: the smaller one where the plan has one too."""
+def stated_options(request: ModelRequest, limit_field: str, output_max: int | None = None) -> JsonObject:
+    """The plan's options as they stand, with the smallest bound: the plan's, this attempt's or the model's."""
     options = {name: value for name, value in request.options.items() if name not in OURS}
     stated = next((name for name in LIMIT_FIELDS if isinstance(options.get(name), int)), limit_field)
     bounds = [one for one in (options.pop(stated, None), request.output_tokens_max) if one is not None]
+    if bounds and output_max is not None:
+        bounds.append(output_max)
     return options | ({stated: min(bounds)} if bounds else {})
+
+
+def _names_one(lower: str, request: ModelRequest) -> bool:
+    """Whether a refusal names a field that another server, or an earlier model, put into the history."""
+    return any(name.lower() in lower for name in history.extra_names(request.messages))

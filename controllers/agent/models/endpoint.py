@@ -7,7 +7,7 @@ from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
-from controllers.agent.models.chat_body import LimitField
+from controllers.agent.models.chat_body import Dialect
 from schemas import limits
 from schemas.frozen import frozen
 
@@ -17,7 +17,7 @@ class Endpoint:
     """`url` ends before `/chat/completions`; `model` is the provider's own name for it.
 
     `key` and `headers` are secrets and never shown. `cure` says what to do when the provider refuses the key, `start`
-    what to do when nobody answers at the URL.
+    what to do when no server answers at the URL. `dialect` is what the server is known to take before it is asked.
     """
 
     url: str
@@ -26,7 +26,7 @@ class Endpoint:
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     cure: str = "state a `key` for it under `models`"
     start: str = ""
-    limit_field: LimitField = "max_tokens"
+    dialect: Dialect = Dialect()
 
     @property
     def secrets(self) -> tuple[str, ...]:

@@ -63,19 +63,22 @@ class LitellmModels:
                 await child.ask(_line(endpoint, request), _Hearing(assembly, on_delta))
         except TimeoutError:
             text = f"no complete answer from {endpoint.model} within {request.timeout_s:g} s"
-            raise ModelFailed("TimedOut", text, is_transient=True, usage=assembly.usage(request.messages)) from None
+            raise ModelFailed("TimedOut", text, is_transient=True, usage=assembly.usage(_prompt(request))) from None
         except _Lost as fault:
             text = f"the litellm process ended: {fault}"
-            raise ModelFailed("CutOff", text, is_transient=True, usage=assembly.usage(request.messages)) from None
+            raise ModelFailed("CutOff", text, is_transient=True, usage=assembly.usage(_prompt(request))) from None
         except ValueError as fault:
             raise ModelFailed("Garbage", f"{endpoint.model} sent no reply: {fault}", is_transient=True) from None
         except _Unusable as fault:
             raise ModelFailed("NotInstalled", f"{endpoint.model} needs litellm: {CURE} ({fault})") from None
         except _Failed as fault:
             raise self._failure(fault.said, endpoint, request, assembly) from None
+        failure = assembly.failure(endpoint.model, _prompt(request))
+        if failure is not None:
+            raise failure
         if assembly.is_empty:  # litellm makes this of a stream that it cannot read.
             raise ModelFailed("Garbage", f"{endpoint.model} sent an empty reply", is_transient=True)
-        return assembly.reply(request.messages)
+        return assembly.reply(_prompt(request))
 
     async def aclose(self) -> None:
         """Ends the child; a later request starts another."""
@@ -97,13 +100,15 @@ class LitellmModels:
         kind, status = str(said["kind"]), said["status"]
         text = failures.masked(f"{kind}: {said['message']}", endpoint.secrets)[: limits.MODEL_ERROR_CHARS]
         has_begun = bool(assembly.text or assembly.calls)
-        usage = assembly.usage(request.messages) if has_begun else None
+        usage = assembly.usage(_prompt(request)) if has_begun else None
         is_unanswered = NO_CONNECTION in text and not has_begun
         if kind in LOST or is_unanswered:
             reason = "Unreachable" if is_unanswered or (kind == LOST[0] and not has_begun) else "CutOff"
             return ModelFailed(reason, text, is_transient=True, usage=usage)
         if kind == "ContextWindowExceededError":
             return ModelFailed("ContextTooLong", text)
+        if kind == "ContentPolicyViolationError":
+            return ModelFailed("Filtered", text, usage=usage)
         if kind == "Timeout":
             return ModelFailed("TimedOut", text, is_transient=True, usage=usage)
         if not isinstance(status, int):
@@ -244,9 +249,15 @@ async def _next(receive: MemoryObjectReceiveStream[JsonObject]) -> JsonObject:
         return {}
 
 
+def _prompt(request: ModelRequest) -> tuple[bytes, ...]:
+    """What the model reads, for an estimate of its tokens."""
+    return (*request.messages, request.tools)
+
+
 def _line(endpoint: Endpoint, request: ModelRequest) -> bytes:
     """What litellm is called with, as JSON on one line."""
-    is_whole = endpoint.model.startswith(NO_STREAM) or not is_streamed(request.options)
+    is_piecewise = endpoint.dialect.is_streamed and is_streamed(request.options)
+    is_whole = endpoint.model.startswith(NO_STREAM) or not is_piecewise
     more: JsonObject = stated_options(request, "max_tokens") | {
         "model": endpoint.model,
         "stream": not is_whole,

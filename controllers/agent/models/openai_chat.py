@@ -10,18 +10,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import NoReturn
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final, NoReturn
 
 import aiohttp
 
 from controllers.agent.models import failures
 from controllers.agent.models.assembling import Assembly, TooLong
-from controllers.agent.models.chat_body import Dialect, body_of
+from controllers.agent.models.body_reader import BodyReader
+from controllers.agent.models.chat_body import Dialect, body_of, lowered
+from controllers.agent.models.context_limits import Lowered
 from controllers.agent.models.endpoint import Endpoint, is_loopback
-from controllers.agent.models.event_lines import EventLines, NoEvents
+from controllers.agent.models.event_lines import NoEvents
 from controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, OnDelta, Usage
-from schemas import encoding, limits
+from schemas import limits
 from schemas.encoding import Json, JsonObject
+
+LOWERED_MAX: Final = 3
+"""Times that one request is repeated with a shorter reply."""
 
 
 class OpenAIChat:
@@ -56,15 +63,20 @@ class OpenAIChat:
     async def _negotiate(self, asking: _Asking) -> ModelReply:
         endpoint = asking.endpoint
         place = (endpoint.url, endpoint.model)
-        dialect = self._dialects.get(place, Dialect(endpoint.limit_field))
+        dialect = self._dialects.get(place, endpoint.dialect)
         while True:
             answer = await self._ask(asking, dialect)
             if isinstance(answer, ModelReply):
                 return answer
-            dialect = self._dialects[place] = answer
+            if isinstance(answer, Dialect):
+                dialect = self._dialects[place] = answer
+            elif answer.is_models:
+                dialect = self._dialects[place] = replace(dialect, output_max=answer.tokens)
+            else:
+                asking.request = replace(asking.request, output_tokens_max=answer.tokens)
 
-    async def _ask(self, asking: _Asking, dialect: Dialect) -> ModelReply | Dialect:
-        """The reply, or the dialect to ask in instead."""
+    async def _ask(self, asking: _Asking, dialect: Dialect) -> ModelReply | Dialect | Lowered:
+        """The reply, or the dialect or the length to ask with instead."""
         endpoint = asking.endpoint
         headers = {"Content-Type": "application/json", **dict(endpoint.headers)}
         if endpoint.key:
@@ -77,9 +89,10 @@ class OpenAIChat:
             if response.status == 200:
                 return await asking.read(response)
             said = await response.content.read(limits.OUTPUT_SHOWN_BYTES)
-            other = dialect.after(response.status, said)
-            if other is not None:
-                return other
+            instead = asking.lowered(response.status, said, dialect)
+            instead = instead or dialect.after(response.status, said, asking.request)
+            if instead is not None:
+                return instead
             raise self._refusal(response, said, endpoint)
         finally:
             _hang_up(response)
@@ -116,17 +129,40 @@ class _Asking:
         self._on_delta = on_delta
         self._assembly = Assembly()
         self._has_begun = False
+        self._times_lowered = 0
+
+    def lowered(self, status: int, said: bytes, dialect: Dialect) -> Lowered | None:
+        """The length to ask for instead of one that was refused; a server that is never content is not believed."""
+        found = lowered(status, said, self.request, dialect) if self._times_lowered < LOWERED_MAX else None
+        self._times_lowered += found is not None
+        return found
 
     async def read(self, response: aiohttp.ClientResponse) -> ModelReply:
         """The reply in the body of a 200, streamed or whole. Raises ModelFailed, NoEvents, ClientError."""
         self._has_begun = True
-        if response.content_type == "application/json":
-            await self._read_whole(response)
+        body = BodyReader()
+        async for piece in response.content.iter_any():
+            for payload in body.feed(piece):
+                self._take(payload)
+            if body.is_done:
+                await _drain(response)
+                break
         else:
-            await self._read_stream(response)
+            for payload in body.end():
+                self._take(payload)
+        if body.is_stream and not (body.is_done or self._assembly.finish):
+            raise self.failed("CutOff", f"{self.endpoint.url} ended the stream before the reply was complete")
         if self._assembly.is_empty and not self._assembly.finish:
             raise NoEvents("there was nothing in it")
-        return self._assembly.reply(self.request.messages)
+        failure = self._assembly.failure(self.endpoint.url, self.prompt)
+        if failure is not None:
+            raise failure
+        return self._assembly.reply(self.prompt)
+
+    @property
+    def prompt(self) -> tuple[bytes, ...]:
+        """What the model reads, for an estimate of its tokens."""
+        return (*self.request.messages, self.request.tools)
 
     def failed(self, reason: str, text: str, *, is_transient: bool = True) -> ModelFailed:
         """The failure, with what the provider may bill for what it did until then."""
@@ -134,38 +170,14 @@ class _Asking:
         text = failures.masked(text, self.endpoint.secrets)
         return ModelFailed(reason, text, is_transient=is_transient, usage=usage)
 
-    async def _read_stream(self, response: aiohttp.ClientResponse) -> None:
-        lines = EventLines()
-        async for piece in response.content.iter_any():
-            for payload in lines.feed(piece):
-                self._take(payload)
-            if lines.is_done:
-                await _drain(response)
-                return
-        for payload in lines.end():
-            self._take(payload)
-        if not (lines.is_done or self._assembly.finish):
-            raise self.failed("CutOff", f"{self.endpoint.url} ended the stream before the reply was complete")
-
-    async def _read_whole(self, response: aiohttp.ClientResponse) -> None:
-        body = bytearray()
-        async for piece in response.content.iter_any():
-            body += piece
-            if len(body) > limits.MODEL_STREAM_BYTES_MAX:
-                raise NoEvents(f"the answer is longer than {limits.MODEL_STREAM_BYTES_MAX} bytes")
-        try:
-            value = encoding.decode(bytes(body))
-        except ValueError as fault:
-            raise NoEvents(f"no JSON ({fault})") from None
-        self._take(value)
-        if not value.get("choices"):  # Nor an error, which `_take` raises.
-            raise NoEvents("JSON without `choices`")
-
     def _take(self, payload: Json) -> None:
+        if isinstance(payload, list) and len(payload) == 1:
+            payload = payload[0]  # Gemini puts its errors into a list.
         if not isinstance(payload, dict):
             raise NoEvents("an event is no object")
-        if payload.get("error") and not payload.get("choices"):
-            raise self._refused(payload)
+        error = failures.error_in(payload)
+        if error is not None:
+            raise self._refused(payload, error)
         try:
             text = self._assembly.take(payload)
         except TooLong as fault:
@@ -175,14 +187,16 @@ class _Asking:
         if self._on_delta is not None:
             self._on_delta(text)
 
-    def _refused(self, payload: JsonObject) -> ModelFailed:
-        failure = failures.in_stream(payload["error"], cure=self.endpoint.cure, secrets=self.endpoint.secrets)
+    def _refused(self, payload: JsonObject, error: Json) -> ModelFailed:
+        with suppress(ValueError):
+            self._assembly.take(payload)  # For what it says of usage.
+        failure = failures.in_stream(error, cure=self.endpoint.cure, secrets=self.endpoint.secrets)
         failure.usage = self._usage()
         return failure
 
     def _usage(self) -> Usage:
         """What came so far."""
-        return self._assembly.usage(self.request.messages)
+        return self._assembly.usage(self.prompt)
 
 
 async def _drain(response: aiohttp.ClientResponse) -> None:

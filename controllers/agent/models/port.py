@@ -67,7 +67,7 @@ class ModelRequest:
 class Usage:
     """Tokens as the provider counted them. `cached` is part of `tokens_in`, `reasoning` of `tokens_out`; `raw` as sent.
 
-    `is_estimated`: the provider said nothing, so it was counted here.
+    `is_estimated`: the provider said nothing, or nothing that can be right, so it was counted here.
     """
 
     tokens_in: int
@@ -80,21 +80,26 @@ class Usage:
 
 @frozen
 class ModelCall:
-    """A tool call as the model wrote it: its own id (may be empty or a duplicate), and arguments as raw text."""
+    """A tool call as the model wrote it: its own id (may be empty or a duplicate), and arguments as raw text.
+
+    `extra` are fields that the provider wants back with the call, those of its `function` under that name.
+    """
 
     id: str
     name: str
     arguments: str
+    extra: JsonObject = field(default_factory=dict)
 
 
 @frozen
 class ModelReply:
-    """`finish` is stop, tool_calls, length or content_filter."""
+    """`finish` is stop, tool_calls or length. `extra` are fields that the provider wants back with the message."""
 
     text: str = ""
     calls: tuple[ModelCall, ...] = ()
     usage: Usage = Usage(0, 0)
     finish: str = "stop"
+    extra: JsonObject = field(default_factory=dict)
 
 
 @frozen
@@ -118,8 +123,8 @@ class ModelFailed(Exception):
     """An attempt that gave no usable reply.
 
     `reason` is one word: RateLimited, Overloaded, TimedOut, CutOff, Garbage, Unreachable (all transient), Refused,
-    BadRequest, ContextTooLong, NoKey, NotInstalled, NotRecorded, Diverged. `retry_after_s` is the provider's
-    wish, a day at most, None for one that is no number.
+    Filtered (by a content filter), BadRequest, ContextTooLong, NoKey, NotInstalled, NotRecorded, Diverged.
+    `retry_after_s` is the provider's wish, a day at most, None for one that is no number.
     """
 
     def __init__(

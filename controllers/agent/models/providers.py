@@ -9,26 +9,29 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from controllers.agent.models.chat_body import LimitField
+from controllers.agent.models.chat_body import Dialect
 from schemas.frozen import frozen
 
 
 @frozen
 class Provider:
-    """`key` names the environment variable with the key; empty for a server of one's own, which costs nothing."""
+    """`key` names the environment variable with the key; empty for a server of one's own, which costs nothing.
+
+    `dialect` is what it is known to take.
+    """
 
     url: str
     key: str = ""
     start: str = ""
-    limit_field: LimitField = "max_tokens"
+    dialect: Dialect = Dialect()
 
 
 PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
     {
-        "openai": Provider("https://api.openai.com/v1", "OPENAI_API_KEY", limit_field="max_completion_tokens"),
+        "openai": Provider("https://api.openai.com/v1", "OPENAI_API_KEY", dialect=Dialect("max_completion_tokens")),
         "openrouter": Provider("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
         "groq": Provider("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
-        "mistral": Provider("https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
+        "mistral": Provider("https://api.mistral.ai/v1", "MISTRAL_API_KEY", dialect=Dialect(is_strict=True)),
         "deepseek": Provider("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
         "together": Provider("https://api.together.xyz/v1", "TOGETHER_API_KEY"),
         "fireworks": Provider("https://api.fireworks.ai/inference/v1", "FIREWORKS_API_KEY"),

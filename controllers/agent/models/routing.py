@@ -8,12 +8,14 @@ states the key for it too, or none is sent.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from controllers.agent.models.chat_body import Dialect
 from controllers.agent.models.endpoint import Endpoint, is_loopback
 from controllers.agent.models.port import ModelFailed
-from controllers.agent.models.providers import PROVIDERS
+from controllers.agent.models.providers import PROVIDERS, Provider
 from reconciler.effects import secrets
 from schemas.frozen import frozen
 from schemas.model import ModelConfig, ModelTable, model_name
@@ -52,7 +54,7 @@ def route(real: str, table: ModelTable, around: Surroundings) -> Route:
         # A name with a URL is litellm's only when the plan says so; litellm then wants the provider in it.
         found = Route(_endpoint(name.name if name.url else real, url, config, around), is_litellm=True)
     elif url:
-        found = Route(_endpoint(name.name, url, config, around, start=provider.start if provider else ""))
+        found = Route(_endpoint(name.name, url, config, around, provider))
     elif provider is None:
         raise ModelFailed("BadRequest", f"nobody knows where `{real}` answers; state its `url` under `models`")
     else:
@@ -80,14 +82,23 @@ def _known(real: str, config: ModelConfig, around: Surroundings) -> Endpoint:
         _headers(config, around),
         _cure(where if key else ""),
         provider.start,
-        provider.limit_field,
+        _dialect(provider, config),
     )
 
 
-def _endpoint(model: str, url: str, config: ModelConfig, around: Surroundings, *, start: str = "") -> Endpoint:
+def _endpoint(
+    model: str, url: str, config: ModelConfig, around: Surroundings, provider: Provider | None = None
+) -> Endpoint:
     """The endpoint at a URL of the plan's own, or none, which leaves it to litellm."""
-    key = _secret(config.key, around)
-    return Endpoint(url.rstrip("/"), model, key, _headers(config, around), _cure(config.key), start)
+    key, start = _secret(config.key, around), provider.start if provider else ""
+    dialect = _dialect(provider, config)
+    return Endpoint(url.rstrip("/"), model, key, _headers(config, around), _cure(config.key), start, dialect)
+
+
+def _dialect(provider: Provider | None, config: ModelConfig) -> Dialect:
+    """What is known of a server before it is asked: from the table of providers, and from the plan."""
+    known = provider.dialect if provider else Dialect()
+    return known if config.is_streamed else replace(known, is_streamed=False)
 
 
 def _headers(config: ModelConfig, around: Surroundings) -> tuple[tuple[str, str], ...]:

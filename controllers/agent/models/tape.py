@@ -162,8 +162,15 @@ def _shown(message: bytes) -> str:
 
 
 def _reply_json(reply: ModelReply) -> JsonObject:
-    calls = [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in reply.calls]
-    return {"text": reply.text, "calls": calls, "finish": reply.finish, "usage": _usage_json(reply.usage)}
+    calls = [
+        {"id": call.id, "name": call.name, "arguments": call.arguments} | _extra(call.extra) for call in reply.calls
+    ]
+    out: JsonObject = {"text": reply.text, "calls": calls, "finish": reply.finish, "usage": _usage_json(reply.usage)}
+    return out | _extra(reply.extra)
+
+
+def _extra(extra: JsonObject) -> JsonObject:
+    return {"extra": extra} if extra else {}
 
 
 def _usage_json(usage: Usage) -> JsonObject:
@@ -188,8 +195,10 @@ def _failure_json(failure: ModelFailed) -> JsonObject:
 
 
 def _reply(raw: Json) -> ModelReply:
-    calls = tuple(ModelCall(call["id"], call["name"], call["arguments"]) for call in raw["calls"])
-    return ModelReply(raw["text"], calls, _usage(raw["usage"]), raw["finish"])
+    calls = tuple(
+        ModelCall(call["id"], call["name"], call["arguments"], call.get("extra", {})) for call in raw["calls"]
+    )
+    return ModelReply(raw["text"], calls, _usage(raw["usage"]), raw["finish"], raw.get("extra", {}))
 
 
 def _usage(raw: Json) -> Usage:

@@ -40,6 +40,7 @@ CURES: Final[Mapping[str, str]] = {
     "Refused": "look at the key and at what it may use",
     "Unreachable": "start the server, or correct its url",
     "NotInstalled": "install what the provider needs",
+    "Filtered": "change the goal or the files that its content filter objects to, or name another model",
     "ContextTooLong": "name a model with a larger window",
 }
 
@@ -179,19 +180,20 @@ def retry_after_s(fault: ModelFailed, tries: int) -> float | None:
     """Seconds until a model that failed `tries` times in a row is asked again; None: not before something changes."""
     if not fault.is_transient or tries >= limits.MODEL_TRIES_MAX:
         return None
-    if fault.reason == EMPTY:
-        return 0.0
+    if fault.reason in (EMPTY, FILTERED):
+        return 0.0 if tries < limits.EMPTY_REPLIES_MAX else None
     back_off_s = min(limits.BACKOFF_CAP_S, limits.MODEL_BACKOFF_BASE_S * 2.0 ** min(tries - 1, 30))
     return max(fault.retry_after_s or 0.0, back_off_s)
 
 
 EMPTY: Final = "Empty"
+FILTERED: Final = "Filtered"
 LOST: Final = ModelFailed("Lost", "what it answered could not be taken", is_transient=True)
 
 
-def empty(usage: Usage, tries: int) -> ModelFailed:
-    """The failure that a reply of nothing at all is: what the model was told is told once more, then somebody looks."""
-    text = "it answered with neither text nor calls"
+def empty(usage: Usage, tries: int, *, has_text: bool = False) -> ModelFailed:
+    """The failure that a reply of nothing is, or of less than it announces: it is asked once more, then blocked."""
+    text = "it answered without the calls that it announced" if has_text else "it answered with neither text nor calls"
     return ModelFailed(EMPTY, text, is_transient=tries < limits.EMPTY_REPLIES_MAX, usage=usage)
 
 

@@ -217,7 +217,10 @@ def told(message: JsonObject) -> str:
     calls = "".join(
         f"\n→ {call['function']['name']}({call['function']['arguments']})" for call in message.get("tool_calls") or ()
     )
-    return f"{message['role']}: {message.get('content') or ''}{calls}"
+    content = message.get("content") or ""
+    if isinstance(content, list):
+        content = "".join(str(part.get("text") or "") for part in content)
+    return f"{message['role']}: {content}{calls}"
 
 
 def summary_messages(wanted: ToSum) -> tuple[bytes, ...]:

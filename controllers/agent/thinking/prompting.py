@@ -8,7 +8,7 @@ is in it: no ids that were minted, no revisions, no clock. Equal histories give 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from controllers.agent.calling import calls
 from controllers.agent.calling.calls import Tools
 from controllers.agent.hooking import briefing as watching
 from controllers.agent.hooking import closing
+from controllers.agent.models import history
 from controllers.agent.observing import Observed, instructions
 from controllers.agent.status import OpenTurn
 from controllers.agent.thinking import transcript
@@ -63,7 +64,11 @@ class Prompt:
 
 @frozen
 class _Prefix:
-    """What a prompt begins with: `blobs` are the turns in it, `hashed` the digest's state after `messages`."""
+    """What a prompt begins with: `blobs` are the turns in it.
+
+    What follows may still become one message with the last of `messages`: `hashed` is the digest's state before that
+    one, and `size_bytes` leaves it out.
+    """
 
     head: tuple[str, bytes, bytes]
     blobs: tuple[str, ...]
@@ -93,13 +98,12 @@ class Prompts:
         granted = tuple(tools[name] for name in names if not turn.is_last or name in calls.ENDINGS)
         declared_ = self._declarations.of(granted)
         prefix = self._prefix(seen, (model, declared_, system_message(seen)), blobs)
-        # What it holds moves: it is said last, and in no turn that the next prompt begins with.
-        tail = [transcript.user(held)] if held else []
-        news, hashed = [*news_messages(turn), *tail], prefix.hashed.copy()
-        for message in news:
+        ending = _ending(prefix.messages[-1:], news_messages(turn), held)
+        hashed = prefix.hashed.copy()
+        for message in ending:
             hashed.update(b"\n" + message)
-        size_bytes = prefix.size_bytes + sum(map(len, news))
-        return Prompt((*prefix.messages, *news), declared_, hashed.hexdigest(), size_bytes)
+        size_bytes = prefix.size_bytes + sum(map(len, ending))
+        return Prompt((*prefix.messages[:-1], *ending), declared_, hashed.hexdigest(), size_bytes)
 
     def forget(self, uid: str) -> None:
         """The agent rests: what is asleep is rows in the store."""
@@ -110,8 +114,8 @@ class Prompts:
         kept = self._prefixes.get(seen.resource.uid)
         if kept is None or kept.head != head or kept.blobs != wanted[: len(kept.blobs)]:
             model, declared_, system = head
-            hashed = hashlib.sha256(b"\n".join((model_name(model).real.encode(), declared_, system)))
-            kept = _Prefix(head, (), (system,), len(declared_) + len(system), hashed)
+            hashed = hashlib.sha256(b"\n".join((model_name(model).real.encode(), declared_)))
+            kept = _Prefix(head, (), (system,), len(declared_), hashed)
         made = _longer(kept, wanted, blobs) if len(kept.blobs) < len(wanted) else kept
         if len(self._prefixes) >= limits.PROMPTS_KEPT_MAX:
             self._prefixes.clear()
@@ -125,10 +129,26 @@ def _longer(prefix: _Prefix, wanted: tuple[str, ...], blobs: Blobs) -> _Prefix:
     for blob in wanted[len(prefix.blobs) :]:
         content = blobs(blob)
         assert content is not None, "a blob that the log names is kept"
-        messages += content.split(b"\n")
-        size_bytes += len(content)
-        hashed.update(b"\n" + content)
-    return _Prefix(prefix.head, wanted, tuple(messages), size_bytes, hashed)
+        for message in content.split(b"\n"):
+            messages[-1:] = history.followed(messages, message)
+    settled = messages[len(prefix.messages) - 1 : -1]
+    for message in settled:
+        hashed.update(b"\n" + message)
+    return _Prefix(prefix.head, wanted, tuple(messages), size_bytes + sum(map(len, settled)), hashed)
+
+
+def _ending(last: Sequence[bytes], news: Sequence[bytes], held: str) -> tuple[bytes, ...]:
+    """The end of a prompt: the last message of the turns before, the news, and what the agent holds.
+
+    What it holds moves: it is said last, and in no turn that the next prompt begins with. A conversation that ends
+    with the model's own words is no question.
+    """
+    ending = tuple(last)
+    for message in news:
+        ending = (*ending[:-1], *history.followed(ending, message))
+    if held:
+        return history.with_tail(ending, held)
+    return (*ending, history.GO_ON) if ending[-1].startswith(history.ASSISTANT) else ending
 
 
 def news_messages(turn: OpenTurn) -> list[bytes]:
@@ -162,7 +182,8 @@ def _amount(unit: str, rest: float) -> str:
 
 def turn_blob(turn: OpenTurn) -> bytes:
     """The messages of an ended turn as its blob: a line each."""
-    note = [transcript.user(turn.note)] if turn.note else []
+    has_results = any(not call.is_implied for call in turn.calls)
+    note = [transcript.user(turn.note)] if turn.note and not has_results else []  # Else it is in the last result.
     said = call_comments(turn) if turn.fired else ()
     return b"\n".join((*news_messages(turn), *transcript.reply_messages(turn), *said, *note))
 

@@ -32,6 +32,7 @@ from schemas.record import Change, Draft
 
 CANCELLED = "Cancelled"
 LATE = "Late"
+ANNOUNCED = "tool_calls"
 QUEUED_S = 0.05  # A request that got its slot sooner did not wait for it.
 
 
@@ -127,8 +128,8 @@ class Request:
         if request.key.attempt != opened.asked:  # A mixin asks once more, in the same job.
             request = replace(request, key=replace(request.key, attempt=opened.asked))
         answer = await self._complete(request)
-        if not answer.text.strip() and not answer.calls:
-            raise attempts.empty(self.used.pop(), opened.tries + 1)
+        if not answer.calls and (not answer.text.strip() or answer.finish == ANNOUNCED):
+            raise attempts.empty(self.used.pop(), opened.tries + 1, has_text=bool(answer.text.strip()))
         return reply_of(answer, names_of(seen, self.desk.tools, answer))
 
     async def _complete(self, request: ModelRequest) -> ModelReply:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
+from controllers.agent.models import history
 from controllers.agent.status import OpenTurn, TurnCall
 from schemas import limits
 from schemas.call import CallResult, CallState, as_map
@@ -20,6 +21,8 @@ from schemas.message import Message
 BYTES_PER_TOKEN: Final = 4  # What English text and JSON have on average; the provider's own count corrects the sum.
 _PLAIN: Final = re.compile(r"[a-zA-Z0-9_-]+([.:][a-zA-Z0-9_-]+)?")
 _FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+SIGNED: Final = "__thought__"
 DOT: Final = "__"  # What stands for the dot of `server.tool`, and the colon of `agent:name`, in names for models.
 
 
@@ -46,8 +49,13 @@ def wire_name(tool: str) -> str:
 
 
 def call_id(turn: int, index: int) -> str:
-    """The id of a call as the model sees it."""
-    return f"c{turn}_{index}"
+    """The id of a call as the model sees it: nine letters and digits, which is all that Mistral takes."""
+    return f"c{_base36(turn)}{_base36(index)}"
+
+
+def _base36(number: int) -> str:
+    """Four digits, the last ones of a number that has more."""
+    return "".join(_DIGITS[number // 36**place % 36] for place in (3, 2, 1, 0))
 
 
 def user(text: str) -> bytes:
@@ -58,26 +66,49 @@ def user(text: str) -> bytes:
 def reply_messages(turn: OpenTurn) -> list[bytes]:
     """The reply of a turn with the results of its calls, in call order; each call has exactly one."""
     shown = [(index, call) for index, call in enumerate(turn.calls) if not call.is_implied]
-    said: JsonObject = {"role": "assistant", "content": turn.text or None}
+    # Some providers refuse text that is nothing but blanks.
+    said: JsonObject = {"role": "assistant", "content": turn.text if turn.text.strip() else None}
     if shown:
         said["tool_calls"] = [_call(turn.turn, index, call) for index, call in shown]
-    messages = [encode(said)] if turn.text or shown else []
+    messages = [encode(said | _extra(turn))] if turn.text.strip() or shown else []
     for index, call in shown:
-        answer = {"role": "tool", "tool_call_id": call_id(turn.turn, index)}
+        answer = {"role": "tool", "tool_call_id": _sent_id(turn.turn, index, call)}
         messages.append(encode({**answer, "content": result_text(turn.results[call.address])}))
+    if shown and turn.note:
+        messages[-1:] = history.with_tail(messages[-1:], turn.note)
     return messages
 
 
 def _call(turn: int, index: int, call: TurnCall) -> JsonObject:
     # Many servers parse the arguments of old calls, and refuse the whole conversation for one that is no object.
     function = {"name": wire_name(call.tool), "arguments": encode_text(as_map(call.arguments))}
-    return {"id": call_id(turn, index), "type": "function", "function": function}
+    extra = {name: value for name, value in call.extra.items() if name != "function"}
+    function |= call.extra.get("function", {})
+    return {"id": _sent_id(turn, index, call), "type": "function", "function": function, **extra}
+
+
+def _sent_id(turn: int, index: int, call: TurnCall) -> str:
+    """The id of a call, with the thought signature that LiteLLM's proxy keeps in its own ids for Gemini."""
+    _, mark, signature = call.key.partition(SIGNED)
+    return f"{call_id(turn, index)}{mark}{signature}"
+
+
+def _extra(turn: OpenTurn) -> JsonObject:
+    """The fields that go back; a content in parts only while it says what the text does."""
+    parts = turn.extra.get("content")
+    if parts is None or _said_in(parts) == turn.text:
+        return turn.extra
+    return {name: value for name, value in turn.extra.items() if name != "content"}
+
+
+def _said_in(parts: Json) -> str:
+    return "".join(str(part.get("text") or "") for part in parts if part.get("type") == "text")
 
 
 def result_text(result: CallResult) -> str:
     """A call's result as a model reads it: what went wrong first."""
     if result.state is CallState.SUCCEEDED:
-        return result.text or "done"
+        return result.text if result.text.strip() else "done"
     return f"{result.state} ({result.error}): {result.text}" if result.error else f"{result.state}: {result.text}"
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
+from schemas.call import given_of
 from schemas.encoding import Json, JsonObject
 
 CONTEXT: Final = "context"
@@ -66,6 +67,7 @@ def _says_nothing(word: str, value: Json) -> bool:
 
 def checked(function: Callable[..., Any], arguments: Json) -> dict[str, Any]:
     """`arguments` as keyword arguments of `function`, with defaults. Raises BadArguments."""
+    arguments = given_of(arguments)
     if not isinstance(arguments, dict):
         raise BadArguments(f"arguments are a map of {', '.join(model_of(function).model_fields) or 'nothing'}")
     try:

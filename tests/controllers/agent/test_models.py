@@ -170,7 +170,7 @@ async def test_an_answer_that_was_cut_off_is_not_final_and_the_model_is_told(tmp
     async with arena(tmp_path, models=models) as here:
         assert await run(here) == "done"
         assert here.get("task/.").status["result"]["text"] == "short"
-    assert "cut off" in asked(models)[-2]["content"]
+    assert "cut off" in asked(models)[-1]["content"]
 
 
 async def test_a_call_that_was_cut_off_is_told_so(tmp_path: Path) -> None:
