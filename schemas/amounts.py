@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from decimal import ROUND_HALF_UP, Decimal
-from math import isfinite
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86400
 
@@ -14,7 +13,7 @@ LARGE = 10**15
 
 def duration(seconds: float) -> str:
     """`0.4 s`, `38 s`, `1m40s`, `2h05m`, `3d04h`: two units at most."""
-    if isinstance(seconds, float) and not isfinite(seconds) or seconds >= LARGE:
+    if seconds != seconds or seconds >= LARGE:  # noqa: PLR0124 - a NaN equals nothing
         return f"{_magnitude(seconds)} s"
     if seconds < 0:
         return "0 s"

@@ -75,14 +75,15 @@ class Assembly:
 
     def reply(self, prompt: Iterable[bytes]) -> ModelReply:
         """The reply, complete. Usage that is missing or absurd is estimated over `prompt` and what was written."""
+        whole = extras.text_whole
         calls = tuple(
-            ModelCall(*map(extras.text_whole, (one.id, one.name, one.arguments)), extras.storable(one.extra))
+            ModelCall(whole(one.id), whole(one.name), whole(one.arguments), extras.storable(one.extra))
             for one in self.calls
         )
         finish = finishes.kind_of(self.finish) or (finishes.CALLS if calls else finishes.STOP)
         if calls and finish == finishes.STOP:
             finish = finishes.CALLS
-        return ModelReply(extras.text_whole(self.text), calls, self.usage(prompt), finish, self._kept_extra())
+        return ModelReply(whole(self.text), calls, self.usage(prompt), finish, self._kept_extra())
 
     def failure(self, who: str, prompt: Iterable[bytes]) -> ModelFailed | None:
         """Why what came is no answer though it ended: a content filter, or an end that is none. `who` sent it."""

@@ -89,8 +89,9 @@ class OpenAIChat:
             if response.status == 200:
                 return await asking.read(response)
             said = await response.content.read(limits.OUTPUT_SHOWN_BYTES)
-            instead = asking.lowered(response.status, said, dialect)
-            instead = instead or dialect.after(response.status, said, asking.request)
+            instead = asking.lowered(response.status, said, dialect) or dialect.after(
+                response.status, said, asking.request
+            )
             if instead is not None:
                 return instead
             raise self._refusal(response, said, endpoint)

@@ -109,7 +109,8 @@ class _Answer:
             return web.json_response(chunking.error_of(step), status=step.status, headers=step.headers)
         if step.garbage is not None:
             self.how = "failed"
-            return web.Response(body=step.garbage.encode(), headers={"Content-Type": self._content_type()})
+            headers = {"Content-Type": self._content_type()} | step.headers
+            return web.Response(body=step.garbage.encode(), headers=headers)
         return await (self._stream() if self._body.get("stream") else self._whole())
 
     def _content_type(self) -> str:

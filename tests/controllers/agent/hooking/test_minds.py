@@ -145,17 +145,7 @@ async def test_a_transcript_is_the_same_bytes_in_every_later_prompt(tmp_path: Pa
     first, second, third = (each.messages for each in models.asked)
     assert second[: len(first)] == first and third[: len(second)] == second
     said = [json.loads(each) for each in second]
-    assert [each["role"] for each in said] == [
-        "system",
-        "user",
-        "user",
-        "user",
-        "assistant",
-        "tool",
-        "tool",
-        "user",
-        "user",
-    ]
+    assert [each["role"] for each in said] == ["system", "user", "assistant", "tool", "tool", "user"]
 
 
 async def test_an_answer_to_a_question_after_the_end_is_sent_back_too(tmp_path: Path) -> None:

@@ -1,0 +1,136 @@
+"""Calls from the pieces that providers send: ids, indexes, heads and arguments in each order and number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from controllers.agent.models.call_pieces import Calls, piece_of
+from tests import rows
+
+WHOLE = '{"path": "out.txt", "content": "hello"}'
+PARTS = (WHOLE[:9], WHOLE[9:20], WHOLE[20:])
+NONE = object()
+
+
+def piece(name: Any = NONE, arguments: Any = NONE, id_: Any = NONE, index: Any = 0, **more: Any) -> dict[str, Any]:
+    """One piece as it is on the wire; what is not given is not in it. `index=NONE` leaves that out too."""
+    function = {key: one for key, one in (("name", name), ("arguments", arguments)) if one is not NONE}
+    head = {key: one for key, one in (("id", id_), ("index", index)) if one is not NONE}
+    return head | {"function": function, "type": "function"} | more
+
+
+def calls(*pieces: dict[str, Any]) -> list[tuple[str, str]]:
+    made = Calls()
+    for one in pieces:
+        made.take(piece_of(one))
+    return [(one.name, one.arguments) for one in made.all if one.has_begun]
+
+
+def streamed(**more: Any) -> list[dict[str, Any]]:
+    return [piece(arguments=part, **more) for part in PARTS]
+
+
+ONE_CALL = {
+    "another id with each piece": [
+        piece("write", "", "a"),
+        *(piece(arguments=part, id_=f"b{n}") for n, part in enumerate(PARTS)),
+    ],
+    "another id and the name with each piece": [
+        piece("write", "", "a"),
+        *(piece("write", part, f"b{n}") for n, part in enumerate(PARTS)),
+    ],
+    "another id with each piece and no index": [
+        piece("write", "", "a", NONE),
+        *(piece(arguments=part, id_=f"b{n}", index=NONE) for n, part in enumerate(PARTS)),
+    ],
+    "the id and the name with each piece": [piece("write", part, "a") for part in PARTS],
+    "an id that is null or empty afterwards": [
+        piece("write", PARTS[0], "a"),
+        piece(None, PARTS[1], None),
+        piece("", PARTS[2], ""),
+    ],
+    "an index that moves, with the id": [
+        piece("write", "", "a", 0),
+        *(piece(arguments=part, id_="a", index=n + 1) for n, part in enumerate(PARTS)),
+    ],
+    "an index that moves, without an id": [
+        piece("write", "", "a", 0),
+        *(piece(arguments=part, index=n + 1) for n, part in enumerate(PARTS)),
+    ],
+    "an index from 1 in the head only": [piece("write", "", "a", 1), *streamed(index=0)],
+    "a head without an index": [piece("write", "", "a", NONE), *streamed(index=0)],
+    "an index that is a text": [piece("write", "", "a", "0"), *streamed(index="0")],
+    "braces before the arguments": [piece("write", "{}", "a"), *streamed()],
+    "braces before the arguments, with the head again": [piece("write", "{}", "a"), piece("write", WHOLE, "a")],
+    "an empty object before the arguments": [piece("write", {}, "a"), *streamed()],
+    "the text null before the arguments": [piece("write", "null", "a"), *streamed()],
+    "null before the arguments": [piece("write", None, "a"), *streamed()],
+    "braces after the arguments": [piece("write", "", "a"), *streamed(), piece(arguments="{}")],
+    "the whole arguments again at the end": [piece("write", "", "a"), *streamed(), piece(arguments=WHOLE, id_="a")],
+    "an empty piece under another id at the end": [piece("write", "", "a"), *streamed(), piece(None, "", "z")],
+    "arguments as an object": [piece("write", {"path": "out.txt", "content": "hello"}, "a")],
+    "no function around name and arguments": [{"id": "a", "name": "write", "arguments": WHOLE}],
+}
+
+
+@rows.each("pieces", ONE_CALL.values(), ids=list(ONE_CALL))
+def test_pieces_of_one_call_are_one_call_however_they_are_numbered(pieces: list[dict[str, Any]]) -> None:
+    found = calls(*pieces)
+
+    assert [name for name, _ in found] == ["write"]
+    assert found[0][1].replace(" ", "") == WHOLE.replace(" ", "")
+
+
+A, B = '{"path": "a"}', '{"path": "b"}'
+TWO_CALLS = {
+    "one index for both": [piece("read", A, "x"), piece("read", B, "y")],
+    "one index for both, each in pieces": [
+        piece("read", "", "x"),
+        piece(arguments=A[:5]),
+        piece(arguments=A[5:]),
+        piece("read", "", "y"),
+        piece(arguments=B[:5]),
+        piece(arguments=B[5:]),
+    ],
+    "no index and no id": [piece("read", A, index=NONE), piece("read", B, index=NONE)],
+    "heads without an index, pieces with one": [
+        piece("read", "", "x", NONE),
+        piece("read", "", "y", NONE),
+        piece(arguments=A, index=0),
+        piece(arguments=B, index=1),
+    ],
+    "braces before the arguments of both": [
+        piece("read", "{}", "x", 0),
+        piece("read", "{}", "y", 1),
+        piece(arguments=A, index=0),
+        piece(arguments=B, index=1),
+    ],
+    "interleaved": [
+        piece("read", A[:4], "x", 0),
+        piece("read", B[:6], "y", 1),
+        piece(arguments=A[4:], index=0),
+        piece(arguments=B[6:], index=1),
+    ],
+    "one id for both": [piece("read", A, "x", 0), piece("read", B, "x", 1)],
+    "a cut one, then another under its own id": [piece("read", A, "x", 0), piece("read", B, "y", 0)],
+}
+
+
+@rows.each("pieces", TWO_CALLS.values(), ids=list(TWO_CALLS))
+def test_pieces_of_two_calls_are_two_calls_however_they_are_numbered(pieces: list[dict[str, Any]]) -> None:
+    assert calls(*pieces) == [("read", A), ("read", B)]
+
+
+def test_two_calls_without_arguments_stay_two() -> None:
+    assert calls(piece("list", "{}", "x"), piece("list", "{}", "y")) == [("list", "{}"), ("list", "{}")]
+    assert calls(piece("list", "", "x", 0), piece("list", "", "y", 1)) == [("list", ""), ("list", "")]
+
+
+def test_fields_of_a_call_that_are_not_known_are_kept_whichever_piece_has_them() -> None:
+    signed = {"google": {"thought_signature": "c2ln"}}
+    made = Calls()
+    made.take(piece_of(piece("write", "", "a")))
+    made.take(piece_of({"index": 0, "function": {"arguments": WHOLE, "thought_signature": "x"}}))
+    made.take(piece_of({"index": 0, "extra_content": signed}))
+
+    assert [one.extra for one in made.all] == [{"function": {"thought_signature": "x"}, "extra_content": signed}]

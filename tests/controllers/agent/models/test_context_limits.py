@@ -1,0 +1,141 @@
+"""What providers say of a prompt or a reply that is too long, and what is done about it."""
+
+from __future__ import annotations
+
+import json
+
+from controllers.agent.models import failures
+from controllers.agent.models.context_limits import Lowered, lowered
+from tests import rows
+
+PROMPT_TOO_LONG = {
+    "openai": (400, "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000."),
+    "openai, newer": (400, "Input tokens exceed the configured limit of 272000 tokens."),
+    "azure": (400, "context_length_exceeded"),
+    "anthropic": (400, "prompt is too long: 210000 tokens > 200000 maximum"),
+    "anthropic, with the reply": (400, "input length and `max_tokens` exceed context limit: 190000 + 21333 > 200000"),
+    "anthropic, in bytes": (413, "Request exceeds the maximum size"),
+    "gemini": (400, "The input token count (1048577) exceeds the maximum number of tokens allowed (1048576)."),
+    "bedrock": (400, "Input is too long for requested model."),
+    "mistral": (400, "Prompt contains 40000 tokens, too large for model with 32768 maximum context length"),
+    "moonshot": (400, "Invalid request: Your request exceeded model token limit: 131072 (requested: 140000)"),
+    "xai": (400, "This model's maximum prompt length is 131072 but the request contains 201532 tokens."),
+    "together": (
+        422,
+        "`inputs` tokens + `max_new_tokens` must be <= 8193. Given: 10000 `inputs` tokens and 1000 `max_",
+    ),
+    "tgi": (422, "Input validation error: `inputs` must have less than 1024 tokens. Given: 1500"),
+    "groq": (400, "Please reduce the length of the messages or completion."),
+    "groq, a minute's tokens": (
+        413,
+        "Request too large for model `x` on tokens per minute (TPM): Limit 6000, Requested 9000, please reduce",
+    ),
+    "openai, a minute's tokens": (
+        429,
+        "Request too large for gpt-4o on tokens per min (TPM): Limit 30,000, Requested 40,000. The input or output "
+        "tokens must be reduced in order to run successfully.",
+    ),
+    "fireworks": (400, "The prompt is too long: 140000, model maximum context length: 131071"),
+    "openrouter": (400, "This endpoint's maximum context length is 131072 tokens. However, you requested about 200000"),
+    "vllm": (400, "The decoder prompt (length 5000) is longer than the maximum model length of 4096."),
+    "llama.cpp": (500, "the request exceeds the available context size, try increasing it"),
+    "ollama": (400, "the input length exceeds the context length"),
+    "cohere": (400, "too many tokens: total number of tokens in the prompt cannot exceed 4081"),
+    "github": (413, "Request body too large for gpt-4o model. Max size: 8000 tokens."),
+    "copilot": (400, "prompt token count of 150000 exceeds the limit of 128000"),
+    "dashscope": (400, "InternalError.Algo.InvalidParameter: Range of input length should be [1, 98304]"),
+    "zhipu": (400, "Prompt exceeds max length"),
+    "a proxy's page": (413, "<html><h1>413 Request Entity Too Large</h1></html>"),
+}
+
+
+@rows.each(("status", "said"), PROMPT_TOO_LONG.values(), ids=list(PROMPT_TOO_LONG))
+def test_a_prompt_that_does_not_fit_is_recognised_in_every_providers_words(status: int, said: str) -> None:
+    body = json.dumps({"error": {"message": said}}).encode()
+
+    failed = failures.of_status(status, body, retry_after_s=None, cure="")
+
+    assert (failed.reason, failed.is_transient) == ("ContextTooLong", False)
+
+
+OTHERWISE = {
+    "a rate that passes": (
+        (429, "Rate limit reached on tokens per min (TPM): Limit 30000, Used 28000, Requested 5000. Please try again."),
+        "RateLimited",
+    ),
+    "a rate of requests": ((429, "You exceeded 60 requests per minute"), "RateLimited"),
+    "another field": ((400, "temperature must be at most 2"), "BadRequest"),
+    "a server that is down": ((500, "internal error"), "Overloaded"),
+    "a filter": ((400, "The response was filtered: content management policy"), "Filtered"),
+}
+
+
+@rows.each(("answer", "reason"), OTHERWISE.values(), ids=list(OTHERWISE))
+def test_other_refusals_are_not_taken_for_a_long_prompt(answer: tuple[int, str], reason: str) -> None:
+    status, said = answer
+
+    assert failures.of_status(status, said.encode(), retry_after_s=None, cure="").reason == reason
+
+
+ASKED = 16_000
+REPLY_TOO_LONG = {
+    "openai": (400, "max_tokens is too large: 16000. This model supports at most 4096 completion tokens", 4096, True),
+    "anthropic": (400, "max_tokens: 16000 > 8192, which is the maximum allowed number of output tokens", 8192, True),
+    "groq": (
+        400,
+        "`max_tokens` must be less than or equal to `8192`, the maximum value for the `context_w",
+        8192,
+        True,
+    ),
+    "deepseek": (400, "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", 8192, True),
+    "bedrock": (400, "The maximum tokens you requested exceeds the model limit of 4096. Try again", 4096, True),
+    "gemini": (
+        400,
+        "maxOutputTokens value of 16000 but the supported range is from 1 to 8193 (exclusive).",
+        8192,
+        True,
+    ),
+    "no number": (400, "max_tokens is too large", 8000, True),
+    "vllm": (400, "'max_tokens' is too large: 16000. (16000 > 16384 - 6384)", 10000, False),
+    "openai, window": (
+        400,
+        "maximum context length is 16385 tokens. However, you requested 18000 tokens (2000 in the messages, 16000 in "
+        "the completion).",
+        14385,
+        False,
+    ),
+    "anthropic, window": (
+        400,
+        "input length and `max_tokens` exceed context limit: 190000 + 16000 > 200000",
+        10000,
+        False,
+    ),
+    "tgi": (422, "`inputs` tokens + `max_new_tokens` must be <= 8193. Given: 1000 `inputs` tokens", 7193, False),
+    "a minute's tokens": (429, "Request too large: Limit 10,000, Requested 17,000.", 9000, False),
+}
+
+
+@rows.each(("status", "said", "tokens", "is_models"), REPLY_TOO_LONG.values(), ids=list(REPLY_TOO_LONG))
+def test_a_longest_reply_that_is_refused_is_lowered_to_what_is_allowed(
+    status: int, said: str, tokens: int, is_models: bool
+) -> None:
+    assert lowered(status, said.lower(), ASKED) == Lowered(tokens, is_models)
+
+
+NOT_LOWERED = {
+    "nothing is left": (400, "input length and `max_tokens` exceed context limit: 199990 + 16000 > 200000", ASKED),
+    "the prompt alone is too long": (
+        422,
+        "`inputs` tokens + `max_new_tokens` must be <= 8193. given: 10000 `inputs`",
+        ASKED,
+    ),
+    "none was asked for": (400, "max_tokens is too large", None),
+    "it is allowed": (400, "max_tokens must be at most 32000", ASKED),
+    "a rate that passes": (429, "limit 30000, used 28000, requested 5000", ASKED),
+    "a key": (401, "max_tokens is too large", ASKED),
+}
+
+
+@rows.each(("status", "said", "asked"), NOT_LOWERED.values(), ids=list(NOT_LOWERED))
+def test_a_longest_reply_is_not_lowered_where_that_would_not_help(status: int, said: str, asked: int | None) -> None:
+    assert lowered(status, said, asked) is None
