@@ -105,6 +105,35 @@ class ModelsContract:
         async with stage([{"reply": {"text": "and then", "finish": "length"}}]) as on:
             assert (await on.models.complete(request(on, output_tokens_max=2))).finish == "length"
 
+    async def test_a_reply_that_did_not_end_well_is_no_reply(self, stage: Open) -> None:
+        calls = [{"name": "read", "id": "c"}]
+        async with stage([{"reply": {"text": "I will now ", "calls": calls, "finish": "error"}}]) as on:
+            failed = await failure(on)
+
+        assert (failed.reason, failed.is_transient) == ("CutOff", True)
+
+    async def test_what_a_content_filter_cut_is_reported_as_such(self, stage: Open) -> None:
+        async with stage([{"reply": {"text": "I will n", "finish": "content_filter"}}]) as on:
+            failed = await failure(on)
+
+        assert failed.reason == "Filtered"
+        assert failed.usage is not None and failed.usage.tokens_out
+
+    async def test_fields_that_the_provider_wants_back_are_in_the_reply(self, stage: Open) -> None:
+        thoughts = [{"reasoning_content": "I have "}, {"reasoning_content": "to."}, {"content": "yes"}]
+        async with stage([{"reply": {"chunks": thoughts}}]) as on:
+            reply = await on.models.complete(request(on))
+
+        assert (reply.text, reply.extra.get("reasoning_content")) == ("yes", "I have to.")
+
+    async def test_usage_that_cannot_be_right_is_counted_here(self, stage: Open) -> None:
+        usage = {"prompt_tokens": 10**30, "completion_tokens": -4}
+        async with stage([{"reply": {"text": "four words of text"}, "usage": usage}]) as on:
+            found = (await on.models.complete(request(on))).usage
+
+        assert found.is_estimated
+        assert (0 < found.tokens_in < 1_000, found.tokens_out) == (True, 5)
+
     async def test_a_conversation_with_answered_calls_is_taken(self, stage: Open) -> None:
         call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
         asked = (

@@ -94,6 +94,8 @@ class ScriptedModels:
         await _interrupt(step, None, assembly, request)
         usage = chunking.usage_of(step, question)
         assembly.take({"choices": [{"delta": {}, "finish_reason": chunking.finish_of(step)}], "usage": usage})
+        if (failure := assembly.failure(request.model, request.messages)) is not None:
+            raise failure
         return assembly.reply(request.messages)
 
     def _fail_at_once(self, step: Step) -> None:

@@ -40,8 +40,9 @@ _MISSING: Final = re.compile(r"missing|required|must be (?:passed|provided|inclu
 class Dialect:
     """What a server takes: of options, of a reply's length, and of the history.
 
-    `output_max` is the longest reply of the model, `is_strict` wants roles that alternate, `is_plain` no fields that
-    the server does not know, and `is_streamed` is False where it cannot send the reply in pieces.
+    `output_max` is the longest reply of the model. `is_strict` wants roles that alternate, `is_plain` no fields that
+    the server does not know, `needs_thoughts` those of every message with calls. `is_streamed` is False where the
+    server cannot send the reply in pieces.
     """
 
     limit_field: LimitField = "max_tokens"
@@ -50,6 +51,7 @@ class Dialect:
     output_max: int | None = None
     is_strict: bool = False
     is_plain: bool = False
+    needs_thoughts: bool = False
     is_streamed: bool = True
 
     def after(self, status: int, said: bytes, request: ModelRequest) -> Dialect | None:
@@ -67,7 +69,9 @@ class Dialect:
             return replace(self, limit_field=other, is_limit_settled=True)
         if self.is_streamed and is_streamed(request.options) and _NO_STREAM.search(lower):
             return replace(self, is_streamed=False)
-        if not self.is_plain and not _MISSING.search(lower) and _names_one(lower, request):
+        if not self.needs_thoughts and history.THOUGHTS in lower and _MISSING.search(lower):
+            return replace(self, needs_thoughts=True, is_plain=False)
+        if not (self.is_plain or self.needs_thoughts) and not _MISSING.search(lower) and _names_one(lower, request):
             return replace(self, is_plain=True)
         return None
 
@@ -87,6 +91,7 @@ def is_streamed(options: JsonObject) -> bool:
 def body_of(model: str, request: ModelRequest, dialect: Dialect) -> bytes:
     """The body that asks `model`, the provider's own name, for what `request` wants."""
     messages = history.plain(request.messages) if dialect.is_plain else request.messages
+    messages = history.with_thoughts(messages) if dialect.needs_thoughts else messages
     messages = history.alternating(messages) if dialect.is_strict else messages
     parts = [b'{"model":', encoding.encode(model), b',"messages":[', b",".join(messages), b"]"]
     if request.tools:

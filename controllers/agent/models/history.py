@@ -18,6 +18,7 @@ TOOL: Final = b'{"role":"tool"'
 ASSISTANT: Final = b'{"role":"assistant"'
 GO_ON: Final = encoding.encode({"role": "user", "content": "Go on."})
 
+THOUGHTS: Final = "reasoning_content"
 _PLAIN: Final = frozenset(("role", "content", "tool_calls"))
 _CALL: Final = frozenset(("id", "type", "function"))
 
@@ -56,6 +57,14 @@ def plain(messages: Sequence[bytes]) -> list[bytes]:
     return [_plain(one) if one.startswith(ASSISTANT) else one for one in messages]
 
 
+def with_thoughts(messages: Sequence[bytes]) -> list[bytes]:
+    """The messages with a blank `reasoning_content` where one of the assistant has calls and none.
+
+    DeepSeek and Moonshot want it of every such message, also of those that another model wrote.
+    """
+    return [_with_thoughts(one) if one.startswith(ASSISTANT) else one for one in messages]
+
+
 def extra_names(messages: Sequence[bytes]) -> frozenset[str]:
     """The names of those fields, at every depth."""
     found: set[str] = set()
@@ -75,6 +84,13 @@ def _plain(message: bytes) -> bytes:
     if kept.get("tool_calls"):
         kept["tool_calls"] = [_plain_call(call) for call in kept["tool_calls"]]
     return encoding.encode(kept)
+
+
+@lru_cache(maxsize=limits.TOOLSETS_KEPT_MAX * 16)
+def _with_thoughts(message: bytes) -> bytes:
+    said = encoding.decode(message)
+    is_lacking = said.get("tool_calls") and not said.get(THOUGHTS)
+    return encoding.encode(said | {THOUGHTS: " "}) if is_lacking else message
 
 
 def _plain_call(call: JsonObject) -> JsonObject:

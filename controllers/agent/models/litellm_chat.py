@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from subprocess import DEVNULL
 from typing import Final
@@ -23,7 +24,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 
 from controllers.agent.models import failures
 from controllers.agent.models.assembling import Assembly
-from controllers.agent.models.chat_body import is_streamed, stated_options
+from controllers.agent.models.chat_body import Dialect, is_streamed, lowered, stated_options
 from controllers.agent.models.endpoint import Endpoint
 from controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, OnDelta
 from schemas import encoding, limits
@@ -55,7 +56,18 @@ class LitellmModels:
         self._starting = anyio.Lock()
 
     async def complete(self, endpoint: Endpoint, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
-        """One attempt at `endpoint.model`, litellm's own name for it. Raises ModelFailed."""
+        """One attempt at `endpoint.model`, litellm's own name for it. Raises ModelFailed.
+
+        A longest reply that the provider refuses is lowered once, which costs no tokens.
+        """
+        try:
+            return await self._complete(endpoint, request, on_delta)
+        except _Shorter as fault:
+            return await self._complete(endpoint, fault.request, on_delta, is_lowered=True)
+
+    async def _complete(
+        self, endpoint: Endpoint, request: ModelRequest, on_delta: OnDelta | None, *, is_lowered: bool = False
+    ) -> ModelReply:
         assembly = Assembly()
         try:
             with anyio.fail_after(request.timeout_s):
@@ -72,6 +84,9 @@ class LitellmModels:
         except _Unusable as fault:
             raise ModelFailed("NotInstalled", f"{endpoint.model} needs litellm: {CURE} ({fault})") from None
         except _Failed as fault:
+            shorter = None if is_lowered else _shorter(fault.said, request)
+            if shorter is not None:
+                raise _Shorter(shorter) from None
             raise self._failure(fault.said, endpoint, request, assembly) from None
         failure = assembly.failure(endpoint.model, _prompt(request))
         if failure is not None:
@@ -133,6 +148,21 @@ class _Failed(Exception):
     def __init__(self, said: JsonObject) -> None:
         super().__init__(said["message"])
         self.said = said
+
+
+class _Shorter(Exception):
+    """The provider refuses a reply of that length; `request` asks for a shorter one."""
+
+    def __init__(self, request: ModelRequest) -> None:
+        super().__init__()
+        self.request = request
+
+
+def _shorter(said: JsonObject, request: ModelRequest) -> ModelRequest | None:
+    """The request with the longest reply that the provider takes, when it refused `request` for that."""
+    status = said["status"] if isinstance(said["status"], int) else 0
+    found = lowered(status, str(said["message"]).encode(), request, Dialect())
+    return None if found is None else replace(request, output_tokens_max=found.tokens)
 
 
 class _Hearing:

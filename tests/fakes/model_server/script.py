@@ -10,6 +10,9 @@ steps:
     times: 2                     # or `always`
 ```
 
+Beside `steps`, a script may have `takes`, fields of an assistant's message that the server knows, and
+`vendor: mistral`, whose rules for ids and roles then hold too.
+
 `when`: `system`, `last` (message), `user` (the last one of that role) and `any` hold a text; `after` is the tool whose
 result came last; `tool` is offered; `not` stands nowhere. A list means all of them. `reply.chunks` lists the pieces of
 the stream: texts, or deltas as a vendor would send them. `reply.split: n` cuts text, ids, names and arguments after
@@ -105,10 +108,12 @@ def text_of(message: dict[str, Any]) -> str:
 
 
 class Player:
-    """Gives out the steps of a script."""
+    """Gives out the steps of a script. `takes` and `vendor` are for `validating.check`."""
 
-    def __init__(self, steps: list[Step]) -> None:
+    def __init__(self, steps: list[Step], takes: frozenset[str] = frozenset(), vendor: str = "") -> None:
         self.steps = steps
+        self.takes = takes
+        self.vendor = vendor
         self._left = {step.number: step.times for step in steps}
 
     def take(self, question: Question) -> Step | None:
@@ -145,7 +150,9 @@ def play(script: str | dict[str, Any] | list[Any]) -> Player:
     steps = value.get("steps") if isinstance(value, dict) else value
     if not isinstance(steps, list):
         raise BadScript("a script is a map with a list of `steps`")
-    return Player([_step(number, one) for number, one in enumerate(steps, 1)])
+    more = value if isinstance(value, dict) else {}
+    takes = frozenset(map(str, more.get("takes", ())))
+    return Player([_step(number, one) for number, one in enumerate(steps, 1)], takes, str(more.get("vendor", "")))
 
 
 def _step(number: int, raw: dict[str, Any]) -> Step:

@@ -50,7 +50,7 @@ class ScriptedServer:
         body: Any = None
         try:
             body = json.loads(await request.read())
-            check(body)
+            check(body, self.player.takes, self.player.vendor)
         except (ValueError, Invalid) as fault:
             self._note(entry | {"body": body, "step": None, "left": self.player.unused})
             return self._refuse(number, str(fault))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import pairwise
 from typing import Any
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -32,8 +33,11 @@ class Invalid(Exception):
     """The request would be answered with 400 and this text."""
 
 
-def check(body: Any) -> None:
-    """Raises Invalid for a request that the vendor would refuse."""
+def check(body: Any, takes: frozenset[str] = frozenset(), vendor: str = "") -> None:
+    """Raises Invalid for a request that the vendor would refuse.
+
+    `takes` are further fields of an assistant's message; `vendor` "mistral" has rules of its own.
+    """
     if not isinstance(body, dict):
         raise Invalid("the body is no JSON object")
     if unknown := sorted(set(body) - BODY_KEYS):
@@ -51,8 +55,23 @@ def check(body: Any) -> None:
     if not isinstance(messages, list) or not messages:
         raise Invalid("'messages' must be a list of at least one message")
     for place, message in enumerate(messages):
-        _check_message(f"messages.{place}", message)
+        _check_message(f"messages.{place}", message, takes)
     _check_order(messages)
+    if vendor == "mistral":
+        _check_for_mistral(messages)
+
+
+def _check_for_mistral(messages: list[dict[str, Any]]) -> None:
+    for message in messages:
+        for id_ in [message.get("tool_call_id"), *(call["id"] for call in message.get("tool_calls") or ())]:
+            if id_ is not None and not re.fullmatch(r"[a-zA-Z0-9]{9}", id_):
+                raise Invalid(f"Tool call id was {id_} but must be a-z, A-Z, 0-9, with a length of 9.")
+    roles = [message["role"] for message in messages]
+    for before, after in pairwise(roles):
+        if (before, after) in (("tool", "user"), ("user", "user"), ("assistant", "assistant")):
+            raise Invalid(f"Unexpected role '{after}' after role '{before}'")
+    if roles[-1] == "assistant":
+        raise Invalid("Expected last role User or Tool for serving but got assistant")
 
 
 def _check_amounts(body: dict[str, Any]) -> None:
@@ -66,11 +85,11 @@ def _check_amounts(body: dict[str, Any]) -> None:
         raise Invalid("Invalid 'temperature': expected a number between 0 and 2")
 
 
-def _check_message(where: str, message: Any) -> None:
+def _check_message(where: str, message: Any, takes: frozenset[str]) -> None:
     if not isinstance(message, dict) or message.get("role") not in ROLES:
         raise Invalid(f"Invalid value for '{where}.role': supported values are {sorted(ROLES)}")
     role = message["role"]
-    if unknown := sorted(set(message) - MESSAGE_KEYS[role]):
+    if unknown := sorted(set(message) - MESSAGE_KEYS[role] - (takes if role == "assistant" else set())):
         raise Invalid(f"Additional properties are not allowed ({unknown} in '{where}')")
     if "name" in message and not NAME.fullmatch(str(message["name"])):
         raise Invalid(f"Invalid '{where}.name': string does not match pattern '^[a-zA-Z0-9_-]+$'")

@@ -10,12 +10,14 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import anyio.lowlevel
 import pytest
 
+from controllers.agent.models.chat_body import Dialect
 from controllers.agent.models.endpoint import Endpoint
 from controllers.agent.models.litellm_chat import LitellmModels
 from reconciler.effects import process_table
@@ -216,6 +218,29 @@ async def main():
 
 anyio.run(main)
 """
+
+
+LIMITED = """
+class BadRequestError(Exception):
+    status_code = 400
+
+async def acompletion(messages, max_tokens, **more):
+    if max_tokens > 4096:
+        raise BadRequestError(f"max_tokens: {max_tokens} > 4096, which is the maximum allowed number of output tokens")
+    class Whole(dict):
+        def model_dump(self, **how):
+            return {"choices": [{"message": {"content": str(max_tokens)}, "finish_reason": "stop"}]}
+    return Whole()
+"""
+
+
+async def test_a_longest_reply_that_a_provider_refuses_is_lowered(env: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "litellm.py").write_text(LIMITED)
+    endpoint = replace(ENDPOINT, dialect=Dialect(is_streamed=False))
+    async with models(env) as on:
+        reply = await on.complete(endpoint, replace(request(), output_tokens_max=64_000))
+
+    assert reply.text == "4096"
 
 
 async def test_the_process_ends_when_its_owner_is_killed(env: dict[str, str]) -> None:

@@ -13,6 +13,7 @@ import pytest
 from controllers.agent.models.chat_body import Dialect, body_of
 from controllers.agent.models.endpoint import Endpoint
 from controllers.agent.models.openai_chat import OpenAIChat
+from schemas import encoding
 from tests.fakes.model_server.running import RunningServer, Script, running
 from tests.product import ModelFailed, ModelReply, ModelRequest, OnDelta, RequestKey, SystemClock
 
@@ -41,8 +42,8 @@ class Asked:
         return [entry["connection"] for entry in self.server.log if entry["event"] == "asked"]
 
 
-def request(**more: Any) -> ModelRequest:
-    return ModelRequest(RequestKey("agent/a", "u", 1, 1, 1), "x/small", (HELLO,), **({"timeout_s": 15.0} | more))
+def request(*, messages: tuple[bytes, ...] = (HELLO,), **more: Any) -> ModelRequest:
+    return ModelRequest(RequestKey("agent/a", "u", 1, 1, 1), "x/small", messages, **({"timeout_s": 15.0} | more))
 
 
 @asynccontextmanager
@@ -173,6 +174,119 @@ async def test_a_server_that_refuses_everything_is_not_asked_for_ever() -> None:
 
     assert failed.reason == "BadRequest"
     assert len(on.server.asked) == 3
+
+
+async def test_a_longest_reply_that_is_refused_is_lowered_and_remembered_where_it_is_the_models() -> None:
+    refusal = {
+        "status": 400,
+        "error": "max_tokens is too large: 9000. This model supports at most 4096 completion tokens",
+    }
+    async with asked([refusal, {"reply": {"text": "a"}, "times": 2}]) as on:
+        await on.complete(output_tokens_max=9000)
+        await on.complete(output_tokens_max=8000)
+
+    assert [body["max_tokens"] for body in on.server.asked] == [9000, 4096, 4096]
+
+
+async def test_a_longest_reply_that_only_this_prompt_makes_too_long_is_lowered_once() -> None:
+    refusal = {"status": 400, "error": "'max_tokens' is too large: 9000 (9000 > 16384 - 12384)"}
+    async with asked([refusal, {"reply": {"text": "a"}, "times": 2}]) as on:
+        await on.complete(output_tokens_max=9000)
+        await on.complete(output_tokens_max=8000)
+
+    assert [body["max_tokens"] for body in on.server.asked] == [9000, 4000, 8000]
+
+
+async def test_a_server_that_is_never_content_with_the_longest_reply_is_not_asked_for_ever() -> None:
+    async with asked([{"status": 400, "error": "max_tokens is too large", "times": "always"}]) as on:
+        failed = await on.failure(output_tokens_max=100_000)
+
+    assert failed.reason == "BadRequest"
+    assert len(on.server.asked) <= 6
+
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+THOUGHT = {"reasoning_content": "hm", "extra_content": {"google": {"thought_signature": "c2ln"}}}
+HISTORY = tuple(
+    encoding.encode(one)
+    for one in (
+        {"role": "user", "content": "look"},
+        {"role": "assistant", "content": None, "tool_calls": [CALL | {"extra_content": {"a": 1}}], **THOUGHT},
+        {"role": "tool", "tool_call_id": "c1", "content": "seen"},
+        {"role": "user", "content": "and now?"},
+    )
+)
+
+
+def taking(steps: list[Any]) -> Script:
+    """The script of a server that knows the fields of that history."""
+    return {"takes": ["reasoning_content", "extra_content"], "steps": steps}
+
+
+ORDERS = [
+    (400, "Unexpected role 'user' after role 'tool'"),
+    (500, "Jinja Exception: conversation roles must alternate user and assistant roles"),
+    (400, "After the optional system message, conversation roles must alternate user/assistant/user/assistant/..."),
+]
+
+
+@pytest.mark.parametrize(("status", "error"), ORDERS)
+async def test_a_server_whose_roles_alternate_gets_news_with_the_result_before(status: int, error: str) -> None:
+    async with asked(taking([{"status": status, "error": error}, {"reply": {"text": "a"}, "times": 2}])) as on:
+        await on.complete(messages=HISTORY)
+        await on.complete(messages=HISTORY)
+
+    assert [[each["role"] for each in body["messages"]] for body in on.server.asked] == [
+        ["user", "assistant", "tool", "user"],
+        *[["user", "assistant", "tool"]] * 2,
+    ]
+    assert on.server.asked[1]["messages"][-1]["content"] == "seen\n\nand now?"
+
+
+async def test_a_server_that_refuses_fields_of_another_gets_a_plain_history() -> None:
+    error = "property 'messages.1.reasoning_content' is unsupported"
+    async with asked(taking([{"status": 400, "error": error}, {"reply": {"text": "a"}, "times": 2}])) as on:
+        await on.complete(messages=HISTORY)
+        await on.complete(messages=HISTORY)
+
+    sent = [body["messages"][1] for body in on.server.asked]
+    assert sent[0]["reasoning_content"] == "hm"
+    assert sent[1:] == [{"role": "assistant", "content": None, "tool_calls": [CALL]}] * 2
+
+
+MISSING = [
+    "Missing `reasoning_content` field in the assistant message at message index 1.",
+    "thinking is enabled but reasoning_content is missing in assistant tool call message at index 1",
+]
+
+
+@pytest.mark.parametrize("error", MISSING)
+async def test_a_server_that_misses_the_thoughts_of_another_model_gets_blank_ones(error: str) -> None:
+    bare = encoding.encode({"role": "assistant", "content": None, "tool_calls": [CALL]})
+    steps = [{"status": 400, "error": error}, {"reply": {"text": "a"}}, {"status": 400, "error": error}]
+    async with asked(taking(steps)) as on:
+        await on.complete(messages=(HISTORY[0], bare, *HISTORY[2:]))
+        failed = await on.failure(messages=HISTORY)
+
+    sent = [body["messages"][1].get("reasoning_content") for body in on.server.asked]
+    assert (sent, failed.reason) == ([None, " ", "hm"], "BadRequest")
+
+
+async def test_a_server_that_cannot_stream_calls_is_asked_for_whole_replies() -> None:
+    async with asked(
+        [{"status": 400, "error": "streaming is not supported with tools"}, {"reply": {"text": "a"}}]
+    ) as on:
+        reply = await on.complete()
+
+    assert (reply.text, [body["stream"] for body in on.server.asked]) == ("a", [True, False])
+
+
+async def test_a_provider_may_be_asked_for_whole_replies_only() -> None:
+    step = {"reply": {"text": "all", "calls": [{"name": "read", "id": "c", "arguments": {"a": 1}}]}}
+    async with asked([step], dialect=Dialect(is_streamed=False)) as on:
+        reply = await on.complete()
+
+    assert (reply.text, len(reply.calls), on.server.asked[0]["stream"]) == ("all", 1, False)
 
 
 async def test_a_reply_may_be_asked_for_whole() -> None:

@@ -1,0 +1,182 @@
+"""Bodies with status 200 as providers and gateways send them: which are replies, and what the others are."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from controllers.agent.models.body_reader import BodyReader
+from controllers.agent.models.event_lines import EventLines, NoEvents
+from tests import rows
+from tests.controllers.agent.models.test_openai_chat import asked
+from tests.golden_text import said
+
+pytestmark = pytest.mark.anyio
+
+WHOLE = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "yes"}, "finish_reason": "stop"}]}
+
+
+def event(value: Any, end: str = "\n\n") -> str:
+    return f"data: {json.dumps(value)}{end}"
+
+
+def delta(content: str | None = None, finish: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": {"content": content}, "finish_reason": finish}], **more}
+
+
+HALF, END, DONE = event(delta("yes")), event(delta(finish="stop")), "data: [DONE]\n\n"
+REPLIES = {
+    "a stream": HALF + END + DONE,
+    "no [DONE]": HALF + END,
+    "[DONE] without a finish reason": HALF + DONE,
+    "no empty line at the end": HALF + END.rstrip(),
+    "a byte order mark": "\ufeff" + HALF + END + DONE,
+    "CRLF": (HALF + END + DONE).replace("\n", "\r\n"),
+    "CR alone": (HALF + END + DONE).replace("\n", "\r"),
+    "no space after the colon": (HALF + END + DONE).replace("data: ", "data:"),
+    "comments": f": OPENROUTER PROCESSING\n\n:\n{HALF}: more\n\n{END}{DONE}",
+    "empty data": f"data:\n\n{HALF}data\n\ndata: \n\n{END}{DONE}",
+    "names, ids and times": f"id: 1\nevent: message\nretry: 3\n{HALF}id: 2\n{END}{DONE}",
+    "pings": f"event: ping\ndata: ping\n\n{HALF}event: keepalive\ndata: {{}}\n\n{END}{DONE}",
+    "data in several lines": 'data: {"choices": [{"delta":\ndata: {"content": "yes"},\n'
+    'data: "finish_reason": "stop"}]}\n\n',
+    "blanks before the first event": "\n\n\n" + HALF + END + DONE,
+    "a whole reply": json.dumps(WHOLE),
+    "a whole reply after blanks": "\n \n" + json.dumps(WHOLE, indent=1) + "\n",
+    "a whole reply with a byte order mark": "\ufeff" + json.dumps(WHOLE),
+    "errors that are none": event(delta("yes", error=None)) + event(delta(finish="stop", error={})) + DONE,
+    "a message beside the deltas": HALF
+    + event({"choices": [{"delta": {}, "message": {"content": "yes"}, "finish_reason": "stop"}]}),
+    "a message in a stream": event(WHOLE) + DONE,
+    "the end in capitals": HALF + event(delta(finish="STOP")) + DONE,
+}
+
+
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json", "text/plain"])
+async def test_a_reply_is_read_whatever_its_content_type(kind: str) -> None:
+    steps = [{"garbage": body, "headers": {"Content-Type": kind}} for body in REPLIES.values()]
+    async with asked(steps) as on:
+        found = {name: (await on.complete()).text for name in REPLIES}
+
+    assert found == dict.fromkeys(REPLIES, "yes")
+
+
+@rows.each("body", REPLIES.values(), ids=list(REPLIES))
+def test_a_body_gives_the_same_payloads_in_pieces_of_one_byte(body: str) -> None:
+    content = body.encode()
+    whole, cut = BodyReader(), BodyReader()
+    found = [one for at in range(len(content)) for one in cut.feed(content[at : at + 1])] + cut.end()
+
+    assert found == whole.feed(content) + whole.end()
+    assert found
+
+
+ERROR = {"code": 502, "message": "upstream"}
+BROKEN: dict[str, tuple[str, str, bool]] = {
+    "an error beside choices": (HALF + event(delta("", "error", error=ERROR)), "Overloaded", True),
+    "an error in the choice": (
+        event({"choices": [{"delta": {}, "finish_reason": "error", "error": ERROR}]}),
+        "Overloaded",
+        True,
+    ),
+    "an error in the choice of a whole reply": (
+        json.dumps({"choices": [{"message": {"content": "I will n"}, "finish_reason": "error", "error": ERROR}]}),
+        "Overloaded",
+        True,
+    ),
+    "an error after calls": (
+        event({"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "read"}}]}}]})
+        + event({"error": ERROR}),
+        "Overloaded",
+        True,
+    ),
+    "an error in place of choices": (json.dumps({"error": ERROR}), "Overloaded", True),
+    "an error in a list": (json.dumps([{"error": {"code": 429, "message": "slow down"}}]), "RateLimited", True),
+    "an error as text": (json.dumps({"error": "model is loading"}), "Overloaded", True),
+    "an error with a name": (HALF + event({"error": {"type": "overloaded_error", "message": "x"}}), "Overloaded", True),
+    "an error event": (
+        HALF + 'event: error\ndata: {"type": "rate_limit_error", "message": "x"}\n\n',
+        "RateLimited",
+        True,
+    ),
+    "an error event of text": (HALF + "event: error\ndata: upstream gone\n\n" + DONE, "Overloaded", True),
+    "an error field": ('error: {"code": 500, "message": "failed to decode"}\n\n', "Overloaded", True),
+    "vLLM's error": (event({"object": "error", "message": "bad", "code": 400}) + DONE, "BadRequest", False),
+    "a gateway's message": (json.dumps({"statusCode": 429, "message": "try again in 26 s"}), "RateLimited", True),
+    "FastAPI's detail": (json.dumps({"detail": "nothing here"}), "Overloaded", True),
+    "a key that is refused": (json.dumps({"error": {"code": "invalid_api_key", "message": "no"}}), "Refused", False),
+    "a prompt too long": (HALF + event({"error": {"code": "context_length_exceeded"}}), "ContextTooLong", False),
+    "no choices": (json.dumps({"id": "x", "choices": None}), "Garbage", True),
+    "half a whole reply": (json.dumps(WHOLE)[:40], "Garbage", True),
+    "a page": ("<html>hello</html>", "Garbage", True),
+    "text": ("upstream connect error", "Garbage", True),
+}
+
+
+async def test_an_error_with_status_200_is_a_failed_attempt_in_each_of_its_forms() -> None:
+    async with asked([{"garbage": body} for body, _, _ in BROKEN.values()]) as on:
+        found = {name: await on.failure() for name in BROKEN}
+
+    assert {name: (failed.reason, failed.is_transient) for name, failed in found.items()} == {
+        name: (reason, is_transient) for name, (_, reason, is_transient) in BROKEN.items()
+    }
+
+
+async def test_a_wait_that_only_the_body_states_is_kept() -> None:
+    async with asked([{"garbage": BROKEN["a gateway's message"][0]}]) as on:
+        assert (await on.failure()).retry_after_s == 26.0
+
+
+ENDS = {
+    "error": "CutOff",
+    "abort": "CutOff",
+    "insufficient_system_resource": "CutOff",
+    "malformed_function_call": "CutOff",
+    "MALFORMED_FUNCTION_CALL": "CutOff",
+    "unknown": "CutOff",
+    "other": "CutOff",
+    "content_filter": "Filtered",
+    "SAFETY": "Filtered",
+    "refusal": "Filtered",
+    "PROHIBITED_CONTENT": "Filtered",
+}
+
+
+async def test_a_reply_that_did_not_end_well_is_a_failed_attempt_and_billed() -> None:
+    stream = [{"reply": {"text": "I will now ", "finish": word}} for word in ENDS]
+    calls = [{"reply": {"calls": [{"name": "read", "id": "c"}], "finish": word}} for word in ENDS]
+    async with asked([*stream, *calls]) as on:
+        found = [(await on.failure()) for _ in (*ENDS, *ENDS)]
+
+    assert [(failed.reason, failed.is_transient) for failed in found] == [
+        (reason, True) for reason in ENDS.values()
+    ] * 2
+    assert all(failed.usage is not None and failed.usage.tokens_out for failed in found)
+    said([str(failed).replace(on.server.url, "URL") for failed in (found[0], found[7])])
+
+
+GOOD_ENDS = {
+    "stop": "stop",
+    "eos": "stop",
+    "end_turn": "stop",
+    "COMPLETE": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "MAX_TOKENS": "length",
+    "": "stop",
+}
+
+
+async def test_a_reply_that_ended_well_says_how_in_one_vocabulary() -> None:
+    async with asked([{"reply": {"text": "a", "finish": word}} for word in GOOD_ENDS]) as on:
+        found = {word: (await on.complete()).finish for word in GOOD_ENDS}
+
+    assert found == GOOD_ENDS
+
+
+def test_data_of_an_unnamed_event_that_is_no_json_is_refused() -> None:
+    with pytest.raises(NoEvents):
+        EventLines().feed(b"data: hello\n\n")

@@ -1,0 +1,63 @@
+"""The history in the stricter forms that some servers want."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controllers.agent.models import history
+from schemas import encoding
+
+
+def message(role: str, content: Any, **more: Any) -> bytes:
+    return encoding.encode({"role": role, "content": content, **more})
+
+
+def read(messages: Any) -> list[Any]:
+    return [json.loads(one) for one in messages]
+
+
+USER, MODEL, TOOL = message("user", "a"), message("assistant", "b"), message("tool", "c", tool_call_id="x")
+
+
+def test_two_messages_of_a_user_become_one_and_two_of_a_model_get_one_between() -> None:
+    assert read(history.followed([USER], message("user", "d"))) == [{"role": "user", "content": "a\n\nd"}]
+    assert history.followed([MODEL], MODEL) == (MODEL, history.GO_ON, MODEL)
+    assert history.followed([TOOL], USER) == (TOOL, USER)
+
+
+def test_a_tail_goes_to_the_last_message_unless_that_is_the_models() -> None:
+    assert read(history.with_tail([MODEL, TOOL], "t"))[-1]["content"] == "c\n\nt"
+    assert read(history.with_tail([USER], "t")) == [{"role": "user", "content": "a\n\nt"}]
+    assert read(history.with_tail([MODEL], "t"))[-1] == {"role": "user", "content": "t"}
+
+
+@given(st.lists(st.sampled_from([USER, MODEL, TOOL]), max_size=8))
+def test_no_news_follows_a_result_or_other_news_and_none_is_lost(messages: list[bytes]) -> None:
+    found = read(history.alternating(messages))
+
+    assert not any(after["role"] == "user" and before["role"] in ("user", "tool") for before, after in pairwise(found))
+    assert "".join(one["content"] for one in found).replace("\n", "") == "".join(
+        one["content"] for one in read(messages)
+    )
+
+
+def test_a_plain_history_has_only_what_every_server_knows() -> None:
+    call = {"id": "x", "type": "function", "function": {"name": "read", "arguments": "{}", "signature": "s"}, "odd": 1}
+    parts = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "b"}]
+    odd = message("assistant", parts, tool_calls=[call], reasoning_content="hm")
+
+    assert read(history.plain([USER, odd, TOOL])) == [
+        json.loads(USER),
+        {
+            "role": "assistant",
+            "content": "b",
+            "tool_calls": [{"id": "x", "type": "function", "function": {"name": "read", "arguments": "{}"}}],
+        },
+        json.loads(TOOL),
+    ]
+    assert history.extra_names([USER, odd, TOOL]) == {"odd", "signature", "reasoning_content", "thinking"}
