@@ -196,6 +196,7 @@ MODEL_REPLY_CHARS_MAX: Final = (
 )  # Of one reply, text and arguments: half a million tokens; several records hold it.
 MODEL_EVENT_LINES_MAX: Final = 64  # Of one event: vendors send one; each more is decoded anew with those before.
 MODEL_PIECES_HELD: Final = 1_000  # Of a reply between litellm's process and whoever reads it; then reading waits.
+MODEL_LOWERED_MAX: Final = 3  # Times that one request is repeated with a shorter reply: a server may never be content.
 MODEL_TRIES_MAX: Final = 8  # Attempts of one request in a row: about two minutes of back-off, then somebody looks.
 MODEL_RETRY_AFTER_MAX_S: Final = (
     86_400.0  # Of what a provider wants to be left alone: daily quotas; then it is asked anyway.
@@ -280,6 +281,7 @@ USAGE_SLACK: Final = (
 USAGE_ADDED_TOKENS: Final = 65_536  # That a provider may add to a prompt: its own instructions, search results.
 USAGE_THOUGHT_TOKENS: Final = 262_144  # Of thoughts that a provider counts and does not show: the longest output sold.
 USAGE_MAX: Final = 1e15  # Of a count of tokens, or of dollars, that a program reports: more is no count.
+USAGE_DIGITS_MAX: Final = 18  # Of a count that comes as text: more are absurd, and slow to read.
 USAGE_BYTES_MAX: Final = 4 << 10  # Of what a provider says of usage, as the log keeps it.
 USAGE_OFF_SHARE: Final = 0.25  # Of our own count by which a provider's may differ before it is told.
 

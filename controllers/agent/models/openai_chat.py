@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final, NoReturn
+from typing import NoReturn
 
 import aiohttp
 
@@ -26,9 +26,6 @@ from controllers.agent.models.event_lines import NoEvents
 from controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, OnDelta, Usage
 from schemas import limits
 from schemas.encoding import Json, JsonObject
-
-LOWERED_MAX: Final = 3
-"""Times that one request is repeated with a shorter reply."""
 
 
 class OpenAIChat:
@@ -134,7 +131,7 @@ class _Asking:
 
     def lowered(self, status: int, said: bytes, dialect: Dialect) -> Lowered | None:
         """The length to ask for instead of one that was refused; a server that is never content is not believed."""
-        found = lowered(status, said, self.request, dialect) if self._times_lowered < LOWERED_MAX else None
+        found = lowered(status, said, self.request, dialect) if self._times_lowered < limits.MODEL_LOWERED_MAX else None
         self._times_lowered += found is not None
         return found
 

@@ -17,10 +17,6 @@ BYTES_A_TOKEN: Final = 4
 """English prose has 4 to 5 bytes a token, code and JSON 3 to 4 with the tokenizers in use since 2023."""
 
 
-DIGITS_MAX: Final = 18
-"""Of a count: more are absurd, and slow to read."""
-
-
 def tokens_of(size_bytes: int) -> int:
     """About how many tokens so many bytes of text are; errs upwards for prose."""
     return -(-size_bytes // BYTES_A_TOKEN)
@@ -86,7 +82,7 @@ def _count(raw: Json, *names: str) -> int:
 
 def _number(value: Json) -> int | None:
     """A count as a number or as the digits of one, never under zero; None for anything else."""
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= DIGITS_MAX:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= limits.USAGE_DIGITS_MAX:
         return int(value)
     is_count = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
     return max(0, int(value)) if is_count else None

@@ -8,7 +8,7 @@ from email.utils import formatdate
 import pytest
 
 from controllers.agent.models import failures
-from tests import golden_text
+from tests import golden_text, rows
 from tests.product import ModelFailed
 
 NOW = 1_700_000_000.0
@@ -25,11 +25,39 @@ NOW = 1_700_000_000.0
         ({"retry-after": formatdate(NOW - 90, usegmt=True)}, 0.0),
         ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
         ({"retry-after": "soon"}, None),
+        ({"retry-after": ""}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "2m30.5s"}, None),
+        ({"retry-after-ms": "soon", "retry-after": "1"}, 1.0),
+        ({"retry-after": "2023-11-14T22:14:20Z"}, 60.0),
+        ({"retry-after": "2023-11-14T22:14:20"}, 60.0),
+        ({"retry-after": str(int(NOW) + 60)}, 60.0),
+        ({"retry-after": str((int(NOW) + 60) * 1000)}, 60.0),
         ({"retry-after": "Fri, 31 Dec 99999999999 23:59:59 GMT"}, None),
     ],
 )
 def test_retry_after_is_read_in_each_of_its_forms(headers: dict[str, str], seconds: float | None) -> None:
     assert failures.retry_after_s(headers, NOW) == seconds
+
+
+@rows.each(
+    ("said", "seconds"),
+    [
+        ("Rate limit reached. Please try again in 6.2s.", 6.2),
+        ("Please try again in 1m30s", 90.0),
+        ("Please retry in 250ms.", 0.25),
+        ("Rate limit is exceeded. Try again in 26 seconds.", 26.0),
+        ('{"details": [{"retryDelay": "34s"}]}', 34.0),
+        ("Please wait for 2 minutes", 120.0),
+        ("Please try again later", None),
+        ("retry 3 of 5", None),
+    ],
+)
+def test_a_wait_that_a_refusal_states_in_words_is_read(said: str, seconds: float | None) -> None:
+    failed = failures.of_status(429, said.encode(), retry_after_s=None, cure="")
+
+    assert failed.retry_after_s == (None if seconds is None else pytest.approx(seconds))
+    assert failures.of_status(429, said.encode(), retry_after_s=7.0, cure="").retry_after_s == 7.0
 
 
 @pytest.mark.parametrize(
