@@ -18,6 +18,7 @@ from schemas.frozen import frozen
 EMPTY: Final = frozenset({"{}", "null"})
 """Arguments that stand for none: the real ones may follow."""
 
+EMPTY_CHARS: Final = 16  # With blanks around them: long arguments are not looked through with every piece.
 KNOWN: Final = frozenset({"index", "id", "type", "function", "name", "arguments"})
 
 
@@ -74,7 +75,7 @@ class Call:
     @property
     def is_whole(self) -> bool:
         """Whether its arguments are a JSON value: what comes next can only be another call."""
-        if not self.arguments or self.arguments.strip() in EMPTY:
+        if not self.arguments or _is_empty(self.arguments):
             return False
         try:
             encoding.decode(self.arguments)
@@ -93,14 +94,13 @@ class Call:
             return False  # Without arguments so far, a name can only be more of this one.
         if piece.name == self.name and piece.id and not piece.arguments:
             return False  # The head once more, to close the call.
-        if self.arguments.strip() in EMPTY and piece.id != self.id:
+        if _is_empty(self.arguments) and piece.id != self.id:
             return True  # Two calls without arguments, and no id to tell them apart.
         return self.is_whole or piece.name != self.name
 
     def _goes_on_with(self, piece: Piece) -> bool:
         """Whether a head of the same name under another id has the next arguments: a `{` begins those of a new call."""
-        is_inside = bool(self.arguments.strip()) and not self.is_whole and self.arguments.strip() not in EMPTY
-        if is_inside:
+        if self.arguments and not (_is_empty(self.arguments) or self.is_whole):
             return not piece.arguments.lstrip().startswith("{")
         return bool(piece.arguments) and not self.arguments and not _is_json(piece.arguments)
 
@@ -119,14 +119,14 @@ class Call:
             self.extra = extras.merged(self.extra, piece.extra)
 
     def _add(self, arguments: str) -> None:
-        if self.arguments.strip() in EMPTY:
+        if _is_empty(self.arguments):
             self.arguments = arguments
         elif not self._is_said_again(arguments):
             self.arguments += arguments
 
     def _is_said_again(self, arguments: str) -> bool:
         """Whether a piece after whole arguments only closes the call: empty ones, or all of them again."""
-        return (arguments == self.arguments or arguments.strip() in EMPTY) and self.is_whole
+        return (arguments == self.arguments or _is_empty(arguments)) and self.is_whole
 
 
 class Calls:
@@ -168,6 +168,10 @@ class Calls:
 
     def _newest(self, name: str, value: Json) -> Call | None:
         return next((one for one in reversed(self.all) if getattr(one, name) == value), None)
+
+
+def _is_empty(arguments: str) -> bool:
+    return len(arguments) <= EMPTY_CHARS and arguments.strip() in EMPTY
 
 
 def _is_json(text: str) -> bool:

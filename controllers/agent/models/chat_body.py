@@ -33,6 +33,13 @@ _NO_STREAM: Final = re.compile(
     r"stream\w*[^.]{0,40}(?:not supported|unsupported|not available|not allowed|cannot|can't|must be false)"
     r"|(?:not support|unsupported|cannot|can't)[^.]{0,40}stream"
 )
+_NO_SYSTEM: Final = re.compile(
+    r"system (?:role|message|prompt|instruction)s?(?: is| are)? not (?:supported|enabled|allowed)"
+    r"|not support (?:the )?(?:role )?[`'\"]?system|developer instruction is not enabled"
+)
+_FOREIGN: Final = re.compile(
+    r"extra|unsupported|not (?:permitted|allowed|supported)|un(?:known|expected|recognized)|remove|invalid `"
+)
 _MISSING: Final = re.compile(r"missing|required|must be (?:passed|provided|included)|expected")
 
 
@@ -40,7 +47,8 @@ _MISSING: Final = re.compile(r"missing|required|must be (?:passed|provided|inclu
 class Dialect:
     """What a server takes: of options, of a reply's length, and of the history.
 
-    `output_max` is the longest reply of the model. `is_strict` wants roles that alternate, `is_plain` no fields that
+    `output_max` is the longest reply of the model. `is_strict` wants roles that alternate, and one that does not
+    `takes_system` has that message in the first of the user. `is_plain` wants no fields that
     the server does not know, `needs_thoughts` those of every message with calls. `is_streamed` is False where the
     server cannot send the reply in pieces.
     """
@@ -50,6 +58,7 @@ class Dialect:
     is_limit_settled: bool = False
     output_max: int | None = None
     is_strict: bool = False
+    takes_system: bool = True
     is_plain: bool = False
     needs_thoughts: bool = False
     is_streamed: bool = True
@@ -59,6 +68,8 @@ class Dialect:
         lower = lower_of(said)
         if status in (400, 422, 500) and not self.is_strict and _ORDER.search(lower):
             return replace(self, is_strict=True)
+        if status in (400, 422, 500) and self.takes_system and _NO_SYSTEM.search(lower):
+            return replace(self, takes_system=False)
         if status not in (400, 404, 422):
             return None
         if self.takes_usage_option and ("stream_options" in lower or "include_usage" in lower):
@@ -69,9 +80,14 @@ class Dialect:
             return replace(self, limit_field=other, is_limit_settled=True)
         if self.is_streamed and is_streamed(request.options) and _NO_STREAM.search(lower):
             return replace(self, is_streamed=False)
-        if not self.needs_thoughts and history.THOUGHTS in lower and _MISSING.search(lower):
+        return self._after_fields(lower, request)
+
+    def _after_fields(self, lower: str, request: ModelRequest) -> Dialect | None:
+        """The dialect to try when fields of the history may be the matter: one that is missing, or one too many."""
+        is_missing = _MISSING.search(lower) is not None and _FOREIGN.search(lower) is None
+        if not self.needs_thoughts and history.THOUGHTS in lower and is_missing:
             return replace(self, needs_thoughts=True, is_plain=False)
-        if not (self.is_plain or self.needs_thoughts) and not _MISSING.search(lower) and _names_one(lower, request):
+        if not (self.is_plain or self.needs_thoughts or is_missing) and _names_one(lower, request):
             return replace(self, is_plain=True)
         return None
 
@@ -91,6 +107,7 @@ def is_streamed(options: JsonObject) -> bool:
 def body_of(model: str, request: ModelRequest, dialect: Dialect) -> bytes:
     """The body that asks `model`, the provider's own name, for what `request` wants."""
     messages = history.plain(request.messages) if dialect.is_plain else request.messages
+    messages = messages if dialect.takes_system else history.without_system(messages)
     messages = history.with_thoughts(messages) if dialect.needs_thoughts else messages
     messages = history.alternating(messages) if dialect.is_strict else messages
     parts = [b'{"model":', encoding.encode(model), b',"messages":[', b",".join(messages), b"]"]

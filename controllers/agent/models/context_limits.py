@@ -45,10 +45,17 @@ _OF_MODEL: Final = tuple(
         r"\d+ > (\d+), which is the maximum",  # Anthropic.
         rf"(?:model limit|maximum|limit) (?:of|is) {_NUMBER}",  # Bedrock.
         rf"(?:must|can|should)(?:not| not)? be (?:at most|<=|no more than|greater than|less than|lower than) {_NUMBER}",
+        rf"<= {_NUMBER}",  # OpenAI: an integer above the largest value.
+        rf"between \d+ and {_NUMBER}",
         rf"(?:cannot|can't|must not|may not) exceed {_NUMBER}",
         rf"supports? (?:only )?(?:up to|at most|a maximum of) {_NUMBER}",
     )
 )
+_ALONE: Final = re.compile(r"(?<![\w.-])\d{1,9}(?![\w-])")
+_BOUND: Final = re.compile(
+    r"exceed|maximum|too (?:large|high|big|many)|above|limit|up to|larger|greater|smaller|at most"
+)
+_UNKNOWN: Final = re.compile(r"unsupported|not supported|unrecognized|unknown|unexpected|instead")
 _EXCLUSIVE: Final = re.compile(r"(\d+) \(exclusive\)")  # Gemini.
 _LEFT: Final = (
     re.compile(r"> (\d+) - (\d+)"),  # vLLM: the window and the prompt.
@@ -84,7 +91,7 @@ def lowered(status: int, said: str, asked: int | None) -> Lowered | None:
     if asked is None or status not in (400, 413, 422, 429, 500):
         return None
     said = _THOUSANDS.sub("", said)
-    found = _rate_left(said, asked) if status in (413, 429) else _left(said) or _models(said)
+    found = _rate_left(said, asked) if status in (413, 429) else _left(said) or _models(said, asked)
     if found is None and status in (400, 422) and re.search(r"max\w*_tokens[^.]{0,20} too (?:large|high|big)", said):
         found = Lowered(asked // 2, is_models=True)
     is_way_out = found is not None and limits.OUTPUT_TOKENS_MIN <= found.tokens < asked
@@ -100,15 +107,19 @@ def _left(said: str) -> Lowered | None:
     return Lowered(int(found[2]) - int(found[1]), is_models=False) if found else None
 
 
-def _models(said: str) -> Lowered | None:
-    """The longest reply of the model."""
+def _models(said: str, asked: int) -> Lowered | None:
+    """The longest reply of the model; in words that are not known, the only smaller number."""
     if not _OF_REPLY.search(said):
         return None
     plain = said.replace("`", "")
     if found := _EXCLUSIVE.search(plain):
         return Lowered(int(found[1]) - 1, is_models=True)
     found = next((one for pattern in _OF_MODEL if (one := pattern.search(plain))), None)
-    return Lowered(int(found[1]), is_models=True) if found else None
+    if found is not None:
+        return Lowered(int(found[1]), is_models=True)
+    smaller = {int(one) for one in _ALONE.findall(plain) if limits.OUTPUT_TOKENS_MIN <= int(one) < asked}
+    is_bound = len(smaller) == 1 and _BOUND.search(plain) and not _UNKNOWN.search(plain)
+    return Lowered(smaller.pop(), is_models=True) if is_bound else None
 
 
 def _rate_left(said: str, asked: int) -> Lowered | None:

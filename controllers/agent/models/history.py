@@ -13,6 +13,7 @@ from typing import Final
 from schemas import encoding, limits
 from schemas.encoding import Json, JsonObject
 
+SYSTEM: Final = b'{"role":"system"'
 USER: Final = b'{"role":"user"'
 TOOL: Final = b'{"role":"tool"'
 ASSISTANT: Final = b'{"role":"assistant"'
@@ -50,6 +51,17 @@ def alternating(messages: Sequence[bytes]) -> list[bytes]:
         else:
             out.append(message)
     return out
+
+
+def without_system(messages: Sequence[bytes]) -> list[bytes]:
+    """The messages with the text of the system's at the beginning of the first one of the user."""
+    if not messages[0].startswith(SYSTEM):
+        return list(messages)
+    first = USER + messages[0].removeprefix(SYSTEM)
+    rest = list(messages[1:])
+    if rest and rest[0].startswith(USER):
+        return [_with_text(first, _text(rest[0])), *rest[1:]]
+    return [first, *rest]
 
 
 def plain(messages: Sequence[bytes]) -> list[bytes]:

@@ -95,6 +95,14 @@ REPLY_TOO_LONG = {
         8192,
         True,
     ),
+    "openai, newer": (
+        400,
+        "Invalid 'max_tokens': integer above maximum value. Expected <= 4096, but got 16000",
+        4096,
+        True,
+    ),
+    "a range in words": (422, "max_tokens must be between 1 and 4096", 4096, True),
+    "unknown words": (400, "max_tokens (16000) exceeds what this deployment allows, 4096", 4096, True),
     "no number": (400, "max_tokens is too large", 8000, True),
     "vllm": (400, "'max_tokens' is too large: 16000. (16000 > 16384 - 6384)", 10000, False),
     "openai, window": (
@@ -130,6 +138,11 @@ NOT_LOWERED = {
         ASKED,
     ),
     "none was asked for": (400, "max_tokens is too large", None),
+    "the field is not known": (
+        400,
+        "Unsupported parameter: 'max_tokens' with model 2024. Use 'max_completion_tokens'",
+        ASKED,
+    ),
     "it is allowed": (400, "max_tokens must be at most 32000", ASKED),
     "a rate that passes": (429, "limit 30000, used 28000, requested 5000", ASKED),
     "a key": (401, "max_tokens is too large", ASKED),

@@ -243,8 +243,31 @@ async def test_a_server_whose_roles_alternate_gets_news_with_the_result_before(s
     assert on.server.asked[1]["messages"][-1]["content"] == "seen\n\nand now?"
 
 
-async def test_a_server_that_refuses_fields_of_another_gets_a_plain_history() -> None:
-    error = "property 'messages.1.reasoning_content' is unsupported"
+NO_SYSTEM = [
+    (500, "Jinja Exception: System role not supported"),
+    (400, "Developer instruction is not enabled for models/gemma-3-27b-it"),
+]
+
+
+@pytest.mark.parametrize(("status", "error"), NO_SYSTEM)
+async def test_a_server_without_a_system_role_gets_that_text_from_the_user(status: int, error: str) -> None:
+    system = encoding.encode({"role": "system", "content": "be short"})
+    async with asked([{"status": status, "error": error}, {"reply": {"text": "a"}}]) as on:
+        await on.complete(messages=(system, HELLO))
+
+    assert on.server.asked[1]["messages"] == [{"role": "user", "content": "be short\n\nhello"}]
+
+
+FOREIGN = [
+    "property 'messages.1.reasoning_content' is unsupported",
+    "Extra inputs are not permitted: body.messages.1.assistant.reasoning_content, input: a key is required",
+    "Please remove the reasoning_content from your message",
+    "messages.1.tool_calls.0: unknown field extra_content",
+]
+
+
+@pytest.mark.parametrize("error", FOREIGN)
+async def test_a_server_that_refuses_fields_of_another_gets_a_plain_history(error: str) -> None:
     async with asked(taking([{"status": 400, "error": error}, {"reply": {"text": "a"}, "times": 2}])) as on:
         await on.complete(messages=HISTORY)
         await on.complete(messages=HISTORY)
