@@ -58,7 +58,7 @@ def merged(old: Json, new: Json, name: str = "") -> Json:
 
 
 def storable(extra: JsonObject) -> JsonObject:
-    """What a log can hold of `extra`, field by field: halves of surrogate pairs are joined; NaN and deep nesting are left out."""
+    """What a log can hold of `extra`, by field. Halves of surrogate pairs are joined, NaN and deep nesting left out."""
     kept: JsonObject = {}
     for name, value in extra.items():
         try:
