@@ -189,7 +189,7 @@ class _Child:
     def __init__(self, process: Process) -> None:
         self.is_over = False
         self._process = process
-        self._is_ready = False
+        self._is_loaded = anyio.Event()  # Or it never will be.
         self._unusable = ""
         self._asked = 0
         self._waiting: dict[int, MemoryObjectSendStream[JsonObject]] = {}
@@ -206,11 +206,15 @@ class _Child:
         self._waiting[number] = send
         with send, receive:
             try:
+                # What is cancelled before then is not sent at all, and the provider is never asked.
+                await self._is_loaded.wait()
+                if self._unusable:
+                    raise _Unusable(self._unusable)
                 await self._send(b'{"id":%d,"ask":%b}\n' % (number, line))
                 async for one in receive:
                     if hearing.take(one):
                         return
-                raise _Unusable(self._unusable) if self._unusable else _Lost("it was killed, or it crashed")
+                raise _Lost("it was killed, or it crashed")
             except (anyio.get_cancelled_exc_class(), ValueError):
                 with anyio.move_on_after(limits.MODEL_CANCEL_S, shield=True):
                     await self._cancel(number, receive)
@@ -230,6 +234,7 @@ class _Child:
             pass
         finally:
             self.is_over = True
+            self._is_loaded.set()
             for send in self._waiting.values():
                 send.close()
             with anyio.CancelScope(shield=True):
@@ -243,7 +248,8 @@ class _Child:
         await self._process.aclose()
 
     async def _hand_out(self, line: JsonObject) -> None:
-        self._is_ready = self._is_ready or "ready" in line
+        if "ready" in line or "unusable" in line:
+            self._is_loaded.set()
         self._unusable = line.get("unusable", self._unusable)
         send = self._waiting.get(line.get("id", 0))
         if send is not None:
@@ -263,11 +269,11 @@ class _Child:
 
     async def _cancel(self, number: int, receive: MemoryObjectReceiveStream[JsonObject]) -> None:
         """Has the child close the connection; returns when it says so. One that still loads has none to close."""
-        if self.is_over:
+        if self.is_over or not self._is_loaded.is_set():
             return
         with contextlib.suppress(_Lost):
             await self._send(b'{"id":%d,"cancel":true}\n' % number)
-            while self._is_ready and "chunk" in await _next(receive):
+            while "chunk" in await _next(receive):
                 pass
 
 
