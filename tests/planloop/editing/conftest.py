@@ -111,6 +111,7 @@ def opened(tmp_path: Path) -> Opened:
                 yield Room(place, path, desk, replica)
             finally:
                 desk.close()
+                replica.close()
             group.cancel_scope.cancel()
 
     return open_room

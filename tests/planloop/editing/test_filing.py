@@ -120,4 +120,5 @@ async def test_what_was_written_is_what_the_draft_goes_on_from_even_where_the_lo
 
         said = await room.pull()
 
+        late.close()
         assert (said["is_text"], said["blob"]) == (True, digest(room.file.read_bytes()))
