@@ -1,5 +1,5 @@
-"""The first program inside an enclosure: makes sure of the folder it is in and of the filter of system calls, leaves
-the keys of the session behind, undoes what kept the enclosure alive, bounds, opens the way out, and becomes the command.
+"""The first program inside an enclosure: makes sure of its folder and of the filter of system calls, leaves the keys of
+the session behind, undoes what kept the enclosure alive, bounds, opens the way out, and becomes the command.
 
 Run as `python -I -S entry.py FOLDER KEYCTL BOUND DOOR PORT ARGV…`: FOLDER is the device and number of the folder,
 KEYCTL the number of that system call, BOUND how many processes there may be, DOOR the unix socket of the proxy outside
