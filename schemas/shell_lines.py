@@ -31,17 +31,17 @@ _LEADING: Final = frozenset("then do else elif if while until ! time {".split())
 _RUNNERS: Final = frozenset(
     (
         "env sudo doas nohup nice timeout stdbuf command exec builtin eval xargs setsid busybox find watch parallel "
-        "chroot unshare flock script ssh su ionice strace trap time coproc function alias"
+        "chroot unshare flock script ssh su ionice strace trap time coproc function alias . source"
     ).split()
 )
 _INTERPRETERS: Final = frozenset("eval trap ssh su watch script parallel".split())
 """Runners that read their arguments as lines of shell."""
+_FIND_RUNS: Final = frozenset("-exec -execdir -ok -okdir".split())
 _ADDING: Final = frozenset("xargs parallel alias".split())
 """Runners whose command may have more words than are written."""
 _SOURCING: Final = frozenset((".", "source"))
 _OPENED: Final = ("/dev/", "/proc/")
 _REPLACING: Final = re.compile(r"(?:-[A-Za-z0-9]*[IiJ]|--replace=?)(.*)", re.DOTALL)
-_OF_SCRIPT: Final = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
 _SPLIT: Final = re.compile(r"[\s;&|()]")
 
 _GIT_VALUED: Final = frozenset(
@@ -152,15 +152,16 @@ def _read(line: str, depth: int) -> Iterator[str]:
         start = 0
         while start < len(words) and (words[start] in _LEADING or _ASSIGNMENT.match(words[start])):
             start += 1
-        if start < len(words):
-            yield from _of_words(words[start:], depth)
+        known = words[start : start + limits.SHELL_WORDS_MAX]
+        if known:
+            yield from _of_words([*known, HOLE] if len(words) > start + len(known) else known, depth)
 
 
 def _of_words(words: Sequence[str], depth: int) -> Iterator[str]:
     yield from _forms(words)
     name, rest = _name(words[0]), words[1:]
     if name in _SHELLS:
-        yield from _of_shell(rest, depth)
+        yield from _of_shell(rest)
     if name in _SOURCING and any(SIGNS.search(word) or word.startswith(_OPENED) for word in rest[:1]):
         yield UNDECIDED
     if name == "git":
@@ -168,7 +169,17 @@ def _of_words(words: Sequence[str], depth: int) -> Iterator[str]:
     if name in _SHELLS or name in _RUNNERS:
         if name in _INTERPRETERS and any(map(SIGNS.search, rest)):
             yield UNDECIDED
-        yield from _handed_on(name, _replaced(rest) if name == "xargs" else rest, depth)
+        yield from _handed_on(name, _arguments(name, rest), depth)
+
+
+def _arguments(name: str, words: Sequence[str]) -> Sequence[str]:
+    """Those of the arguments of the program `name` that may be the command which it runs."""
+    if name == "xargs":
+        return _replaced(words)
+    if name == "find":
+        first = next((at for at, word in enumerate(words) if word in _FIND_RUNS), len(words))
+        return words[first + 1 :]
+    return words
 
 
 def _forms(words: Sequence[str]) -> Iterator[str]:
@@ -204,16 +215,13 @@ def _starts(words: Sequence[str]) -> Iterator[int]:
             yield at
 
 
-def _of_shell(words: Sequence[str], depth: int) -> Iterator[str]:
-    """What a shell with these arguments runs: the script behind `-c`, a file, or what it reads."""
-    at = next((at for at, word in enumerate(words) if not word.startswith("-") or word == "-"), len(words))
-    is_script = any(_OF_SCRIPT.fullmatch(word) for word in words[:at])
+def _of_shell(words: Sequence[str]) -> Iterator[str]:
+    """Whether nothing is known of what a shell with these arguments runs: it reads that, or it is computed."""
+    at = next((at for at, word in enumerate(words) if not word.startswith("-")), len(words))
     is_fed = any(word in ("-", "-s") for word in words[:at])
     first = words[at : at + 1]
-    if not first or is_fed or any(SIGNS.search(word) or word == "-" or word.startswith(_OPENED) for word in first):
+    if not first or is_fed or any(SIGNS.search(word) or word.startswith(_OPENED) for word in first):
         yield UNDECIDED
-    elif is_script:
-        yield from _read(first[0], depth + 1)
 
 
 def _handed_on(name: str, words: Sequence[str], depth: int) -> Iterator[str]:
@@ -222,10 +230,12 @@ def _handed_on(name: str, words: Sequence[str], depth: int) -> Iterator[str]:
         yield UNDECIDED
     more = (HOLE,) if name in _ADDING else ()
     for start in range(min(len(words), limits.WRAPPED_WORDS_MAX)):
-        word = words[start].replace("{}", HOLE)
+        word = words[start]
+        if word == "{}":  # A file that `find` found: any program, as a script is.
+            continue
         yield from _forms((word, *(each.replace("{}", HOLE) for each in words[start + 1 :]), *more))
         script = word.partition("=")[2] if name == "alias" else word
-        if (name == "alias" or _SPLIT.search(script)) and HOLE not in script:
+        if (name == "alias" or _SPLIT.search(script)) and not SIGNS.search(script):
             for text in _read(script, depth + 1):
                 yield _text((text, *more))
 

@@ -218,6 +218,9 @@ class _Reader:
     def _parameter(self) -> None:
         """Reads the rest of `${…`, in which there may be substitutions."""
         kept, self._parts = self._parts, []
+        self._depth += 1
+        if self._depth > limits.SHELL_DEPTH_MAX:
+            self._at = len(self._text)
         while (sign := self._sign()) and sign != "}":
             if sign in '\\"$`':
                 self._shapes[sign]()
@@ -226,6 +229,7 @@ class _Reader:
         if not sign:
             self._unsure()
         self._at += 1
+        self._depth -= 1
         self._parts = kept
 
     def _backticks(self) -> None:
@@ -252,7 +256,7 @@ class _Reader:
     def _brace(self) -> None:
         following = self._text[self._at + 1 : self._at + 2]
         is_reserved = not self._parts and (not following or following in _ENDS_WORD)
-        self._parts.append("{" if is_reserved else HOLE)
+        self._parts.append("{" if is_reserved or following == "}" else HOLE)
         self._at += 1
 
     def _tilde(self) -> None:
