@@ -155,8 +155,8 @@ class EnclosingProcesses:
             env |= dict.fromkeys(PROXY_VARIABLES, here)
         processes = command.processes_max or limits.SANDBOX_PROCESSES
         has_groups = self._groups is not None
-        keyctl = seccomp.KEYCTL.get(self._home.machine, 0)
-        means = Means(bwrap, self._calls(), keyctl, door, None if has_groups else processes)
+        calls, keyctl = self._calls(), seccomp.numbers(self._home.machine)["keyctl"]
+        means = Means(bwrap, calls, keyctl, door, None if has_groups else processes)
         argv = bubblewrap.argv(means, self._home, command)
         let_in(self._home.folder)
         # What a task says of its environment means nothing outside: it may name programs, and libraries for all.

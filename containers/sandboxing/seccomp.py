@@ -32,8 +32,6 @@ _TERMINAL: Final = (0x5412, 0x541C)  # TIOCSTI and TIOCLINUX put input into a te
 _JOIN_SESSION_KEYRING: Final = 1
 _FIRST_PROCESS: Final = 1
 
-KEYCTL: Final = {"x86_64": 250, "aarch64": 219}
-
 
 @frozen
 class _Machine:
@@ -128,6 +126,12 @@ _MACHINES: Final = {
     "aarch64": _Machine(0xC000_00B7, _numbers(_AARCH64, _BOTH)),
 }
 KNOWN: Final = tuple(_MACHINES)
+
+
+def numbers(machine: str) -> dict[str, int]:
+    """The numbers of the calls that are looked at on `machine`, as `uname -m` prints it; none where it is not known."""
+    known = _MACHINES.get(machine)
+    return {} if known is None else known.numbers
 
 
 def program(machine: str) -> bytes | None:
