@@ -150,8 +150,8 @@ def _read(line: str, depth: int) -> Iterator[str]:
     """The commands of `line`, and those that they may run: a script, the rest of their words, an alias of git."""
     for words in shell_words.read(line, depth):
         start = 0
-        while start < len(words) and (words[start] in _LEADING or _ASSIGNMENT.match(words[start])):
-            start += 1
+        while start < len(words) and (_ASSIGNMENT.match(words[start]) or words[start] in _LEADING | {"-p"}):
+            start += 1  # `time` takes the option.
         known = words[start : start + limits.SHELL_WORDS_MAX]
         if known:
             yield from _of_words([*known, HOLE] if len(words) > start + len(known) else known, depth)

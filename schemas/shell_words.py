@@ -137,7 +137,7 @@ class _Reader:
                 if not self._is_extended_glob(sign):
                     break
                 self._at += 1
-                self._parts.append(HOLE)
+                self._parts[-1] = HOLE
                 self._nested(")")
                 continue
             shape = self._shapes.get(sign)
