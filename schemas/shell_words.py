@@ -131,13 +131,14 @@ class _Reader:
 
     def _word(self) -> str:
         """The word that begins here; empty where none does."""
-        self._parts = parts = []
+        parts: list[str] = []
+        self._parts = parts
         while sign := self._sign():
             if sign in _ENDS_WORD:
                 if not self._is_extended_glob(sign):
                     break
                 self._at += 1
-                self._parts[-1] = HOLE
+                parts[-1] = HOLE
                 self._nested(")")
                 continue
             shape = self._shapes.get(sign)
