@@ -120,7 +120,7 @@ class _Checks:
             RandomIds(),
             ground,
             surroundings.no_links_from(encloser),
-            surroundings.env(address, spec, 0),
+            surroundings.env(address, spec, 0, encloser),
             containers=surroundings.containers,
             label=f"preview {os.getpid()} {address}",  # Never that of the plan, whose checks may run as well.
             sandbox=surroundings.sandbox(self.view, encloser),

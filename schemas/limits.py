@@ -217,6 +217,10 @@ STREAM_CHARS_MAX: Final = 16 << 10  # Of a reply under way, its newest end, for 
 WIRE_NAME_CHARS_MAX: Final = 64  # Of a tool's name, by OpenAI's API and all that are like it.
 MODEL_ERROR_CHARS: Final = 500  # Of what a provider says went wrong: the rest is HTML or the request quoted back.
 SECRET_CHARS_MIN: Final = 6  # Masking a shorter value would eat ordinary words.
+SHELL_DEPTH_MAX: Final = 16  # Of substitutions and scripts in one another in a shell line; what is deeper is not read.
+SHELL_WORDS_MAX: Final = 256  # Of one command in a shell line; the rest may be anything.
+SHELL_ARITHMETIC_CHARS: Final = 1_000
+SHELL_COMPARED_CHARS: Final = 4_096  # Of a command that is not certain, when a denial is looked for.
 WRAPPED_WORDS_MAX: Final = 64  # Of a command behind `env` or `xargs`: each could be the one that is denied.
 
 # Mixins.

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
 from schemas.frozen import frozen
-from schemas.shell_lines import UNDECIDED, blanks_squeezed
+from schemas.shell_lines import blanks_squeezed
+from schemas.shell_words import NAMES, SIGNS
 from schemas.tools import PATH_TOOLS
 
 ANYTHING: Final = frozenset({"", "*", "**"})
@@ -102,8 +103,62 @@ def _covers(denial: str, tool: str, subjects: Sequence[str]) -> bool:
         return True
     # A star crosses folders here, letters count in any case, and `rm *` is also `rm` alone.
     wide = _wide(parsed.subject)
-    forms = (starred(wide), starred(wide.removesuffix(" *").removesuffix("/**")))
-    return any(text == UNDECIDED or any(form.fullmatch(_wide(text)) for form in forms) for text in subjects)
+    forms = (wide, wide.removesuffix(" *").removesuffix("/**"))
+    return any(_is_met(forms, _wide(text)) for text in subjects)
+
+
+def _is_met(forms: Sequence[str], text: str) -> bool:
+    """Whether one of `forms` matches `text`, or what the signs in it may stand for."""
+    if SIGNS.search(text):
+        return any(_may_match(form, text) for form in forms)
+    return any(starred(form).fullmatch(text) for form in forms)
+
+
+def _may_match(form: str, text: str) -> bool:
+    """Whether there is a text that `form` matches and that `text` may stand for.
+
+    Bit n of `reached` is set where the first n signs of `form` may match the text so far; a star matches none, too.
+    """
+    pattern = _of_pattern(form)
+    reached = pattern.after(1)
+    for sign in text:
+        if sign == NAMES:
+            while (
+                more := reached | pattern.after(reached & pattern.unbroken) | (reached & pattern.unbroken) << 1
+            ) != reached:
+                reached = more
+        elif SIGNS.match(sign):
+            reached = pattern.whole & ~((reached & -reached) - 1)
+        else:
+            reached = pattern.after((reached & pattern.places.get(sign, 0)) << 1 | reached & pattern.stars)
+        if not reached:
+            return False
+    return bool(reached >> pattern.length & 1)
+
+
+@frozen
+class _Pattern:
+    """A pattern by the places of its signs, as bits: of each, of its stars, and of all but blanks."""
+
+    length: int
+    places: Mapping[str, int]
+    stars: int
+    unbroken: int
+    whole: int
+
+    def after(self, reached: int) -> int:
+        """What is reached as well, since a star may match nothing."""
+        return reached | (reached & self.stars) << 1
+
+
+@lru_cache(maxsize=1024)
+def _of_pattern(form: str) -> _Pattern:
+    plain = re.sub(r"\*+", "*", form)
+    places: dict[str, int] = {}
+    for at, sign in enumerate(plain):
+        places[sign] = places.get(sign, 0) | 1 << at
+    stars, whole = places.pop("*", 0), (1 << len(plain) + 1) - 1
+    return _Pattern(len(plain), places, stars, whole & ~places.get(" ", 0), whole)
 
 
 def _wide(text: str) -> str:

@@ -1,25 +1,28 @@
 """What a shell line would run, as rights and denials look at it. Pure, and no shell: where reading it as one is not
 certain, it says so, and whoever asks takes that as the worse case.
 
-For denials the reading is wide: every command that may be in the line, behind quotes and wrappers too. For allowances
-it is strict: the simple commands of a line of plain words, or that it cannot be told. A guard against accidents and
-not a sandbox: a program that is allowed to run can run others.
+For denials the reading is wide: every command that may be in the line, behind quotes, wrappers and options too, with
+signs for what only the running shell knows (`shell_words.py`). Since no reader agrees with every shell, the line is
+also read with all quotes taken away. For allowances it is strict: the simple commands of a line of plain words, or that
+it cannot be told. A guard against accidents and not a sandbox: a program that is allowed to run can run others.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from schemas import limits
+from schemas import limits, shell_words
+from schemas.shell_words import HOLE, NAMES, SIGNS
 
-UNDECIDED: Final = "\0undecided"
+UNDECIDED: Final = HOLE
 """Among the commands of a line: there may be one that cannot be read off it. Every denial with a pattern covers it."""
 
 _SEPARATORS: Final = re.compile(r"&&|\|\||[;|&\n`]|\$\(|[(){}]")
 _PIECES: Final = re.compile(r"[;|&\n`()]+")
 _ASSIGNED: Final = re.compile(r"(?:(?<!\w)[A-Za-z_]\w*=\S*\s+|(?<!\d)[0-9]*+[<>]+&?\s*\S+\s+)+")
+_ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=")
 _SET: Final = re.compile(r"[A-Za-z_]\w*=")
 _SET_LATER: Final = re.compile(r"[;&|(){}][A-Za-z_]\w*=")
 _COMPUTED: Final = re.compile(r"[;&|(){}]`")
@@ -28,9 +31,41 @@ _LEADING: Final = frozenset("then do else elif if while until ! time {".split())
 _RUNNERS: Final = frozenset(
     (
         "env sudo doas nohup nice timeout stdbuf command exec builtin eval xargs setsid busybox find watch parallel "
-        "chroot unshare flock script ssh su ionice strace trap"
+        "chroot unshare flock script ssh su ionice strace trap time coproc function alias . source"
     ).split()
 )
+_INTERPRETERS: Final = frozenset("eval trap ssh su watch script parallel".split())
+"""Runners that read their arguments as lines of shell."""
+_FIND_RUNS: Final = frozenset("-exec -execdir -ok -okdir".split())
+_ADDING: Final = frozenset("xargs parallel alias".split())
+"""Runners whose command may have more words than are written."""
+_SOURCING: Final = frozenset((".", "source"))
+_OPENED: Final = ("/dev/", "/proc/")
+_REPLACING: Final = re.compile(r"(?:-[A-Za-z0-9]*[IiJ]|--replace=?)(.*)", re.DOTALL)
+_SPLIT: Final = re.compile(r"[\s;&|()]")
+
+_GIT_VALUED: Final = frozenset(
+    "-C -c --git-dir --work-tree --namespace --config-env --attr-source --super-prefix".split()
+)
+_GIT_RUNNERS: Final = frozenset("bisect config difftool filter-branch for-each-repo rebase submodule".split())
+_GIT: Final = frozenset(
+    """
+    add am annotate apply archive bisect blame branch bugreport bundle cat-file check-attr check-ignore check-mailmap
+    check-ref-format checkout checkout-index cherry cherry-pick clean clone column commit commit-graph commit-tree
+    config count-objects credential credential-cache credential-store daemon describe diagnose diff diff-files
+    diff-index diff-tree difftool fast-export fast-import fetch fetch-pack filter-branch fmt-merge-msg for-each-ref
+    for-each-repo format-patch fsck fsck-objects gc get-tar-commit-id grep hash-object help hook http-backend
+    imap-send index-pack init init-db instaweb interpret-trailers lfs log ls-files ls-remote ls-tree mailinfo mailsplit
+    maintenance merge merge-base merge-file merge-index merge-tree mergetool mktag mktree multi-pack-index mv name-rev
+    notes pack-objects pack-redundant pack-refs patch-id prune prune-packed pull push quiltimport range-diff read-tree
+    rebase receive-pack reflog refs remote repack replace replay request-pull rerere reset restore rev-list rev-parse
+    revert rm send-email send-pack shell shortlog show show-branch show-index show-ref sparse-checkout stage stash
+    status stripspace submodule subtree switch symbolic-ref tag unpack-file unpack-objects update-index update-ref
+    update-server-info upload-archive upload-pack var verify-commit verify-pack verify-tag version whatchanged worktree
+    write-tree
+    """.split()
+)
+"""Commands of git's own, which no alias replaces: what else is written in their place may be any of them."""
 _UNREADABLE: Final = frozenset("\\`$(){}<>#\0")
 _BLANKS: Final = re.compile(r"[ \t]+")
 
@@ -62,13 +97,17 @@ def blanks_squeezed(text: str) -> str:
 
 
 def commands_in(line: str) -> tuple[str, ...]:
-    """The whole line and every command that may be in it, `UNDECIDED` among them when one cannot be read."""
+    """The whole line and every command that may be in it, as texts with the signs of `shell_words.py`.
+
+    `UNDECIDED` is among them when there may be a command of which nothing is known.
+    """
     plain = re.sub(r"['\"\\]", "", line.replace("\\\n", "")).replace("${IFS}", " ").replace("$IFS", " ")
     parts = [line, *_SEPARATORS.split(line), *_SEPARATORS.split(plain)]
     if any(map(_is_computed, plain.split("\n"))):
         parts.append(UNDECIDED)
     for piece in _PIECES.split(plain):
         parts += _unwrapped(piece)
+    parts += _read(line, 0)
     squeezed = (" ".join(part.split()) for part in parts)
     return tuple(dict.fromkeys(part for part in squeezed if part))
 
@@ -97,16 +136,136 @@ def _unwrapped(piece: str) -> Iterator[str]:
         return
     if words[0] not in ("[", "[[") and re.search(r"[$*?\[]", words[0]):
         yield UNDECIDED
-    name = words[0].rpartition("/")[2]
-    yield " ".join((name, *words[1:]))
-    if name in _SHELLS and all(word.startswith(("-", "<", ">")) for word in words[1:]):
-        yield UNDECIDED  # It runs what it reads.
-    if name in _SHELLS or name in _RUNNERS:
-        yield from _handed_on(words[1:])
+    yield " ".join((_name(words[0]), *words[1:]))
+    if _name(words[0]) in _SHELLS | _RUNNERS:
+        for start in range(1, min(len(words), limits.WRAPPED_WORDS_MAX + 1)):
+            yield " ".join((_name(words[start]), *words[start + 1 :]))
 
 
-def _handed_on(words: list[str]) -> Iterator[str]:
-    if any("$" in word for word in words) or len(words) > limits.WRAPPED_WORDS_MAX:
+def _name(word: str) -> str:
+    return word.rpartition("/")[2]
+
+
+def _read(line: str, depth: int) -> Iterator[str]:
+    """The commands of `line`, and those that they may run: a script, the rest of their words, an alias of git."""
+    for words in shell_words.read(line, depth):
+        start = 0
+        while start < len(words) and (_ASSIGNMENT.match(words[start]) or words[start] in _LEADING | {"-p"}):
+            start += 1  # `time` takes the option.
+        known = words[start : start + limits.SHELL_WORDS_MAX]
+        if known:
+            yield from _of_words([*known, HOLE] if len(words) > start + len(known) else known, depth)
+
+
+def _of_words(words: Sequence[str], depth: int) -> Iterator[str]:
+    yield from _forms(words)
+    name, rest = _name(words[0]), words[1:]
+    if name in _SHELLS:
+        yield from _of_shell(rest)
+    if name in _SOURCING and any(SIGNS.search(word) or word.startswith(_OPENED) for word in rest[:1]):
         yield UNDECIDED
+    if name == "git":
+        yield from _handed_on_by_git(rest, depth)
+    if name in _SHELLS or name in _RUNNERS:
+        if name in _INTERPRETERS and any(map(SIGNS.search, rest)):
+            yield UNDECIDED
+        yield from _handed_on(name, _arguments(name, rest), depth)
+
+
+def _arguments(name: str, words: Sequence[str]) -> Sequence[str]:
+    """Those of the arguments of the program `name` that may be the command which it runs."""
+    if name == "xargs":
+        return _replaced(words)
+    if name == "find":
+        first = next((at for at, word in enumerate(words) if word in _FIND_RUNS), len(words))
+        return words[first + 1 :]
+    return words
+
+
+def _forms(words: Sequence[str]) -> Iterator[str]:
+    """A command by itself: as it stands, without the options before its first argument, and as git reads it."""
+    name, rest = _name(words[0]), list(words[1:])
+    yield _text([name, *rest])
+    if name.startswith("git-"):
+        name, rest = "git", [name.removeprefix("git-"), *rest]
+        yield _text([name, *rest])
+    if name != "git":
+        for start in _starts(rest):
+            yield _text([name, *rest[start:]])
+        return
+    start = 0
+    while start < len(rest) and rest[start].startswith("-"):
+        start += 2 if rest[start] in _GIT_VALUED else 1
+        if HOLE in "".join(rest[:start]):
+            yield _text([name, HOLE])  # It may be several words, the command among them.
+    if start < len(rest):
+        yield _text([name, *rest[start:]])
+        if not SIGNS.search(rest[start]) and rest[start] not in _GIT:
+            yield _text([name, HOLE])
+
+
+def _starts(words: Sequence[str]) -> Iterator[int]:
+    """Where the first argument may be: behind options, each of which may take the next word for its value."""
+    at = 0
+    while at < min(len(words), limits.WRAPPED_WORDS_MAX) and words[at].startswith("-"):
+        at += 1
+        yield at
+        if at < len(words) and not words[at].startswith("-"):
+            at += 1
+            yield at
+
+
+def _of_shell(words: Sequence[str]) -> Iterator[str]:
+    """Whether nothing is known of what a shell with these arguments runs: it reads that, or it is computed."""
+    at = next((at for at, word in enumerate(words) if not word.startswith("-")), len(words))
+    is_fed = any(word in ("-", "-s") for word in words[:at])
+    first = words[at : at + 1]
+    if not first or is_fed or any(SIGNS.search(word) or word.startswith(_OPENED) for word in first):
+        yield UNDECIDED
+
+
+def _handed_on(name: str, words: Sequence[str], depth: int) -> Iterator[str]:
+    """Each command that a program may make of its arguments `words`."""
+    if len(words) > limits.WRAPPED_WORDS_MAX:
+        yield UNDECIDED
+    more = (HOLE,) if name in _ADDING else ()
     for start in range(min(len(words), limits.WRAPPED_WORDS_MAX)):
-        yield " ".join((words[start].rpartition("/")[2], *words[start + 1 :]))
+        word = words[start]
+        if word == "{}":  # A file that `find` found: any program, as a script is.
+            continue
+        yield from _forms((word, *(each.replace("{}", HOLE) for each in words[start + 1 :]), *more))
+        script = word.partition("=")[2] if name == "alias" else word
+        if (name == "alias" or _SPLIT.search(script)) and not SIGNS.search(script):
+            for text in _read(script, depth + 1):
+                yield _text((text, *more))
+
+
+def _replaced(words: Sequence[str]) -> list[str]:
+    """Arguments of `xargs`, in which what it puts in place of a word of the user's choice is not known."""
+    for at, word in enumerate(words):
+        found = _REPLACING.fullmatch(word)
+        if found and (mark := found[1] or (words[at + 1] if at + 1 < len(words) else "")):
+            return [*words[: at + 1], *(each.replace(mark, HOLE) for each in words[at + 1 :])]
+    return list(words)
+
+
+def _handed_on_by_git(words: Sequence[str], depth: int) -> Iterator[str]:
+    """What git may run in place of itself: behind `submodule foreach` and its like, and in the value of a setting."""
+    for at, word in enumerate(words[: limits.WRAPPED_WORDS_MAX]):
+        setting = word.partition("=")[2].removeprefix("!")
+        if setting and _SPLIT.search(setting):
+            yield from _read(setting, depth + 1)
+        if word in _GIT_RUNNERS:
+            yield from _handed_on("git", words[at + 1 :], depth)
+            return
+
+
+def _text(words: Sequence[str]) -> str:
+    """The command as a text. What follows what is not known is left out: the sign stands for it as well."""
+    text = " ".join(words)
+    found = SIGNS.search(text)
+    if found is None:
+        return text
+    end = text.find(" ", found.start())
+    known = text[: len(text) if end < 0 else end] if found[0] == NAMES else text[: found.start()]
+    return f"{known.partition(HOLE)[0][: limits.SHELL_COMPARED_CHARS]}{HOLE}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import field
 from pathlib import Path
 from typing import Final
 
@@ -28,10 +29,14 @@ RESOLVERS: Final = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkMana
 KERNEL: Final = tuple(f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"))
 """Where root steers the kernel by its number alone, without any capability."""
 
+MASKED: Final = ("/proc/keys", "/proc/key-users", "/proc/1/mem", "/proc/1/task/1/mem")
+"""The keys of this machine, and the memory of the enclosure's first process, which says when the command has ended."""
+
 DOOR: Final = "/run/planloop"
 SPACES: Final = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
-LAUNCH: Final = 'trap "" TERM HUP INT; exec "$@"'
-"""Bubblewrap itself does not hear what its group is told: it ends when the command has, or by KILL."""
+LAUNCH: Final = 'trap "" TERM HUP INT; exec 3<"$1" || exit 126; shift; exec "$@"'
+"""Bubblewrap itself does not hear what its group is told: it ends when the command has, or by KILL. The first argument
+is the file with the filter of system calls, which bubblewrap reads from descriptor 3."""
 
 
 @frozen
@@ -39,37 +44,47 @@ class Home:
     """What an enclosure needs to know of its plan; all absolute and without links.
 
     `folder` is the plan's; `programs` are folders that the product's own programs run from, `python` the interpreter.
+    `machine` is this machine's kind, as `uname -m` prints it.
     """
 
     folder: str
     python: str
     programs: tuple[str, ...] = ()
     owner_home: str = ""
+    machine: str = field(default_factory=lambda: os.uname().machine)
 
 
 @frozen
-class Door:
-    """The folder with the proxy's socket, which is `proxy` in it."""
+class Means:
+    """What encloses: the program `bwrap`, the file with the filter of system calls, and its name for `keyctl`.
 
-    folder: str
+    `door` is the folder with the proxy's socket, which is `proxy` in it; empty without one. `bound` is how many
+    processes there may be, None where a cgroup bounds them.
+    """
+
+    bwrap: str
+    calls: str
+    keyctl: int
+    door: str = ""
+    bound: int | None = None
 
 
-def argv(bwrap: str, home: Home, command: Command, *, door: Door | None = None, bound: int | None = None) -> list[str]:
+def argv(means: Means, home: Home, command: Command) -> list[str]:
     """The words that run `command` enclosed. Raises Unfit."""
     box = command.sandbox
     assert box is not None, "it asks for an enclosure"
     flags = [*SPACES, *(() if box.network else ("--unshare-net",)), "--disable-userns"]
-    flags += ["--cap-drop", "ALL", "--die-with-parent", "--hostname", "planloop"]
+    flags += ["--cap-drop", "ALL", "--die-with-parent", "--hostname", "planloop", "--seccomp", "3"]
     inner = command.argv or ("/bin/sh", "-c", command.shell)
-    way = ("-", "-") if door is None else (f"{DOOR}/proxy", str(limits.SANDBOX_PROXY_PORT))
+    way = (f"{DOOR}/proxy", str(limits.SANDBOX_PROXY_PORT)) if means.door else ("-", "-")
     entry = (home.python, "-I", "-S", str(Path(__file__).with_name("entry.py")))
     cwd = os.path.realpath(command.cwd)
     if is_below(cwd, home.folder) and cwd != _written(home.folder, command.cwd):
         # Whoever asks names the folder that was looked at, and in the plan's folder that had no links.
         raise Unfit(f"its folder {command.cwd} is behind a link that leads to {cwd}")
-    words = [*flags, *_mounts(home, command, door), "--chdir", cwd, "--"]
-    first = "-" if bound is None else str(bound)
-    return ["/bin/sh", "-c", LAUNCH, "sh", bwrap, *words, *entry, _identity(home.folder, cwd), first, *way, *inner]
+    words = [*flags, *_mounts(home, command, means.door), "--chdir", cwd, "--"]
+    told = [_identity(home.folder, cwd), str(means.keyctl), "-" if means.bound is None else str(means.bound), *way]
+    return ["/bin/sh", "-c", LAUNCH, "sh", means.calls, means.bwrap, *words, *entry, *told, *inner]
 
 
 def _written(folder: str, cwd: str) -> str:
@@ -102,12 +117,13 @@ def _identity(folder: str, cwd: str) -> str:
     return f"{found.st_dev}:{found.st_ino}"
 
 
-def _mounts(home: Home, command: Command, door: Door | None) -> Iterator[str]:
+def _mounts(home: Home, command: Command, door: str) -> Iterator[str]:
     box = command.sandbox
     assert box is not None, "it asks for an enclosure"
     room = str(limits.SANDBOX_TMP_BYTES)
     yield from _system()
     yield from ("--proc", "/proc", *_seen(KERNEL))
+    yield from (word for path in MASKED if Path(path).exists() for word in ("--ro-bind", "/dev/null", path))
     yield from ("--dev", "/dev", "--size", room, "--tmpfs", "/tmp", "--tmpfs", "/run")
     if box.network:
         yield from _seen(RESOLVERS)
@@ -118,8 +134,8 @@ def _mounts(home: Home, command: Command, door: Door | None) -> Iterator[str]:
     yield from _workspace(home, command)
     if box.is_alone and os.path.realpath(command.cwd) != home.folder:
         yield from ("--remount-ro", home.folder)
-    if door is not None:
-        yield from ("--ro-bind", door.folder, DOOR)
+    if door:
+        yield from ("--ro-bind", door, DOOR)
     yield from ("--remount-ro", "/run", "--remount-ro", "/")
 
 

@@ -19,8 +19,8 @@ from typing import Final
 import anyio
 
 from containers.framing import GONE, GONE_EXIT
-from containers.sandboxing import bubblewrap, cgroups, proxy
-from containers.sandboxing.bubblewrap import Door, Home
+from containers.sandboxing import bubblewrap, cgroups, proxy, seccomp
+from containers.sandboxing.bubblewrap import Home, Means
 from containers.sandboxing.cgroups import Cgroups
 from containers.sandboxing.entry import hidden
 from containers.sandboxing.guarding import Unfit, let_in, path_outside
@@ -33,6 +33,9 @@ from schemas.sandbox import BUBBLEWRAP, CONTAINER, NOTHING
 
 BWRAP: Final = "bwrap"
 NOTE: Final = "enclosed.json"
+CALLS: Final = "calls.bpf"
+"""The file with the filter of system calls, beside the folder of the enclosures."""
+
 EMPTY_LOOK_S: Final = 0.01
 SAYS: Final = "[planloop] "
 PROXY_VARIABLES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
@@ -145,20 +148,38 @@ class EnclosingProcesses:
         assert box is not None, "only what asks for it"
         if bwrap is None:
             raise Unfit("bwrap is not there: install bubblewrap with your system's package manager")
-        door, env = None, dict(command.env)
+        door, env = "", dict(command.env)
         if box.hosts and not box.network:
-            door = Door(str(self._folder / op))
+            door = str(self._folder / op)
             here = f"http://127.0.0.1:{limits.SANDBOX_PROXY_PORT}"
             env |= dict.fromkeys(PROXY_VARIABLES, here)
         processes = command.processes_max or limits.SANDBOX_PROCESSES
         has_groups = self._groups is not None
-        argv = bubblewrap.argv(bwrap, self._home, command, door=door, bound=None if has_groups else processes)
+        calls, keyctl = self._calls(), seccomp.numbers(self._home.machine)["keyctl"]
+        means = Means(bwrap, calls, keyctl, door, None if has_groups else processes)
+        argv = bubblewrap.argv(means, self._home, command)
         let_in(self._home.folder)
         # What a task says of its environment means nothing outside: it may name programs, and libraries for all.
         outside = {"PATH": own, **hidden(env)}
         wrapped = replace(command, argv=tuple(argv), shell="", env=outside, sandbox=None, processes_max=None)
         bounded = replace(command, processes_max=processes)
         return self._bounded(op, bounded, wrapped, wrapped.argv)
+
+    def _calls(self) -> str:
+        """The file with the filter of system calls for this machine, written if it is missing. Raises Unfit."""
+        wanted, file = seccomp.program(self._home.machine), self._folder.with_name(CALLS)
+        if wanted is None:
+            known = " and ".join(seccomp.KNOWN)
+            raise Unfit(f"there is no filter of system calls for {self._home.machine}, only for {known}")
+        try:
+            if not file.exists() or file.read_bytes() != wanted:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                fresh = file.with_suffix(".new")
+                fresh.write_bytes(wanted)
+                fresh.replace(file)
+        except OSError as error:
+            raise Unfit(f"the filter of system calls cannot be written to {file}: {error.strerror}") from error
+        return str(file)
 
     def _bounded(self, op: str, wanted: Command, command: Command, argv: Sequence[str]) -> Command:
         """`command` under the bounds of `wanted`, in a group of its own where there may be one, else as rlimits."""

@@ -23,6 +23,10 @@ ALLOW: Final = (
     "let users make namespaces (as root: sysctl kernel.unprivileged_userns_clone=1, on Ubuntu "
     f"kernel.apparmor_restrict_unprivileged_userns=0; in a container, run it with more rights), {LESS}"
 )
+FILTER: Final = (
+    "use a kernel with CONFIG_SECCOMP_FILTER on x86_64 or aarch64; in a container, let it load filters of its own "
+    f"(prctl, seccomp), {LESS}"
+)
 LOOK: Final = (
     "plan describe container/{} says how it is; to be worked in it needs a `cmd` that lasts, as in "
     "`cmd: [sleep, infinity]`, and a /bin/sh in its image"
@@ -83,5 +87,7 @@ def _pause_s(failures: int) -> float:
 
 def _cure(wish: Wish, said: str) -> str:
     if wish.tier == BUBBLEWRAP:
+        if "system call" in said:
+            return FILTER
         return INSTALL if "is not there" in said else ALLOW
     return LOOK.format(wish.container)

@@ -18,7 +18,7 @@ async def check(desk: Desk, uid: Uid, address: str, job: CheckJob) -> None:
     if observed is None:
         return
     spec, surroundings = observed.spec, desk.surroundings
-    env = surroundings.env(observed.address, spec, observed.progress.incarnation)
+    env = surroundings.env(observed.address, spec, observed.progress.incarnation, observed.encloser)
     started_at = desk.clock.now()
     if isinstance(observed.ground, str):
         box = running.sandbox(desk, observed)

@@ -155,7 +155,7 @@ def _command(desk: Desk, observed: Observed, incarnation: int) -> Command:
         cwd=observed.ground,
         argv=work.argv,
         shell=work.shell,
-        env=desk.surroundings.env(observed.address, spec, incarnation),
+        env=desk.surroundings.env(observed.address, spec, incarnation, observed.encloser),
         timeout_s=budgets.timeout_s(observed),
         output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX,
         sandbox=sandbox(desk, observed),

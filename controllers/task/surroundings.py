@@ -11,10 +11,13 @@ from controllers.sandboxes import NO_OTHERS, Astray, Sandboxes, ground, led_out,
 from controllers.task.checking import RunCheck, run_check
 from reconciler.effects.processes import Sandbox
 from reconciler.storing.store import View
+from schemas import patterns
 from schemas.fork import tree_of
 from schemas.frozen import frozen
 from schemas.resource import Resource
+from schemas.rights import rights_from_json
 from schemas.task import TaskSpec
+from schemas.variables import git_set
 
 RESERVED = "PLANLOOP_"
 """Our labels find a plan's processes again; a plan does not set them."""
@@ -71,9 +74,17 @@ class Surroundings:
         tree = tree_of(fork.status) if fork is not None else ""
         return sandbox_of(view, encloser.spec, (self.folder / tree).resolve())
 
-    def env(self, address: str, spec: TaskSpec, incarnation: int) -> dict[str, str]:
-        """The whole environment of a task's command: what is inherited, the labels, then what the plan says."""
+    def env(self, address: str, spec: TaskSpec, incarnation: int, encloser: Resource | None) -> dict[str, str]:
+        """The whole environment of a task's command: what is inherited, the labels, then what the plan says.
+
+        Where the nearest agent is `encloser`, git is set for what that may run.
+        """
         kept = {name: self.inherited[name] for name in KEPT if name in self.inherited}
         labels = {"PLANLOOP_NAME": self.plan, "PLANLOOP_TASK": address, "PLANLOOP_INCARNATION": str(incarnation)}
         own = {name: str(value) for name, value in spec.env.items() if not name.startswith(RESERVED)}
-        return {**kept, **labels, **own}
+        env = {**kept, **labels, **own}
+        if encloser is None:
+            return env
+        rights = rights_from_json(encloser.spec["rights"])
+        may_run_all = any(patterns.allowed_by(each, "shell", None) for each in (rights.tools, rights.grant_tools))
+        return git_set(env, str(without_links(self.folder)), may_run_all=may_run_all)

@@ -114,11 +114,12 @@ def _containers() -> Finding:
 
 
 def _sandbox() -> Finding:
-    """Whether commands can be enclosed by bubblewrap, and what holds their bounds."""
+    """Whether commands can be enclosed by bubblewrap and its filter, and what holds their bounds."""
     from planloop import wiring
 
     answer, bounds = wiring.bubblewrap_here()
-    said = f"tier 2 (bubblewrap) works; {bounds}" if answer.is_had else f"{answer.why}; {bounds}"
+    works = "tier 2 (bubblewrap) works, its filter of system calls is in force"
+    said = f"{works}; {bounds}" if answer.is_had else f"{answer.why}; {bounds}"
     return Finding("sandbox", said, answer.cure, is_needed=False)
 
 

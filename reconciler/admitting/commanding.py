@@ -1,12 +1,14 @@
 """Commands that a patch would have somebody run: each must be one that the patch's author could run or grant itself.
 
 Commands stand in tasks, in their checks, in the minds of agents, in the steps of mixins and in tool servers. What a
-command does is also decided by where and with what it runs, so one that moves counts as a new one.
+command does is also decided by where and with what it runs, so one that moves counts as a new one, and variables that
+decide which programs run (`schemas/variables.py`) are for authors that may run every line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from schemas import patterns, shell_lines
@@ -15,17 +17,23 @@ from schemas.patch import Fault
 from schemas.resource import Resource, Wanted
 from schemas.rights import Rights
 from schemas.secret import REFERENCES
+from schemas.variables import changed_steering
 
 SHELL: Final = "shell"
 INSIDE: Final = "container_exec"
 RUN_IN: Final = "run-in"
 REFERENCE: Final = "env:"
+SHELLS: Final = ("sh", "bash", "dash", "/bin/sh", "/bin/bash", "/bin/dash", "/usr/bin/sh", "/usr/bin/bash")
 SURROUNDINGS: Final = ("cwd", "env")
 """Where and with what a command runs decides what it does: `make` in another folder is another command."""
 
 
-def task_faults(old: Resource | None, want: Wanted, rights: Rights) -> Iterator[Fault]:
-    """Commands of a task that it did not have, or not there."""
+def task_faults(old: Resource | None, want: Wanted, rights: Rights, inherited: JsonObject) -> Iterator[Fault]:
+    """Commands of a task that it did not have, or not there. `inherited` are the variables of the task above it."""
+    variables = want.spec["env"]
+    if changed := changed_steering(inherited, variables):
+        had = inherited if old is None else old.spec["env"]
+        yield from _variable_faults(want.address, set(changed) & set(changed_steering(had, variables)), rights)
     known = set(_of_task(old.spec)) if old is not None and is_where_it_was(old, want) else set()
     yield from _faults(want.address, _of_task(want.spec), known, rights)
     before: set[tuple[str, str]] = set() if old is None else set(_inside(old.spec))
@@ -41,6 +49,7 @@ def agent_faults(old: Resource | None, want: Wanted, rights: Rights, *, is_elsew
     variables, had = _variables(want.spec), _variables(before)
     known = set() if is_elsewhere or variables != had else set(_of_agent(before))
     yield from _faults(want.address, _of_agent(want.spec), known, rights)
+    yield from _variable_faults(want.address, changed_steering(had, variables), rights)
     for name, value in variables.items():
         if str(value).startswith(REFERENCE) and had.get(name) != value:
             yield Fault("rights", f"{want.address} would be given `{value}`: what the owner knows is given by people")
@@ -69,7 +78,9 @@ def server_faults(old: Resource | None, want: Wanted, rights: Rights) -> Iterato
         yield Fault("rights", f"{want.address} would be given `{value}` as `{name}`: that is for people to give")
     command = want.spec.get("command")
     if command:
+        had = {} if old is None else old.spec.get("env") or {}
         yield from _faults(want.address, (_line(command),), set(), rights)
+        yield from _variable_faults(want.address, changed_steering(had, want.spec.get("env") or {}), rights)
     if want.spec.get("url") and not rights.network:
         yield Fault("rights", f"{want.address} would ask `{want.spec['url']}`, and you may not use the network")
 
@@ -98,6 +109,14 @@ def may_enter(rights: Rights, container: str, line: str) -> bool:
     is_given = any(patterns.allowed_by(given, INSIDE, commands) for given in (rights.tools, rights.grant_tools))
     wide = shell_lines.inside(container, shell_lines.commands_in(line))
     return is_given and not patterns.denied_by(rights.deny, INSIDE, wide)
+
+
+def _variable_faults(address: str, names: Collection[str], rights: Rights) -> Iterator[Fault]:
+    if not names or any(patterns.allowed_by(given, SHELL, None) for given in (rights.tools, rights.grant_tools)):
+        return
+    what = f"{address} would run with another {', '.join(f'`{name}`' for name in sorted(names))}"
+    why = "such a variable decides which programs a command runs, and you may not run every command"
+    yield Fault("rights", f"{what}: {why}", (), "leave it out, or `request` the bare `shell`")
 
 
 def _faults(address: str, commands: Sequence[str] | Iterator[str], known: set[str], rights: Rights) -> Iterator[Fault]:
@@ -153,4 +172,5 @@ def _line(command: Json) -> str:
     if isinstance(command, str):
         return command
     words = [str(word) for word in command]
-    return words[2] if len(words) == 3 and words[1] == "-c" else " ".join(words)
+    is_script = len(words) == 3 and words[0] in SHELLS and words[1] == "-c"
+    return words[2] if is_script else shlex.join(words)

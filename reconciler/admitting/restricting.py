@@ -65,7 +65,7 @@ def rights_faults(patch: Attached) -> Iterator[Fault]:
                 else:
                     yield from _outside_faults(old, want)
             case "task":
-                yield from commanding.task_faults(old, want, rights)
+                yield from commanding.task_faults(old, want, rights, _inherited(wanted, at))
                 if is_below:
                     yield from _reach_faults(old, want, rights, _workspace(live, path))
                 else:
@@ -113,6 +113,12 @@ def _behind_faults(patch: Attached, old: Resource | None, want: Wanted, powers: 
 
 def _is_below(path: tuple[str, ...], author: tuple[str, ...]) -> bool:
     return len(path) > len(author) and path[: len(author)] == author
+
+
+def _inherited(wanted: Mapping[str, Wanted], path: tuple[str, ...]) -> JsonObject:
+    """The variables of the task above that at `path`."""
+    above = wanted.get(str(Address("task", path[:-1]))) if path else None
+    return {} if above is None else dict(above.spec["env"])
 
 
 def _workspace(live: Mapping[str, Resource], path: tuple[str, ...]) -> PurePosixPath:

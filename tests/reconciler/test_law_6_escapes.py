@@ -99,6 +99,22 @@ WAYS: dict[str, tuple[Op, str]] = {
         _at("mcp", "new", value={"command": ["git", "log"], "env": {"A": "env:KEY"}}),
         "would be given `env:KEY`",
     ),
+    "an opened server with a variable that steers its program": (
+        _at("mcp", "new", value={"command": ["git", "log"], "env": {"GIT_EXEC_PATH": "."}}),
+        "would run with another `GIT_EXEC_PATH`",
+    ),
+    "a child's command with a variable that steers it": (
+        _child({}, tasks={"t": {"run": "git log", "cwd": "a", "env": {"PATH": "."}}}),
+        "would run with another `PATH`",
+    ),
+    "a program as an agent with such a variable": (
+        _child({"outside": {"run": ["git", "log"], "env": {"git_dir": "."}}}),
+        "would run with another `git_dir`",
+    ),
+    "a program that has `-c` and an allowed line for arguments": (
+        _at("tasks", "a", "tasks", "new", value={"run": ["./evil", "-c", "git log"], "cwd": "a"}),
+        "would run `./evil -c 'git log'`",
+    ),
     "an opened server whose headers are a secret": (
         _at("mcp", "new", value={"url": "http://evil", "headers": {"Authorization": "file:key.txt"}}),
         "would be given `file:key.txt` as `Authorization`",

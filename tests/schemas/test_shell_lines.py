@@ -198,3 +198,143 @@ def test_a_command_whose_name_is_computed_is_undecided(line: str) -> None:
 @pytest.mark.parametrize("line", ["echo `date`", "A=`date`", "x; echo a `date`", "A=1 echo `date`"])
 def test_an_argument_that_is_computed_leaves_the_command_readable(line: str) -> None:
     assert UNDECIDED not in commands_in(line)
+
+
+NO_PUSH = ("shell(git push *)",)
+
+PUSHES = {
+    "a variable": "x=push; git $x",
+    "a variable in quotes": 'x=push; git "$x"',
+    "a part of a word": "x=sh; git pu$x",
+    "a default": "git ${x:-push}",
+    "a substitution": "git $(echo push)",
+    "backticks": "git `echo push`",
+    "a brace expansion": "git p{ush,}",
+    "a whole command in braces": "{git,push}",
+    "a glob": "git pus?",
+    "a glob of a set": "git pus[h]",
+    "a glob of any": "git p*",
+    "an extended glob": "git @(push)",
+    "escapes of bash": "git $'\\x70ush'",
+    "a translated text": 'git $"push"',
+    "a home that is set": "HOME=push; git ~",
+    "xargs": "echo push|xargs git",
+    "xargs with a word of its own": "echo push | xargs -I% git %",
+    "xargs with a word and other options": "echo push | xargs -0I X git X",
+    "find": "find push -exec git {} ';'",
+    "a redirection without blanks": "git<&0 push",
+    "a redirection in between": "git 2>&1 push",
+    "a redirection to a quoted name": "git > 'a b' push",
+    "a process substitution for a name": "git <(true) push",
+    "a folder": "git -C . push",
+    "a folder with a separator in its name": "git -C 'a;b' push",
+    "a folder that is not known": "git -C $x push",
+    "a setting": "git -c a=b push",
+    "an option": "git --no-pager push",
+    "options with a value": "git --git-dir=.git --work-tree . push",
+    "options and wrappers": "env A=1 git -C . -c 'a=b;c' push",
+    "an alias of the shell": "alias g=git; g push",
+    "an alias of the shell, whole": "alias g='git push'\ng",
+    "an alias of git": "git -c alias.x=push x",
+    "an alias of git that was set before": "git x",
+    "a shell of git's": "git -c alias.x='!git push' x",
+    "a command for each submodule": "git submodule foreach git push",
+    "a command for each step": "git rebase main --exec 'git push'",
+    "a pager": "git -c core.pager='git push' log",
+    "the program by its own name": "/usr/lib/git-core/git-push origin",
+    "a function": 'f() { git "$@"; }; f push',
+    "arguments": 'set -- push; git "$@"',
+    "an array of bash": 'a=(git push); "${a[@]}"',
+    "eval of parts": "eval git pu''sh",
+    "eval of a text": "eval 'x=push; git $x'",
+    "a shell with options": "bash -o pipefail -c 'git push'",
+    "a shell that reads": "echo git push | sh",
+    "a shell that reads a file descriptor": "sh /dev/stdin <<< 'git push'",
+    "a sourced substitution": ". <(echo git push)",
+    "arguments of a shell": "sh -c 'git \"$1\"' sh push",
+    "a here document with a quote before": "cat <<E\nit's\nE\ngit push\necho 'x'",
+    "a here document with a substitution": "cat <<E\n$(git push)\nE",
+    "a comment with a quote before": "true # it's\ngit push # it's",
+    "a case": "case x in x) git push;; esac",
+    "a case in a substitution": 'echo "$(case x in x) git push;; esac)"',
+    "a line that goes on": "git \\\n -C . \\\n pu\\\nsh",
+    "command": "command -p git push",
+    "time": "time -p git push",
+    "coproc": "coproc git push",
+    "a quoted option": "git '--no-pager' \"push\"",
+}
+
+
+@rows.each("line", PUSHES.values(), ids=PUSHES.keys())
+def test_a_denial_holds_for_what_cannot_be_read_off_the_line(line: str) -> None:
+    assert denied_by(NO_PUSH, "shell", commands_in(line))
+
+
+@rows.each(
+    "line",
+    [
+        "git status",
+        "git -C sub status",
+        'git -C "$dir" status',
+        "git -c user.name=x commit -m y",
+        'git commit -m "$(cat message)"',
+        "git stash push -m x",
+        "git log --format='%h $x' 2>&1 | tail -3",
+        "git add *.py && git diff HEAD~2..HEAD",
+        "git show HEAD^{tree}",
+        "git lfs pull",
+        "cd ~/x && git status",
+        "for f in *.c; do gcc -c $f; done",
+        "find . -name '*.py' | xargs grep -n push",
+        "find . -name '*.pyc' -exec rm {} +",
+        "i=$((i+1)); echo $i",
+        "cat <<EOF > x\nhow to push\nEOF",
+        'while read line; do echo "$line"; done < f',
+        "env A=$x make",
+        "./build.sh $x",
+        "docker run -v $PWD:/x image git status",
+        "case $x in a) echo 1;; esac",
+    ],
+)
+def test_a_line_that_cannot_become_the_denied_command_is_not_denied(line: str) -> None:
+    assert denied_by(NO_PUSH, "shell", commands_in(line)) == ""
+
+
+@rows.each(
+    ("denial", "text", "is_covered"),
+    [
+        ("shell(git push *)", "git \0", True),
+        ("shell(git push *)", "git commit \0", False),
+        ("shell(git push *)", "g\0", True),
+        ("shell(git push *)", "go\0", False),
+        ("shell(git push)", "git \1\0", True),
+        ("shell(rm -rf *)", "rm \1.py\0", False),
+        ("shell(rm -rf *)", "rm \1\0", True),
+        ("shell(* --force *)", "git push \0", True),
+        ("shell(sut: rm *)", "sut: \0", True),
+        ("shell(sut: rm *)", "other: \0", False),
+    ],
+)
+def test_a_denial_covers_every_text_that_a_sign_may_stand_for(denial: str, text: str, is_covered: bool) -> None:
+    assert bool(denied_by((denial,), "shell", (text,))) is is_covered
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "find . " + "-exec find " * 9_000,
+        'sh -c "sh -c ' * 9_000,
+        "git -c a='b c' " * 9_000,
+        "xargs -I{} " * 9_000,
+        "${" * 60_000,
+        '"$(' * 40_000,
+        "$((" * 40_000,
+        "`" * 60_000,
+        "<<a\n" * 20_000,
+    ],
+    ids=lambda line: line[:8].encode("unicode_escape").decode(),
+)
+def test_law_11_a_line_of_nested_commands_is_read_and_judged_in_its_own_time(line: str) -> None:
+    began = time.process_time()
+    denied_by((*NO_PUSH, "shell(*x*y*)"), "shell", commands_in(line))
+    assert time.process_time() - began < 2.0

@@ -14,18 +14,23 @@ from controllers.agent.tools.workspace import Workspace
 from controllers.inside import Place, place_of
 from controllers.sandboxes import Astray, beside, ground, sandbox_of, without_links
 from reconciler.effects.processes import Sandbox
+from schemas import patterns
 from schemas.fork import lock_place, tree_of
 from schemas.plan import file_name
 from schemas.sandbox import BUBBLEWRAP, CONTAINER, wish_of
+from schemas.variables import git_set
 
 RESERVED: Final = "PLANLOOP_"
 """Our labels find a plan's processes again; a plan does not set them."""
 
 
 def environment(world: World, seen: Observed) -> dict[str, str]:
-    """The clean environment with the task's own variables."""
+    """The clean environment with the task's own variables, and git set for what the agent may run."""
     own = {} if seen.task_spec is None else {str(name): str(value) for name, value in seen.task_spec.env.items()}
-    return {**world.env, **{name: value for name, value in own.items() if not name.startswith(RESERVED)}}
+    env = {**world.env, **{name: value for name, value in own.items() if not name.startswith(RESERVED)}}
+    lists = (seen.spec.tools, seen.spec.rights.tools)
+    may_run_all = all(patterns.allowed_by(each, "shell", None) for each in lists)
+    return git_set(env, str(without_links(world.folder)), may_run_all=may_run_all)
 
 
 def workspace_of(world: World, seen: Observed) -> Workspace:

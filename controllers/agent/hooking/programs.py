@@ -29,6 +29,7 @@ from schemas import limits
 from schemas.encoding import Json, JsonObject, decode_foreign, encode
 from schemas.frozen import frozen
 from schemas.hook import STRICTNESS, VERSION, HookFunction, HookProgram, HookSpec, Verdict
+from schemas.variables import git_set
 
 MEMBERS: Final = frozenset(
     {"version", "decision", "reason", "arguments", "comment", "say", "memory", "state", "is_last"}
@@ -102,7 +103,7 @@ def _place(world: World, seen: Observed, hook: HookSpec) -> Place:
         raise ToolDenied(f"where the hook is set: {folder.words}")
     Workspace(whole, folder).ensure()  # Following no link: one may have come since.
     own = {str(name): str(value) for name, value in task.spec["env"].items() if not str(name).startswith(RESERVED)}
-    return Place(str(folder), {**world.env, **own})
+    return Place(str(folder), git_set({**world.env, **own}, str(whole), may_run_all=False))
 
 
 def _in_their_words(world: World, seen: Observed, asked: JsonObject) -> JsonObject:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from contextlib import suppress
 from pathlib import Path
 
-from containers.sandboxing import cgroups
-from containers.sandboxing.bubblewrap import Home
+from containers.sandboxing import cgroups, seccomp
+from containers.sandboxing.bubblewrap import Home, Means
 from containers.sandboxing.enclosing import EnclosingProcesses
 from containers.sandboxing.rooms import Rooms
 from reconciler.effects import process_table
@@ -21,6 +22,14 @@ PROGRAMS = (sys.prefix, sys.base_prefix, str(REPOSITORY / "containers"), str(REP
 
 def home_of(folder: Path) -> Home:
     return Home(os.path.realpath(folder), sys.executable, PROGRAMS, str(Path.home()))
+
+
+def means(state: Path, *, bound: int | None = None) -> Means:
+    """What encloses a command that a test starts by itself; the filter of system calls is written to `state`."""
+    machine = os.uname().machine
+    calls = state / "calls.bpf"
+    calls.write_bytes(seccomp.program(machine) or b"")
+    return Means(shutil.which("bwrap") or "bwrap", str(calls), seccomp.numbers(machine)["keyctl"], bound=bound)
 
 
 def enclosing(

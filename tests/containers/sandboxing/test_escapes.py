@@ -343,7 +343,7 @@ async def test_a_folder_that_is_put_out_of_its_place_before_it_is_mounted_is_not
     room.mkdir()
     home = homes.home_of(plan.folder)
     command = Command(str(room), shell="touch escaped", env=ENV, sandbox=Sandbox(2))
-    words = bubblewrap.argv(shutil.which("bwrap") or "", home, command)
+    words = bubblewrap.argv(homes.means(plan.state), home, command)
 
     room.rename(plan.folder / "away")
     if way == "a link out":
@@ -364,7 +364,7 @@ async def test_a_plans_folder_that_holds_the_owners_home_is_not_worked_in(plan: 
         command = Command(str(room), shell="true", env=ENV, sandbox=Sandbox(2))
 
         with pytest.raises(Unfit) as caught:
-            bubblewrap.argv("bwrap", home, command)
+            bubblewrap.argv(homes.means(plan.state), home, command)
         golden_text.said(str(caught.value))
 
 
@@ -466,7 +466,7 @@ async def test_somebody_without_rights_is_enclosed_and_bounded_as_well(plan: Pla
     home = Home(str(plan.folder), "/usr/bin/python3", (str(homes.REPOSITORY / "containers"),), "/nonexistent")
     line = "id -u; echo x > .git/config; for i in $(seq 40); do sleep 5 & done; echo done"
     command = Command(str(plan.folder), shell=line, env=ENV, sandbox=Sandbox(2))
-    words = bubblewrap.argv(shutil.which("bwrap") or "", home, command, bound=20)
+    words = bubblewrap.argv(homes.means(plan.folder.parent, bound=20), home, command)
     reach = [folder for folder in plan.folder.parents if not folder.stat().st_mode & 0o001]
     for folder in reach:
         folder.chmod(0o711)
