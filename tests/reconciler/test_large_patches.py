@@ -20,7 +20,13 @@ K: Final = "/tasks/a/tasks/k"
 DOCUMENT: JsonObject = {
     "plan": "p",
     "goal": "all",
-    "tasks": {"a": {"goal": "g", "agent": {"script": []}, "tasks": {"k": {"goal": "group", "tasks": {"z": {"goal": "z", "tasks": {}}}}}}},
+    "tasks": {
+        "a": {
+            "goal": "g",
+            "agent": {"script": []},
+            "tasks": {"k": {"goal": "group", "tasks": {"z": {"goal": "z", "tasks": {}}}}},
+        }
+    },
 }
 
 
