@@ -67,7 +67,7 @@ class StoreCorrupt(EngineError):
 
 def _restoring(rev: int) -> str:
     copy = "restore the plan's folder in `.plan` from a copy"
-    if rev > 1:
+    if rev > 2:  # Before that there is no plan yet: the first record is of its owner.
         return f"{copy}, or continue from the last sound revision: plan fork --at {rev - 1}"
     return f"{copy}, or move it away and begin again: plan apply"
 

@@ -15,6 +15,7 @@ import anyio.to_thread
 
 from controllers.fork.git import GitFailed, Said
 from controllers.fork.repository import Repository, add_all
+from reconciler.storing import folders
 from schemas import limits
 from schemas.encoding import printable
 from schemas.frozen import frozen
@@ -57,7 +58,7 @@ class Worktree:
         if not await repository.branch(self.branch):
             await self.around("update-ref", f"refs/heads/{self.branch}", base, "")
         await self.remove()
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        folders.make(self.folder.parent)
         await self.around("worktree", "add", "-q", "--force", str(self.folder), self.branch)
 
     async def remove(self) -> None:

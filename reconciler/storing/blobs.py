@@ -52,7 +52,7 @@ def put_file(folder: Path, digest: str, content: bytes) -> None:
         return
     folders.make(path.parent)
     beside = path.with_name(path.name + ".part")
-    with beside.open("wb") as file:
+    with open(beside, "wb", opener=folders.opener) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -7,6 +7,7 @@ of the revision in `meta`, so that opening folds a bounded tail; it can be throw
 from __future__ import annotations
 
 import hashlib
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -66,6 +67,8 @@ def open_for_writing(folder: Path, epoch: int) -> sqlite3.Connection:
         folders.make(folder)
         if not path.exists():
             _create(path)
+        for name in (path.name, path.name + "-wal", path.name + "-shm"):
+            folders.close_to_others(path.with_name(name))
         connection = sqlite3.connect(path, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False)
         with ExitStack() as unless_done:
             unless_done.callback(connection.close)
@@ -88,6 +91,9 @@ def _create(path: Path) -> None:
     beside = path.with_name(path.name + ".made")
     for left in (beside, *(beside.with_name(beside.name + end) for end in ("-wal", "-shm", "-journal"))):
         left.unlink(missing_ok=True)
+    os.close(
+        os.open(beside, os.O_WRONLY | os.O_CREAT, folders.FILE_MODE)
+    )  # SQLite gives what lies beside it this mode.
     with closing(sqlite3.connect(beside, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.executescript(_SCHEMA)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import random  # noqa: TID251 - seeded by the number of the damage
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
