@@ -91,9 +91,8 @@ def _create(path: Path) -> None:
     beside = path.with_name(path.name + ".made")
     for left in (beside, *(beside.with_name(beside.name + end) for end in ("-wal", "-shm", "-journal"))):
         left.unlink(missing_ok=True)
-    os.close(
-        os.open(beside, os.O_WRONLY | os.O_CREAT, folders.FILE_MODE)
-    )  # SQLite gives what lies beside it this mode.
+    # SQLite gives the files beside it the mode that it has.
+    os.close(os.open(beside, os.O_WRONLY | os.O_CREAT, folders.FILE_MODE))
     with closing(sqlite3.connect(beside, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.executescript(_SCHEMA)
