@@ -32,7 +32,7 @@ _SPECIAL: Final = tuple(
 )
 """The IANA IPv4 Special-Purpose Address Registry (RFC 6890 and later), and multicast."""
 _UNICAST: Final = ipaddress.IPv6Network("2000::/3")
-"""All that IANA assigns as global unicast: loopback, `fc00::/7`, `fe80::/10`, `fec0::/10`, `5f00::/16` … are outside."""
+"""What IANA assigns as global unicast: loopback, `fc00::/7`, `fe80::/10`, `fec0::/10`, `5f00::/16` … are outside."""
 _SPECIAL_6: Final = tuple(
     ipaddress.IPv6Network(one) for one in ("2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20")
 )
