@@ -139,7 +139,8 @@ class Likeness:
         known = MINTED.sub(lambda found: self._ours.get(found[0], found[0]), key)
         if known in among:
             return known
-        return next((each for each in among if (MINTED.search(each) or STAMPED.search(each)) and self._learn(key, each)), None)
+        others = (each for each in among if MINTED.search(each) or STAMPED.search(each))
+        return next((each for each in others if self._learn(key, each)), None)
 
 
 def _from(value: Json, start: int | None) -> Json:
