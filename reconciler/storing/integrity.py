@@ -1,6 +1,6 @@
 """Whether a log is whole: its checksums form a chain, its columns agree with its records, and its end is there.
 
-`check` runs whenever a log is opened, by an owner or by a reader. It takes about 5 µs for each record
+`check` runs whenever a log is opened, by an owner or by a reader. It takes 3 to 5 µs for each record
 (`benchmarks/speed/opening.py`), and parses of each record only what is in a column.
 """
 

@@ -255,7 +255,7 @@ def verified(row: Row, previous_rev: int, previous_checksum: bytes) -> Record:
     rev, at, epoch, type_, subject, body, checksum = row
     if rev != previous_rev + 1:
         raise StoreCorrupt(previous_rev + 1, f"is missing from the log, which goes on at {rev}")
-    if not isinstance(body, str) or chained(previous_checksum, body.encode()) != checksum:
+    if chained(previous_checksum, str(body).encode()) != checksum:  # Damage may make another type of the text.
         raise StoreCorrupt(rev, "its checksum does not match: the row, or one before it, was changed or damaged")
     record = to_record(body, rev)
     if (record.rev, record.at, record.epoch, record.draft.type, record.draft.subject) != (

@@ -11,7 +11,7 @@ import pytest
 from schemas import encoding, limits, patching
 from tests import rows
 from tests.golden_text import said
-from tests.product import Json, JsonObject, Op, Refused
+from tests.product import HUMAN_CLI, Json, JsonObject, Op, Refused
 from tests.reconciler.plans import Plan, agent, op, opened
 
 pytestmark = pytest.mark.anyio
@@ -81,7 +81,7 @@ BOMBS: Final = {
 @pytest.mark.parametrize("name", BOMBS)
 async def test_patch_with_a_huge_result_is_refused_and_the_plan_stays(plan: Plan, name: str, by: str) -> None:
     before = plan.gate.present.document
-    verdict = await plan.patch(*BOMBS[name], **({"by": agent("a")} if by == "an agent" else {}))
+    verdict = await plan.patch(*BOMBS[name], by=agent("a") if by == "an agent" else HUMAN_CLI)
     assert isinstance(verdict, Refused)
     assert {fault.rule for fault in verdict.faults} <= {"schema", "scope", "rights"}
     assert "schema" in {fault.rule for fault in verdict.faults}

@@ -9,6 +9,7 @@ import pytest
 from controllers.leases import broken
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.fork.repository import Home
+from tests.golden_text import said
 from tests.product import Draft, JsonObject
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("git")]
