@@ -257,6 +257,20 @@ async def test_damage_is_found_at_its_first_revision(tmp_path: Path, statement: 
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("read_only", [False, True], ids=["owner", "reader"])
+async def test_law_1_a_record_that_was_damaged_behind_the_snapshot_is_found_when_the_log_is_opened(
+    tmp_path: Path, read_only: bool
+) -> None:
+    await _filled(tmp_path)
+    _execute(tmp_path, "UPDATE log SET body = replace(body, '\"n\":4', '\"n\":5') WHERE rev = 5")
+    with pytest.raises(StoreCorrupt) as caught:
+        async with SqliteStore.open(tmp_path, clock=SystemClock(), epoch=2, read_only=read_only, inline=not read_only):
+            pass
+    assert caught.value.rev == 5
+    assert "plan fork --at 4" in caught.value.hint
+
+
+@pytest.mark.anyio
 async def test_law_1_a_snapshot_can_be_thrown_away(tmp_path: Path) -> None:
     await _filled(tmp_path)
     for statement in ("DELETE FROM objects", "UPDATE objects SET body = '{'", "DELETE FROM meta WHERE key > 'm'"):
