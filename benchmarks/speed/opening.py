@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -40,6 +41,10 @@ async def fill(folder: Path, records: int) -> None:
                 await store.flush(rev)
 
 
+def digests(rows: list[bytes]) -> list[bytes]:
+    return [hashlib.sha256(row).digest() for row in rows]
+
+
 def median_ms(work: Callable[[], object], rounds: int) -> float:
     times = []
     for _ in range(rounds):
@@ -60,8 +65,8 @@ def main() -> None:
             anyio.run(fill, folder, records)
             with closing(sqlite_log.open_for_reading(folder)) as connection:
                 rows = [body.encode() for (body,) in connection.execute("SELECT body FROM log ORDER BY rev")]
-                floor = median_ms(lambda rows=rows: [hashlib.sha256(row).digest() for row in rows], asked.rounds)
-                ours = median_ms(lambda at=(connection, folder): integrity.check(*at), asked.rounds)
+                floor = median_ms(partial(digests, rows), asked.rounds)
+                ours = median_ms(partial(integrity.check, connection, folder), asked.rounds)
         each_us = ours * 1e3 / records
         verdict = "ok" if each_us <= GOAL_US else "OVER"
         print(
