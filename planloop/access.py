@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from planloop.client import OwnerClient, OwnerGone
+from planloop.client import READ_TIMEOUT_S, Hung, OwnerClient, OwnerGone
 from planloop.exits import Exit, Halt
 from planloop.places import Place
 from schemas.encoding import Json, JsonObject
@@ -18,6 +18,7 @@ from schemas.resource import Resource, resource_from_json
 
 TRIES_MAX: Final = 50  # Of 0.1 s: an owner that starts or ends holds the lock for a moment without listening.
 TRY_AGAIN_S: Final = 0.1
+HUNG_S: Final = 10.0  # After a read that the owner did not answer, for which reads go to the log at once.
 
 
 class Access:
@@ -26,15 +27,41 @@ class Access:
     def __init__(self, place: Place) -> None:
         self.place = place
         self._owner = OwnerClient(place.folder)
+        self._reader = OwnerClient(place.folder, timeout_s=READ_TIMEOUT_S)
+        self._hung_until = 0.0
 
     def get(self, path: str, **query: str | int) -> Json:
-        """The answer to GET `path`. Raises Halt."""
-        try:
-            return self._owner.get(path, **query)
-        except OwnerGone:
-            from planloop import cold  # SQLite is loaded only when no owner answers.
+        """The answer to GET `path`: from the log if there is no owner, or one that does not answer. Raises Halt."""
+        if time.monotonic() >= self._hung_until:
+            try:
+                answer = self._reader.get(path, **query)
+                self._hung_until = 0.0
+                return answer
+            except OwnerGone:
+                pass
+            except Hung:
+                self._note_hung()
+        from planloop import cold  # SQLite is loaded only when no owner answers.
 
-            return cold.answer(self.place, path, {name: str(value) for name, value in query.items()})
+        return cold.answer(self.place, path, {name: str(value) for name, value in query.items()})
+
+    def ask(self, path: str, body: JsonObject) -> Json:
+        """The answer to a POST that changes nothing. Raises Halt; OwnerGone if the log is to answer instead."""
+        try:
+            return self._reader.post(path, body)
+        except Hung:
+            self._note_hung()
+            raise OwnerGone("the owner did not answer") from None
+
+    def _note_hung(self) -> None:
+        from planloop import cold
+        from planloop.rendering import printing
+
+        if not self._hung_until:
+            rev = cold.answer(self.place, "status", {})["rev"]
+            words = f"the owner did not answer within {READ_TIMEOUT_S:.0f} s: this is the log as of rev {rev}"
+            printing.note(f"{words}. plan doctor looks at it; plan down --force ends it")
+        self._hung_until = time.monotonic() + HUNG_S
 
     def post(self, path: str, body: JsonObject) -> Json:
         """The answer to POST `path`. Raises Halt, REFUSED for a command that the plan itself runs."""
@@ -75,11 +102,15 @@ class Access:
         return self._owner.stream(path, until=until, **query)
 
     def is_owned(self) -> bool:
-        """Whether an owner answers."""
+        """Whether there is an owner, even one that does not answer now."""
+        if time.monotonic() < self._hung_until:
+            return True
         try:
-            self._owner.get("status")
+            self._reader.get("status")
         except OwnerGone:
             return False
+        except Hung:
+            return True
         return True
 
     def objects(self, *kinds: str) -> list[Resource]:

@@ -26,7 +26,7 @@ from planloop.compiling import PlanFile
 from planloop.places import Place
 from reconciler.clock import RandomIds, SystemClock
 from reconciler.effects.processes import Processes
-from reconciler.storing import layout
+from reconciler.storing import folders, layout
 from reconciler.storing.store import View
 from reconciler.storing.view import MemoryView
 from schemas.container import KIND as CONTAINER
@@ -58,7 +58,7 @@ def _state(root: Path) -> Iterator[None]:
     """The folder of the plans' states is there meanwhile: what is not there cannot be hidden, and could be made."""
     state = root / layout.STATE
     with suppress(OSError):  # Where we may not make it, commands may not either.
-        state.mkdir()
+        state.mkdir(folders.FOLDER_MODE)
     try:
         yield
     finally:

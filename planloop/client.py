@@ -18,11 +18,16 @@ from schemas.encoding import Json, JsonObject, decode, encode
 
 VERSION: Final = "v1"
 ANSWER_TIMEOUT_S: Final = 60.0  # Longer than this is a hung owner: compiling 5,000 tasks takes one second.
+READ_TIMEOUT_S: Final = 2.0  # Of a read: the log says the same, so a reader does not wait for a busy owner.
 PLAIN: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/")
 
 
 class OwnerGone(Exception):
     """Nobody listens, or the owner ended while it answered a read."""
+
+
+class Hung(Halt):
+    """An owner is there and did not answer in time: it was stopped, or it is busy."""
 
 
 class Unanswered(Halt):
@@ -57,6 +62,8 @@ class OwnerClient:
         Raises TimeoutError at the monotonic time `until`, OwnerGone when there is no owner to begin with.
         """
         connection = self._reach(None)
+        if until is not None:
+            connection.settimeout(max(0.001, until - time.monotonic()))
         try:
             with _sent(connection, "GET", _target(path, query), b"") as answer:
                 while line := _line(connection, answer, until):
@@ -76,7 +83,7 @@ class OwnerClient:
                 content = answer.read()
         except TimeoutError:
             hint = "plan doctor looks at it; plan down --force ends it"
-            raise Halt(Exit.TIMEOUT, f"the owner did not answer within {self._timeout_s:.0f} s", hint) from None
+            raise Hung(Exit.TIMEOUT, f"the owner did not answer within {self._timeout_s:.0f} s", hint) from None
         finally:
             connection.close()
         return decode(content) if content else None

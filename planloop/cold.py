@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import BinaryIO, Final
 
 from planloop import outputs
@@ -17,7 +17,7 @@ from planloop.places import Place
 from planloop.server.answering import Host, is_of_log
 from planloop.server.answering import answer as answer_from
 from reconciler.errors import StoreFailed
-from reconciler.storing import blobs, layout, sqlite_log
+from reconciler.storing import blobs, integrity, layout, metadata, sqlite_log
 from reconciler.storing.view import MemoryView
 from schemas.encoding import Json, digest
 from schemas.record import Draft, Record
@@ -40,7 +40,7 @@ class ColdArchive:
 
     @property
     def epoch(self) -> int:
-        return sqlite_log.meta(self._connection, "epoch", 0)
+        return metadata.meta(self._connection, "epoch", 0)
 
     def get(self, address: str) -> Resource | None:
         return self._view.get(address)
@@ -65,7 +65,7 @@ class ColdStore:
         self._place = place
         self._view = MemoryView()
         if layout.log_file(place.folder).exists():
-            with closing(sqlite_log.open_for_reading(place.folder)) as connection:
+            with opened(place) as connection:
                 self._view = sqlite_log.load(connection).view
 
     @property
@@ -89,7 +89,7 @@ class ColdStore:
 
     async def log(self, after: int, limit: int) -> list[Record]:
         """The records of the log."""
-        with closing(sqlite_log.open_for_reading(self._place.folder)) as connection:
+        with opened(self._place) as connection:
             return [sqlite_log.to_record(row[5], row[0]) for row in sqlite_log.rows(connection, after, limit)]
 
     async def watch(self, after: int) -> AsyncIterator[Record]:
@@ -111,13 +111,24 @@ class ColdStore:
         return sqlite_log.blob(self._place.folder, digest)
 
 
+@contextmanager
+def opened(place: Place) -> Iterator[sqlite3.Connection]:
+    """The log of `place`, verified, for reading. Raises StoreFailed, StoreCorrupt."""
+    with (
+        closing(sqlite_log.open_for_reading(place.folder)) as connection,
+        sqlite_log.failures_named(layout.log_file(place.folder)),
+    ):
+        integrity.check(connection, place.folder)
+        yield connection
+
+
 def records(place: Place) -> Iterator[Record]:
     """All records of the log, each held to the one before, in pages: a long log is never in memory as a whole.
 
     Raises StoreFailed, StoreCorrupt.
     """
     rev, checksum = 0, sqlite_log.GENESIS
-    with closing(sqlite_log.open_for_reading(place.folder)) as connection:
+    with opened(place) as connection:
         while page := list(sqlite_log.verified_rows(connection, rev, checksum, limit=_PAGE)):
             yield from (record for record, _ in page)
             _, row = page[-1]
@@ -132,14 +143,9 @@ def answer(place: Place, path: str, query: Mapping[str, str]) -> Json:
         from planloop import wiring  # The gate and an event loop, for a question that few ask without an owner.
 
         return wiring.why_without_owner(place, query.get("at", ""))
-    connection = sqlite_log.open_for_reading(place.folder)
-    try:
-        if not connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'objects'").fetchone()[0]:
-            raise Halt(Exit.NOT_FOUND, f"{place.name} is only just being created", "give the command again")
+    with opened(place) as connection:
         if is_of_log(path, query):
             from planloop.server import past
 
             return past.answer(place.folder, place.name, path, query)
         return answer_from(ColdArchive(place, connection), Host(place.name), path, query)
-    finally:
-        connection.close()

@@ -57,13 +57,17 @@ def _explained_os(error: OSError) -> Halt | None:
 
 def _explained_engine(error: BaseException) -> Halt | None:
     # Looked up, not imported: on the fast paths the engine's errors are not loaded and so cannot have been raised.
+    sqlite = sys.modules.get("sqlite3")
+    if sqlite is not None and isinstance(error, sqlite.Error):
+        hint = "check the disk; if the file is damaged, restore the plan's folder in `.plan` from a copy"
+        return Halt(Exit.FAILED, f"SQLite cannot use the log: {error}", hint)
     errors = sys.modules.get("reconciler.errors")
     if errors is None:
         return None
     if isinstance(error, errors.StoreFailed):
         return Halt(Exit.FAILED, str(error), error.hint)
     if isinstance(error, errors.StoreCorrupt):
-        return Halt(Exit.FAILED, f"the log does not verify: {error}", "plan replay says what is intact")
+        return Halt(Exit.FAILED, f"the log is damaged: {error}", error.hint)
     if isinstance(error, errors.NotOwner):
         return Halt(Exit.CONFLICT, str(error), "plan down stops it")
     return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from planloop.exits import Exit, Halt
-from reconciler.storing import layout
+from reconciler.storing import folders, layout
 from schemas.encoding import encode
 from schemas.frozen import frozen
 
@@ -39,7 +39,7 @@ class Place:
         wanted = encode({"file": file.name})
         note = self.folder / layout.NOTE
         if not note.exists() or note.read_bytes() != wanted:
-            note.write_bytes(wanted)
+            folders.write(note, wanted)
 
 
 def of_file(file: Path, name: str) -> Place:

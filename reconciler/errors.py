@@ -57,11 +57,19 @@ class StoreFailed(EngineError):
 
 
 class StoreCorrupt(EngineError):
-    """The log does not verify from `rev` on."""
+    """The log does not verify from `rev` on; 0 if that is not known. `hint` is the fix."""
 
-    def __init__(self, rev: int, message: str) -> None:
-        super().__init__(f"revision {rev}: {message}")
+    def __init__(self, rev: int, message: str, hint: str = "") -> None:
+        super().__init__(f"revision {rev}: {message}" if rev else message)
         self.rev = rev
+        self.hint = hint or _restoring(rev)
+
+
+def _restoring(rev: int) -> str:
+    copy = "restore the plan's folder in `.plan` from a copy"
+    if rev > 2:  # Before that there is no plan yet: the first record is of its owner.
+        return f"{copy}, or continue from the last sound revision: plan fork --at {rev - 1}"
+    return f"{copy}, or move it away and begin again: plan apply"
 
 
 class NotOwner(EngineError):

@@ -9,17 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec.msgpack
 import orjson
 
 from schemas.collecting import collector_off
+from schemas.frozen import frozen
 from schemas.limits import FOREIGN_DEPTH_MAX
 
 # Any is allowed here and in adapters only (style.md): a recursive JSON alias makes every read of a spec a cast.
 Json: TypeAlias = Any
 JsonObject: TypeAlias = dict[str, Any]
+Excess: TypeAlias = Literal["values", "size", "depth"]
 
 LARGE: Final = 64 << 10  # Characters of a text from which holding the collector pays.
 
@@ -108,6 +110,42 @@ def decode_foreign(text: bytes | str) -> Json:
             encode(value)
             return value
     raise ValueError("it is nested too deeply")
+
+
+@frozen
+class Extent:
+    """How much a value holds: `values` counts each value in it and itself, `size_bytes` the text, keys included.
+
+    A value that is shared, as `copy` leaves it, counts at each of its places.
+    """
+
+    values: int
+    size_bytes: int
+
+
+def extent_of(value: Json, values_max: int, bytes_max: int, depth_max: int) -> Extent | Excess:
+    """The extent of `value`, or the first bound that it is past. Looks at no more than `values_max` values."""
+    level: list[Json] = [value]
+    values = size = 0
+    for _ in range(max(depth_max, 0) + 1):
+        values += len(level)
+        deeper: list[Json] = []
+        for one in level:
+            if isinstance(one, str):
+                size += len(one)
+            elif isinstance(one, dict):
+                size += sum(map(len, one))
+                deeper += one.values()
+            elif isinstance(one, list):
+                deeper += one
+            if len(deeper) + values > values_max:
+                return "values"
+        if size > bytes_max:
+            return "size"
+        if not deeper:
+            return Extent(values, size)
+        level = deeper
+    return "depth"
 
 
 def _items(value: JsonObject | list[Json]) -> Iterable[Json]:

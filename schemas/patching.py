@@ -7,11 +7,12 @@ few functions copy one path, because a plan of 5,000 tasks is patched on every a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from schemas import pointer
-from schemas.encoding import Json, JsonObject
+from schemas.encoding import Json, JsonObject, extent_of
 from schemas.frozen import frozen
+from schemas.limits import FOREIGN_DEPTH_MAX, PATCH_BYTES_MAX, PATCH_OPS_MAX, PATCH_VALUES_MAX
 
 OpName: TypeAlias = Literal["add", "remove", "replace", "move", "copy", "test"]
 
@@ -59,6 +60,16 @@ def op_from_json(index: int, raw: Json) -> Op:
     return Op(raw["op"], path, raw.get("value"), source)
 
 
+def ops_from_json(raws: Iterable[Json]) -> tuple[Op, ...]:
+    """The operations that `raws` state. Raises PatchFailed for the first that is invalid, and for too many."""
+    ops = []
+    for index, raw in enumerate(raws):
+        if index == PATCH_OPS_MAX:
+            raise PatchFailed(index, f"a patch has at most {PATCH_OPS_MAX:,} operations: send several patches")
+        ops.append(op_from_json(index, raw))
+    return tuple(ops)
+
+
 def apply(document: Json, ops: Iterable[Op]) -> Json:
     """`document` after `ops`, all or none. Raises PatchFailed; the argument is left as it was."""
     for index, op in enumerate(ops):
@@ -67,6 +78,44 @@ def apply(document: Json, ops: Iterable[Op]) -> Json:
         except (pointer.BadPointer, _Misfit) as error:
             raise PatchFailed(index, str(error)) from None
     return document
+
+
+class Room:
+    """What the operations of one patch may still add to a document; `take` counts it before it is added.
+
+    A copied value is shared and costs nothing, but everything that later walks over the result sees each copy. So a
+    few `copy` operations, each of what the one before made, would hold up all that use the result.
+    """
+
+    def __init__(self) -> None:
+        self._values = PATCH_VALUES_MAX
+        self._bytes = PATCH_BYTES_MAX
+
+    def take(self, document: Json, op: Op) -> str:
+        """Counts what `op` adds to `document`; the reason why that is too much, empty if it is not."""
+        if op.op in ("remove", "test"):
+            value, depth = op.value, 0
+        else:
+            value, depth = _added(document, op), len(op.path)
+        extent = extent_of(value, self._values, self._bytes, FOREIGN_DEPTH_MAX - depth)
+        if isinstance(extent, str):
+            return _TOO_MUCH[extent]
+        if op.op in ("add", "replace", "copy"):
+            self._values, self._bytes = self._values - extent.values, self._bytes - extent.size_bytes
+        return ""
+
+
+_TOO_MUCH: Final = {
+    "values": f"the operations up to here would add more than {PATCH_VALUES_MAX:,} values",
+    "size": f"the operations up to here would add more than {PATCH_BYTES_MAX >> 20} MiB of text",
+    "depth": f"the plan would be nested deeper than {FOREIGN_DEPTH_MAX} levels",
+}
+
+
+def _added(document: Json, op: Op) -> Json:
+    if op.op not in ("move", "copy"):
+        return op.value
+    return pointer.get(document, op.source) if pointer.has(document, op.source) else None
 
 
 class _Misfit(ValueError):

@@ -250,7 +250,8 @@ class EnclosingProcesses:
 
     def _note(self, op: str, what: JsonObject) -> None:
         folder = self._folder / op
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+        (folder / NOTE).touch(mode=0o600)
         (folder / NOTE).write_bytes(encode(what))
 
     def _read(self, op: str) -> JsonObject:

@@ -120,7 +120,7 @@ def let_in(folder: str) -> None:
     """Notes that somebody is let into the plan's `folder` who could make a repository there, if there is none."""
     state = Path(folder, STATE)
     if state.is_dir() and not os.path.lexists(f"{folder}/{REPOSITORY}"):
-        (state / _NOTE).touch()
+        (state / _NOTE).touch(mode=0o600)
 
 
 def is_made_inside(folder: str) -> bool:

@@ -39,7 +39,7 @@ from controllers.agent.tools.registry import BUILT_IN
 from controllers.agent.tools.served import ServedTools
 from controllers.agent.tools.tool import Context, Ending, Settlement, Tool
 from reconciler.contract import Again, Done, Outcome
-from reconciler.storing.store import View
+from reconciler.storing.store import View, kept
 from schemas import limits
 from schemas.address import Address
 from schemas.agent import UNPRICED, AgentState
@@ -291,9 +291,7 @@ class AgentReconciler:
         return self._request(seen, key, ready, None, ahead)
 
     def _load(self, blob: str) -> bytes:
-        content = self._world.store.get_blob(blob)
-        assert content is not None, "a blob that the log names is kept"
-        return content
+        return kept(self._world.store, blob)
 
     def _sum(self, seen: Observed, key: str, wanted: ToSum, ahead: Ahead) -> Outcome | None:
         ready = attempts.for_summary(self._world, seen, ahead, wanted)

@@ -21,6 +21,7 @@ import anyio.to_thread
 from controllers.fork.git import Git
 from controllers.fork.repository import Repository
 from controllers.fork.worktree import Difference
+from reconciler.storing import folders
 from schemas import limits
 from schemas.frozen import frozen
 
@@ -115,7 +116,7 @@ class Carrier:
     async def _unpack(self, new: str, paths: Sequence[str]) -> None:
         """Puts the files of `new` below the stage, as a checkout would write them here."""
         shutil.rmtree(self.stage, ignore_errors=True)
-        self.stage.mkdir(parents=True)
+        folders.make(self.stage)
         index = self.stage / "index"
         more = {**self.repository.environment, "GIT_INDEX_FILE": str(index)}
         top = self.repository.top

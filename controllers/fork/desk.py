@@ -15,6 +15,7 @@ from controllers.fork.repository import Repository, repository_of
 from controllers.fork.worktree import Worktree
 from reconciler.clock import Clock
 from reconciler.effects.processes import Processes
+from reconciler.storing import folders
 from reconciler.storing.store import Store, View
 from schemas import limits
 from schemas.encoding import Json, JsonObject
@@ -93,7 +94,7 @@ class Fork:
 
     async def repository(self) -> Repository:
         """Of the folder that it leaves: the plan's, or where that is in the fork around it. Raises GitFailed."""
-        self.desk.forks.mkdir(parents=True, exist_ok=True)
+        folders.make(self.desk.forks)
         return await repository_of(
             self.desk.git, self.desk.folder / outer_tree(self.desk.store.view, self.spec), self.desk.forks
         )

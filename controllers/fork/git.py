@@ -40,6 +40,7 @@ _OWN: Final = {
     "GIT_COMMITTER_EMAIL": "planloop@localhost",
     "LC_ALL": "C",
 }
+_SUBMODULES: Final = re.compile(rb"submodule|\.gitmodules")
 _WARNINGS: Final = re.compile(rb"\A(?:(?:warning|hint): .*\n)+")
 _COMMIT: Final = re.compile(rb"^[0-9a-f]{40,64}$", re.MULTILINE)
 
@@ -61,8 +62,12 @@ class Said:
 
     @property
     def words(self) -> str:
-        """Its last words, in one line."""
-        return "; ".join(self.text.splitlines()[-limits.GIT_WORDS_LINES :]) or f"exit {self.code}"
+        """Its last words, in one line, with what to do where they do not say it."""
+        last = "; ".join(self.text.splitlines()[-limits.GIT_WORDS_LINES :]) or f"exit {self.code}"
+        is_about_submodules = self.code != 0 and _SUBMODULES.search(self.output) is not None
+        return (
+            f"{last}; correct or remove `.gitmodules` in the working tree of the fork" if is_about_submodules else last
+        )
 
 
 @frozen

@@ -15,6 +15,7 @@ import anyio.to_thread
 
 from controllers.fork.git import GitFailed, Said
 from controllers.fork.repository import Repository, add_all
+from reconciler.storing import folders
 from schemas import limits
 from schemas.encoding import printable
 from schemas.frozen import frozen
@@ -22,6 +23,7 @@ from schemas.frozen import frozen
 _MARKS: Final = (b"<<<<<<< ", b">>>>>>> ")
 _UNRELATED: Final = b"refusing to merge unrelated histories"
 _SUBMODULE: Final = "160000"
+_SUBMODULES_TOO: Final = ("--ignore-submodules=none",)  # Stated, so that git does not read `.gitmodules` for it.
 
 
 @frozen
@@ -57,7 +59,7 @@ class Worktree:
         if not await repository.branch(self.branch):
             await self.around("update-ref", f"refs/heads/{self.branch}", base, "")
         await self.remove()
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
+        folders.make(self.folder.parent)
         await self.around("worktree", "add", "-q", "--force", str(self.folder), self.branch)
 
     async def remove(self) -> None:
@@ -134,7 +136,7 @@ class Worktree:
     async def commit(self, words: str) -> str:
         """Commits all that git does not ignore, an open merge with it; returns the newest commit of the branch."""
         await add_all(self.repository.git, str(self.folder))
-        is_same = (await self._says("diff-index", "--cached", "--quiet", "HEAD")).code == 0
+        is_same = (await self._says("diff-index", "--cached", "--quiet", *_SUBMODULES_TOO, "HEAD")).code == 0
         if not is_same or await self.is_merging():
             await self._run("commit", "-q", "--no-verify", "--allow-empty", "-m", words)
         head = await self.head()
@@ -151,9 +153,23 @@ class Worktree:
         if said.code == 0:
             return ()
         files = await self.open()
-        if not files:
+        if not files and not await self._merged_apart(commit, words):
             raise GitFailed(f"`git merge`: {said.words}")
         return files
+
+    async def _merged_apart(self, commit: str, words: str) -> bool:
+        """Merges `commit` in without the working tree, if git can and there is no conflict.
+
+        `git merge` looks for changed files first and stops at what it rejects in the working tree, as a `.gitmodules`
+        with a value that it does not allow. Nothing is lost by not looking: all of it was committed.
+        """
+        tree = await self._says("merge-tree", "--write-tree", "--allow-unrelated-histories", "HEAD", commit)
+        if tree.code != 0:  # A conflict, or a git before 2.38.
+            return False
+        git, parents = self.repository.git, ("-p", "HEAD", "-p", commit)
+        made = await git.commit("commit-tree", tree.text.split()[0], *parents, "-m", words, cwd=str(self.folder))
+        await self.back_to(made)
+        return True
 
     async def keep_beside(self, suffix: str, words: str) -> None:
         """Puts the working tree as it stands, an open merge with its marks, on the branch with `suffix` to its name."""
@@ -206,7 +222,9 @@ class Worktree:
 
     async def differences(self, old: str, new: str) -> tuple[Difference, ...]:
         """What has to change for a tree that is as `old` to be as `new`; renames are a removal and a new file."""
-        raw = await self._run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", old, new)
+        raw = await self._run(
+            "diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", *_SUBMODULES_TOO, old, new
+        )
         parts = raw[raw.find(b":") :].decode(errors="surrogateescape").split("\0") if b":" in raw else []
         pairs = zip(parts[::2], parts[1::2], strict=False)
         return tuple(Difference(path, *head[1:].split(" ")[:4]) for head, path in pairs)

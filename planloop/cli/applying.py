@@ -28,6 +28,7 @@ from planloop.server.forms import save_to_json
 from planloop.verdicts import refusal
 from reconciler.editing.filing import FileSave
 from reconciler.errors import NotOwner
+from reconciler.storing import folders
 from reconciler.storing.store import View
 from schemas import amounts
 from schemas.condition import of_status
@@ -268,8 +269,8 @@ def detach(shown: Shown, save: FileSave | None, asked: Asked) -> None:
 
 
 def _start_owner(place: Place, path: Path, words: Sequence[str]) -> None:
-    place.folder.mkdir(parents=True, exist_ok=True)
-    with (place.folder / LOG).open("ab") as log:
+    folders.make(place.folder)
+    with open(place.folder / LOG, "ab", opener=folders.opener) as log:
         owner = subprocess.Popen(
             wiring.command_line("apply", str(path.absolute()), "--stay", *words),
             stdin=subprocess.DEVNULL,

@@ -142,11 +142,14 @@ def _servers(root: Path) -> Iterator[Finding]:
 
 
 def _plans(root: Path) -> Iterator[Finding]:
-    from planloop.client import OwnerClient, OwnerGone
+    from planloop.client import READ_TIMEOUT_S, Hung, OwnerClient, OwnerGone
 
     for place in all_in(root):
         try:
-            status = OwnerClient(place.folder).get("status")
+            status = OwnerClient(place.folder, timeout_s=READ_TIMEOUT_S).get("status")
             yield Finding(f"plan {place.name}", f"process {status['pid']} runs it, rev {status['rev']}")
         except OwnerGone:
             yield Finding(f"plan {place.name}", "nobody runs it")
+        except Hung as hung:
+            cure = "wait if it is busy; plan down --force ends it, and plan apply continues"
+            yield Finding(f"plan {place.name}", hung.summary, cure, is_needed=False)

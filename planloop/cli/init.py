@@ -107,6 +107,6 @@ def template(name: str) -> str:
 
 def _ignore_state(root: Path) -> None:
     """The state folder is nobody's source: git is told inside it, so that no file of the person's is touched."""
-    from reconciler.storing import layout
+    from reconciler.storing import folders, layout
 
-    (root / layout.STATE / ".gitignore").write_text("*\n")
+    folders.write(root / layout.STATE / ".gitignore", b"*\n")

@@ -86,7 +86,7 @@ def _operations(text: str) -> list[JsonObject]:
     if not isinstance(raw, list):
         raise Halt(Exit.USAGE, "operations are a JSON list", 'as in [{"op": "add", "path": "/goal", "value": "…"}]')
     try:
-        return [operations.op_from_json(index, one).to_json() for index, one in enumerate(raw)]
+        return [one.to_json() for one in operations.ops_from_json(raw)]
     except operations.PatchFailed as error:
         raise Halt(Exit.USAGE, f"operation {error.index}: {error.reason}", "RFC 6902 describes them") from None
 

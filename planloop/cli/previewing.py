@@ -14,7 +14,6 @@ from planloop.access import Access
 from planloop.client import OwnerClient, OwnerGone
 from planloop.compiling import PlanFile
 from planloop.exits import Exit, Halt
-from planloop.places import Place
 from planloop.rendering import differences, printing
 from planloop.rendering.records import short_path
 from planloop.server.forms import save_to_json
@@ -69,7 +68,7 @@ def preview_of(file: PlanFile, *, targets: Sequence[str] = (), excludes: Sequenc
     is_new = not layout.log_file(place.folder).exists()
     for address in (*save.targets, *save.excludes):
         _require_task(address, file, None if is_new else access)
-    return Shown(file, save, access, _answer(place, save), is_new)
+    return Shown(file, save, access, _answer(access, save), is_new)
 
 
 def _require_task(address: str, file: PlanFile, access: Access | None) -> None:
@@ -84,11 +83,11 @@ def _require_task(address: str, file: PlanFile, access: Access | None) -> None:
     access.object(address)
 
 
-def _answer(place: Place, save: FileSave) -> JsonObject:
+def _answer(access: Access, save: FileSave) -> JsonObject:
     try:
-        answer: JsonObject = OwnerClient(place.folder).post("diff", save_to_json(save))
+        answer: JsonObject = access.ask("diff", save_to_json(save))
     except OwnerGone:
-        answer = wiring.preview_without_owner(place, save)
+        answer = wiring.preview_without_owner(access.place, save)
     return answer
 
 

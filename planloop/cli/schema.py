@@ -38,9 +38,9 @@ def schema_text() -> str:
 
 def write_schema(root: Path) -> Path:
     """Puts the schema in the state folder of `root`; returns its path relative to `root`."""
-    from reconciler.storing import layout
+    from reconciler.storing import folders, layout
 
     path = root / layout.STATE / "schema.json"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(schema_text())
+    folders.make(path.parent)
+    folders.write(path, schema_text().encode())
     return path.relative_to(root)

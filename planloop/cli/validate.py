@@ -12,6 +12,7 @@ from planloop.cli.options import output_option
 from planloop.exits import Exit, Halt
 from planloop.rendering import printing
 from schemas import amounts
+from schemas.limits import PLAN_FILE_BYTES_MAX
 
 EXAMPLE = """
 \b
@@ -25,7 +26,8 @@ Examples:
 @click.command(epilog=EXAMPLE)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path, allow_dash=True))
 @output_option("json", "yaml")
-def command(files: tuple[Path, ...], output: str | None) -> None:
+@click.option("--max-size", metavar="BYTES", type=int, default=None, help="How large a file may be.")
+def command(files: tuple[Path, ...], output: str | None, max_size: int | None) -> None:
     """Say what is wrong with a plan file.
 
     All faults at once, by place, each with its cure. Exit 3 when there is one; warnings do not count.
@@ -33,7 +35,7 @@ def command(files: tuple[Path, ...], output: str | None) -> None:
     from planloop import compiling
     from planloop.rendering import diagnostics
 
-    read = [compiling.read(path) for path in files]
+    read = [compiling.read(path, size_max=max_size or PLAN_FILE_BYTES_MAX) for path in files]
     if output:
         printing.structured(diagnostics.report(one for file in read for one in file.compiled.diagnostics), output)
     else:

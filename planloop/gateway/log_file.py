@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from reconciler.errors import StoreCorrupt
-from reconciler.storing import blobs, layout, sqlite_log
+from reconciler.storing import blobs, integrity, layout, metadata, sqlite_log
 from reconciler.storing.sqlite_log import GENESIS, Row
 from reconciler.storing.view import MemoryView
 from schemas.frozen import frozen
@@ -50,10 +50,12 @@ class LogFile:
 
     def load(self) -> Start:
         """All of it, folded."""
+        with self._opened() as connection:
+            integrity.check(connection, self._folder)
         with self._opened() as connection, sqlite_log.one_moment(connection):
             loaded = sqlite_log.load(connection)
             name = name_of(sqlite_log.checksum_at(connection, 1)) if loaded.view.rev else ""
-            return Start(loaded.view, loaded.checksum, sqlite_log.meta(connection, "epoch", 0), name)
+            return Start(loaded.view, loaded.checksum, metadata.meta(connection, "epoch", 0), name)
 
     def following(self, rev: int, checksum: bytes, limit: int) -> list[tuple[Record, Row]]:
         """At most `limit` records over `rev`, whose checksum is `checksum`. StoreCorrupt: they do not follow it."""

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -71,8 +71,9 @@ def rows(
     benchmark: each tells how its task was judged. `top` itself is left out,
     unless nothing else tells how it stands: it works alone, or itself and is stuck.
     """
-    out: list[Row] = [_row(tasks[top], "", now)] if top in tasks and _is_told_of(tasks[top], tasks) else []
-    _below(tasks, top, "", now, depth, out)
+    family = _Family(tasks)
+    out: list[Row] = [_row(tasks[top], "", now)] if top in tasks and _is_told_of(tasks[top], family) else []
+    out += _below(tasks, family, top, "", now, depth)
     out = _judged(out, {str(one.spec["task"]): one for one in tasks.values() if one.kind == "case"})
     if costs is None:
         return out
@@ -93,40 +94,53 @@ def _with(row: Row, verdict: str, case: Resource) -> Row:
     return replace(row, mark="failed", what=f"{verdict}: {cells.what_of(case)}")
 
 
-def _is_told_of(top: Resource, tasks: Mapping[str, Resource]) -> bool:
+class _Family:
+    """Which tasks and containers stand below each task. Made once for a tree: looking through all for each is slow."""
+
+    def __init__(self, tasks: Mapping[str, Resource]) -> None:
+        self._tasks = tasks
+        self._with_parent: dict[str, list[str]] = {}
+        self._containers: dict[str, list[str]] = {}
+        for one in tasks.values():
+            if one.kind == "task":
+                self._with_parent.setdefault(str(one.spec.get("parent")), []).append(one.address)
+            elif one.kind == "container":
+                self._containers.setdefault(str(one.spec["task"]), []).append(one.address)
+
+    def children(self, address: str) -> list[str]:
+        """The addresses of the child tasks, in the plan's order; those on their way out come last."""
+        listed = dict.fromkeys(str(child) for child in self._tasks[address].spec.get("children", ()))
+        leaving = (child for child in self._with_parent.get(address, ()) if child not in listed)
+        return [child for child in (*listed, *leaving) if child in self._tasks]
+
+    def containers(self, address: str) -> Sequence[str]:
+        """Those that are there for the task at `address`; of the root, those that are there for all of the plan."""
+        return self._containers.get(address.partition("/")[2].removeprefix("."), ())
+
+
+def _is_told_of(top: Resource, family: _Family) -> bool:
     is_group = (top.spec.get("work") or {}).get("kind") == "group"
-    return not is_group and (top.state in STUCK or not any(child in tasks for child in children_of(tasks, top.address)))
+    return not is_group and (top.state in STUCK or not family.children(top.address))
 
 
 def _below(
-    tasks: Mapping[str, Resource], address: str, branch: str, now: float, depth: int | None, out: list[Row]
-) -> None:
+    tasks: Mapping[str, Resource],
+    family: _Family,
+    address: str,
+    branch: str,
+    now: float,
+    depth: int | None,
+) -> Iterator[Row]:
     if depth == 0 or address not in tasks:
         return
-    children = [*_containers_for(tasks, address), *(one for one in children_of(tasks, address) if one in tasks)]
+    children = [*family.containers(address), *family.children(address)]
     for index, child in enumerate(children):
         is_last = index == len(children) - 1
-        out.append(_row(tasks[child], branch + ("└─ " if is_last else "├─ "), now))
-        if not out[-1].is_task:
-            continue
-        _below(tasks, child, branch + ("   " if is_last else "│  "), now, None if depth is None else depth - 1, out)
-
-
-def _containers_for(tasks: Mapping[str, Resource], address: str) -> list[str]:
-    """Those that are there for the task at `address`; of the root, those that are there for all of the plan."""
-    path = address.partition("/")[2].removeprefix(".")
-    return [one.address for one in tasks.values() if one.kind == "container" and one.spec["task"] == path]
-
-
-def children_of(tasks: Mapping[str, Resource], address: str) -> Sequence[str]:
-    """The addresses of the child tasks, in the plan's order; those on their way out come last."""
-    listed = [str(child) for child in tasks[address].spec.get("children", ())]
-    leaving = [
-        task.address
-        for task in tasks.values()
-        if task.kind == "task" and task.spec.get("parent") == address and task.address not in listed
-    ]
-    return [*listed, *leaving]
+        row = _row(tasks[child], branch + ("└─ " if is_last else "├─ "), now)
+        yield row
+        if row.is_task:
+            deeper = None if depth is None else depth - 1
+            yield from _below(tasks, family, child, branch + ("   " if is_last else "│  "), now, deeper)
 
 
 def _row(task: Resource, branch: str, now: float) -> Row:

@@ -17,6 +17,8 @@ from schemas.encoding import Json, encode_text
 from schemas.frozen import frozen
 
 REVISION: Final = re.compile(r"\b(rev|revision) \d+")
+STAMPED: Final = re.compile(r"@\d+(?:\.\d{6}\b|(?=:))")
+"""The time or revision in an id that has one: `conflict/1@1700000000.000000`, `lock@12:path`."""
 REVISIONS: Final = frozenset({"rev", "base_rev", "document_rev", "created_rev", "cause", "generation"})
 REVISIONS_ALSO: Final = frozenset({"observed_generation", "epoch", "pid"})
 SHOWN: Final = 80  # Characters of a value in a difference.
@@ -59,6 +61,7 @@ class Likeness:
 
     def may_be_same(self, original: str, replayed: str) -> bool:
         """Whether two texts can be the same by what is known of their ids; learns nothing."""
+        original, replayed = STAMPED.sub("@", original), STAMPED.sub("@", replayed)
         mine, other = MINTED.findall(original), MINTED.findall(replayed)
         if MINTED.sub("", original) != MINTED.sub("", replayed) or len(mine) != len(other):
             return False
@@ -136,7 +139,8 @@ class Likeness:
         known = MINTED.sub(lambda found: self._ours.get(found[0], found[0]), key)
         if known in among:
             return known
-        return next((each for each in among if MINTED.search(each) and self._learn(key, each)), None)
+        others = (each for each in among if MINTED.search(each) or STAMPED.search(each))
+        return next((each for each in others if self._learn(key, each)), None)
 
 
 def _from(value: Json, start: int | None) -> Json:

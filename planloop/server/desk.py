@@ -30,7 +30,7 @@ from reconciler.effects.journal import settle_doubt
 from reconciler.errors import Terminal
 from schemas.encoding import Json, JsonObject
 from schemas.patch import Patch
-from schemas.patching import PatchFailed, op_from_json
+from schemas.patching import PatchFailed, ops_from_json
 from schemas.record import Draft, Record
 from schemas.resource import Resource
 
@@ -140,7 +140,7 @@ class PlanDesk:
 
     async def _patch(self, body: JsonObject) -> JsonObject:
         try:
-            ops = tuple(op_from_json(index, raw) for index, raw in enumerate(body["ops"]))
+            ops = ops_from_json(body["ops"])
         except PatchFailed as error:
             raise Halt(Exit.USAGE, f"operation {error.index}: {error.reason}", "RFC 6902 describes them") from None
         present = self._core.gate.present

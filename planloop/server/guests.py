@@ -25,7 +25,7 @@ from schemas.agent import AgentSpec, agent_from_json
 from schemas.encoding import JsonObject, digest, encode
 from schemas.frozen import frozen
 from schemas.patch import Author, Patch
-from schemas.patching import PatchFailed, op_from_json
+from schemas.patching import PatchFailed, ops_from_json
 from schemas.record import Draft, SetStatus
 from schemas.resource import Resource
 from schemas.task import ENDED, TaskState, is_over
@@ -206,7 +206,7 @@ def _preview(core: Core, played: Played, body: JsonObject) -> JsonObject:
     """What the agent's patch would do, or why it would be refused; nothing is changed."""
     path = addresses.parse(str(played.resource.address)).path
     try:
-        ops = tuple(op_from_json(index, absolute(path, raw)) for index, raw in enumerate(body["ops"]))
+        ops = ops_from_json(absolute(path, raw) for raw in body["ops"])
     except PatchFailed as error:
         raise Halt(Exit.USAGE, f"operation {error.index}: {error.reason}", "RFC 6902 describes them") from None
     author = Author("agent", played.resource.address.partition("/")[2])

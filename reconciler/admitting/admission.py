@@ -68,6 +68,10 @@ def admit(patch: Patch, present: Present, view: View, language: Language) -> Adm
         return Admission(keyed.ops, keyed.document, None, tuple(faults))
     if patch.author.kind == "agent" and (named := tuple(attaching.naming_faults(patch.author, keyed.ops, present))):
         return Admission(keyed.ops, keyed.document, None, (*faults, *named))
+    if patch.author.kind == "agent" and (excess := tuple(_size_faults(keyed.ops, present))):
+        # Before the result is compiled, which takes seconds for a plan that large.
+        faults += scoping.scope_faults(patch, keyed.ops, present)
+        return Admission(keyed.ops, keyed.document, None, (*faults, *excess))
     checked = _checked(
         containing.without_orphans(present, keyed.document), Visit(patch.author, present, view), language
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from schemas import patching, pointer
+from schemas import limits, patching, pointer
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.patch import Fault
@@ -33,11 +33,15 @@ def canonicalise(document: JsonObject, ops: Sequence[Op], *, is_current: bool) -
     """What `ops` make of `document`. `is_current` says that the author had read this very document."""
     after: Json = document
     faults: list[Fault] = []
-    tested = [op.path for op in ops if op.op == "test"]
+    tested = {op.path[:depth] for op in ops if op.op == "test" for depth in range(1, limits.FOREIGN_DEPTH_MAX)}
+    room = patching.Room()
     for op in ops:
         try:
             path = _keyed(after, op.path, tested, is_current, adds=op.op in ("add", "move", "copy"))
             keyed = Op(op.op, path, op.value, _keyed(after, op.source, tested, is_current))
+            if excess := room.take(after, keyed):  # Before anything walks over the result.
+                faults.append(Fault("schema", excess, op.path, _SMALLER))
+                break
             after = patching.apply(after, (keyed,))
         except _Positional as error:
             faults.append(_positional_fault(op, error))
@@ -49,6 +53,9 @@ def canonicalise(document: JsonObject, ops: Sequence[Op], *, is_current: bool) -
     return Canonical(after, tuple(patching.difference(document, after)), tuple(faults))
 
 
+_SMALLER: Final = "send a smaller patch: name long texts as files, and add tasks as they are needed"
+
+
 class _Positional(Exception):
     def __init__(self, at: tuple[str, ...]) -> None:
         super().__init__(pointer.render(at))
@@ -56,7 +63,7 @@ class _Positional(Exception):
 
 
 def _keyed(
-    document: Json, path: tuple[str, ...], tested: list[tuple[str, ...]], is_current: bool, *, adds: bool = False
+    document: Json, path: tuple[str, ...], tested: set[tuple[str, ...]], is_current: bool, *, adds: bool = False
 ) -> tuple[str, ...]:
     value: Json = document
     out: list[str] = []
@@ -64,7 +71,7 @@ def _keyed(
         # What is added to a map is a new key, and never takes the place of the item at that position.
         is_new = adds and depth == len(path) - 1 and isinstance(value, dict) and token not in ALIASES
         known, is_positional = (token, False) if is_new else _token(value, token)
-        is_vouched = is_current or any(test[: depth + 1] == path[: depth + 1] for test in tested)
+        is_vouched = is_current or path[: depth + 1] in tested
         if is_positional and not is_vouched:
             raise _Positional(path[: depth + 1])
         out.append(known)

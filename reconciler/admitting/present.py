@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reconciler.storing.store import Store
+from reconciler.storing.store import Store, kept
 from schemas import encoding
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
@@ -61,8 +61,7 @@ class PresentReader:
         found = view.get(self._address)
         digest = None if found is None else (found.status.get("file") or {}).get("document")
         if digest != self._filed[0]:
-            content = None if digest is None else self._store.get_blob(digest)
-            self._filed = (digest, {} if content is None else encoding.decode(content))
+            self._filed = (digest, {} if digest is None else encoding.decode(kept(self._store, digest)))
         return Present(self._address, found, self._filed[1], view.rev)
 
 

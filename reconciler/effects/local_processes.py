@@ -23,6 +23,7 @@ from reconciler.effects import process_table as table
 from reconciler.effects.process_shim import ShimState
 from reconciler.effects.processes import Command, Ending, Exit, Trace
 from reconciler.errors import Transient
+from reconciler.storing import folders
 from schemas import limits
 
 SHELL: Final = "/bin/sh"
@@ -45,7 +46,8 @@ class LocalProcesses:
         self._plan = plan
         self._epoch = epoch
         self._grace_s = grace_s
-        folder.mkdir(parents=True, exist_ok=True)
+        folders.make(folder)
+        self._umask = table.umask()
         self._boot = table.boot_id()
         self._boot_file = folder / "boot"
         known = self._boot_file.read_text() if self._boot_file.exists() else None
@@ -167,7 +169,7 @@ class LocalProcesses:
         if self._is_boot_noted:
             return
         draft = self._boot_file.with_suffix(".new")
-        with draft.open("w") as file:
+        with open(draft, "w", opener=folders.opener) as file:
             file.write(self._boot)
             file.flush()
             os.fsync(file.fileno())
@@ -183,11 +185,11 @@ class LocalProcesses:
         stdin = "/dev/null"
         if command.stdin:
             stdin = self._path(op, ".in")
-            Path(stdin).write_bytes(command.stdin)
+            folders.write(Path(stdin), command.stdin)
         labels = {table.PLAN_LABEL: self._plan, table.OP_LABEL: op, table.EPOCH_LABEL: str(self._epoch)}
         return os.posix_spawn(
             SHELL,
-            shim.arguments(command, self._path(op, ".state")),
+            shim.arguments(command, self._path(op, ".state"), self._umask),
             {**command.env, **labels},
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, stdin, os.O_RDONLY, 0),
@@ -311,7 +313,7 @@ def obstacle_of(command: Command) -> str:
 def _create(path: str, text: str) -> bool:
     """Whether this call created `path`; False when it was there."""
     try:
-        with Path(path).open("x") as file:
+        with open(path, "x", opener=folders.opener) as file:
             file.write(text)
     except FileExistsError:
         return False

@@ -22,7 +22,7 @@ NO_CWD_LINE: Final = "no-cwd"
 LAST_SIGNAL: Final = 31  # The classic ones; real-time signals end nothing by habit, exit codes above 159 are common.
 
 # A caught signal is back to its default in what the shell starts; an ignored one would stay ignored.
-_BEGIN: Final = 'set -C;echo $$ >"$1"||exit 125;set +C;'
+_BEGIN: Final = 'umask 077;set -C;echo $$ >"$1"||exit 125;set +C;'
 _ENTER: Final = 'cd -- "$2"||{ echo no-cwd >>"$1";exit 126; };'
 # `set --` hides the shim's own arguments from the command.
 _INSIDE: Final = 'trap "exit 129" HUP;trap "exit 130" INT;trap "exit 143" TERM;exec 2>&1;eval "set --;$3"'
@@ -31,10 +31,10 @@ _PROGRAM: Final = 'trap : HUP INT TERM;(shift 2;exec "$@") 2>&1;r=$?;echo $r >>"
 _TAKES_OVER: Final = re.compile(r"\b(exec|trap)\b")
 
 
-def arguments(command: Command, state_file: str) -> list[str]:
+def arguments(command: Command, state_file: str, umask: int) -> list[str]:
     """The arguments for `/bin/sh` that run `command` under the shim; its stdout becomes the command's two outputs."""
     rest = (command.shell,) if command.shell else command.argv
-    script = _BEGIN + _limits(command) + _ENTER + _body(command, state_file)
+    script = f"{_BEGIN}umask {umask:o};{_limits(command)}" + _ENTER + _body(command, state_file)
     return ["sh", "-c", script, "sh", state_file, command.cwd, *rest]
 
 

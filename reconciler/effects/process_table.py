@@ -111,3 +111,14 @@ else:
 
     def _exit_fd(pid: int) -> int:
         return os.pidfd_open(pid)
+
+
+def umask() -> int:
+    """The file mode creation mask of this process, which can otherwise be read only by changing it."""
+    try:
+        lines = (_PROC / "self/status").read_text().splitlines()
+        return next(int(line.split()[1], 8) for line in lines if line.startswith("Umask:"))
+    except (OSError, StopIteration, ValueError):
+        mask = os.umask(0o077)
+        os.umask(mask)
+        return mask

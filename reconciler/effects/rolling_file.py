@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
+from reconciler.storing import folders
+
 
 class RollingFile:
     """At most `bytes_max` of the newest output, in whole lines. A full disk loses words and nothing else."""
@@ -17,14 +19,14 @@ class RollingFile:
     def add(self, text: bytes) -> None:
         """Adds `text` at the end; the older half goes when it is too much."""
         try:
-            with self._path.open("ab") as file:
+            with open(self._path, "ab", opener=folders.opener) as file:
                 file.write(text)
                 is_full = file.tell() > self._bytes_max
             if is_full:
                 with self._path.open("rb") as file:
                     kept = newer_half(file, self._bytes_max)
                 beside = self._path.with_suffix(".new")
-                beside.write_bytes(kept)
+                folders.write(beside, kept)
                 beside.replace(self._path)
         except OSError:
             return

@@ -12,6 +12,7 @@ import os
 import sqlite3
 from pathlib import Path
 
+from reconciler.errors import StoreCorrupt
 from reconciler.storing import folders
 from schemas import encoding, limits
 
@@ -23,13 +24,19 @@ def is_row(content: bytes) -> bool:
 
 def put_row(connection: sqlite3.Connection, digest: str, content: bytes) -> None:
     """Keeps `content` in the running transaction."""
-    connection.execute("INSERT OR IGNORE INTO blobs (digest, content) VALUES (?, ?)", (digest, content))
+    connection.execute(
+        "INSERT INTO blobs (digest, content) VALUES (?, ?) ON CONFLICT (digest)"
+        " DO UPDATE SET content = excluded.content WHERE content <> excluded.content",  # A damaged row is replaced.
+        (digest, content),
+    )
 
 
 def get_row(connection: sqlite3.Connection, digest: str) -> bytes | None:
-    """The content, None when there is no such row."""
-    found = connection.execute("SELECT content FROM blobs WHERE digest = ?", (digest,)).fetchone()
-    return None if found is None else bytes(found[0])
+    """The content, None when there is no such row. Raises StoreCorrupt when it is not what its name says."""
+    found = connection.execute("SELECT CAST(content AS BLOB) FROM blobs WHERE digest = ?", (digest,)).fetchone()
+    if found is None:
+        return None
+    return _sound(bytes(found[0] or b""), digest, "a row of `blobs` in the log")
 
 
 def read(connection: sqlite3.Connection, folder: Path, digest: str) -> bytes | None:
@@ -40,12 +47,12 @@ def read(connection: sqlite3.Connection, folder: Path, digest: str) -> bytes | N
 
 def put_file(folder: Path, digest: str, content: bytes) -> None:
     """Keeps `content` as a file; durable when this returns. Raises OSError."""
-    if get_file(folder, digest) is not None:
-        return
     path = file_of(folder, digest)
+    if path.is_file() and path.read_bytes() == content:
+        return
     folders.make(path.parent)
     beside = path.with_name(path.name + ".part")
-    with beside.open("wb") as file:
+    with open(beside, "wb", opener=folders.opener) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
@@ -54,12 +61,19 @@ def put_file(folder: Path, digest: str, content: bytes) -> None:
 
 
 def get_file(folder: Path, digest: str) -> bytes | None:
-    """The content, None when it is not there or no longer what its name says."""
+    """The content, None when there is no such file. Raises StoreCorrupt when it is not what its name says."""
+    path = file_of(folder, digest)
     try:
-        content = file_of(folder, digest).read_bytes()
-    except OSError:
+        content = path.read_bytes()
+    except FileNotFoundError:
         return None
-    return content if encoding.digest(content) == digest else None
+    return _sound(content, digest, str(path))
+
+
+def _sound(content: bytes, digest: str, where: str) -> bytes:
+    if encoding.digest(content) == digest:
+        return content
+    raise StoreCorrupt(0, f"{where} was changed or damaged: its content is not what its name says")
 
 
 def file_of(folder: Path, digest: str) -> Path:

@@ -1,9 +1,20 @@
-"""Folders whose names survive a power cut: a file is found again only if every folder above it was flushed too."""
+"""Folders and files of a plan's state: durable, and open to their user alone, whatever the umask is.
+
+A file is found again after a power cut only if every folder above it was flushed too. What agents say, what commands
+print and what people answer is in these files, so other users of the machine may not read them.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
+
+FOLDER_MODE: Final = 0o700
+FILE_MODE: Final = 0o600
+OTHERS: Final = 0o077
 
 
 def make(folder: Path) -> None:
@@ -13,8 +24,27 @@ def make(folder: Path) -> None:
         missing.append(folder)
         folder = folder.parent
     for new in reversed(missing):
-        new.mkdir(exist_ok=True)
+        new.mkdir(FOLDER_MODE, exist_ok=True)
         sync(new.parent)
+
+
+def opener(path: str, flags: int) -> int:
+    """For `open`: creates a file that other users cannot read."""
+    return os.open(path, flags, FILE_MODE)
+
+
+def write(path: Path, content: bytes) -> None:
+    """Puts `content` into the file at `path`. Raises OSError."""
+    with open(path, "wb", opener=opener) as file:
+        file.write(content)
+
+
+def close_to_others(path: Path) -> None:
+    """Takes the rights of other users away from what an older version made, if there is such a file or folder."""
+    with suppress(OSError):  # It is another user's, or there is no such thing.
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & OTHERS:
+            path.chmod(mode & ~OTHERS)
 
 
 def sync(folder: Path) -> None:

@@ -1,14 +1,15 @@
 """`events.jsonl`: the log as text, one record a line, for any program to tail or parse.
 
-A projection. The writer streams to it after each commit, so it may lag behind the log and never leads. On opening, its
-last line is compared with the log, byte for byte: what is missing is appended, a torn end is cut, and a mirror that
-says anything else is written anew. A fault in it never stops the plan: it is left alone until the next opening.
+A projection. The writer streams to it after each commit, so it may lag behind the log and never leads. On opening, it
+is compared with the log, byte for byte, and written again from the first line that differs. A fault in it never stops
+the plan: it is left alone until the next opening.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final, Self
 
@@ -37,12 +38,11 @@ class Mirror:
             self.close()
 
     def catch_up(self, connection: sqlite3.Connection) -> None:
-        """Makes the file say what the log says. Raises StoreCorrupt when it holds more than the log."""
+        """Makes the file say what the log says; `integrity.check` has seen that it holds no more than the log."""
         try:
             self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-            rev = self._verified_rev(connection)
-            if rev == 0:
-                os.ftruncate(self._handle, 0)
+            rev, end = self._repeated(connection)
+            os.ftruncate(self._handle, end)
             self._append_after(connection, rev)
         except OSError:
             self.close()
@@ -52,22 +52,15 @@ class Mirror:
             os.close(self._handle)
             self._handle = None
 
-    def _verified_rev(self, connection: sqlite3.Connection) -> int:
-        """The revision of the last whole line if it is what the log has there; 0 asks for a rebuild."""
-        assert self._handle is not None
-        line, end = last_line(self._handle)
-        if line is None:
-            return 0
-        if end != os.fstat(self._handle).st_size:
-            os.ftruncate(self._handle, end)
-        try:
-            rev = int(encoding.decode(line)["rev"])
-        except (ValueError, KeyError, TypeError):
-            return 0
-        found = connection.execute("SELECT body FROM log WHERE rev = ?", (rev,)).fetchone()
-        if found is None:
-            raise StoreCorrupt(rev, _ahead(self._path))
-        return rev if found[0].encode() == line else 0
+    def _repeated(self, connection: sqlite3.Connection) -> tuple[int, int]:
+        """Up to which revision the file repeats the log byte for byte, and the offset at which that ends."""
+        rev = end = 0
+        with self._path.open("rb") as file:
+            for (body,) in connection.execute("SELECT CAST(body AS BLOB) FROM log ORDER BY rev"):
+                if file.readline() != body + b"\n":
+                    break
+                rev, end = rev + 1, end + len(body) + 1
+        return rev, end
 
     def _append_after(self, connection: sqlite3.Connection, rev: int) -> None:
         assert self._handle is not None
@@ -123,8 +116,30 @@ def _write(handle: int, lines: list[bytes]) -> None:
         content = content[os.write(handle, content) :]
 
 
-def _ahead(path: Path) -> str:
-    return (
-        f"{path} holds this revision and the log does not: the log lost its end (was `log.db-wal` deleted?). "
-        f"Restore the folder from a copy, or delete {path} to go on from what is left"
+def last_rev(path: Path) -> int:
+    """The revision that the last whole line of the mirror names; 0 when there is no such line."""
+    try:
+        with path.open("rb") as file:
+            line, _ = last_line(file.fileno())
+        return int(encoding.decode(line or b"")["rev"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0
+
+
+def has_line(path: Path, rev: int) -> bool:
+    """Whether the line in the place of `rev`, counted from 1, is of that revision: damage elsewhere is no sign."""
+    try:
+        with path.open("rb") as file:
+            line = next(islice(file, rev - 1, rev), b"")
+        return line.endswith(b"\n") and int(encoding.decode(line)["rev"]) == rev
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def lost_end(path: Path, rev: int) -> StoreCorrupt:
+    """The error of a log that ends before `rev`, which the mirror at `path` has."""
+    return StoreCorrupt(
+        rev,
+        f"{path} holds this revision and the log does not: the log lost its end (was `log.db-wal` deleted?)",
+        f"restore the folder from a copy, or delete {path} to continue from what is left",
     )

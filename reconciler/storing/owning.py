@@ -54,6 +54,8 @@ def own(
     _refuse_network(folder)
     try:
         folders.make(folder)
+        for one in (folder, folder.parent) if folder.parent.name == layout.STATE else (folder,):
+            folders.close_to_others(one)
         handle = os.open(layout.owner_file(folder), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         hint = f"make {folder} a folder that this user can write, then {AGAIN}"

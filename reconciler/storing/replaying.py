@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from reconciler.storing import layout, mirroring, sqlite_log
+from reconciler.storing import integrity, layout, mirroring, sqlite_log
 from reconciler.storing.view import MemoryView
 from schemas import encoding
 from schemas.frozen import frozen
@@ -36,6 +36,7 @@ def replay(folder: Path, live: Iterable[Resource] | None = None) -> Replay:
     Raises StoreCorrupt naming the first revision that does not verify; StoreFailed when there is no log.
     """
     with sqlite_log.reading(folder) as connection:
+        integrity.check(connection, folder)
         opened = sqlite_log.load(connection).view.everything() if live is None else live
         view = MemoryView()
         with mirroring.Comparison(layout.mirror_file(folder)) as mirror:

@@ -7,6 +7,7 @@ of the revision in `meta`, so that opening folds a bounded tail; it can be throw
 from __future__ import annotations
 
 import hashlib
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -14,21 +15,18 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from reconciler.errors import AGAIN, StoreCorrupt, StoreFailed
-from reconciler.storing import blobs, folders, layout
+from reconciler.storing import blobs, folders, layout, metadata, snapshot
 from reconciler.storing.view import MemoryView
 from schemas import encoding
 from schemas import record as records
 from schemas.frozen import frozen
 from schemas.record import Record
-from schemas.resource import Resource, resource_from_json
 
 SCHEMA_VERSION: Final = 1
 GENESIS: Final = b"\0" * 32  # What the first record is chained to.
 LOCK_WAIT_S: Final = 5.0  # A reader holds no lock for long; a second writer is a fault that fencing names.
 WAL_PAGES: Final = 250  # Between checkpoints, 1 MB: a log file that is written over flushes faster than one that grows.
 WAL_KEPT_BYTES: Final = 8 << 20  # The write-ahead log is cut back to this after a burst.
-
-_OBJECTS_AT_ONCE: Final = 1_000  # Of a snapshot, while it is read.
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -69,9 +67,12 @@ def open_for_writing(folder: Path, epoch: int) -> sqlite3.Connection:
         folders.make(folder)
         if not path.exists():
             _create(path)
+        for name in (path.name, path.name + "-wal", path.name + "-shm"):
+            folders.close_to_others(path.with_name(name))
         connection = sqlite3.connect(path, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False)
         with ExitStack() as unless_done:
             unless_done.callback(connection.close)
+            _sound_text(connection)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_PAGES}")
@@ -90,6 +91,8 @@ def _create(path: Path) -> None:
     beside = path.with_name(path.name + ".made")
     for left in (beside, *(beside.with_name(beside.name + end) for end in ("-wal", "-shm", "-journal"))):
         left.unlink(missing_ok=True)
+    # SQLite gives the files beside it the mode that it has.
+    os.close(os.open(beside, os.O_WRONLY | os.O_CREAT, folders.FILE_MODE))
     with closing(sqlite3.connect(beside, isolation_level=None)) as connection:
         connection.execute("PRAGMA synchronous = FULL")
         connection.executescript(_SCHEMA)
@@ -120,6 +123,7 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False)
     with ExitStack() as unless_done:
         unless_done.callback(connection.close)
+        _sound_text(connection)
         _check_version(connection)
         unless_done.pop_all()
     return connection
@@ -136,26 +140,21 @@ def stored_epoch(folder: Path) -> int:
         return 0
     connection = open_for_reading(folder)
     try:
-        return int(meta(connection, "epoch", 0))
+        with failures_named(layout.log_file(folder)):
+            return _latest_epoch(connection)
     finally:
         connection.close()
 
 
-def meta(connection: sqlite3.Connection, key: str, default: int) -> int:
-    """A number from the `meta` table."""
-    found = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-    return default if found is None else int(found[0])
-
-
-def set_meta(connection: sqlite3.Connection, key: str, value: int) -> None:
-    """Writes what `meta` reads, in the running transaction."""
-    connection.execute("INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", (key, value))
+def _sound_text(connection: sqlite3.Connection) -> None:
+    """Damaged text is text as well, of which the checksum says that it is damaged; by default reading it raises."""
+    connection.text_factory = lambda raw: raw.decode(errors="replace")
 
 
 def load(connection: sqlite3.Connection) -> Loaded:
     """The snapshot with the rest of the log folded over it, as of one moment. Raises StoreCorrupt."""
     with one_moment(connection):
-        return _folded_on(connection, *_load_snapshot(connection))
+        return _folded_on(connection, *snapshot.load(connection))
 
 
 def load_at(connection: sqlite3.Connection, rev: int, known: Iterable[Loaded] = ()) -> Loaded:
@@ -164,8 +163,8 @@ def load_at(connection: sqlite3.Connection, rev: int, known: Iterable[Loaded] = 
         past = [one for one in known if one.view.rev <= rev and _is_of(connection, one)]
         nearest = max(past, key=lambda one: one.view.rev, default=None)
         start = 0 if nearest is None else nearest.view.rev
-        if start < meta(connection, "snapshot_rev", 0) <= rev:
-            view, start = _load_snapshot(connection)
+        if start < snapshot.rev_of(connection) <= rev:
+            view, start = snapshot.load(connection)
         else:
             view = MemoryView() if nearest is None else MemoryView(nearest.view.everything(), start)
         return _folded_on(connection, view, start, rev - start)
@@ -256,7 +255,7 @@ def verified(row: Row, previous_rev: int, previous_checksum: bytes) -> Record:
     rev, at, epoch, type_, subject, body, checksum = row
     if rev != previous_rev + 1:
         raise StoreCorrupt(previous_rev + 1, f"is missing from the log, which goes on at {rev}")
-    if chained(previous_checksum, body.encode()) != checksum:
+    if chained(previous_checksum, str(body).encode()) != checksum:  # Damage may make another type of the text.
         raise StoreCorrupt(rev, "its checksum does not match: the row, or one before it, was changed or damaged")
     record = to_record(body, rev)
     if (record.rev, record.at, record.epoch, record.draft.type, record.draft.subject) != (
@@ -278,34 +277,20 @@ def to_record(body: str, rev: int) -> Record:
         raise StoreCorrupt(rev, f"cannot be read as a record: {error!r}") from error
 
 
-def _load_snapshot(connection: sqlite3.Connection) -> tuple[MemoryView, int]:
-    rev = meta(connection, "snapshot_rev", 0)
-    try:
-        objects = list(_snapshot(connection))
-    except (ValueError, KeyError, TypeError):
-        objects = []
-    if len(objects) != meta(connection, "snapshot_count", 0):
-        # Somebody emptied or damaged the table: it is only a snapshot, and the log has it all.
-        return MemoryView(), 0
-    return MemoryView(objects, rev), rev
-
-
-def _snapshot(connection: sqlite3.Connection) -> Iterator[Resource]:
-    cursor = connection.execute("SELECT body FROM objects")
-    while found := cursor.fetchmany(_OBJECTS_AT_ONCE):
-        # One text, because a decoder shares the keys of the maps that it reads together: a third of time and memory.
-        yield from map(resource_from_json, encoding.decode(f"[{','.join(body for (body,) in found)}]"))
-
-
 def _take_epoch(connection: sqlite3.Connection, epoch: int) -> None:
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         _check_version(connection)
-        latest = meta(connection, "epoch", 0)
+        latest = _latest_epoch(connection)
         if latest > epoch:
             raise fenced(epoch, latest)
-        set_meta(connection, "version", SCHEMA_VERSION)
-        set_meta(connection, "epoch", epoch)
+        metadata.set_meta(connection, "version", SCHEMA_VERSION)
+        metadata.set_meta(connection, "epoch", epoch)
+
+
+def _latest_epoch(connection: sqlite3.Connection) -> int:
+    found = connection.execute("SELECT epoch FROM log ORDER BY rev DESC LIMIT 1").fetchone()
+    return max(metadata.meta(connection, "epoch", 0), found[0] if found and isinstance(found[0], int) else 0)
 
 
 def fenced(epoch: int, latest: int) -> StoreFailed:
@@ -317,7 +302,7 @@ def fenced(epoch: int, latest: int) -> StoreFailed:
 
 
 def _check_version(connection: sqlite3.Connection) -> None:
-    version = meta(connection, "version", SCHEMA_VERSION)
+    version = metadata.meta(connection, "version", SCHEMA_VERSION)
     if version > SCHEMA_VERSION:
         raise StoreFailed(
             f"the log was written by a newer version (schema {version}, this one reads up to {SCHEMA_VERSION})",
@@ -325,7 +310,8 @@ def _check_version(connection: sqlite3.Connection) -> None:
         )
 
 
-_DAMAGE: Final = ("malformed", "not a database", "no such table")  # The last: a file that was emptied.
+_DAMAGE: Final = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG)
+"""Primary result codes. Our statements are right, so the first is about a table that is not what it was."""
 
 
 @contextmanager
@@ -340,14 +326,16 @@ def failures_named(path: Path) -> Iterator[None]:
 def named(error: Exception, path: Path) -> StoreFailed | StoreCorrupt:
     """The engine's word for `error`."""
     text = str(error).lower()
-    if isinstance(error, sqlite3.DatabaseError) and any(word in text for word in _DAMAGE):
-        return StoreCorrupt(0, f"{path} is not a sound SQLite file ({error}); restore it from a copy")
+    if isinstance(error, sqlite3.Error) and (getattr(error, "sqlite_errorcode", 0) & 0xFF) in _DAMAGE:
+        return StoreCorrupt(0, f"{path} is not a sound SQLite file ({error})")
     return StoreFailed(f"the log {path} failed: {error}", _cure(error, text, path))
 
 
 def _cure(error: Exception, text: str, path: Path) -> str:
     if "full" in text or "no space" in text or "quota" in text or "too large" in text:
         return f"free some disk space, then {AGAIN}: it goes on where the log ends"
+    if path.is_dir():
+        return f"a folder is in the place of the log: move {path} away, put the log back, then {AGAIN}"
     if isinstance(error, PermissionError) or "readonly" in text or "read-only" in text or "unable to open" in text:
         return f"make {path.parent} writable for this user, then {AGAIN}"
     if "locked" in text:

@@ -20,7 +20,7 @@ import anyio.to_thread
 
 from reconciler.clock import Clock
 from reconciler.errors import Conflict, StoreFailed
-from reconciler.storing import blobs, layout, sqlite_log
+from reconciler.storing import blobs, integrity, layout, sqlite_log
 from reconciler.storing.committing import Adaptive, Committing, Inline, as_failure
 from reconciler.storing.sqlite_writing import Blob, Hook, Line, LogWriter, Settings
 from reconciler.storing.view import MemoryView
@@ -202,6 +202,7 @@ class SqliteStore:
         with ExitStack() as unless_done, sqlite_log.failures_named(layout.log_file(self._folder)):
             self._reader = sqlite_log.open_for_reading(self._folder)
             unless_done.callback(self._reader.close)
+            integrity.check(self._reader, self._folder)
             self._start_from(sqlite_log.load(self._reader))
             unless_done.pop_all()
 
@@ -209,6 +210,7 @@ class SqliteStore:
         with ExitStack() as unless_done, sqlite_log.failures_named(layout.log_file(self._folder)):
             connection = sqlite_log.open_for_writing(self._folder, self._epoch)
             unless_done.callback(connection.close)
+            integrity.check(connection, self._folder)
             loaded = sqlite_log.load(connection)
             self._start_from(loaded)
             settings = Settings(self._folder, self._epoch, options.snapshot_every, options.hook)

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from reconciler.errors import StoreFailed
-from reconciler.storing import blobs, layout, sqlite_log
+from reconciler.storing import blobs, layout, metadata, snapshot, sqlite_log
 from reconciler.storing.mirroring import Mirror
-from schemas import encoding, limits
+from schemas import limits
 from schemas.frozen import frozen
 from schemas.record import Record
 from schemas.resource import Resource
@@ -75,7 +75,7 @@ class LogWriter:
         self._snapshot_at = settings.snapshot_every  # Records since the last one at which the next is due.
         # What a snapshot has to write. After opening it is unknown what the folded tail changed: then everything.
         self._dirty: dict[str, Resource | None] = {}
-        self._is_snapshot_whole = loaded.snapshot_rev == loaded.view.rev > 0
+        self._is_snapshot_whole = loaded.snapshot_rev == loaded.view.rev > 0 and snapshot.is_summed(connection)
         if not self._is_snapshot_whole:
             self._dirty |= {resource.address: resource for resource in loaded.view.everything()}
         self._rev = loaded.view.rev
@@ -159,7 +159,7 @@ class LogWriter:
             self._snapshot_at = min(tail_count + max(1, self._snapshot_every // 2), limits.SNAPSHOT_RECORDS_MAX)
 
     def _check_fence(self) -> None:
-        latest = sqlite_log.meta(self._connection, "epoch", 0)
+        latest = metadata.meta(self._connection, "epoch", 0)
         if latest != self._epoch:
             raise sqlite_log.fenced(self._epoch, latest)
         if _identity(self._path) != self._file:
@@ -186,20 +186,7 @@ class LogWriter:
         return checksum
 
     def _write_snapshot(self, rev: int) -> None:
-        connection = self._connection
-        if not self._is_snapshot_whole:
-            connection.execute("DELETE FROM objects")
-        gone = [(address,) for address, resource in self._dirty.items() if resource is None]
-        kept = [
-            (address, encoding.encode(resource.to_json()).decode())
-            for address, resource in self._dirty.items()
-            if resource is not None
-        ]
-        connection.executemany("DELETE FROM objects WHERE address = ?", gone)
-        connection.executemany("INSERT OR REPLACE INTO objects (address, body) VALUES (?, ?)", kept)
-        (count,) = connection.execute("SELECT count(*) FROM objects").fetchone()
-        sqlite_log.set_meta(connection, "snapshot_rev", rev)
-        sqlite_log.set_meta(connection, "snapshot_count", count)
+        snapshot.write(self._connection, rev, self._dirty, is_whole=self._is_snapshot_whole)
 
     def _reach(self, point: str, rev: int) -> None:
         if self._hook is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
+from reconciler.errors import StoreCorrupt
 from schemas.record import Draft, Record
 from schemas.resource import Resource
 
@@ -79,3 +80,11 @@ class Store(Protocol):
         ...
 
     def get_blob(self, digest: str) -> bytes | None: ...
+
+
+def kept(store: Store, digest: str) -> bytes:
+    """The blob that the log names. Raises `errors.StoreCorrupt` if it is missing or damaged."""
+    content = store.get_blob(digest)
+    if content is None:
+        raise StoreCorrupt(0, f"the blob {digest}, which the log names, is missing")
+    return content

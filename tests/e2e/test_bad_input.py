@@ -66,6 +66,16 @@ def test_a_bad_plan_is_an_error_with_a_place_and_a_cure(folder: Folder, what: st
         assert not (folder.path / ".plan").exists()
 
 
+def test_validate_takes_the_size_that_its_own_message_recommends(folder: Folder) -> None:
+    folder.write("p.plan.yaml", "plan: p\ntasks: {a: {run: 'true'}}\n" + "# a long comment\n" * 70_000)
+
+    refused = folder.run("validate", "p.plan.yaml")
+    assert refused.code == 3
+    assert "--max-size" in refused.err
+    taken = folder.run("validate", "--max-size", "2000000", "p.plan.yaml")
+    assert taken.code == 0, taken.text
+
+
 def test_a_hundred_megabytes_are_refused_without_reading_them_into_memory(folder: Folder) -> None:
     with (folder.path / "p.yaml").open("wb") as file:
         file.truncate(100 << 20)

@@ -63,6 +63,8 @@ def test_an_example_ends_done_with_its_files(folder: Folder, example: str) -> No
         assert text in (folder.path / name).read_text()
     assert file.read_bytes() == before
     assert folder.run("diff", file.name).code == 0
+    replayed = folder.run("replay", "--tree")
+    assert replayed.code == 0, replayed.text
     assert folder.processes() == []
 
 

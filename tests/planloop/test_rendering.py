@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
 import pytest
@@ -73,6 +74,32 @@ def test_the_tree_is_drawn_in_the_plans_order_with_words_beside_signs() -> None:
         ["└─", "○", "a", "waiting", "after", "b"],
     ]
     assert all(line.isascii() for line in trees.lines(rows, plain=True))
+
+
+def test_the_tree_of_a_task_with_ten_thousand_children_looks_at_each_once() -> None:
+    class Counted(Mapping[str, Resource]):
+        def __init__(self, found: dict[str, Resource]) -> None:
+            self.found, self.looks = found, 0
+
+        def __getitem__(self, address: str) -> Resource:
+            return self.found[address]
+
+        def __len__(self) -> int:
+            return len(self.found)
+
+        def __iter__(self) -> Iterator[str]:
+            self.looks += 1
+            return iter(self.found)
+
+    names = [f"task/t{n}" for n in range(10_000)]
+    leaving = [task(f"task/gone{n}", {"parent": "task/."}, {}) for n in range(100)]
+    tasks = [task("task/.", {"children": names}, {}), *(task(name, {"parent": "task/."}, {}) for name in names)]
+    known = Counted({one.address: one for one in (*tasks, *leaving)})
+
+    rows = trees.rows(known, now=0)
+
+    assert [row.address for row in rows] == [*names, *(one.address for one in leaving)]
+    assert 0 < known.looks < 10
 
 
 def test_the_tree_and_the_table_of_cases_tell_how_what_was_made_is_judged() -> None:

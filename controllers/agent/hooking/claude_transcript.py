@@ -13,6 +13,7 @@ from controllers.agent.hooking import claude_names
 from controllers.agent.observing import Observed
 from controllers.agent.status import OpenTurn
 from controllers.agent.thinking import prompting, transcript
+from reconciler.storing import folders
 from schemas import limits
 from schemas.call import as_map
 from schemas.encoding import Json, JsonObject, decode, encode
@@ -36,9 +37,9 @@ def write(path: Path, seen: Observed, blobs: Blobs) -> None:
         if size > limits.HOOK_TRANSCRIPT_BYTES_MAX:
             break
         lines.append(line)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    folders.make(path.parent)
     fresh = path.with_suffix(".new")
-    fresh.write_bytes(b"".join(reversed(lines)))
+    folders.write(fresh, b"".join(reversed(lines)))
     fresh.replace(path)
 
 

@@ -55,7 +55,7 @@ async def plan_patch(
 ) -> Settlement:
     """Applies operations to the plan, all or none. Paths without a leading `/` are below your own task."""
     try:
-        parsed = [patching.op_from_json(index, absolute(context.task_path, raw)) for index, raw in enumerate(ops)]
+        parsed = patching.ops_from_json(absolute(context.task_path, raw) for raw in ops)
     except PatchFailed as error:
         raise ToolFailed("BadPatch", f"operation {error.index}: {error.reason}") from None
     return await submit(context, parsed, reason)

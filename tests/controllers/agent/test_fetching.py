@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from controllers.agent.tools import hosts
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.page_text import Page, page_of
 from schemas import limits
+from tests import rows
 from tests.controllers.agent.arena import arena
 from tests.fakes.pages import Answer, moved, page, serving
 from tests.golden_text import said
@@ -192,9 +194,59 @@ async def test_the_test_switch_allows_this_machine_only(tmp_path: Path) -> None:
      "0.0.0.0", "192.168.1.1", "172.16.0.1", "fd00::1", "100.64.0.1", "255.255.255.255"],
 )  # fmt: skip
 def test_addresses_that_are_not_public_are_known_as_such(address: str) -> None:
-    import ipaddress
-
     assert not hosts.is_public(hosts.seen_through(ipaddress.ip_address(address)))
+
+
+@rows.each(
+    "address",
+    [
+        *("0.1.2.3", "100.64.0.1", "100.127.255.255", "192.0.0.8", "192.0.0.9", "192.0.0.10", "192.0.0.170"),
+        *("192.0.0.192", "192.0.2.1", "192.31.196.1", "192.52.193.1", "192.88.99.1", "192.175.48.1", "198.18.0.1"),
+        *("198.19.255.255", "198.51.100.7", "203.0.113.9", "239.1.1.1", "240.0.0.1", "255.255.255.255"),
+        *("::", "::7f00:1", "::ffff:192.0.0.192", "::ffff:0:10.0.0.1", "64:ff9b::7f00:1", "64:ff9b:1::1", "100::1"),
+        *("100:0:0:1::1", "2001::1", "2001:0:4136:e378:8000:63bf:f5ff:fffe", "2001:1::1", "2001:2::1", "2001:3::1"),
+        *("2001:4:112::1", "2001:10::1", "2001:20::1", "2001:30::1", "2001:db8::1", "2002:7f00:1::", "2002:808:808::"),
+        *("2620:4f:8000::1", "3fff::1", "4000::1", "5f00::1", "fc00::1", "fd00:ec2::254", "fe80::1", "fec0::1"),
+        *("feff::1", "ff02::1", "ff0e::1"),
+    ],
+)
+def test_every_special_purpose_address_of_iana_is_refused(address: str) -> None:
+    assert not hosts.is_public(hosts.seen_through(ipaddress.ip_address(address)))
+
+
+@rows.each(
+    "address",
+    [
+        *(
+            "1.1.1.1",
+            "8.8.8.8",
+            "9.255.255.255",
+            "11.0.0.1",
+            "100.63.255.255",
+            "100.128.0.1",
+            "172.15.0.1",
+            "172.32.0.1",
+        ),
+        *(
+            "192.0.1.1",
+            "192.0.3.1",
+            "198.17.0.1",
+            "198.20.0.1",
+            "223.255.255.254",
+            "::ffff:8.8.8.8",
+            "64:ff9b::808:808",
+        ),
+        *("2001:200::1", "2001:4860:4860::8888", "2003::1", "2606:4700::1111", "2a00:1450::1", "2c0f:fb50::1"),
+    ],
+)
+def test_an_address_beside_the_special_ones_is_public(address: str) -> None:
+    assert hosts.is_public(hosts.seen_through(ipaddress.ip_address(address)))
+
+
+def test_a_denial_of_an_address_holds_for_each_form_that_it_stands_in() -> None:
+    forms = ("::ffff:9.8.7.6", "64:ff9b::908:706", "2002:908:706::1", "2001:0:909:909::f6f7:f8f9")
+    for form in forms:
+        assert "9.8.7.6" in hosts.names_of(hosts.Place("http://x.test/", "x.test", 80, (form,)))
 
 
 def test_a_place_has_one_spelling() -> None:

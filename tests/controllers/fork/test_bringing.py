@@ -9,6 +9,7 @@ import pytest
 from controllers.leases import broken
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.fork.repository import Home
+from tests.golden_text import said
 from tests.product import Draft, JsonObject
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("git")]
@@ -146,6 +147,40 @@ async def test_a_submodule_is_an_empty_folder_in_a_fork_and_is_not_brought(tmp_p
     assert home.read("lib/x") == "x\n"
     assert home.read("a") == "a\nb\n"
     assert fork_of(owner)["left_out"] == ["lib"]
+
+
+@pytest.mark.process(keep=2)
+@pytest.mark.parametrize(
+    "content",
+    ["[submodule", '[submodule "lib"]\n path=lib\n url=./x\n update = !true', "<<<<<<< a\n=======\n>>>>>>> b"],
+)
+async def test_a_fork_comes_back_whatever_it_made_of_the_configuration_of_submodules(
+    tmp_path: Path, content: str
+) -> None:
+    Home(tmp_path / "lib").begin(x="x\n")
+    home = Home(tmp_path / "home").begin(a="a\n", content=content)
+    home.git("submodule", "add", "-q", str(tmp_path / "lib"), "lib")
+    home.git("commit", "-qm", "lib")
+    home.write("mine", "a change that the fork has to take in\n")
+
+    await ran(home, forked("cp content .gitmodules; echo b >> a"))
+
+    assert home.read("a") == "a\nb\n"
+    assert home.read("lib/x") == "x\n"
+    assert home.read("mine") == "a change that the fork has to take in\n"
+    assert home.read(".gitmodules") == content
+    assert (home.branches(), home.trees()) == ([], 0)
+
+
+async def test_what_git_never_takes_for_its_configuration_of_submodules_is_told_with_what_to_do(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home").begin(a="a\n")
+    async with arena(home.path) as owner:
+        await owner.apply(forked("ln -s /etc/passwd .gitmodules; echo b >> a"))
+        await owner.until_state("task/t", "blocked", "done")
+        ready = owner.get("task/t").status["conditions"]["Ready"]
+
+    assert ready["reason"] == "ForkFailed"
+    said(ready["message"])
 
 
 async def test_hooks_of_the_repository_do_not_run_for_a_fork(tmp_path: Path) -> None:

@@ -90,3 +90,12 @@ def test_times_are_taken_from_the_original_and_nothing_else() -> None:
         "key": {X: 2.5},
         "new": 4.5,
     }
+
+
+def test_a_time_or_revision_that_is_part_of_an_id_is_not_compared() -> None:
+    known = Likeness()
+    assert known.compared({"uid": "conflict/1@1795857363.273651"}, {"uid": "conflict/1@1795857363.274358"}) == []
+    assert known.compared({"lock@12:src/a": 1}, {"lock@13:src/a": 1}) == []
+    assert known.compared(f"lock@12:{A}", f"lock@13:{X}") == []
+    assert [one.path for one in known.compared({"a": "conflict/1@1.000000"}, {"a": "conflict/2@1.000000"})] == ["/a"]
+    assert [one.path for one in known.compared({"a": "x@12:src/a"}, {"a": "x@12:src/b"})] == ["/a"]

@@ -11,7 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from reconciler.errors import StoreFailed
-from reconciler.storing import committing, sqlite_log
+from reconciler.storing import committing, metadata, sqlite_log
 from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
 from reconciler.storing.sqlite_writing import Line, LogWriter, Settings
 from schemas import limits
@@ -107,7 +107,7 @@ def test_a_snapshot_that_is_due_and_finds_no_quiet_moment_is_asked_for_again_lat
             contents = [encode(record_to_json(record)) for record in records]
             lines = [Line(one, text.decode(), text, {}) for one, text in zip(records, contents, strict=True)]
             writer.commit(lines, is_idle=is_idle)
-            return int(sqlite_log.meta(connection, "snapshot_rev", 0))
+            return int(metadata.meta(connection, "snapshot_rev", 0))
 
         assert write(1, 4, is_idle=False) == 0
         assert (writer.is_snapshot_due(1), writer.is_snapshot_due(2)) == (False, True)

@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -15,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from reconciler.errors import StoreCorrupt, StoreFailed
-from reconciler.storing import layout, replaying, sqlite_log
+from reconciler.storing import layout, replaying, snapshot, sqlite_log
 from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
-from tests import golden_text, needs, sets
+from tests import golden_text, needs, rows, sets
 from tests.product import JsonObject, SystemClock
 from tests.reconciler.store.drafts import made, status
 from tests.rights import without_rights
@@ -237,7 +238,7 @@ def _execute(folder: Path, *statements: str) -> None:
         ("UPDATE log SET subject = 'task/b' WHERE rev = 6", 6),
         ("DELETE FROM log WHERE rev = 7", 7),
         ("DELETE FROM log WHERE rev = 1", 1),
-        ("DELETE FROM log WHERE rev > 8", 10),
+        ("DELETE FROM log WHERE rev > 8", 9),
     ],
 )
 async def test_damage_is_found_at_its_first_revision(tmp_path: Path, statement: str, rev: int) -> None:
@@ -249,10 +250,24 @@ async def test_damage_is_found_at_its_first_revision(tmp_path: Path, statement: 
     layout.mirror_file(tmp_path).unlink()
     # Without the snapshot the owner reads it all and finds the same, unless the snapshot was all that knew.
     _execute(tmp_path, "DELETE FROM objects")
-    if rev != 10:
+    if rev != 9:
         with pytest.raises(StoreCorrupt) as caught:
             await revisions(tmp_path)
         assert caught.value.rev == rev
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("read_only", [False, True], ids=["owner", "reader"])
+async def test_law_1_a_record_that_was_damaged_behind_the_snapshot_is_found_when_the_log_is_opened(
+    tmp_path: Path, read_only: bool
+) -> None:
+    await _filled(tmp_path)
+    _execute(tmp_path, "UPDATE log SET body = replace(body, '\"n\":4', '\"n\":5') WHERE rev = 5")
+    with pytest.raises(StoreCorrupt) as caught:
+        async with SqliteStore.open(tmp_path, clock=SystemClock(), epoch=2, read_only=read_only, inline=not read_only):
+            pass
+    assert caught.value.rev == 5
+    assert "plan fork --at 4" in caught.value.hint
 
 
 @pytest.mark.anyio
@@ -267,10 +282,44 @@ async def test_law_1_a_snapshot_can_be_thrown_away(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_snapshot_that_says_something_else_is_found_by_replay(tmp_path: Path) -> None:
+@rows.each(
+    "statement",
+    [
+        "UPDATE objects SET body = replace(body, '\"n\":9', '\"n\":8')",
+        "UPDATE objects SET body = CAST(body AS BLOB)",
+        "UPDATE objects SET address = 'task/b'",
+        "UPDATE meta SET value = 9 WHERE key = 'snapshot_rev'",
+        "UPDATE meta SET value = 'x' WHERE key = 'snapshot_rev'",
+        "UPDATE meta SET value = 'x' WHERE key = 'snapshot_sum'",
+        "UPDATE meta SET value = '1' WHERE key = 'snapshot_sum'",
+    ],
+)
+async def test_law_1_a_snapshot_that_does_not_verify_is_ignored_and_written_again(
+    tmp_path: Path, statement: str
+) -> None:
+    folder = Path(tempfile.mkdtemp(dir=tmp_path))
+    await _filled(folder)
+    _execute(folder, statement)
+    async with SqliteStore.open(folder, clock=SystemClock(), epoch=1, inline=True) as store:
+        [task] = store.view.list("task")
+        assert (task.status, task.rev) == ({"n": 9}, 10)
+        await store.append(status(n=10))
+    with sqlite_log.reading(folder) as connection:
+        view, rev = snapshot.load(connection)
+    assert (rev, view.list("task")[0].status) == (11, {"n": 10})
+
+
+@pytest.mark.anyio
+async def test_snapshot_of_an_older_version_without_a_sum_is_read_and_gets_one(tmp_path: Path) -> None:
     await _filled(tmp_path)
-    _execute(tmp_path, "UPDATE objects SET body = replace(body, '\"n\":9', '\"n\":8')")
-    assert replaying.replay(tmp_path).different == ("task/a",)
+    _execute(tmp_path, "DELETE FROM meta WHERE key = 'snapshot_sum'")
+    with sqlite_log.reading(tmp_path) as connection:
+        assert snapshot.load(connection)[1] == 10
+    async with SqliteStore.open(tmp_path, clock=SystemClock(), epoch=1, inline=True) as store:
+        await store.append(status(n=10))
+    with sqlite_log.reading(tmp_path) as connection:
+        assert snapshot.is_summed(connection)
+        assert snapshot.load(connection)[1] == 11
 
 
 @pytest.mark.anyio
