@@ -18,7 +18,7 @@ from schemas.resource import Resource, resource_from_json
 
 TRIES_MAX: Final = 50  # Of 0.1 s: an owner that starts or ends holds the lock for a moment without listening.
 TRY_AGAIN_S: Final = 0.1
-HUNG_S: Final = 10.0  # After a read that the owner did not answer, for which reads go to the log at once.
+HUNG_S: Final = 10.0  # How long reads go directly to the log after the owner did not answer one.
 
 
 class Access:

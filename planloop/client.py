@@ -18,7 +18,7 @@ from schemas.encoding import Json, JsonObject, decode, encode
 
 VERSION: Final = "v1"
 ANSWER_TIMEOUT_S: Final = 60.0  # Longer than this is a hung owner: compiling 5,000 tasks takes one second.
-READ_TIMEOUT_S: Final = 2.0  # Of a read: the log says the same, so a reader does not wait for a busy owner.
+READ_TIMEOUT_S: Final = 2.0  # For a read. The log has the same data, so a reader need not wait for a busy owner.
 PLAIN: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~/")
 
 
@@ -27,7 +27,7 @@ class OwnerGone(Exception):
 
 
 class Hung(Halt):
-    """An owner is there and did not answer in time: it was stopped, or it is busy."""
+    """An owner exists but did not answer in time: it is stopped or busy."""
 
 
 class Unanswered(Halt):

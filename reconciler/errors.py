@@ -57,7 +57,7 @@ class StoreFailed(EngineError):
 
 
 class StoreCorrupt(EngineError):
-    """The log does not verify from `rev` on; 0 if that is not known. `hint` is the fix."""
+    """The log does not verify from revision `rev` on; 0 if that is unknown. `hint` is the fix."""
 
     def __init__(self, rev: int, message: str, hint: str = "") -> None:
         super().__init__(f"revision {rev}: {message}" if rev else message)

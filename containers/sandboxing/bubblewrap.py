@@ -30,7 +30,7 @@ KERNEL: Final = tuple(f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq"
 """Where root steers the kernel by its number alone, without any capability."""
 
 MASKED: Final = ("/proc/keys", "/proc/key-users", "/proc/1/mem", "/proc/1/task/1/mem")
-"""The keys of this machine, and the memory of the enclosure's first process, which says when the command has ended."""
+"""The keys of this machine, and the memory of the sandbox's first process, which reports the end of the command."""
 
 DOOR: Final = "/run/planloop"
 SPACES: Final = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")

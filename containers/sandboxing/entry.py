@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _keys_left(keyctl: int) -> str:
-    """Enters a session keyring of its own, and refuses every later call to `keyctl`. Returns why it cannot."""
+    """Join a new session keyring and refuse every later call to `keyctl`. Return the reason if that fails."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != FILTERED:
         return "the filter of system calls is not in force"

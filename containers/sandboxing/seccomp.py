@@ -129,13 +129,13 @@ KNOWN: Final = tuple(_MACHINES)
 
 
 def numbers(machine: str) -> dict[str, int]:
-    """The numbers of the calls that are looked at on `machine`, as `uname -m` prints it; none where it is not known."""
+    """The numbers of the filtered calls on `machine`, as `uname -m` prints it; empty for an unknown machine."""
     known = _MACHINES.get(machine)
     return {} if known is None else known.numbers
 
 
 def program(machine: str) -> bytes | None:
-    """The filter for `machine`, as `uname -m` prints it; None where its calls are not known."""
+    """The filter for `machine`, as `uname -m` prints it; None for an unknown machine."""
     known = _MACHINES.get(machine)
     if known is None:
         return None
@@ -158,7 +158,7 @@ def _refusing(rule: _Rule, numbers: dict[str, int]) -> Iterable[bytes]:
 
 
 def _body(rule: _Rule) -> list[bytes]:
-    """What is done with a call of the rule. The number is loaded again for the rules that follow."""
+    """The action for a call of the rule. The number is loaded again for the next rules."""
     lines = [_line(_RETURN, ERRNO | rule.error)]
     for test in reversed(rule.tests):
         lines = [*_tested(test, skipped=len(lines)), *lines]
@@ -166,7 +166,7 @@ def _body(rule: _Rule) -> list[bytes]:
 
 
 def _tested(test: _If, *, skipped: int) -> Sequence[bytes]:
-    """Goes on with the next line where `test` holds, else behind the `skipped` ones."""
+    """Continue with the next line if `test` holds, otherwise after the `skipped` lines."""
     load = _line(_LOAD, _ARGUMENTS + 8 * test.at + 4 * test.high)
     if test.bits:
         return (load, _line(_ANY_OF, test.bits, no=skipped))

@@ -62,7 +62,7 @@ class Said:
 
     @property
     def words(self) -> str:
-        """Its last words, in one line, with what to do where they do not say it."""
+        """The last lines of git's output as one line, with the fix if git does not name one."""
         last = "; ".join(self.text.splitlines()[-limits.GIT_WORDS_LINES :]) or f"exit {self.code}"
         is_about_submodules = self.code != 0 and _SUBMODULES.search(self.output) is not None
         return (

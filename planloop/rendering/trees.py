@@ -95,7 +95,7 @@ def _with(row: Row, verdict: str, case: Resource) -> Row:
 
 
 class _Family:
-    """Which tasks and containers stand below each task. Made once for a tree: looking through all for each is slow."""
+    """Index of the tasks and containers below each task, built once for a tree, so that its cost is linear."""
 
     def __init__(self, tasks: Mapping[str, Resource]) -> None:
         self._tasks = tasks
@@ -108,13 +108,13 @@ class _Family:
                 self._containers.setdefault(str(one.spec["task"]), []).append(one.address)
 
     def children(self, address: str) -> list[str]:
-        """The addresses of the child tasks, in the plan's order; those on their way out come last."""
+        """The addresses of the child tasks in the plan's order, then of those being removed."""
         listed = dict.fromkeys(str(child) for child in self._tasks[address].spec.get("children", ()))
         leaving = (child for child in self._with_parent.get(address, ()) if child not in listed)
         return [child for child in (*listed, *leaving) if child in self._tasks]
 
     def containers(self, address: str) -> Sequence[str]:
-        """Those that are there for the task at `address`; of the root, those that are there for all of the plan."""
+        """The containers of the task at `address`; for the root, the containers of the whole plan."""
         return self._containers.get(address.partition("/")[2].removeprefix("."), ())
 
 

@@ -39,7 +39,7 @@ def canonicalise(document: JsonObject, ops: Sequence[Op], *, is_current: bool) -
         try:
             path = _keyed(after, op.path, tested, is_current, adds=op.op in ("add", "move", "copy"))
             keyed = Op(op.op, path, op.value, _keyed(after, op.source, tested, is_current))
-            if excess := room.take(after, keyed):  # Before anything walks over the result.
+            if excess := room.take(after, keyed):  # Before any walk over the result.
                 faults.append(Fault("schema", excess, op.path, _SMALLER))
                 break
             after = patching.apply(after, (keyed,))

@@ -29,7 +29,7 @@ SURROUNDINGS: Final = ("cwd", "env")
 
 
 def task_faults(old: Resource | None, want: Wanted, rights: Rights, inherited: JsonObject) -> Iterator[Fault]:
-    """Commands of a task that it did not have, or not there. `inherited` are the variables of the task above it."""
+    """Commands that the task did not have before, or not in this place. `inherited`: the variables of its parent."""
     variables = want.spec["env"]
     if changed := changed_steering(inherited, variables):
         had = inherited if old is None else old.spec["env"]

@@ -116,7 +116,7 @@ def _is_below(path: tuple[str, ...], author: tuple[str, ...]) -> bool:
 
 
 def _inherited(wanted: Mapping[str, Wanted], path: tuple[str, ...]) -> JsonObject:
-    """The variables of the task above that at `path`."""
+    """The variables of the parent of the task at `path`."""
     above = wanted.get(str(Address("task", path[:-1]))) if path else None
     return {} if above is None else dict(above.spec["env"])
 

@@ -32,7 +32,7 @@ def put_row(connection: sqlite3.Connection, digest: str, content: bytes) -> None
 
 
 def get_row(connection: sqlite3.Connection, digest: str) -> bytes | None:
-    """The content, None when there is no such row. Raises StoreCorrupt when it is not what its name says."""
+    """The content, or None if there is no such row. Raises StoreCorrupt if it does not match its digest."""
     found = connection.execute("SELECT CAST(content AS BLOB) FROM blobs WHERE digest = ?", (digest,)).fetchone()
     if found is None:
         return None
@@ -61,7 +61,7 @@ def put_file(folder: Path, digest: str, content: bytes) -> None:
 
 
 def get_file(folder: Path, digest: str) -> bytes | None:
-    """The content, None when there is no such file. Raises StoreCorrupt when it is not what its name says."""
+    """The content, or None if there is no such file. Raises StoreCorrupt if it does not match its digest."""
     path = file_of(folder, digest)
     try:
         content = path.read_bytes()

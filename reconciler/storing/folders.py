@@ -1,4 +1,4 @@
-"""Folders and files of a plan's state: durable, and open to their user alone, whatever the umask is.
+"""Create the folders and files of a plan's state: durable, and private to their user under any umask.
 
 A file is found again after a power cut only if every folder above it was flushed too. What agents say, what commands
 print and what people answer is in these files, so other users of the machine may not read them.
@@ -40,8 +40,8 @@ def write(path: Path, content: bytes) -> None:
 
 
 def close_to_others(path: Path) -> None:
-    """Takes the rights of other users away from what an older version made, if there is such a file or folder."""
-    with suppress(OSError):  # It is another user's, or there is no such thing.
+    """Remove other users' rights to the file or folder at `path`, which an older version may have created."""
+    with suppress(OSError):  # It belongs to another user, or does not exist.
         mode = stat.S_IMODE(path.stat().st_mode)
         if mode & OTHERS:
             path.chmod(mode & ~OTHERS)

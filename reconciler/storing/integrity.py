@@ -1,4 +1,4 @@
-"""Whether a log is whole: its checksums form a chain, its columns agree with its records, and its end is there.
+"""Verify a log: its checksums form a chain, its columns match its records, and its last record is present.
 
 `check` runs whenever a log is opened, by an owner or by a reader. It takes 3 to 5 µs for each record
 (`benchmarks/speed/opening.py`), and parses of each record only what is in a column.

@@ -38,7 +38,7 @@ class Mirror:
             self.close()
 
     def catch_up(self, connection: sqlite3.Connection) -> None:
-        """Makes the file say what the log says; `integrity.check` has seen that it holds no more than the log."""
+        """Rewrite the file where it differs from the log; `integrity.check` has verified that it is not ahead."""
         try:
             self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             rev, end = self._repeated(connection)
@@ -53,7 +53,7 @@ class Mirror:
             self._handle = None
 
     def _repeated(self, connection: sqlite3.Connection) -> tuple[int, int]:
-        """Up to which revision the file repeats the log byte for byte, and the offset at which that ends."""
+        """The last revision up to which the file equals the log byte for byte, and the offset of its end."""
         rev = end = 0
         with self._path.open("rb") as file:
             for (body,) in connection.execute("SELECT CAST(body AS BLOB) FROM log ORDER BY rev"):
@@ -127,7 +127,7 @@ def last_rev(path: Path) -> int:
 
 
 def has_line(path: Path, rev: int) -> bool:
-    """Whether the line in the place of `rev`, counted from 1, is of that revision: damage elsewhere is no sign."""
+    """Whether line number `rev`, counted from 1, holds that revision. Damage elsewhere does not matter."""
     try:
         with path.open("rb") as file:
             line = next(islice(file, rev - 1, rev), b"")

@@ -45,7 +45,7 @@ def load(connection: sqlite3.Connection) -> tuple[MemoryView, int]:
 
 
 def is_summed(connection: sqlite3.Connection) -> bool:
-    """Whether the snapshot has a sum, which those that older versions wrote have not."""
+    """Whether the snapshot has a sum. Snapshots of older versions have none."""
     return connection.execute("SELECT 1 FROM meta WHERE key = ?", (SUM,)).fetchone() is not None
 
 

@@ -147,7 +147,7 @@ def stored_epoch(folder: Path) -> int:
 
 
 def _sound_text(connection: sqlite3.Connection) -> None:
-    """Damaged text is text as well, of which the checksum says that it is damaged; by default reading it raises."""
+    """Read damaged text, too: its checksum reports the damage, while SQLite's default is to raise."""
     connection.text_factory = lambda raw: raw.decode(errors="replace")
 
 
@@ -311,7 +311,7 @@ def _check_version(connection: sqlite3.Connection) -> None:
 
 
 _DAMAGE: Final = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_TOOBIG)
-"""Primary result codes. Our statements are right, so the first is about a table that is not what it was."""
+"""Primary result codes. The statements are valid, so the first means a damaged table."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A patch whose result would be huge is refused before anything walks over the result, whoever sends it."""
+"""A patch whose result would be huge is rejected before any walk over the result, from every sender."""
 
 from __future__ import annotations
 

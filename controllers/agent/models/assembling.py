@@ -24,7 +24,7 @@ class TooLong(ValueError):
 
 
 class Assembly:
-    """One reply as it arrives. `text` and `calls` are what is there so far; `finish` is the provider's own word."""
+    """One reply as it arrives: `text` and `calls` so far, and `finish` in the provider's own word."""
 
     def __init__(self) -> None:
         self.finish = ""
@@ -41,7 +41,7 @@ class Assembly:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was written, and the provider does not say that it cost anything."""
+        """Whether the reply is empty and the provider reports no usage."""
         return not self._text and not self._calls.all and not self._extra and self._said() is None
 
     @property
@@ -86,7 +86,7 @@ class Assembly:
         return ModelReply(whole(self.text), calls, self.usage(prompt), finish, self._kept_extra())
 
     def failure(self, who: str, prompt: Iterable[bytes]) -> ModelFailed | None:
-        """Why what came is no answer though it ended: a content filter, or an end that is none. `who` sent it."""
+        """Why a complete reply from `who` is not an answer: a content filter, or an invalid finish reason."""
         kind = finishes.kind_of(self.finish)
         if kind == finishes.FILTERED:
             text = f"{who} cut the reply with its content filter (`{self.finish}`)"
@@ -98,7 +98,7 @@ class Assembly:
         return None
 
     def usage(self, prompt: Iterable[bytes]) -> Usage:
-        """What it costs so far: by the provider's count where that can be right, else by our own."""
+        """Usage so far: the provider's count if it is plausible, otherwise our estimate."""
         written = [self.text, *(one.name + one.arguments for one in self._calls.all)]
         counted = estimated(prompt, (text.encode(errors="replace") for text in written))
         said = self._said()

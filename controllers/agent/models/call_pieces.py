@@ -84,7 +84,7 @@ class Call:
         return True
 
     def is_followed_by(self, piece: Piece) -> bool:
-        """Whether a piece at the same place is the head of another call."""
+        """Whether a piece at the same index begins another call."""
         has_other_id = bool(piece.id and self.id and piece.id != self.id and self.has_begun)
         if not piece.name:  # A head whose name comes later, or more of this call under another id.
             return has_other_id and not piece.arguments and self.is_whole

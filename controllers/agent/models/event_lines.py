@@ -71,7 +71,7 @@ class EventLines:
         return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in piece else piece
 
     def _dispatched(self) -> list[Json]:
-        """What an empty line ends: data that is no JSON is an error's text, a sign of life, or garbage."""
+        """The event that an empty line ends. Data that is not JSON is an error text, a keep-alive, or garbage."""
         name, text = self._event, b"\n".join(self._held).strip()
         self._event = b""
         self._held.clear()
@@ -115,7 +115,7 @@ class EventLines:
 
 
 def _decoded(text: bytes) -> Json:
-    """The value of `text`; None for no JSON, and for a null, which is no payload."""
+    """The value of `text`; None for invalid JSON and for null, which is not a payload."""
     try:
         return encoding.decode(text.decode())
     except ValueError:
@@ -123,7 +123,7 @@ def _decoded(text: bytes) -> Json:
 
 
 def _as_error(payload: Json, text: bytes) -> Json:
-    """The payload of an event that is called an error, in the form of one."""
+    """The payload of an event named `error`, as an error object."""
     if isinstance(payload, dict) and payload.get("error"):
         return payload
     return {"error": payload or _shown(text)}

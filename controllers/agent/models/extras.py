@@ -28,7 +28,7 @@ WRITTEN: Final = frozenset(("text", "thinking", "summary", "reasoning"))
 
 
 def of_message(message: JsonObject) -> JsonObject:
-    """What of a message or a delta is to go back."""
+    """The fields of a message or a delta that go back to the provider."""
     return {name: value for name, value in message.items() if name not in ANSWER_ONLY and value not in (None, "", [])}
 
 

@@ -111,7 +111,7 @@ def _append(path: Path, line: JsonObject) -> None:
     """One write at the end of the file, so that lines of several requests never mix."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        to = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)  # What agents are told and answer.
+        to = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)  # Prompts and answers of agents.
         try:
             os.write(to, _gap(path) + encoding.encode(line) + b"\n")
         finally:

@@ -50,7 +50,7 @@ def usage_from_raw(raw: JsonObject) -> Usage:
 
 
 def checked(raw: JsonObject, counted: Usage) -> Usage:
-    """Usage as a provider states it in `raw`, as far as it can be right; `counted` is our own estimate.
+    """Usage as a provider states it in `raw`, where it is plausible; `counted` is our own estimate.
 
     A prompt or a reply costs something, and no tokenizer is off by more than `limits.USAGE_SLACK`. A count outside of
     that bills the estimate. The room above is wide: providers add to a prompt, and count thoughts that nothing shows.
@@ -68,7 +68,7 @@ def checked(raw: JsonObject, counted: Usage) -> Usage:
 
 
 def _can_be(said: int, counted: int, added: int) -> bool:
-    """Whether a provider's count may be right where ours is `counted` and `added` more may be hidden from us."""
+    """Whether a provider's count is plausible if ours is `counted` and up to `added` tokens are hidden from us."""
     slack = limits.USAGE_SLACK
     return (said > 0 or not counted) and counted // slack <= said <= counted * slack + added
 
@@ -81,7 +81,7 @@ def _count(raw: Json, *names: str) -> int:
 
 
 def _number(value: Json) -> int | None:
-    """A count as a number or as the digits of one, never under zero; None for anything else."""
+    """A count given as a non-negative number or its digits; None for anything else."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= limits.USAGE_DIGITS_MAX:
         return int(value)
     is_count = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)

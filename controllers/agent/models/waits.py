@@ -20,7 +20,7 @@ _SAID: Final = re.compile(
 )
 _WORDS: Final = {"second": 1.0, "minute": 60.0, "hour": 3_600.0}
 EPOCH_FROM: Final = 1e9
-"""A number of seconds from which it is a time since 1970: no provider asks to wait for thirty years."""
+"""From this many seconds on, a number is a Unix time: no provider asks to wait for thirty years."""
 
 
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:

@@ -192,7 +192,7 @@ LOST: Final = ModelFailed("Lost", "what it answered could not be taken", is_tran
 
 
 def empty(usage: Usage, tries: int, *, has_text: bool = False) -> ModelFailed:
-    """The failure that a reply of nothing is, or of less than it announces: it is asked once more, then blocked."""
+    """The failure of an empty or incomplete reply: the request is repeated once, then the agent is blocked."""
     text = "it answered without the calls that it announced" if has_text else "it answered with neither text nor calls"
     return ModelFailed(EMPTY, text, is_transient=tries < limits.EMPTY_REPLIES_MAX, usage=usage)
 

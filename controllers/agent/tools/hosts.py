@@ -107,7 +107,7 @@ def is_public(ip: Ip) -> bool:
 
 
 def seen_through(ip: Ip) -> Ip:
-    """The address that is really reached: the IPv4 one inside an IPv6 one.
+    """The address that a connection reaches: the IPv4 address inside an IPv6 one.
 
     6to4 and Teredo are tunnels to whatever the address says, so they stay what they are, which is not public.
     """
