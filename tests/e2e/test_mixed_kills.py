@@ -23,7 +23,7 @@ GOAL = "write the summary"
 
 
 def steps() -> list[team.Step]:
-    """The replies of the model. Which one fits follows from what was said, since an agent that was killed asks again."""
+    """The replies of the model. Which one fits follows from what was said: an agent that was killed asks again."""
     wrong, right = (team.call("write", path="summary", content=text) for text in ("short\n", "short and complete\n"))
     said = [
         ("I begin.", [_marked("model-1"), _marked("model-2")], {}),
@@ -56,7 +56,7 @@ def plan_text(server: StartedServer, effects: Path) -> str:
             for n in COUNTS
         ),
         *(
-            f"f{n}: {{fork: true, run: 'sed -i \"s/^part {n}$/part {n} done/\" all; echo {n} > new{n}; sleep 0.3; "
+            f'f{n}: {{fork: true, run: \'sed -i "s/^part {n}$/part {n} done/" all; echo {n} > new{n}; sleep 0.3; '
             f"echo f{n} >> $EFFECTS'}}"
             for n in PARTS
         ),
