@@ -122,6 +122,7 @@ OBSERVED_SOCKETS_MAX: Final = 8  # With all their frames, escaped, they fit into
 # Tool servers.
 SERVER_START_S: Final = 60.0  # From spawn to its list of tools: npx may have to download it first.
 SERVER_STOP_S: Final = 2.0  # Between the end of its input and TERM.
+SERVER_SETTLE_S: Final = 1.0  # For requests to have the answers that came right before a server ended.
 SERVER_PROBE_S: Final = 5.0  # For a server that let a call time out to show that it lives.
 PROMPT_WAIT_S: Final = 30.0  # A person who wants a prompt of a server said waits so long for its text.
 SERVER_LINGER_S: Final = 5.0  # It stays this long when nobody needs it: the next task may.
@@ -138,6 +139,8 @@ WORLD_ROWS_KEPT_MAX: Final = 1_000  # Rows that an agent may have changed: its s
 SERVER_PAGES_MAX: Final = 64  # Of one list: a paginator without end is no list.
 SERVER_OFFER_BYTES_MAX: Final = 64 << 10  # Description and schema of one tool; a model reads it in every prompt.
 SERVER_MESSAGE_BYTES_MAX: Final = 32 << 20  # One line of a server: a large image as text fits.
+SERVER_LIST_S: Final = 8.0  # For a list of prompts or resources: a server that knows none may not answer at all.
+SERVER_PART_CHARS_MAX: Final = 2_000  # Of one text in a part of unknown kind; longer ones are encoded data.
 SERVER_LOG_BYTES_MAX: Final = 1 << 20  # Of what a server prints about itself; the older half goes.
 INPUT_WAIT_S: Final = 600.0  # For an answer that a server asks for: servers keep their own state no longer.
 INPUT_ROUNDS_MAX: Final = 10  # Of questions in one call.

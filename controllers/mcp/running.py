@@ -136,6 +136,8 @@ class ServerRun:
 
     async def _until_gone(self, scope: anyio.CancelScope) -> None:
         await self._link.gone.wait()
+        if not self._link.is_hung:
+            await self._link.until_idle()
         self._grumbles.add(self._words.flush())
         said = last_words(self._grumbles)
         ended = ServerFailed("Disconnected", f"it ended: {said}" if said else "it ended, and said nothing")
@@ -208,7 +210,7 @@ class ServerRun:
         return writing.Found(offer, texts, link.server())
 
     async def _text(self, link: Any, name: str) -> ServedPrompt:
-        asked = await attempt(lambda: link.prompt(name, {}))
+        asked: Any = await attempt(lambda: link.prompt(name, {}))
         if isinstance(asked, Bug):
             return ServedPrompt(fault=str(link.explained(asked.error)))
         text = results.prompt_text(asked, self.yard.store.put_blob)
