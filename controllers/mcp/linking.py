@@ -21,9 +21,10 @@ from controllers.mcp import offering, taking
 from controllers.mcp.asking import Request
 from controllers.mcp.lifeline import Pipes
 from controllers.mcp.offering import Offer
-from controllers.mcp.over_http import NOT_SENT, http_transport
+from controllers.mcp.over_http import http_transport
 from controllers.mcp.results import Answer
 from controllers.mcp.stdio import Streams, spoken
+from controllers.mcp.wire import NO_SESSION, NOT_SENT
 from reconciler.driving.attempting import attempt
 from schemas import limits
 from schemas.encoding import Json, JsonObject
@@ -49,6 +50,7 @@ class Link:
         self.changed = anyio.Event()
         self.gone = anyio.Event()
         self.is_hung = False
+        self.fault: ServerFailed | None = None  # What showed that the connection is of no more use.
         self._heard = heard
         self._client: Client | None = None
         self._put, self._take = anyio.create_memory_object_stream[Request](limits.SERVER_QUEUE_MAX)
@@ -127,7 +129,11 @@ class Link:
 
     def explained(self, error: Exception) -> ServerFailed:
         """What the SDK raised, in our words."""
-        return _explained(error, self.gone.set)
+        was_gone = self.gone.is_set()
+        fault = _explained(error, self.gone.set)
+        if self.gone.is_set() and not was_gone:
+            self.fault = fault
+        return fault
 
     # What a request does, inside the serving task.
 
@@ -267,9 +273,13 @@ def _explained(error: BaseException, lost: Callable[[], None]) -> ServerFailed:
         case MCPError() if error.code == NOT_SENT:
             lost()
             return ServerFailed("Unreachable", f"nobody is there: {error}")
+        case MCPError() if error.code == NO_SESSION:
+            lost()
+            return ServerFailed("Unreachable", error.message)
         case MCPError() if error.code == types.CONNECTION_CLOSED:
             lost()
-            return ServerFailed("Disconnected", "the connection to the server broke", has_begun=True)
+            why = error.message if error.message.startswith(("HTTP", "the server")) else ""
+            return ServerFailed("Disconnected", why or "the connection to the server broke", has_begun=True)
         case MCPError() if error.code == types.REQUEST_TIMEOUT:
             return ServerFailed("TimedOut", str(error), has_begun=True)
         case ServerFailed():

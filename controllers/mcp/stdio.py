@@ -97,9 +97,9 @@ class Lines:
         *ended, rest = content.split(b"\n")
         found = []
         for part in ended:
-            self._add(part)
+            self.add(part)
             found.append(self.rest())
-        self._add(rest)
+        self.add(rest)
         return found
 
     def rest(self) -> tuple[bytes, int]:
@@ -108,7 +108,8 @@ class Lines:
         self._kept, self._size = bytearray(), 0
         return kept, size - len(kept)
 
-    def _add(self, part: bytes) -> None:
+    def add(self, part: bytes) -> None:
+        """More of the line that has begun."""
         self._kept += part
         self._size += len(part)
         if len(self._kept) > self._most:

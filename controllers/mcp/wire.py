@@ -20,6 +20,12 @@ from schemas.encoding import Json, JsonObject
 VERSION: Final = "2.0"
 PARSE_ERROR: Final = -32700
 UNKNOWN_ERROR: Final = -32603
+NOT_SENT: Final = -32090
+"""The code of an error that we make up: no server was reached, so nothing was sent."""
+NO_SESSION: Final = -32091
+"""The code of an error that we make up: the server does not know the session, so it did not take the request."""
+OURS: Final = frozenset({-32000, -32001, NOT_SENT, NO_SESSION})
+"""Codes by which the SDK and we know a broken connection and a timeout; servers use some of them for any error."""
 _DIGITS_MAX: Final = 300  # Of an integer; a longer one stays text, as no reader of numbers takes it.
 _PLACE: Final = re.compile(r'"(?:jsonrpc|id|result|error)"\s*:')
 _ID: Final = re.compile(r'"id"\s*:\s*(-?\d{1,18}|"(?:[^"\\]|\\.){0,200}")')
@@ -153,7 +159,7 @@ def _outer(text: str) -> int:
     return len(text)
 
 
-def _message(value: Json) -> Iterator[JsonObject]:
+def _message(value: Json) -> Iterator[Read]:
     """`value` as a message in the form that JSON-RPC gives it; nothing, if it is none, as a line of a log."""
     if not isinstance(value, dict) or not ("jsonrpc" in value or _BARE.issuperset(value)):
         return
@@ -168,6 +174,8 @@ def _message(value: Json) -> Iterator[JsonObject]:
         yield {"jsonrpc": VERSION, "id": id_, "error": _error(cleaned(error))}
     elif "result" in value and id_ is not None:
         yield {"jsonrpc": VERSION, "id": id_, "result": _result(cleaned(result))}
+    elif id_ is not None:
+        yield Unreadable(_shown(json.dumps(value)), "it has neither a result nor an error", id_)
 
 
 def _id(value: Json) -> Id | None:
@@ -191,6 +199,7 @@ def _error(value: Json) -> JsonObject:
         number = int(code) if isinstance(code, int | float | str) else UNKNOWN_ERROR
     except (ValueError, OverflowError):
         number = UNKNOWN_ERROR
+    number = UNKNOWN_ERROR if number in OURS else number
     data: JsonObject = {"data": known["data"]} if known.get("data") is not None else {}
     return {"code": number, "message": words, **data}
 

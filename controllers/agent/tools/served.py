@@ -52,6 +52,18 @@ class ServedTools(Mapping[str, Tool]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    def why_missing(self, name: str) -> str:
+        """Why a server of the plan does not offer the tool; empty if there is no such server, or no reason."""
+        server, _, tool = name.partition(".")
+        resource = self._view().get(f"mcp/{server}") if tool else None
+        if resource is None or resource.deleting:
+            return ""
+        if "tools" not in resource.status:
+            return (
+                f"the server `{server}` does not run: {resource.status.get('why') or resource.state or 'not started'}"
+            )
+        return str(dict(resource.status.get("left_out") or ()).get(tool, ""))
+
     def _of(self, resource: Resource) -> dict[str, Tool]:
         """Made once for each content: the fold keeps the same objects until they change."""
         listed: Json = resource.status.get("tools")
