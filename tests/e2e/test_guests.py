@@ -13,6 +13,7 @@ import httpx2 as httpx
 import pytest
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
+from planloop.guests.speaking import FACTS
 from tests import golden_text
 from tests.e2e import guests
 from tests.e2e.folder import Folder
@@ -205,7 +206,7 @@ def test_a_script_by_hand_goes_the_whole_way(folder: Folder) -> None:
     with guests.running(folder), guests.by_hand(folder, "--as", "helper") as raw:
         names = {tool["name"] for tool in raw.ask("tools/list")["tools"]}
         assert {"take_task", "lock", "plan_patch", "done", "shell"} <= names
-        assert raw.call("take_task")["structuredContent"]["task"] == "guide"
+        assert raw.call("take_task")["_meta"][FACTS]["task"] == "guide"
         assert not raw.call("lock", paths=["guide.md"], reason="I write it")["isError"]
         locks = json.loads(raw.ask("resources/read", uri="planloop://handbook/locks")["contents"][0]["text"])
         assert [one["holders"][0]["owner"] for one in locks["locks"]] == ["agent/guide"]
@@ -216,11 +217,11 @@ def test_a_script_by_hand_goes_the_whole_way(folder: Folder) -> None:
         above = raw.call("plan_patch", ops=[{"op": "replace", "path": "/goal", "value": "mine"}])
         assert above["isError"] and "Refused" in above["content"][0]["text"]
         pushed = raw.call("shell", command="git push")
-        assert pushed["structuredContent"] == {"state": "Denied", "error": "Denied"}
+        assert pushed["_meta"][FACTS] == {"state": "Denied", "error": "Denied"}
         (folder.path / "go").touch()
         waiting = raw.begin("tools/call", name="wait_for_news", arguments={"for_s": 600})
-        assert raw.answer(waiting)["structuredContent"]["news"][0]["body"]["task"] == "task/guide/proof"
-        assert raw.call("done", result="a handbook")["structuredContent"]["accepted"]
+        assert raw.answer(waiting)["_meta"][FACTS]["news"][0]["body"]["task"] == "task/guide/proof"
+        assert raw.call("done", result="a handbook")["_meta"][FACTS]["accepted"]
         assert folder.run("wait").code == 0
     assert set(folder.states().values()) == {"done"}
     assert folder.run("replay", "--tree").code == 0
