@@ -23,7 +23,6 @@ from schemas.encoding import Json, JsonObject
 SESSION_HEADER: Final = "mcp-session-id"
 _EVENTS: Final = "text/event-stream"
 _EXCERPT_CHARS: Final = 200
-_REFUSAL_BYTES_MAX: Final = 64 << 10
 _IS_LOST: Final = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT})
 """Answers of a gateway that sent the request on and has not heard what came of it."""
 _FIELDS: Final = (b"data", b"event", b"id", b"retry", b":")
@@ -205,9 +204,9 @@ async def _refusal(response: httpx2.Response, asked: JsonObject) -> JsonObject:
     body = b""
     async for piece in response.aiter_bytes():
         body += piece
-        if len(body) > _REFUSAL_BYTES_MAX:
+        if len(body) > limits.SERVER_REFUSAL_BYTES_MAX:
             break
-    messages = wire.read(body)[0] if len(body) <= _REFUSAL_BYTES_MAX else []
+    messages = wire.read(body)[0] if len(body) <= limits.SERVER_REFUSAL_BYTES_MAX else []
     own = next((each for each in messages if isinstance(each, dict) and "error" in each), None)
     error: Json = None if own is None else own["error"]
     if _is_session_lost(response, body, error):

@@ -18,11 +18,11 @@ from mcp.shared.message import SessionMessage
 from controllers.mcp import wire
 from controllers.mcp.results import UNREADABLE
 from controllers.mcp.wire import Id, Unreadable
+from schemas import limits
 from schemas.encoding import Json, JsonObject
 
 OWN: Final = "planloop/own"
 """The member of `_meta` that has a server's own result."""
-_PENDING_MAX: Final = 1_024
 _WHOLE: Final[JsonObject] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 _EMPTY: Final[dict[str, JsonObject]] = {
     # An error, so that nothing is checked against a schema.
@@ -103,7 +103,7 @@ class Exchange:
         message = item.message
         if isinstance(message, types.JSONRPCRequest):
             self._pending[message.id] = message.method
-            if len(self._pending) > _PENDING_MAX:
+            if len(self._pending) > limits.SERVER_PENDING_MAX:
                 del self._pending[next(iter(self._pending))]
         elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
             self._pending.pop((message.params or {}).get("requestId", ""), None)

@@ -26,7 +26,6 @@ NO_SESSION: Final = -32091
 """The code of an error that we make up: the server does not know the session, so it did not take the request."""
 OURS: Final = frozenset({-32000, -32001, NOT_SENT, NO_SESSION})
 """Codes by which the SDK and we know a broken connection and a timeout; servers use some of them for any error."""
-_DIGITS_MAX: Final = 300  # Of an integer; a longer one stays text, as no reader of numbers takes it.
 _PLACE: Final = re.compile(r'"(?:jsonrpc|id|result|error)"\s*:')
 _ID: Final = re.compile(r'"id"\s*:\s*(-?\d{1,18}|"(?:[^"\\]|\\.){0,200}")')
 _LAST_ID: Final = re.compile(
@@ -104,7 +103,7 @@ def _one(text: str, begin: int) -> tuple[int, list[Read]]:
 
 
 def _whole(digits: str) -> Json:
-    return int(digits) if len(digits) <= _DIGITS_MAX else digits
+    return int(digits) if len(digits) <= limits.SERVER_INTEGER_DIGITS_MAX else digits
 
 
 _DECODER: Final = json.JSONDecoder(strict=False, parse_int=_whole)

@@ -77,7 +77,7 @@ def _line(part: Part, *, is_mine: bool) -> str:
     who = "yours" if is_mine else "free" if part.is_free else f"taken by {part.holder}" if part.holder else ""
     marks = ", ".join(word for word in (str(short["state"]), who) if word)
     line = f"{part.path} [{marks}] {short['goal']}".rstrip()
-    return f"{line}\n  {short['why']}" if short["why"] else line
+    return f"{line}\n  {short['why']}" if short["why"] and not (is_mine or part.is_free) else line
 
 
 def of_claim(task: Resource) -> Answer:
