@@ -118,7 +118,11 @@ def _broken(text: str, error: Exception) -> list[Read]:
 
 
 def _place(error: Exception) -> str:
-    return f"{error.msg} at character {error.pos}" if isinstance(error, json.JSONDecodeError) else str(error)
+    return (
+        f"{error.msg.removesuffix(' at')} at character {error.pos}"
+        if isinstance(error, json.JSONDecodeError)
+        else str(error)
+    )
 
 
 def _too_long(text: str, dropped: int) -> Unreadable:
