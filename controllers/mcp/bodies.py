@@ -129,10 +129,8 @@ def _readable(message: Read, asked: JsonObject | None) -> JsonObject:
     if not isinstance(message, Unreadable):
         return message
     id_ = message.id if asked is None else asked["id"]
-    if asked is not None and asked["method"] == "tools/call":
-        return {"jsonrpc": wire.VERSION, "id": id_, "result": taking.unreadable(message)}
-    error = {"code": wire.PARSE_ERROR, "message": f"the answer cannot be read: {message.why}"}
-    return {"jsonrpc": wire.VERSION, "id": id_, "error": error}
+    # The relay knows what was asked, and makes an error of it where nothing can have happened (`taking.py`).
+    return {"jsonrpc": wire.VERSION, "id": id_, "result": taking.unreadable(message)}
 
 
 async def _events(pieces: AsyncIterator[bytes], asked: JsonObject | None) -> AsyncIterator[bytes]:
@@ -215,6 +213,16 @@ async def _refusal(response: httpx2.Response, asked: JsonObject) -> JsonObject:
         return {"jsonrpc": wire.VERSION, "id": asked["id"], "error": error}
     code = CONNECTION_CLOSED if status in _IS_LOST else INTERNAL_ERROR
     return failed(asked, code, f"HTTP {status} {response.reason_phrase}{_excerpt(body)}")
+
+
+async def refused(response: httpx2.Response) -> str:
+    """What a status that is no success says, with how the body begins."""
+    body = b""
+    async for piece in response.aiter_bytes():
+        body += piece
+        if len(body) > limits.SERVER_REFUSAL_BYTES_MAX:
+            break
+    return f"HTTP {response.status_code} {response.reason_phrase}{_excerpt(body)}"
 
 
 def _is_session_lost(response: httpx2.Response, body: bytes, error: Json) -> bool:

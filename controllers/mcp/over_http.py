@@ -1,4 +1,4 @@
-"""Streamable HTTP to a server: the SDK's transport over a client of ours, which tells what was never sent.
+"""HTTP to a server: the SDK's transport over a client of ours, which tells what was never sent.
 
 The SDK lets a refused or broken connection end the whole transport, from where nobody can tell one from the other. Here
 it becomes the answer to the one request that it happened to.
@@ -9,18 +9,16 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any
 
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CONNECTION_CLOSED
 
-from controllers.mcp import bodies
+from controllers.mcp import bodies, over_sse
 from controllers.mcp.wire import NOT_SENT
 from schemas import limits
 from schemas.encoding import JsonObject
-
-_NEVER_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError)
 
 
 @asynccontextmanager
@@ -28,6 +26,13 @@ async def http_transport(url: str, headers: Mapping[str, str], lost: Callable[[]
     """Speaks with the server at `url`; `lost` is called when nobody is there for something that takes no answer."""
     # How long an answer may take is the request's own bound; nor does one wait for another to end.
     timeout, pool = httpx2.Timeout(limits.SERVER_START_S, read=None), httpx2.Limits(max_connections=None)
+    if over_sse.is_for(url):
+        async with (
+            httpx2.AsyncClient(headers=dict(headers), timeout=timeout, limits=pool) as plain,
+            over_sse.sse_transport(plain, url, lost) as streams,
+        ):
+            yield streams
+        return
     async with (
         _Client(lost, headers=dict(headers), timeout=timeout, limits=pool) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=None) as streams,
@@ -62,5 +67,5 @@ class _Client(httpx2.AsyncClient):
 
 
 def _failed(asked: JsonObject, fault: httpx2.TransportError) -> JsonObject:
-    code = NOT_SENT if isinstance(fault, _NEVER_SENT) else CONNECTION_CLOSED
+    code = NOT_SENT if isinstance(fault, over_sse.NEVER_SENT) else CONNECTION_CLOSED
     return bodies.failed(asked, code, str(fault) or type(fault).__name__)

@@ -115,8 +115,8 @@ class Exchange:
         message = getattr(item, "message", None)
         if isinstance(message, types.JSONRPCResponse):
             method = self._pending.pop(self._asked(message.id), "")
-            message.result = acceptable(method, message.result)
-        elif isinstance(message, types.JSONRPCError) and message.id is not None:
+            return SessionMessage(_answer(message.id, method, message.result), item.metadata)  # type: ignore[union-attr]
+        if isinstance(message, types.JSONRPCError) and message.id is not None:
             self._pending.pop(self._asked(message.id), None)
         elif isinstance(message, types.JSONRPCError) and len(self._pending) == 1:
             message.id = self._pending.popitem()[0]  # The server could not read the request, and says so at once.
@@ -130,15 +130,20 @@ class Exchange:
         method = self._pending.pop(id_, None) if id_ is not None else None
         if id_ is None or method is None:
             return None
-        if method == "tools/call":
-            result = acceptable(method, unreadable(broken))
-            return SessionMessage(types.JSONRPCResponse(jsonrpc="2.0", id=id_, result=result))
-        error = types.ErrorData(code=wire.PARSE_ERROR, message=f"the answer to {method} cannot be read: {broken.why}")
-        return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=id_, error=error))
+        return SessionMessage(_answer(id_, method, unreadable(broken)))
 
     def _asked(self, id_: Id) -> Id:
         """The id as it was sent: some servers answer with a number as text."""
         return int(id_) if isinstance(id_, str) and id_ not in self._pending and id_.isdecimal() else id_
+
+
+def _answer(id_: Id, method: str, result: JsonObject) -> types.JSONRPCResponse | types.JSONRPCError:
+    """What the SDK is given for a server's own result."""
+    why = result.get(UNREADABLE)
+    if why is None or method == "tools/call":
+        return types.JSONRPCResponse(jsonrpc="2.0", id=id_, result=acceptable(method, result))
+    error = types.ErrorData(code=wire.PARSE_ERROR, message=f"the answer to {method} cannot be read: {why}")
+    return types.JSONRPCError(jsonrpc="2.0", id=id_, error=error)
 
 
 def unreadable(broken: Unreadable) -> JsonObject:

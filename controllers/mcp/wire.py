@@ -171,10 +171,10 @@ def _message(value: Json) -> Iterator[Read]:
     if isinstance(method, str):
         params = value.get("params")
         head: JsonObject = {"jsonrpc": VERSION, "method": sound(method)}
-        head |= {"params": cleaned(params)} if isinstance(params, dict) else {}
+        head |= {"params": numbered(cleaned(params))} if isinstance(params, dict) else {}
         yield head if id_ is None else head | {"id": id_}
     elif error is not None and (result is None or not isinstance(error, bool)):
-        yield {"jsonrpc": VERSION, "id": id_, "error": _error(cleaned(error))}
+        yield {"jsonrpc": VERSION, "id": id_, "error": _error(numbered(cleaned(error)))}
     elif "result" in value and id_ is not None:
         yield {"jsonrpc": VERSION, "id": id_, "result": _result(cleaned(result))}
     elif id_ is not None:

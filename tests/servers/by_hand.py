@@ -108,13 +108,14 @@ def written(said: Said) -> bytes:
 
 @dataclass
 class Answer:
-    """An HTTP response; `body` None leaves the content type out, too."""
+    """An HTTP response; `body` None leaves the content type out, too. `pieces` follow it until they end."""
 
     body: bytes | None = None
     status: int = 200
     kind: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
     is_cut: bool = False
+    pieces: AsyncIterator[bytes] | None = None
 
 
 Respond: TypeAlias = Callable[[str, Message, Mapping[str, str]], Answer]
@@ -147,16 +148,24 @@ async def _connected(respond: Respond, stream: SocketStream) -> None:
                 body, rest = rest[:size], rest[size:]
                 made = respond(first.split()[0], json.loads(body) if body else {}, headers)
                 await stream.send(_response(made))
-                if made.is_cut:
+                async for piece in made.pieces or _none():
+                    await stream.send(piece)
+                if made.is_cut or made.pieces is not None:
                     return
         except (anyio.EndOfStream, anyio.BrokenResourceError):
             pass  # The client left.
 
 
+async def _none() -> AsyncIterator[bytes]:
+    for piece in list[bytes]():
+        yield piece
+
+
 def _response(made: Answer) -> bytes:
     body = made.body or b""
     size = len(body) + (100 if made.is_cut else 0)
-    lines = [f"HTTP/1.1 {made.status} Said", f"content-length: {size}"]
+    length = f"content-length: {size}" if made.pieces is None else "connection: close"
+    lines = [f"HTTP/1.1 {made.status} Said", length]
     lines += [] if made.body is None else [f"content-type: {made.kind}"]
     lines += [f"{name}: {value}" for name, value in made.headers.items()]
     return "\r\n".join([*lines, "", ""]).encode() + body

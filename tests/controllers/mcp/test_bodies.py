@@ -187,3 +187,56 @@ async def test_a_call_whose_session_is_gone_is_made_in_a_new_one(gone: Answer, t
         await here.until_state("task/.", "done", "failed")
         assert await texts(here, "t.echo") == ["call 1", "call 2"]
     assert taken == [{"text": "a"}, {"text": "b"}]
+
+
+@asynccontextmanager
+async def of_2024(calls: Callable[[Message], bytes], *, endpoint: str = "/messages?s=1") -> AsyncIterator[str]:
+    """The URL of a server that answers on one stream of events, which ends with a call that has no answer."""
+    put, take = anyio.create_memory_object_stream[bytes](100)
+    usual = ByHand({})
+
+    def respond(method: str, message: Message, headers: Mapping[str, str]) -> Answer:
+        if method == "GET":
+            return Answer(f"event: endpoint\ndata: {endpoint}\n\n".encode(), kind=EVENTS, pieces=take)
+        if message["method"] == "tools/call":
+            answer = calls(message)
+            if answer == b"lost":
+                return Answer(b"no such session", 404, "text/plain")
+            put.send_nowait(b"data: " + answer + b"\n\n") if answer else put.close()
+        else:
+            for one in usual.answer(message):
+                put.send_nowait(b"event: message\ndata: " + json.dumps(one).encode() + b"\n\n")
+        return Answer(b"Accepted", 202, "text/plain")
+
+    async with put, take, over_http(respond) as url:
+        yield url.replace("/mcp", "/sse")
+
+
+@rows.each(
+    ("calls", "said_or_reason"),
+    [
+        (plain, "hi"),
+        (lambda message: plain(message).replace(b"hi", rb"h\ud83di"), "h\ufffdi"),
+        (lambda message: plain(message, "order placed")[:-8], "order pla"),
+        (lambda message: b"lost", "Unreachable"),
+        (lambda message: b"", "Disconnected"),
+    ],
+)
+async def test_servers_of_2024_are_spoken_to_over_their_stream(
+    calls: Callable[[Message], bytes], said_or_reason: str
+) -> None:
+    async with of_2024(calls) as url, connected(url) as link:
+        request = Request(lambda: link.call(ECHO, None, {}), 5.0)
+        link.submit(request)
+        try:
+            found = results.result_of(await request.result(), lambda _: "blob").text
+        except ServerFailed as fault:
+            found = fault.reason
+    assert said_or_reason in found
+
+
+async def test_a_server_of_2024_cannot_send_requests_elsewhere(tmp_path: Path) -> None:
+    async with of_2024(plain, endpoint="http://127.0.0.1:9/x") as url, arena(tmp_path) as here:
+        await here.apply(plan({"t": {"url": url}}, call("t.echo", text="a"), DONE))
+        await here.until(lambda: here.get("mcp/t").status.get("why") is not None)
+        assert "127.0.0.1:9" in here.get("mcp/t").status["why"]
