@@ -100,11 +100,17 @@ def test_the_sdk_accepts_every_result_that_it_is_given(version: str) -> None:
 
 
 @rows.each(
-    "odd",
-    [{}, {"capabilities": None, "serverInfo": None}, {"capabilities": {"tools": True, "prompts": {"listChanged": 1}}}],
+    ("odd", "able"),
+    [
+        ({}, []),
+        ({"capabilities": None, "serverInfo": None, "instructions": 5}, []),
+        ({"capabilities": {"tools": True, "prompts": {"listChanged": 1}, "logging": None}}, ["prompts", "tools"]),
+    ],
 )
-def test_the_sdk_accepts_every_handshake(odd: JsonObject) -> None:
-    methods.parse_server_result("initialize", "2025-06-18", taking.acceptable("initialize", odd))
+def test_the_sdk_accepts_every_handshake(odd: JsonObject, able: list[str]) -> None:
+    made = taking.acceptable("initialize", odd)
+    methods.parse_server_result("initialize", "2025-06-18", made)
+    assert sorted(made["capabilities"]) == able
 
 
 @rows.each(
