@@ -10,7 +10,7 @@ from typing import Any
 from planloop.guests.client_config import CLIENTS, server_name, snippet
 from tests import rows
 
-ARGV = ["/opt/my tools/plan", "mcp", "--plan", '/home/ü/it\'s "quoted" \\ here/a b.plan.yaml', "--as", "helper"]
+ARGV = ["/opt/my tools/plan", "mcp", "--plan", '/srv/ü/it\'s "quoted" \\ here/a b.plan.yaml', "--as", "helper"]
 
 
 def server(client: str) -> tuple[str, Any]:
