@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import anyio
 
+from controllers.mcp.wire import Unreadable
 from reconciler.effects import secrets
 from reconciler.effects.masking import Masks
 from schemas.encoding import Json
@@ -58,6 +59,8 @@ async def _relay(incoming: Any, said: Any, masks: Masks) -> None:
 
 def _masked(each: Any, masks: Masks) -> Any:
     """A message, or what was wrong with one. Its texts are masked in place: it was made for us."""
+    if isinstance(each, Unreadable):
+        return Unreadable(masks.mask_text(each.text), masks.mask_text(each.why), each.id)
     message = getattr(each, "message", None)
     for part in _PARTS:
         value = getattr(message, part, None)

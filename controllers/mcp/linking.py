@@ -17,14 +17,17 @@ from mcp import Client
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 from mcp.shared.exceptions import MCPError
 
+from controllers.mcp import offering, taking
 from controllers.mcp.asking import Request
 from controllers.mcp.lifeline import Pipes
-from controllers.mcp.offering import Offer, offer
-from controllers.mcp.over_http import NOT_SENT, http_transport
+from controllers.mcp.offering import Offer
+from controllers.mcp.over_http import http_transport
+from controllers.mcp.results import Answer
 from controllers.mcp.stdio import Streams, spoken
+from controllers.mcp.wire import NO_SESSION, NOT_SENT
 from reconciler.driving.attempting import attempt
 from schemas import limits
-from schemas.encoding import JsonObject
+from schemas.encoding import Json, JsonObject
 from schemas.mcp import ServerFailed
 
 __all__ = ["Link", "http_transport", "stdio_transport"]
@@ -47,10 +50,13 @@ class Link:
         self.changed = anyio.Event()
         self.gone = anyio.Event()
         self.is_hung = False
+        self.fault: ServerFailed | None = None  # What showed that the connection is of no more use.
         self._heard = heard
         self._client: Client | None = None
         self._put, self._take = anyio.create_memory_object_stream[Request](limits.SERVER_QUEUE_MAX)
         self._running: list[Request] = []
+        self._ended = anyio.Event()
+        self._outputs: dict[str, Json] = {}  # The output schemas of its tools.
 
     @property
     def client(self) -> Client:
@@ -60,7 +66,7 @@ class Link:
     @asynccontextmanager
     async def opened(self, transport: AbstractAsyncContextManager[Streams]) -> AsyncIterator[Link]:
         """Connects, by whichever protocol version the server speaks. For one task, from beginning to end."""
-        way: Any = transport
+        way: Any = taking.taken(transport, self._heard)
         client = Client(
             way,
             elicitation_callback=self._asked,
@@ -93,8 +99,16 @@ class Link:
             await request.perform(self.explained)
         finally:
             self._running.remove(request)
+            self._ended.set()
         if request.is_late:
             await self._probe()
+
+    async def until_idle(self) -> None:
+        """Returns when no request is under way: one that was answered just before the end has its result."""
+        with anyio.move_on_after(limits.SERVER_SETTLE_S):
+            while self._running:
+                self._ended = anyio.Event()
+                await self._ended.wait()
 
     async def _probe(self) -> None:
         """A server that let a request time out is to show that it lives: one that hangs is of no more use."""
@@ -115,12 +129,16 @@ class Link:
 
     def explained(self, error: Exception) -> ServerFailed:
         """What the SDK raised, in our words."""
-        return _explained(error, self.gone.set)
+        was_gone = self.gone.is_set()
+        fault = _explained(error, self.gone.set)
+        if self.gone.is_set() and not was_gone:
+            self.fault = fault
+        return fault
 
     # What a request does, inside the serving task.
 
     async def call(self, call: JsonObject, progress: Any, again: JsonObject) -> Any:
-        """One round of a tool call: the SDK's result, or a map of the questions that the server asks first.
+        """One round of a tool call: its `Answer`, or a map of the questions that the server asks first.
 
         `again` has `asked` (such a map) and its answer, `content`, in every round but the first.
         """
@@ -135,27 +153,52 @@ class Link:
             input_responses=round_.get("input_responses"),
             request_state=round_.get("request_state"),
         )
-        return _questions_in(result) if isinstance(result, types.InputRequiredResult) else result
+        if isinstance(result, types.InputRequiredResult):
+            return _questions_in(result)
+        told = taking.own(result)
+        return Answer(told, offering.misfit(self._outputs.get(call["tool"]), told))
 
-    async def prompt(self, name: str, arguments: JsonObject) -> Any:
-        return await self.client.get_prompt(name, {key: str(value) for key, value in arguments.items()})
+    async def prompt(self, name: str, arguments: JsonObject) -> JsonObject:
+        """The server's own result."""
+        return taking.own(await self.client.get_prompt(name, {key: str(value) for key, value in arguments.items()}))
 
-    async def resource(self, uri: str) -> Any:
-        return await self.client.read_resource(uri)
+    async def resource(self, uri: str) -> JsonObject:
+        """The server's own result."""
+        return taking.own(await self.client.read_resource(uri))
 
     async def offered(self) -> Offer:
-        """Every list of the server, page by page."""
+        """Every list of the server, page by page. Raises what the SDK raises when there are no tools to be listed."""
         able = self.client.server_capabilities
-        tools = await _pages(lambda cursor: self.client.list_tools(cursor=cursor), "tools") if able.tools else []
-        prompts = (
-            await _pages(lambda cursor: self.client.list_prompts(cursor=cursor), "prompts") if able.prompts else []
-        )
-        resources = (
-            await _pages(lambda cursor: self.client.list_resources(cursor=cursor), "resources")
-            if able.resources
-            else []
-        )
-        return offer(tools, prompts, resources)
+        tools, why = await self._tools()
+        self._outputs = {
+            each["name"]: each.get("outputSchema")
+            for each in tools
+            if isinstance(each, dict) and isinstance(each.get("name"), str)
+        }
+        prompts, no_prompts = await self._optional("prompts", self.client.list_prompts) if able.prompts else ([], "")
+        resources, none = await self._optional("resources", self.client.list_resources) if able.resources else ([], "")
+        faults = (("tools/list", why if able.tools else ""), ("prompts/list", no_prompts), ("resources/list", none))
+        return offering.offer(tools, prompts, resources, tuple(each for each in faults if each[1]))
+
+    async def _tools(self) -> tuple[list[Json], str]:
+        """A server may have tools that it did not declare, and may declare some and have none."""
+        try:
+            return await _pages(lambda cursor: self.client.list_tools(cursor=cursor), "tools"), ""
+        except MCPError as fault:
+            if fault.code != types.METHOD_NOT_FOUND:
+                raise
+            return [], fault.message
+
+    async def _optional(self, kind: str, ask: Callable[..., Any]) -> tuple[list[Json], str]:
+        """A list without which the server is still of use, and why it is not there."""
+        with anyio.move_on_after(limits.SERVER_LIST_S):
+            try:
+                return await _pages(lambda cursor: ask(cursor=cursor), kind), ""
+            except MCPError as fault:
+                if fault.code in (NOT_SENT, types.CONNECTION_CLOSED):
+                    raise
+                return [], fault.message
+        return [], f"no answer within {limits.SERVER_LIST_S:g} s"
 
     def server(self) -> JsonObject:
         """Who the server says it is."""
@@ -205,15 +248,20 @@ class Link:
             return  # An older server, whose notifications come to `_told`, or one that does not keep its word.
 
 
-async def _pages(fetch: Callable[[str | None], Any], member: str) -> list[Any]:
-    found: list[Any] = []
+async def _pages(fetch: Callable[[str | None], Any], member: str) -> list[Json]:
+    """The entries of all pages. A cursor that comes again would never end; nor does an empty one lead further."""
+    found: list[Json] = []
     cursor: str | None = None
+    seen: set[str | None] = {None, ""}
     for _ in range(limits.SERVER_PAGES_MAX):
         page = await fetch(cursor)
-        found += getattr(page, member)
+        told = taking.own(page)
+        entries = told.get(member, told.get("content"))
+        found += entries if isinstance(entries, list) else []
         cursor = page.next_cursor
-        if cursor is None:
+        if cursor in seen:
             break
+        seen.add(cursor)
     return found
 
 
@@ -225,9 +273,13 @@ def _explained(error: BaseException, lost: Callable[[], None]) -> ServerFailed:
         case MCPError() if error.code == NOT_SENT:
             lost()
             return ServerFailed("Unreachable", f"nobody is there: {error}")
+        case MCPError() if error.code == NO_SESSION:
+            lost()
+            return ServerFailed("Unreachable", error.message)
         case MCPError() if error.code == types.CONNECTION_CLOSED:
             lost()
-            return ServerFailed("Disconnected", "the connection to the server broke", has_begun=True)
+            why = error.message if error.message.startswith(("HTTP", "the server")) else ""
+            return ServerFailed("Disconnected", why or "the connection to the server broke", has_begun=True)
         case MCPError() if error.code == types.REQUEST_TIMEOUT:
             return ServerFailed("TimedOut", str(error), has_begun=True)
         case ServerFailed():

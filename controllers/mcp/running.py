@@ -82,6 +82,7 @@ class ServerRun:
     _fault: ServerFailed | None = None
     _link: Any = None  # controllers.mcp.linking.Link
     _ready: anyio.Event = field(default_factory=anyio.Event)
+    _served: anyio.Event = field(default_factory=anyio.Event)
     _masks: Masks = field(default_factory=Masks)
     _words: MaskedStream = field(default_factory=lambda: Masks().stream())
 
@@ -121,7 +122,8 @@ class ServerRun:
                 group.start_soon(self._until_late, group.cancel_scope)
                 outcome = await attempt(lambda: self._serve(linking, spec, op))
                 if isinstance(outcome, Bug):
-                    self._say(self._link.explained(outcome.error))
+                    self._found_out(self._link.explained(outcome.error))
+                self._served.set()
                 group.cancel_scope.cancel()
         finally:
             self._link.close()
@@ -134,12 +136,28 @@ class ServerRun:
         """Why it ends; what was said first stands."""
         self._fault = self._fault or fault
 
-    async def _until_gone(self, scope: anyio.CancelScope) -> None:
-        await self._link.gone.wait()
+    def _found_out(self, fault: ServerFailed) -> None:
+        """The link ended with `fault`. Of a process that ended, its own last words say more."""
+        if not (fault.reason == "Disconnected" and self._link.gone.is_set() and self._link.fault is None):
+            self._say(fault)
+        else:
+            self._say(self._ended())
+
+    def _ended(self) -> ServerFailed:
         self._grumbles.add(self._words.flush())
         said = last_words(self._grumbles)
-        ended = ServerFailed("Disconnected", f"it ended: {said}" if said else "it ended, and said nothing")
-        self._say(ServerFailed("Hung", "it does not answer any more") if self._link.is_hung else ended)
+        return ServerFailed("Disconnected", f"it ended: {said}" if said else "it ended, and said nothing")
+
+    async def _until_gone(self, scope: anyio.CancelScope) -> None:
+        await self._link.gone.wait()
+        if not self._ready.is_set():
+            # A server whose answer ends the link is stopped, and so gone, before that answer is known here.
+            with anyio.move_on_after(limits.SERVER_SETTLE_S):
+                await self._served.wait()
+        elif not self._link.is_hung:
+            await self._link.until_idle()
+        hung = ServerFailed("Hung", "it does not answer any more") if self._link.is_hung else None
+        self._say(hung or self._link.fault or self._ended())
         scope.cancel()
 
     async def _until_late(self, scope: anyio.CancelScope) -> None:
@@ -208,7 +226,7 @@ class ServerRun:
         return writing.Found(offer, texts, link.server())
 
     async def _text(self, link: Any, name: str) -> ServedPrompt:
-        asked = await attempt(lambda: link.prompt(name, {}))
+        asked: Any = await attempt(lambda: link.prompt(name, {}))
         if isinstance(asked, Bug):
             return ServedPrompt(fault=str(link.explained(asked.error)))
         text = results.prompt_text(asked, self.yard.store.put_blob)

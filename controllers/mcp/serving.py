@@ -111,7 +111,7 @@ class LiveServers:
         if answer is None:
             self._asked[call["op"]] = request
             return _asking(call, request.question or {})
-        if isinstance(answer, dict):
+        if not isinstance(answer, results.Answer):
             return _asking(call, answer)
         return results.result_of(answer, self._store.put_blob)
 

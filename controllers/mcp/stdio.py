@@ -18,18 +18,21 @@ from anyio.abc import ByteReceiveStream, ByteSendStream
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
+from controllers.mcp import wire
 from controllers.mcp.lifeline import Pipes
 from schemas import limits
+from schemas.encoding import JsonObject
 
 Incoming: TypeAlias = SessionMessage | Exception
 Streams: TypeAlias = tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]
 
+HEAD_BYTES: Final = 64 << 10
 BROKEN: Final = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, OSError)
 
 
 @asynccontextmanager
 async def spoken(server: Pipes, heard: Callable[[bytes], None], gone: anyio.Event) -> AsyncIterator[Streams]:
-    """The streams of messages with `server`. `heard` is given what it prints on stderr.
+    """The streams of messages with `server`. `heard` is given what it prints on stderr, and what is no message.
 
     `gone` is set when it closes its output or breaks the rules of the line. At the end its input is closed; ending the
     server is the caller's work.
@@ -38,7 +41,7 @@ async def spoken(server: Pipes, heard: Callable[[bytes], None], gone: anyio.Even
     said, incoming = anyio.create_memory_object_stream[Incoming](0)
     outgoing, wanted = anyio.create_memory_object_stream[SessionMessage](0)
     async with anyio.create_task_group() as group:
-        group.start_soon(_read, server.stdout, said, gone)
+        group.start_soon(_read, server.stdout, said, gone, heard)
         group.start_soon(_write, server.stdin, wanted, gone)
         group.start_soon(_listen, server.stderr, heard)
         try:
@@ -52,26 +55,71 @@ async def spoken(server: Pipes, heard: Callable[[bytes], None], gone: anyio.Even
             group.cancel_scope.cancel()
 
 
-async def _read(stdout: ByteReceiveStream, said: MemoryObjectSendStream[Incoming], gone: anyio.Event) -> None:
-    rest = b""
+async def _read(
+    stdout: ByteReceiveStream, said: MemoryObjectSendStream[Incoming], gone: anyio.Event, heard: Callable[[bytes], None]
+) -> None:
+    lines = Lines()
     try:
         async with said:
-            while len(rest) <= limits.SERVER_MESSAGE_BYTES_MAX:
-                *lines, rest = (rest + await stdout.receive()).split(b"\n")
-                for line in lines:
-                    if line.strip():
-                        await said.send(_parsed(line))
+            try:
+                while True:
+                    for line, dropped in lines.feed(await stdout.receive()):
+                        await _say(line, dropped, said, heard)
+            except anyio.EndOfStream:
+                # A server may end right after its last answer, and without the end of a line.
+                await _say(*lines.rest(), said, heard)
     except BROKEN:
         pass  # The end of its output, or ours.
     finally:
         gone.set()
 
 
-def _parsed(line: bytes) -> Incoming:
-    try:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except ValueError as error:
-        return error
+async def _say(
+    line: bytes, dropped: int, said: MemoryObjectSendStream[Incoming], heard: Callable[[bytes], None]
+) -> None:
+    messages, noise = wire.read(line, dropped)
+    for message in messages:
+        await said.send(message if isinstance(message, Exception) else message_of(message))
+    if noise:
+        heard(f"[stdout] {noise}\n".encode(errors="replace"))
+
+
+class Lines:
+    """Lines of a stream of bytes. Of one that is too long the middle is left out."""
+
+    def __init__(self, most: int = limits.SERVER_MESSAGE_BYTES_MAX) -> None:
+        self._most = most
+        self._kept = bytearray()
+        self._size = 0
+
+    def feed(self, content: bytes) -> list[tuple[bytes, int]]:
+        """The lines that `content` ends, each with the number of bytes that were left out of it."""
+        *ended, rest = content.split(b"\n")
+        found = []
+        for part in ended:
+            self.add(part)
+            found.append(self.rest())
+        self.add(rest)
+        return found
+
+    def rest(self) -> tuple[bytes, int]:
+        """What has come since the last line ended; after this it is as if a line had ended here."""
+        kept, size = bytes(self._kept), self._size
+        self._kept, self._size = bytearray(), 0
+        return kept, size - len(kept)
+
+    def add(self, part: bytes) -> None:
+        """More of the line that has begun."""
+        self._kept += part
+        self._size += len(part)
+        if len(self._kept) > self._most:
+            # The id of an answer stands at its beginning or at its end.
+            del self._kept[HEAD_BYTES : len(self._kept) - HEAD_BYTES]
+
+
+def message_of(message: JsonObject) -> SessionMessage:
+    """A well-formed message (`wire.read`) as the SDK's."""
+    return SessionMessage(types.jsonrpc_message_adapter.validate_python(message, by_name=False))
 
 
 async def _write(stdin: ByteSendStream, wanted: MemoryObjectReceiveStream[SessionMessage], gone: anyio.Event) -> None:

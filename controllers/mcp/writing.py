@@ -58,7 +58,19 @@ def change(server: Resource, merge: JsonObject) -> SetStatus:
 
 def renewed(server: Resource, of: str) -> Draft:
     """Everything known of another program is forgotten: what it offers is seen for the first time again."""
-    gone = ("runs", "tools", "agreed", "refused", "prompts", "resources", "texts", "server", "conditions", "signal")
+    gone = (
+        "runs",
+        "tools",
+        "left_out",
+        "agreed",
+        "refused",
+        "prompts",
+        "resources",
+        "texts",
+        "server",
+        "conditions",
+        "signal",
+    )
     merge: JsonObject = dict.fromkeys(gone) | {"of": of, "state": str(ServerState.IDLE), "why": None}
     return Draft("object.updated", ACTOR, server.address, (change(server, merge),), {"of": of})
 
@@ -179,7 +191,9 @@ def _offered(server: Resource, offer: Offer, texts: Texts, now: float) -> tuple[
     listed = offering.allowed(offering.in_order(status.tools, offer.tools), spec.tools)
     agreed = offering.agreed(listed, status.agreed)
     tools = [_judged(tool, agreed, status) for tool in listed]
-    missing = ", ".join((*offer.left_out, *_missing(listed, spec)))
+    left_out = {name: why for name, why in offer.left_out if spec.tools is None or name in spec.tools}
+    missing = ", ".join((*(f"{name} ({why})" for name, why in left_out.items()), *_missing(listed, spec, left_out)))
+    lists = ", ".join(f"{name}: {why}" for name, why in offer.missing)
     old = {tool.name: tool for tool in status.tools}
     asked = [ask for tool in tools if tool.withheld == WITHHELD for ask in _asked(server, tool, old.get(tool.name))]
     merge: JsonObject = {
@@ -187,9 +201,12 @@ def _offered(server: Resource, offer: Offer, texts: Texts, now: float) -> tuple[
         "prompts": list(offer.prompts),
         "resources": list(offer.resources),
         "agreed": agreed,
+        # In a list, which a merge replaces.
+        "left_out": [list(each) for each in left_out.items()] or None,
         "conditions": {
             "ToolsWithheld": _withheld(server, tools, now),
             "ToolsMissing": _when(server, "ToolsMissing", "LeftOut", missing, now),
+            "ListsMissing": _when(server, "ListsMissing", "NotListed", lists, now),
         },
     }
     return merge, tuple(asked)
@@ -211,9 +228,9 @@ def _when(server: Resource, type_: str, reason: str, names: str, now: float) -> 
     return _condition(server, (type_, "True", reason, names), now).to_json() if names else None
 
 
-def _missing(listed: list[ServedTool], spec: McpSpec) -> tuple[str, ...]:
+def _missing(listed: list[ServedTool], spec: McpSpec, left_out: Mapping[str, str]) -> tuple[str, ...]:
     """Names that the plan lets it offer and that it has not."""
-    names = {tool.name for tool in listed}
+    names = {*left_out, *(tool.name for tool in listed)}
     return tuple(name for name in spec.tools or () if name not in names)
 
 

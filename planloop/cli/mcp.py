@@ -12,12 +12,14 @@ from click.core import ParameterSource
 from planloop.access import Access
 from planloop.cli.options import place_of, plan_option
 from planloop.exits import Exit, Halt
+from planloop.guests.client_config import CLIENTS
 
 EXAMPLE = """
 \b
 Examples:
   plan mcp --as helper                         over standard input and output, for a client that starts it
   plan mcp --as helper --plan webchat.plan.yaml
+  plan mcp --as helper --print-config claude > .mcp.json
   plan mcp --http --as helper --as reviewer    streamable HTTP on this machine, with a token for each
   plan mcp --http --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
 """
@@ -36,9 +38,17 @@ FOR_HTTP = frozenset({"port", "host", "hosts", "tls_cert", "tls_key", "insecure"
 @click.option("--tls-key", type=click.Path(path_type=Path, dir_okay=False), help="Its key, as PEM.")
 @click.option("--insecure", is_flag=True, help="Listen on another address without TLS: tokens can be read on the way.")
 @click.option("--new-tokens", is_flag=True, help="Make new tokens for these names; the old ones are dead.")
+@click.option(
+    "--print-config",
+    "client",
+    type=click.Choice(CLIENTS),
+    metavar="CLIENT",
+    help=f"Print what a client that starts the server has in its configuration: {', '.join(CLIENTS)}.",
+)
 def command(
     plan: str | None,
     names: tuple[str, ...],
+    client: str | None,
     http: bool,
     port: int,
     host: str,
@@ -55,6 +65,8 @@ def command(
     """
     if not http:
         _refuse_for_http()
+    elif client is not None:
+        raise Halt(Exit.USAGE, "--print-config is for clients that start the server", "leave out --http")
     place = place_of(plan)
     Access(place).refuse_insiders()  # Tokens of other agents are printed.
     if not http:
@@ -62,7 +74,10 @@ def command(
             raise Halt(Exit.USAGE, "over standard input there is one client", "give --as once, or --http")
         from planloop.guests import opening
 
-        opening.speak(place, names)
+        if client is not None:
+            opening.configure(place, names, client)
+        else:
+            opening.speak(place, names)
         return
     address = _address(host)
     if not (ipaddress.ip_address(address).is_loopback or tls_cert or insecure):

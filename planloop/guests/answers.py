@@ -22,7 +22,7 @@ NEWS: Final = "What is new for you:"
 
 @frozen
 class Answer:
-    """`texts` in the order in which they are read; `facts` for programs."""
+    """`texts` in the order in which they are read, which have everything; `facts` are the same for programs."""
 
     texts: tuple[str, ...]
     facts: JsonObject
@@ -76,7 +76,8 @@ def _line(part: Part, *, is_mine: bool) -> str:
     short = summary(part)
     who = "yours" if is_mine else "free" if part.is_free else f"taken by {part.holder}" if part.holder else ""
     marks = ", ".join(word for word in (str(short["state"]), who) if word)
-    return f"{part.path} [{marks}] {short['goal']}".rstrip()
+    line = f"{part.path} [{marks}] {short['goal']}".rstrip()
+    return f"{line}\n  {short['why']}" if short["why"] and not (is_mine or part.is_free) else line
 
 
 def of_claim(task: Resource) -> Answer:

@@ -17,7 +17,7 @@ from planloop.access import Access
 from planloop.gateway import guarding
 from planloop.gateway.replica import Replica
 from planloop.gateway.transport import context_of
-from planloop.guests import identity, tokens
+from planloop.guests import client_config, identity, tokens
 from planloop.guests.doors import PATH, HttpDoor, over_http, over_stdio
 from planloop.guests.following import Following
 from planloop.guests.seats import AT_ONCE, House
@@ -40,6 +40,28 @@ class Wish:
     names: tuple[str, ...] = ()
     tls: tuple[Path | None, Path | None] = (None, None)
     new_tokens: bool = False
+
+
+def configure(place: Place, wanted: Sequence[str], client: str) -> None:
+    """Prints what `client` needs to start `plan mcp` as the only identity in `wanted`. Raises Halt."""
+
+    async def run() -> str:
+        async with _house(place) as (house, _):
+            return identity.the_one(house.log, wanted)
+
+    made = client_config.snippet(client, place.name, [*_started(place), "--as", anyio.run(run)])
+    sys.stderr.write("".join(f"{line}\n" for line in (f"save in {made.file}, or merge into it:", *made.notes)))
+    sys.stderr.flush()
+    sys.stdout.write(made.text)
+
+
+def _started(place: Place) -> list[str]:
+    """How `plan mcp` is started from any folder, and with any PATH: editors have another one than shells."""
+    beside = Path(sys.executable).with_name("plan")
+    program = [str(beside)] if beside.is_file() else [sys.executable, "-m", "planloop"]
+    if place.file is not None:
+        return [*program, "mcp", "--plan", str(place.file.absolute())]
+    return ["sh", "-c", 'cd "$0" && exec "$@"', str(place.root.absolute()), *program, "mcp", "--plan", place.name]
 
 
 def speak(place: Place, wanted: Sequence[str]) -> None:

@@ -42,6 +42,8 @@ CLIENTS_MAX: Final = 1_000  # Of one identity, kept with or without a task.
 LEAVE_S: Final = 5.0  # For all clients to give back what they have when this ends.
 TELL_S: Final = 2.0  # For one client to take what it is told.
 GATHER_S: Final = 0.02  # Changes that come together are told together.
+FACTS: Final = "planloop/facts"
+"""The member of a result's `_meta` that has the answer in fields, for programs."""
 LEASE_SCHEMA: Final[JsonObject] = {"type": "string", "description": "What take_task gave you as `lease`."}
 
 INSTRUCTIONS: Final = (
@@ -309,8 +311,12 @@ def _tool(offer: Offer, *, with_lease: bool) -> types.Tool:
 
 
 def _result(answer: Answer) -> types.CallToolResult:
-    content: list[Any] = [types.TextContent(type="text", text=text) for text in answer.texts]
-    return types.CallToolResult(content=content, structured_content=answer.facts, is_error=answer.is_error)
+    """All of the answer as one text, and its facts where programs find them and no client shows them to a model.
+
+    Clients that get structured content show a model that alone, so there is none.
+    """
+    content: list[Any] = [types.TextContent(type="text", text="\n\n".join(answer.texts))]
+    return types.CallToolResult(content=content, is_error=answer.is_error, _meta={FACTS: answer.facts})
 
 
 def _resource(shown: Shown) -> types.Resource:

@@ -42,14 +42,14 @@ class Session:
         return request
 
     async def call(self, tool: str, *, again: JsonObject | None = None, **arguments: Json) -> Any:
-        """The SDK's result of one round of a call, or the questions that the server asks first."""
+        """The `Answer` of one round of a call, or the questions that the server asks first."""
         call: JsonObject = {"op": "op", "tool": tool, "arguments": arguments}
         return await self.asked(partial(self.link.call, call, _unheard, again or {})).result()
 
     async def text(self, tool: str, **arguments: Json) -> str:
         """The text of a call that answers with text alone."""
-        (content,) = (await self.call(tool, **arguments)).content
-        return str(content.text)
+        (content,) = (await self.call(tool, **arguments)).result["content"]
+        return str(content["text"])
 
     async def tools(self) -> list[str]:
         """The names of the tools that the server offers."""
@@ -115,14 +115,14 @@ class ToolServersContract:
             assert await one.text("large", size=200_000) == "x" * 200_000
             assert [await one.text("see", name=name) for name in ("GREETING", "PYTEST_CURRENT_TEST")] == ["hello", "-"]
             assert await one.text("pid") == await one.text("pid") != ""
-            failed = await one.call("fail")
-            assert failed.is_error and "fail" in failed.content[0].text
-            assert (await one.call("echo", wrong=1)).is_error
-            assert [content.type for content in (await one.call("picture")).content] == ["text", "image"]
+            failed = (await one.call("fail")).result
+            assert failed["isError"] and "fail" in failed["content"][0]["text"]
+            assert (await one.call("echo", wrong=1)).result["isError"]
+            assert [part["type"] for part in (await one.call("picture")).result["content"]] == ["text", "image"]
             read = await one.asked(partial(link.resource, "tricky://motto")).result()
-            assert read.contents[0].text == "all that can go wrong"
+            assert read["contents"][0]["text"] == "all that can go wrong"
             prompt = await one.asked(partial(link.prompt, "needy", {"topic": "x"})).result()
-            assert prompt.messages[0].content.text == "Talk about x."
+            assert prompt["messages"][0]["content"]["text"] == "Talk about x."
 
             await self._asks(one)
             await self._cancels(one)
@@ -138,7 +138,7 @@ class ToolServersContract:
         asked = await one.call("greet")
         assert asked["requests"]["who"]["message"] == "What is your name?"
         answered = await one.call("greet", again={"asked": asked, "content": {"name": "Ada"}})
-        assert answered.content[0].text == "hello Ada"
+        assert answered.result["content"][0]["text"] == "hello Ada"
 
     async def _cancels(self, one: Session) -> None:
         """A call that the caller gives up is cancelled at the server, after it reported its progress."""

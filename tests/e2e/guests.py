@@ -17,6 +17,7 @@ import mcp_types as types
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
+from planloop.guests.speaking import FACTS
 from tests.e2e import command
 from tests.e2e.command import PLAN
 from tests.e2e.folder import Folder
@@ -63,7 +64,7 @@ class Caller:
 
         answer = await self.client.call_tool(tool, arguments, progress_callback=on_progress)
         texts = [part.text for part in answer.content if isinstance(part, types.TextContent)]
-        return Told("\n\n".join(texts), answer.structured_content, bool(answer.is_error))
+        return Told("\n\n".join(texts), (answer.meta or {}).get(FACTS), bool(answer.is_error))
 
     async def until(self, fits: Callable[[Any], bool]) -> Any:
         """The first unasked word that fits, waiting for it; the test's timeout is the bound."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 import signal
+import tomllib
 from typing import Any
 
 import anyio
 import anyio.to_thread
 import httpx2 as httpx
 import pytest
+from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
+from planloop.guests.speaking import FACTS
 from tests import golden_text
 from tests.e2e import guests
 from tests.e2e.folder import Folder
@@ -205,7 +208,7 @@ def test_a_script_by_hand_goes_the_whole_way(folder: Folder) -> None:
     with guests.running(folder), guests.by_hand(folder, "--as", "helper") as raw:
         names = {tool["name"] for tool in raw.ask("tools/list")["tools"]}
         assert {"take_task", "lock", "plan_patch", "done", "shell"} <= names
-        assert raw.call("take_task")["structuredContent"]["task"] == "guide"
+        assert raw.call("take_task")["_meta"][FACTS]["task"] == "guide"
         assert not raw.call("lock", paths=["guide.md"], reason="I write it")["isError"]
         locks = json.loads(raw.ask("resources/read", uri="planloop://handbook/locks")["contents"][0]["text"])
         assert [one["holders"][0]["owner"] for one in locks["locks"]] == ["agent/guide"]
@@ -216,11 +219,36 @@ def test_a_script_by_hand_goes_the_whole_way(folder: Folder) -> None:
         above = raw.call("plan_patch", ops=[{"op": "replace", "path": "/goal", "value": "mine"}])
         assert above["isError"] and "Refused" in above["content"][0]["text"]
         pushed = raw.call("shell", command="git push")
-        assert pushed["structuredContent"] == {"state": "Denied", "error": "Denied"}
+        assert pushed["_meta"][FACTS] == {"state": "Denied", "error": "Denied"}
         (folder.path / "go").touch()
         waiting = raw.begin("tools/call", name="wait_for_news", arguments={"for_s": 600})
-        assert raw.answer(waiting)["structuredContent"]["news"][0]["body"]["task"] == "task/guide/proof"
-        assert raw.call("done", result="a handbook")["structuredContent"]["accepted"]
+        assert raw.answer(waiting)["_meta"][FACTS]["news"][0]["body"]["task"] == "task/guide/proof"
+        assert raw.call("done", result="a handbook")["_meta"][FACTS]["accepted"]
         assert folder.run("wait").code == 0
     assert set(folder.states().values()) == {"done"}
     assert folder.run("replay", "--tree").code == 0
+
+
+@pytest.mark.parametrize("client", ["claude", "codex"])
+async def test_what_print_config_prints_starts_the_server(folder: Folder, client: str) -> None:
+    with guests.running(folder):
+        printed = folder.run("mcp", "--as", "helper", "--print-config", client).out
+        said = tomllib.loads(printed)["mcp_servers"] if client == "codex" else json.loads(printed)["mcpServers"]
+        server = said["handbook"]
+        start = StdioServerParameters(command=server["command"], args=server["args"], cwd="/")
+        async with Client(start, mode="legacy") as caller:
+            assert {"take_task", "done"} <= {tool.name for tool in (await caller.list_tools()).tools}
+
+
+def test_a_model_sees_the_whole_answer_whatever_its_client_shows(folder: Folder) -> None:
+    """Clients that get structured content show it instead of the text: there must be none."""
+    with guests.running(folder), guests.by_hand(folder, "--as", "helper") as raw:
+        taken = raw.call("take_task")
+        (part,) = taken["content"]
+        ran = raw.call("shell", command="echo seen; exit 3")
+        (output,) = ran["content"]
+
+    assert "structuredContent" not in {**taken, **ran}
+    assert "write guide.md" in part["text"] and '{"path":"guide.md","text":"planloop"}' in part["text"]
+    assert "seen" in output["text"] and "3" in output["text"]
+    assert (taken["_meta"][FACTS]["task"], ran["_meta"][FACTS]["exit_code"]) == ("guide", 3)

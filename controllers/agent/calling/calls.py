@@ -17,12 +17,13 @@ from controllers.agent.status import TurnCall
 from controllers.agent.tools.arguments import BadArguments
 from controllers.agent.tools.kept import KeptTools
 from controllers.agent.tools.subjects import subjects_of
-from controllers.agent.tools.tool import Tool
+from controllers.agent.tools.tool import Explains, Tool
 from schemas import limits, patterns
 from schemas.agent import AgentSpec
 from schemas.call import NO_SUCH_TOOL, NOT_GRANTED, CallResult, CallState, EffectClass
 from schemas.encoding import Json, JsonObject, digest_of
 from schemas.frozen import frozen
+from schemas.mcp import may_use
 from schemas.resource import Resource
 from schemas.tools import FREE_TO_HOOKS, ON_OCCASION, ONLINE_TOOLS, PATH_TOOLS, WRITING_TOOLS
 
@@ -270,6 +271,8 @@ def _is_free(call: TurnCall, spec: AgentSpec, tools: Tools) -> bool:
 
 
 def _unknown(name: str, spec: AgentSpec, tools: Tools) -> Refused:
+    if isinstance(tools, Explains) and may_use(spec.tools, name.partition(".")[0]) and (why := tools.why_missing(name)):
+        return _failed("UnknownTool", f"{NO_SUCH_TOOL} `{name}`: {why}")
     names = granted(spec, tools)
     close = get_close_matches(name, names, n=1)
     hint = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(names)}"

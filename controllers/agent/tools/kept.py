@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from controllers.agent.tools.tool import Tool
+from controllers.agent.tools.tool import Explains, Tool
 from reconciler.storing.store import View
 from schemas import limits
 from schemas.resource import Resource
@@ -40,6 +40,10 @@ class KeptTools(Mapping[str, Tool]):
 
     def __len__(self) -> int:
         return len(self._fresh())
+
+    def why_missing(self, name: str) -> str:
+        """See `Explains`."""
+        return self._tools.why_missing(name) if isinstance(self._tools, Explains) else ""
 
     def kept_for(self, one: T, make: Callable[[T], tuple[str, ...]]) -> tuple[str, ...]:
         """What `make` makes of these tools for `one`, made once for as long as both are the same."""

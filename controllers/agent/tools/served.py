@@ -6,14 +6,16 @@ itself decides nothing. A call whose connection broke after it was sent is made 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import Any
 
 from controllers.agent.tools import inputs, locking
 from controllers.agent.tools.subjects import plain_texts, subjects_of
 from controllers.agent.tools.tool import Context, Ending, Objects, Settlement, Tool
 from controllers.worlds import WORLDS
-from schemas import limits
+from schemas import limits, tool_schema
 from schemas.call import CallResult, CallState, EffectClass
 from schemas.encoding import Json, JsonObject
 from schemas.mcp import McpSpec, ServedTool, ServerFailed, effect_of, full_name, mcp_from_json, tool_from_json
@@ -50,6 +52,18 @@ class ServedTools(Mapping[str, Tool]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    def why_missing(self, name: str) -> str:
+        """Why a server of the plan does not offer the tool; empty if there is no such server, or no reason."""
+        server, _, tool = name.partition(".")
+        resource = self._view().get(f"mcp/{server}") if tool else None
+        if resource is None or resource.deleting:
+            return ""
+        if "tools" not in resource.status:
+            return (
+                f"the server `{server}` does not run: {resource.status.get('why') or resource.state or 'not started'}"
+            )
+        return str(dict(resource.status.get("left_out") or ()).get(tool, ""))
+
     def _of(self, resource: Resource) -> dict[str, Tool]:
         """Made once for each content: the fold keeps the same objects until they change."""
         listed: Json = resource.status.get("tools")
@@ -67,19 +81,38 @@ class ServedTools(Mapping[str, Tool]):
 
 def _tool(server: str, spec: McpSpec, offered: ServedTool) -> Tool:
     name = full_name(server, offered.name)
+    kept = (str(spec.writes[offered.name]),) if offered.name in spec.writes else ()
+    parameters, names = tool_schema.plainly_named(tool_schema.acceptable(offered.parameters), kept)
+    called = partial(_simulated, spec.world, name) if spec.world else partial(_call, server, offered.name)
     return Tool(
         name=name,
-        function=partial(_simulated, spec.world, name) if spec.world else partial(_call, server, offered.name),
+        function=_under(names, called) if names else called,
         effect=effect_of(spec, offered),
         subjects=subjects_of,
         resolve=inputs.resolve,
-        parameters=offered.parameters,
+        parameters=parameters,
         doc=offered.description,
         digest=offered.digest,
         withheld=offered.withheld,
         exact=plain_texts,
         locks=partial(locking.named, str(spec.writes[offered.name])) if offered.name in spec.writes else None,
     )
+
+
+def _under(names: Mapping[str, str], called: Callable[..., Any]) -> Callable[..., Any]:
+    """`called` with the arguments' own names, of those that a model was shown under others (`names`)."""
+
+    def original(arguments: JsonObject) -> JsonObject:
+        return {names.get(name, name): value for name, value in arguments.items()}
+
+    if not inspect.iscoroutinefunction(called):
+        return lambda context, arguments: called(context, original(arguments))
+
+    async def under(context: Context, arguments: JsonObject) -> Ending:
+        ending: Ending = await called(context, original(arguments))
+        return ending
+
+    return under
 
 
 def _simulated(file: str, tool: str, context: Context, arguments: JsonObject) -> Settlement:

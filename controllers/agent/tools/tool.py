@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from controllers.agent.observing import Observed
 from controllers.agent.ports import World
@@ -117,6 +117,15 @@ Resolve: TypeAlias = Callable[[Context], Ending | None]
 
 Ended: TypeAlias = Callable[[Context, Exit], Awaitable[Settlement]]
 """What the end of a call's process means, also for an owner that did not start it."""
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """A registry that knows why it has not a tool."""
+
+    def why_missing(self, name: str) -> str:
+        """The reason; empty when nothing is known of such a tool."""
+        ...
 
 
 @frozen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from urllib.parse import quote
 
 import pytest
@@ -11,12 +12,14 @@ from hypothesis import strategies as st
 from controllers.agent.calling import calls
 from controllers.agent.calling.calls import Allowed, Refused
 from controllers.agent.status import TurnCall
+from controllers.agent.thinking import prompting
 from controllers.agent.tools.kept import KeptTools
 from controllers.agent.tools.registry import BUILT_IN
 from controllers.agent.tools.served import ServedTools
 from schemas.agent import AgentSpec, Script
 from schemas.mcp import McpSpec, ServedTool
 from schemas.rights import Rights
+from tests import rows
 from tests.product import CallState, EffectClass, Json, JsonObject, MemoryView, Resource, Uid
 
 WORDS = st.text("abcxyz", min_size=1, max_size=6)
@@ -66,6 +69,45 @@ def test_a_model_is_told_of_them_in_the_order_of_its_own_list_where_that_names_t
 def test_the_word_of_the_plan_is_the_effect_class_and_else_it_is_once() -> None:
     found = registry(server("a", "b", effects={"a": "read"}))
     assert (found["files.a"].effect, found["files.b"].effect) == (EffectClass.READ, EffectClass.ONCE)
+
+
+@rows.each("schema", [{}, {"type": "string"}, {"type": ["object"]}, {"$ref": "http://127.0.0.1/x"}, {"anyOf": [{}]}])
+def test_arguments_that_are_no_object_never_reach_a_provider(schema: JsonObject) -> None:
+    offer = ServedTool("odd", "does", schema, {}, "odd").to_json()
+    found = registry(Resource("mcp/s", Uid("s"), 1, McpSpec(("server",)).to_json(), {"tools": [offer]}))
+
+    assert prompting.declared(found["s.odd"])["function"]["parameters"] == {"type": "object", "properties": {}}
+
+
+def test_two_tools_whose_names_a_provider_would_not_tell_apart_have_two_names() -> None:
+    names = ("a.b", "a_b", "a__b", "a b", "ä", "n" * 100, "n" * 101)
+    shown = [
+        prompting.declared(tool)["function"]["name"]
+        for tool in registry(server(*names)).values()
+        if "files." in tool.name
+    ]
+
+    assert len(set(shown)) == len(names)
+    assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name) for name in shown)
+
+
+@rows.each(
+    ("status", "reason"),
+    [
+        ({"state": "failed", "why": "the licence has expired"}, "the licence has expired"),
+        ({"state": "starting"}, "starting"),
+        ({"tools": [], "left_out": [["big", "it has 70 KB"]]}, "it has 70 KB"),
+        ({"tools": []}, ""),
+    ],
+)
+def test_a_call_of_a_tool_that_is_not_there_says_why(status: JsonObject, reason: str) -> None:
+    found = registry(Resource("mcp/s", Uid("s"), 1, McpSpec(("server",)).to_json(), status))
+    call = TurnCall("call/a", "s.big", {})
+    told, other = calls.ruling(call, spec_with(("s",)), found, ()), calls.ruling(call, spec_with(), found, ())
+
+    assert isinstance(told, Refused) and told.result.error == "UnknownTool" and reason in told.result.text
+    # An agent without the server is told nothing of it.
+    assert isinstance(other, Refused) and (not reason or reason not in other.result.text)
 
 
 def test_a_withheld_tool_is_shown_to_nobody_and_refused_with_the_reason() -> None:
