@@ -21,11 +21,13 @@ from planloop.verdicts import fault_line
 from reconciler.editing.filing import FileSave
 from reconciler.storing import layout
 from schemas import pointer
+from schemas.container import container_from_json, lacking_of
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.limits import PLAN_FILE_BYTES_MAX
 from schemas.patch import author_in_words
 
+STARTED: Final = frozenset({"start", "replace", "restart"})
 FOLDERS_SHOWN: Final = 5  # Of those that will be created.
 STOPS_SHOWN: Final = 5  # What is in the file itself has been told at its line.
 
@@ -70,7 +72,8 @@ def preview_of(file: PlanFile, *, targets: Sequence[str] = (), excludes: Sequenc
     for address in (*save.targets, *save.excludes):
         _require_task(address, file, None if is_new else access)
     answer = _answer(access, save)
-    answer["notes"] = [*answer["notes"], *_new_folders(file, place.root, answer["differences"])]
+    found = answer["differences"]
+    answer["notes"] = [*answer["notes"], *_new_folders(file, place.root, found), *_lesser_containers(file, found)]
     return Shown(file, save, access, answer, is_new)
 
 
@@ -88,6 +91,21 @@ def _new_folders(file: PlanFile, root: Path, found: Sequence[JsonObject]) -> lis
         notes.append(f"the folder `{cwd}` is not there: it is created when {whose} starts")
     surplus = len(tasks) - FOLDERS_SHOWN
     return notes if surplus <= 0 else [*notes, f"and {surplus} more folders"]
+
+
+def _lesser_containers(file: PlanFile, found: Sequence[JsonObject]) -> list[str]:
+    """A note for each container whose image's own program is started without the capabilities that it may need."""
+    notes = []
+    for one in found:
+        is_other = one["action"] in STARTED or not {"mounts", "cap_add", "cap_drop"}.isdisjoint(one["fields"])
+        wanted = file.graph.objects.get(one["address"]) if is_other else None
+        if wanted is None or not one["address"].startswith("container/"):
+            continue
+        spec = container_from_json(wanted.spec)
+        is_own = spec.cmd is None and spec.entrypoint is None
+        if is_own and spec.written and not spec.cap_add and (lacking := lacking_of(one["address"], spec)):
+            notes.append(f"{one['address']} may write `{spec.written[0]}`, so it has no capabilities; {lacking}")
+    return notes
 
 
 def _require_task(address: str, file: PlanFile, access: Access | None) -> None:
