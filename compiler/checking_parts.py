@@ -18,6 +18,8 @@ from schemas.encoding import JsonObject
 from schemas.fields_agent import STEP_VERBS
 
 _WHOM: Final = ("parent", "children", "siblings", "all", "*")
+_BESIDE: Final = {"with": ("call", "TOOL"), "to": ("say", "TEXT"), "reason": ("patch", "")}
+"""Fields of a step that say more of its verb, and what the verb then holds."""
 _TARGET: Final = re.compile(r"[^:]+\.py:[A-Za-z_]\w*|lib:[a-z]\w*")
 
 
@@ -34,6 +36,9 @@ def check_parts(document: JsonObject, tree: Tree, faults: Faults) -> None:
         if "headers" in server and "command" in server:
             hint = "headers are for a server at a `url`; what a program is to know stands in its `env`"
             faults.on_key("P0211", "`headers` for a server that is a program", hint, to=("mcp", name, "headers"))
+        if "env" in server and "url" in server:
+            hint = "variables are for a server that `command` starts; what one at a `url` is told stands in `headers`"
+            faults.on_key("P0211", "`env` for a server that is not started", hint, to=("mcp", name, "env"))
     check_containers(document.get("containers", {}), tree, faults)
 
 
@@ -112,6 +117,10 @@ def _check_outside(agent: JsonObject, to: Pointer, faults: Faults) -> None:
     if how.get("lease", limits.GUEST_LEASE_MIN_S) < limits.GUEST_LEASE_MIN_S:
         least = f"at least {limits.GUEST_LEASE_MIN_S:g} s"
         faults.add("P0202", "a lease that lapses between two calls", least, to=(*to, "outside", "lease"))
+    for name in ("field", "session", "continue"):
+        if name in how and how.get("output", "text") == "text":
+            hint = "answer and session are told apart in JSON alone: add `output: json` or `output: json-lines`"
+            faults.on_key("P0211", f"`{name}` for output that is text", hint, to=(*to, "outside", name))
 
 
 def check_target(target: str, to: Pointer, faults: Faults) -> None:
@@ -133,3 +142,16 @@ def _check_step(step: JsonObject, to: Pointer, faults: Faults) -> None:
         faults.add("P0211", f"a step does one thing, this has {said}", "make them two steps", to=to)
     elif not verbs and not faults.is_at(to):
         faults.add("P0210", "a step without a verb", "one of " + ", ".join(STEP_VERBS), to=to)
+    if len(verbs) == 1:
+        _check_beside(step, to, faults)
+
+
+def _check_beside(step: JsonObject, to: Pointer, faults: Faults) -> None:
+    for name, (verb, wanted) in _BESIDE.items():
+        if name not in step:
+            continue
+        if verb not in step:
+            faults.on_key("P0211", f"`{name}` without `{verb}`", f"it says more of a `{verb}`", to=(*to, name))
+        elif wanted and isinstance(step[verb], dict | list):
+            said = f"`{name}` beside a `{verb}` that is a map or a list"
+            faults.on_key("P0211", said, f"say all of it in `{verb}`, or write `{verb}: {wanted}`", to=(*to, name))

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from compiler.agents import argv_of
 from compiler.container_forms import is_port
-from schemas.container import ContainerSpec, Health, Mount, Port, Readiness
+from schemas.container import ContainerSpec, Health, Mount, Port, Readiness, capabilities_of
 from schemas.encoding import Json, JsonObject
 from schemas.limits import CONTAINER_PIDS_DEFAULT
 
@@ -32,6 +32,9 @@ def container_spec(written: JsonObject, containers: Mapping[str, JsonObject]) ->
     spec |= {name: _texts(written[name]) for name in ("env", "labels") if name in written}
     limits = {"pids": CONTAINER_PIDS_DEFAULT, **written.get("limits", {})}
     spec |= {lowered: limits[name] for name, lowered in _LIMITS.items() if name in limits}
+    mounts = _mounts(written.get("mounts", ()))
+    if not ("cap-add" in written or "cap-drop" in written):
+        spec["cap_add"] = capabilities_of(mounts)
     if "user" in written:
         spec["user"] = str(written["user"])
     if "health" in written:
@@ -43,7 +46,7 @@ def container_spec(written: JsonObject, containers: Mapping[str, JsonObject]) ->
     return ContainerSpec(
         **spec,
         is_read_only=written.get("read-only", False),
-        mounts=_mounts(written.get("mounts", ())),
+        mounts=mounts,
         ports=_ports(written.get("ports", ())),
         needs=_needs(written.get("needs", ()), containers),
     )

@@ -178,7 +178,14 @@ def _time(text: str | None) -> float:
 def image_of(raw: Mapping[str, Any]) -> ImageFacts:
     """What `GET /images/{name}/json` answers; Podman leaves out which digest it is."""
     identity = raw["Id"]
-    return ImageFacts(identity if ":" in identity else f"sha256:{identity}", raw.get("Size") or 0)
+    user = str((raw.get("Config") or {}).get("User") or "")
+    is_root = user.partition(":")[0] in ("", "0", "root")
+    return ImageFacts(
+        identity if ":" in identity else f"sha256:{identity}", raw.get("Size") or 0, "" if is_root else user
+    )
+
+
+_MAPPED: Final = ("name=rootless", "name=userns")
 
 
 def facts_of(info: Mapping[str, Any], version: Mapping[str, Any], address: str) -> EngineFacts:
@@ -189,6 +196,7 @@ def facts_of(info: Mapping[str, Any], version: Mapping[str, Any], address: str) 
         version=str(version.get("Version", "")),
         address=address,
         bounds=frozenset(name for name, key in bounds.items() if info.get(key)),
+        maps_users=any(str(one).startswith(_MAPPED) for one in info.get("SecurityOptions") or ()),
     )
 
 

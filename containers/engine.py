@@ -65,20 +65,28 @@ class EngineFailed(Exception):
 
 @frozen
 class EngineFacts:
-    """`bounds` are those limits that the engine's kernel really holds: of `cpu`, `memory` and `pids`."""
+    """`bounds` are those limits that the engine's kernel really holds: of `cpu`, `memory` and `pids`.
+
+    `maps_users`: root of a container is another user of this machine, as with a rootless engine.
+    """
 
     name: str
     version: str
     address: str
     bounds: frozenset[str] = frozenset()
+    maps_users: bool = False
 
 
 @frozen
 class ImageFacts:
-    """`id` is the digest of its configuration, `sha256:…`: the same content has the same one."""
+    """`id` is the digest of its configuration, `sha256:…`: the same content has the same one.
+
+    `user` is empty for root.
+    """
 
     id: str
     size_bytes: int
+    user: str = ""
 
 
 @frozen

@@ -1,12 +1,13 @@
 """Watches the plan file, and every file that it uses, and hands over each save once it is whole.
 
-The folder is watched, not the inode: editors replace it. A save counts when size and content stood still for a moment.
+The folder is watched, not the inode: editors replace it. So is each symbolic link on the way to a file: deployments
+swap the link to a folder (`current`, Kubernetes' `..data`), which changes nothing in the folder behind it. A save
+counts when size and content stood still for a moment.
 A missing, empty or half-saved file is reported and never means "delete everything". Reading and merging are not here.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing, suppress
 from pathlib import Path
@@ -19,7 +20,7 @@ from planloop.folder_events import Teller
 from planloop.sources import read_bounded
 from schemas.encoding import digest
 from schemas.frozen import frozen
-from schemas.limits import FILE_MISSING_GRACE_S, FILE_SETTLE_S
+from schemas.limits import FILE_MISSING_GRACE_S, FILE_SETTLE_S, LINKS_MAX
 
 SETTLES_MAX: Final = 500  # A file that is written for ten seconds without a pause is handed over as it is.
 
@@ -80,15 +81,17 @@ class LiveFile:
 
     async def _follow(self, on_save: Callable[[Save], Awaitable[None]]) -> None:
         while True:
-            watched = self._files()
-            folders = {folder for file in watched for folder in _folders(file)}
-            async with aclosing(self._tell_moves(folders, self._stop)) as batches:
+            ways = self._ways()
+            async with aclosing(self._tell_moves(ways.folders, self._stop)) as batches:
+                looked_at = anyio.current_time()
                 async for paths in batches:
-                    if paths and not paths & {str(file) for file in self._files()}:
+                    is_due = anyio.current_time() - looked_at >= folder_events.LOOK_ANYWAY_S
+                    if paths and not is_due and not ways.touched_by(paths):
                         continue
                     await self._look(on_save)
-                    if self._files() != watched:
-                        break  # The save uses other files than before: watch their folders as well.
+                    looked_at = anyio.current_time()
+                    if self._ways() != ways:
+                        break  # Another file, or the same one at another place: watch the folders on its way as well.
 
     async def _look(self, on_save: Callable[[Save], Awaitable[None]]) -> None:
         found = await self._settled()
@@ -144,8 +147,8 @@ class LiveFile:
                 parts.append(digest(read_bounded(file, self._size_max)))
         return " ".join(parts)
 
-    def _files(self) -> set[Path]:
-        return {self._path, _target(self._path), *(file.absolute() for file in self._used())}
+    def _ways(self) -> _Ways:
+        return _ways_to({self._path, *(file.absolute() for file in self._used())})
 
 
 async def _set_when_cancelled(stop: anyio.Event) -> None:
@@ -155,9 +158,52 @@ async def _set_when_cancelled(stop: anyio.Event) -> None:
         stop.set()
 
 
-def _folders(file: Path) -> set[Path]:
-    """The folder of the file, and that of what it points to when it is a symlink."""
-    return {file.parent, _target(file).parent}
+@frozen
+class _Ways:
+    """What leads to some files: `names`, paths whose change may make a file another one, and the folders they are in,
+    each with what identifies it, since a folder can be swapped as well."""
+
+    names: frozenset[str]
+    identities: frozenset[tuple[Path, tuple[int, int]]]
+
+    @property
+    def folders(self) -> frozenset[Path]:
+        return frozenset(folder for folder, _ in self.identities)
+
+    def touched_by(self, paths: set[str]) -> bool:
+        """Whether one of `paths`, which changed, is on a way, or is a watched folder itself."""
+        return not paths.isdisjoint(self.names) or not paths.isdisjoint(map(str, self.folders))
+
+
+def _ways_to(files: set[Path]) -> _Ways:
+    names = frozenset(name for file in files for name in _steps(file))
+    folders = {name.parent for name in names}
+    return _Ways(frozenset(map(str, names)), frozenset((folder, _identity(folder)) for folder in folders))
+
+
+def _steps(file: Path) -> set[Path]:
+    """The file, each symbolic link that leads to it, by real names of their folders, and what it is in the end."""
+    found: list[Path] = []
+    rest, at = list(file.parts[1:]), Path(file.anchor)
+    while rest and len(found) < LINKS_MAX:
+        name = at / rest.pop(0)
+        if name.is_symlink():
+            found.append(name)
+            target = name.readlink()
+            at = Path(target.anchor) if target.is_absolute() else at
+            rest = [*target.parts[target.is_absolute() :], *rest]
+        else:
+            at = at.parent if name.name == ".." else name
+    return {*found, at}
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    """Device and inode; zeros when it is not there."""
+    try:
+        about = folder.stat()
+    except OSError:
+        return 0, 0
+    return about.st_dev, about.st_ino
 
 
 def _size(file: Path) -> int:
@@ -166,8 +212,3 @@ def _size(file: Path) -> int:
         return file.stat().st_size
     except OSError:
         return 0
-
-
-def _target(file: Path) -> Path:
-    """What `file` points to; unlike `resolve`, this takes links that lead in a ring as they are."""
-    return Path(os.path.realpath(file))

@@ -6,7 +6,7 @@ The engine is the truth about what runs. The controller writes what it saw of it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field
 from enum import StrEnum
 from posixpath import normpath
@@ -62,6 +62,12 @@ UP: Final = frozenset({ContainerState.RUNNING, ContainerState.HEALTHY})
 
 OVER: Final = frozenset({ContainerState.COMPLETED, ContainerState.FAILED, ContainerState.REMOVED, ContainerState.KEPT})
 """States out of which it comes only when something changes."""
+
+
+ENTRYPOINT_CAPABILITIES: Final = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
+"""What the entrypoint of an official image needs to hand its files to another user and become that one, and what its
+init needs to pass signals on to it. With `no-new-privileges` they are of use inside the container alone, so that one
+has them which mounts nothing of this machine that it may write."""
 
 
 @frozen
@@ -150,6 +156,11 @@ class ContainerSpec:
     again: int = 0
 
     @property
+    def written(self) -> tuple[str, ...]:
+        """What it mounts of this machine and may write, as the plan says it."""
+        return tuple(each.host for each in self.mounts if each.host and not each.is_read_only)
+
+    @property
     def is_cut_off(self) -> bool:
         """Whether it is on no network at all."""
         return self.networks == (NO_NETWORK,)
@@ -183,6 +194,19 @@ class ContainerSpec:
             "task": self.task,
             "again": self.again,
         }
+
+
+def capabilities_of(mounts: Iterable[Mount]) -> tuple[str, ...]:
+    """The capabilities of a container with these mounts, of which the plan says nothing."""
+    return () if any(each.host and not each.is_read_only for each in mounts) else ENTRYPOINT_CAPABILITIES
+
+
+def lacking_of(address: str, spec: ContainerSpec) -> str:
+    """The line of the plan that gives the container what entrypoints of official images need; empty if it has that."""
+    if spec.user or "ALL" not in spec.cap_drop or set(ENTRYPOINT_CAPABILITIES) <= set(spec.cap_add):
+        return ""
+    line = f"`cap-add: [{', '.join(ENTRYPOINT_CAPABILITIES)}]`"
+    return f"if its entrypoint changes owners or its user, write {line} under containers.{address.partition('/')[2]}"
 
 
 def is_outside_plan(written: str) -> bool:

@@ -8,10 +8,15 @@ from reconciler.effects import secrets
 from schemas.container import ContainerSpec
 
 
-def environment(spec: ContainerSpec, yard: Yard) -> dict[str, str]:
-    """Each variable with its value, looked up now and kept nowhere. Raises EngineFailed when a secret is not there."""
+def environment(spec: ContainerSpec, yard: Yard, *, has_home: bool = True) -> dict[str, str]:
+    """Each variable with its value, looked up now and kept nowhere. Raises EngineFailed when a secret is not there.
+
+    Without `has_home`, for a user that the image may not know, HOME is a folder that everybody may write.
+    """
     try:
-        return {name: secrets.resolved(value, yard.environment, yard.folder) for name, value in spec.env.items()}
+        return ({} if has_home else {"HOME": "/tmp"}) | {
+            name: secrets.resolved(value, yard.environment, yard.folder) for name, value in spec.env.items()
+        }
     except secrets.NotThere as missing:
         hint = "put it there, or set the variable and run plan apply with it; nothing else need change"
         raise EngineFailed(Reason.NO_SECRET, str(missing), hint) from None

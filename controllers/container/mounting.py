@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from posixpath import normpath
 
@@ -43,6 +44,20 @@ def placed(spec: ContainerSpec, names: Names, ground: Ground, steering: Steering
         over += _guards(out[-1], start, steering) if host else ()
     known = {normpath(each.target) for each in out}
     return (*out, *(guard for guard in over if guard.target not in known))
+
+
+def owner(spec: ContainerSpec, ground: Ground) -> str:
+    """The user and group, as `1000:1000`, to whom all belongs that the container mounts of this machine and may write.
+
+    Empty if that is root, or not one user. Looks at files.
+    """
+    owners = set()
+    for written in spec.written:
+        with suppress(OSError, EngineFailed):
+            about = place(written, ground.start(written)).stat()
+            owners.add((about.st_uid, about.st_gid))
+    users = {user for user, _ in owners}
+    return "{}:{}".format(*min(owners)) if len(users) == 1 and users != {0} else ""
 
 
 def place(written: str, folder: Path) -> Path:

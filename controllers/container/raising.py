@@ -137,7 +137,7 @@ class Raising:
         networks = networks_of(spec)
         for network in networks:
             await engine.make_network(names.network(network), names.ours, is_internal=network == INTERNAL)
-        name = self.address.partition("/")[2]
+        name, user = self.address.partition("/")[2], spec.user or await self._owner(spec, image)
         await volumes.make(self.yard, name, spec)
         return Creation(
             name=names.container(name),
@@ -145,11 +145,11 @@ class Raising:
             labels={**spec.labels, **tag.labels(names, self.yard.epoch), SECRETS: secrets_label(spec.env)},
             cmd=spec.cmd,
             entrypoint=spec.entrypoint,
-            env=environment(spec, self.yard),
+            env=environment(spec, self.yard, has_home=user == spec.user),
             workdir=spec.workdir,
             # Its first alias; the engine's own would be another each time.
             host_name=name[: limits.HOST_NAME_CHARS_MAX] if networks else HOST_CUT_OFF,
-            user=spec.user,
+            user=user,
             mounts=await self._mounts(spec) if spec.mounts else (),
             ports=tuple(Published(port.inside, port.host) for port in spec.ports) if networks else (),
             networks=tuple(names.network(network) for network in networks),
@@ -160,6 +160,19 @@ class Raising:
             cap_add=spec.cap_add,
             logs_bytes=spec.logs_bytes,
         )
+
+    async def _owner(self, spec: ContainerSpec, image: str) -> str:
+        """The user that the container is to run as where plan and image name none; empty for root.
+
+        Without capabilities root may not write what belongs to an ordinary user, and what it makes belongs to root.
+        """
+        engine = self.yard.engine
+        if spec.cap_add or not spec.written or (await engine.facts()).maps_users:
+            return ""
+        found = await engine.image(image)
+        if found is None or found.user:
+            return ""
+        return await anyio.to_thread.run_sync(mounting.owner, spec, self._ground(spec))
 
     async def _mounts(self, spec: ContainerSpec) -> tuple[Placed, ...]:
         ground, steering = self._ground(spec), self._steering()

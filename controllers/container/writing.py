@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
@@ -14,7 +15,7 @@ from controllers.container.yard import Yard
 from reconciler.errors import Conflict
 from schemas import condition, exit_codes, limits, patching
 from schemas.condition import Condition
-from schemas.container import UP, VANISHED, ContainerState
+from schemas.container import UP, VANISHED, ContainerState, lacking_of
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.record import Draft, Mark, SetStatus
@@ -26,6 +27,7 @@ _AGAIN: Final = HEALS | {Reason.NOT_FOUND, Reason.NOT_RUNNING}
 """Reasons to try again: what heals, and what went away under our hands and is made anew."""
 
 _KILLED: Final = 137
+_FORBIDDEN: Final = re.compile("not permitted|permission denied|EPERM|EACCES", re.IGNORECASE)
 _MORE_MEMORY: Final = "give it more under `limits: {memory: …}`"
 _VANISHED_WORDS: Final = "it was removed while it ran, and not by this plan"
 _VANISHED_HINT: Final = "plan delete takes it out of the plan, plan down takes all of them down"
@@ -79,6 +81,8 @@ def counted(seen: Observed, found: Seen) -> JsonObject:
         why = f"its command cannot be run: {found.error}"
     elif _may_be_out_of_memory(seen, found):
         hint = f"if it was for memory, {_MORE_MEMORY}; else {hint}"
+    elif _FORBIDDEN.search(seen.status.last) and (lacking := lacking_of(seen.resource.address, seen.spec)):
+        hint = f"{lacking}; {hint}"
     is_final = seen.spec.restart == "no" or reason == Reason.NO_COMMAND
     retry_at = None if is_final else seen.now + backoff_s(failures)
     failed = _Failed(seen.of, seen.token, reason, why, hint, retry_at).merge

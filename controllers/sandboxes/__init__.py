@@ -2,7 +2,7 @@
 
 from controllers.sandboxes.having import EVERY, NO_OTHERS, Sandboxes
 from controllers.sandboxes.rooming import room_of
-from controllers.sandboxes.staying import LEADS_OUT, Astray, beside, ground, led_out, without_links
+from controllers.sandboxes.staying import LEADS_OUT, Astray, beside, ground, led_out, make_folder, without_links
 from controllers.sandboxes.wishing import agent_above, mounted_folders, sandbox_of, steering_files
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "beside",
     "ground",
     "led_out",
+    "make_folder",
     "mounted_folders",
     "room_of",
     "sandbox_of",

@@ -9,6 +9,7 @@ tools hold to what was found.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -21,6 +22,7 @@ LEADS_OUT: Final = "FolderLeadsOut"
 """The reason of a task that ends because its folder is not one to work in."""
 
 _STATE: Final = ".plan"
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @frozen
@@ -69,6 +71,19 @@ def led_out(view: View, cwd: str, folder: Path) -> Astray | None:
     if cwd == "." or _plain(folder, cwd) is not None:
         return None
     return _led_out(view, cwd, folder, _walked(str(folder), cwd))
+
+
+def make_folder(top: Path, path: str) -> None:
+    """Makes the folder `path`, below `top`, and those on the way, following no link. Raises OSError."""
+    opened = [os.open(top, _FOLDER)]
+    try:
+        for name in Path(path).relative_to(top).parts:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=opened[-1])
+            opened.append(os.open(name, _FOLDER, dir_fd=opened[-1]))
+    finally:
+        for number in opened:
+            os.close(number)
 
 
 @lru_cache(maxsize=64)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from controllers.task import checking, running, settling, writing
 from controllers.task.deciding import step_for
 from controllers.task.observing import Observed
@@ -21,6 +23,8 @@ async def check(desk: Desk, uid: Uid, address: str, job: CheckJob) -> None:
     env = surroundings.env(observed.address, spec, observed.progress.incarnation, observed.encloser)
     started_at = desk.clock.now()
     if isinstance(observed.ground, str):
+        with suppress(OSError):  # The check says that it has no folder.
+            surroundings.make_ground(observed.ground, observed.encloser, observed.fork)
         box = running.sandbox(desk, observed)
         bench = checking.Bench(
             desk.processes,

@@ -19,7 +19,7 @@ from controllers.task.step import RunJob, StopJob
 from controllers.task.surroundings import Surroundings
 from reconciler.clock import Clock, Ids
 from reconciler.effects import journal
-from reconciler.effects.processes import Command, Exit, Processes, Sandbox
+from reconciler.effects.processes import Command, Ending, Exit, Processes, Sandbox
 from reconciler.storing.store import Store
 from schemas import limits
 from schemas.call import CallSpec, CallState, EffectClass
@@ -56,7 +56,17 @@ async def run(desk: Desk, uid: Uid, address: str, job: RunJob) -> None:
         await _see_out(desk, observed, left_by_another.address, adoption)
         return
     command, call, op = await _begin(desk, observed)
-    await _see_out(desk, observed, call, desk.processes.run(op, command))
+    await _see_out(desk, observed, call, _run_in_folder(desk, observed, op, command))
+
+
+async def _run_in_folder(desk: Desk, observed: Observed, op: str, command: Command) -> Exit:
+    """Runs the command in its folder, which is made first if it is not there."""
+    try:
+        desk.surroundings.make_ground(command.cwd, observed.encloser, observed.fork)
+    except OSError as error:
+        words = f"the folder {command.cwd} cannot be made: {error.strerror}"
+        return Exit(Ending.NOT_STARTED, None, words.encode(errors="replace"))
+    return await desk.processes.run(op, command)
 
 
 async def stop(desk: Desk, uid: Uid, address: str, job: StopJob) -> None:

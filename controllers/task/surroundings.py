@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
 
 from controllers.inside import Containers
-from controllers.sandboxes import NO_OTHERS, Astray, Sandboxes, ground, led_out, sandbox_of, without_links
+from controllers.sandboxes import NO_OTHERS, Astray, Sandboxes, ground, led_out, make_folder, sandbox_of, without_links
 from controllers.task.checking import RunCheck, run_check
 from reconciler.effects.processes import Sandbox
 from reconciler.storing.store import View
@@ -58,6 +59,19 @@ class Surroundings:
             return led_out(view, spec.cwd, without_links(folder)) or written
         found = ground(view, spec.cwd, without_links(folder))
         return found if isinstance(found, Astray) else str(found)
+
+    def make_ground(self, ground: str, encloser: Resource | None, fork: Resource | None = None) -> None:
+        """Makes the workspace at `ground` if it is not there. Raises OSError.
+
+        A tree that is gone, the plan's or a fork's, is not made again.
+        """
+        if self.strays is not None or os.path.isdir(ground):  # noqa: PTH112 - asked for every command
+            return
+        folder = self._folder(fork)
+        if encloser is not None:
+            make_folder(without_links(folder), ground)
+        elif folder.is_dir():
+            Path(ground).mkdir(parents=True, exist_ok=True)
 
     def no_links_from(self, encloser: Resource | None, fork: Resource | None = None) -> str | None:
         """The folder from which on the ground of a task has no links, None where it may have some."""

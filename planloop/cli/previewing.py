@@ -21,11 +21,14 @@ from planloop.verdicts import fault_line
 from reconciler.editing.filing import FileSave
 from reconciler.storing import layout
 from schemas import pointer
+from schemas.container import container_from_json, lacking_of
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.limits import PLAN_FILE_BYTES_MAX
 from schemas.patch import author_in_words
 
+STARTED: Final = frozenset({"start", "replace", "restart"})
+FOLDERS_SHOWN: Final = 5  # Of those that will be created.
 STOPS_SHOWN: Final = 5  # What is in the file itself has been told at its line.
 
 
@@ -68,7 +71,41 @@ def preview_of(file: PlanFile, *, targets: Sequence[str] = (), excludes: Sequenc
     is_new = not layout.log_file(place.folder).exists()
     for address in (*save.targets, *save.excludes):
         _require_task(address, file, None if is_new else access)
-    return Shown(file, save, access, _answer(access, save), is_new)
+    answer = _answer(access, save)
+    found = answer["differences"]
+    answer["notes"] = [*answer["notes"], *_new_folders(file, place.root, found), *_lesser_containers(file, found)]
+    return Shown(file, save, access, answer, is_new)
+
+
+def _new_folders(file: PlanFile, root: Path, found: Sequence[JsonObject]) -> list[str]:
+    """A note for each folder that is not there yet and is made when a task starts to work in it."""
+    tasks: dict[str, list[str]] = {}
+    for one in found:
+        task = file.graph.objects.get(one["address"]) if one["action"] not in ("cancel", "none") else None
+        cwd = "" if task is None or not one["address"].startswith("task/") else str(task.spec["cwd"])
+        if cwd and task is not None and task.spec["work"]["kind"] != "group" and not (root / cwd).is_dir():
+            tasks.setdefault(cwd, []).append(one["address"])
+    notes = []
+    for cwd, users in list(tasks.items())[:FOLDERS_SHOWN]:
+        whose = users[0] if len(users) == 1 else f"{users[0]} or one of {len(users) - 1} more"
+        notes.append(f"the folder `{cwd}` is not there: it is created when {whose} starts")
+    surplus = len(tasks) - FOLDERS_SHOWN
+    return notes if surplus <= 0 else [*notes, f"and {surplus} more folders"]
+
+
+def _lesser_containers(file: PlanFile, found: Sequence[JsonObject]) -> list[str]:
+    """A note for each container whose image's own program is started without the capabilities that it may need."""
+    notes = []
+    for one in found:
+        is_other = one["action"] in STARTED or not {"mounts", "cap_add", "cap_drop"}.isdisjoint(one["fields"])
+        wanted = file.graph.objects.get(one["address"]) if is_other else None
+        if wanted is None or not one["address"].startswith("container/"):
+            continue
+        spec = container_from_json(wanted.spec)
+        is_own = spec.cmd is None and spec.entrypoint is None
+        if is_own and spec.written and not spec.cap_add and (lacking := lacking_of(one["address"], spec)):
+            notes.append(f"{one['address']} may write `{spec.written[0]}`, so it has no capabilities; {lacking}")
+    return notes
 
 
 def _require_task(address: str, file: PlanFile, access: Access | None) -> None:

@@ -18,7 +18,7 @@ from reconciler.admitting.attaching import Attached
 from reconciler.admitting.present import Present
 from schemas import address as addresses
 from schemas import limits, patterns, pointer
-from schemas.container import INTERNAL, KIND, NO_NETWORK, OWN_HOSTS
+from schemas.container import INTERNAL, KIND, NO_NETWORK, OWN_HOSTS, Mount, capabilities_of
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.narrowing import covers_path, is_covered
@@ -147,7 +147,8 @@ def _faults(want: JsonObject, author: _Author) -> Iterator[tuple[str, str]]:
 
 
 def _power_faults(want: JsonObject, author: _Author) -> Iterator[tuple[str, str]]:
-    if want["cap_add"] or "ALL" not in want["cap_drop"]:
+    usual = capabilities_of(Mount(**each) for each in want["mounts"])
+    if not set(want["cap_add"]) <= set(usual) or "ALL" not in want["cap_drop"]:
         yield "it would have capabilities, which are for people to give", "leave `cap-add` and `cap-drop` out"
     if want["keep"] != "never":
         yield "it would stay after its task", "leave `keep` out"

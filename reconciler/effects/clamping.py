@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
+from typing import Final
+
 from schemas import limits
+
+_CONTINUED: Final = bytes(range(0x80, 0xC0))  # Bytes of UTF-8 that no character begins with,
+_CONTINUED_BYTES: Final = 3  # and how many of them one character has at most.
 
 
 def clamped(output: bytes, shown_bytes: int = limits.OUTPUT_SHOWN_BYTES) -> str:
@@ -15,9 +21,13 @@ def clamped(output: bytes, shown_bytes: int = limits.OUTPUT_SHOWN_BYTES) -> str:
         head = head[: cut + 1]
     if 0 <= (cut := tail.find(b"\n")) < half // 2:
         tail = tail[cut + 1 :]
+    else:
+        tail = tail.lstrip(_CONTINUED) if len(tail.lstrip(_CONTINUED)) >= len(tail) - _CONTINUED_BYTES else tail
     left_out = len(output) - len(head) - len(tail)
     note = f"\n[… {left_out} of {len(output)} bytes left out …]\n"
-    return head.decode(errors="replace") + note + tail.decode(errors="replace")
+    # A character that the cut goes through is left out whole.
+    start = codecs.getincrementaldecoder("utf-8")("replace").decode(head)
+    return start + note + tail.decode(errors="replace")
 
 
 def last_line(output: bytes, chars: int = 200) -> str:

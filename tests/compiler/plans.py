@@ -52,7 +52,7 @@ agents: st.SearchStrategy[Json] = st.one_of(
     st.fixed_dictionaries(
         {
             "outside": st.fixed_dictionaries(
-                {"run": commands}, optional={"prompt": st.sampled_from(["stdin", "argument"]), "field": st.just("/a")}
+                {"run": commands}, optional={"prompt": st.sampled_from(["stdin", "argument"]), "timeout": seconds}
             )
         }
     ),

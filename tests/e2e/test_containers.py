@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -20,10 +22,22 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 SEED = Path(__file__).parents[1] / "golden" / "seeds" / "containers.edn"
 NODE = {
     "bash": 'exec sh "$@"\n',
-    "npm": '[ "$1" = test ] && echo "tests in $PWD with CI=$CI" && ls && exit 0\nexit 1\n',
+    "npm": '[ "$1" = test ] && echo "tests in $PWD with CI=$CI" && ls && touch made && rm made && exit 0\nexit 1\n',
 }
+TO_USER = """set -e
+if [ "$(id -u)" = 0 ]; then
+  mkdir -p /data
+  busybox chown somebody /data
+  chmod 700 /data
+  busybox find /data ! -user somebody -exec busybox chown somebody {} +
+  exec busybox su -s /bin/sh somebody -c "exec $0"
+fi
+touch /data/made
+echo "user $(id -u)"
+"""
+"""What the entrypoints of official databases do: their files go to a user of their own, and they become that one."""
 REDIS = {
-    "redis-server": "echo Ready to accept connections\nexec nc -ll -p 6379 -e pong\n",
+    "redis-server": f"{TO_USER}echo Ready to accept connections\nexec nc -ll -p 6379 -e pong\n",
     "pong": "echo PONG\n",
     "redis-cli": '[ "$1" = ping ] && nc 127.0.0.1 6379 </dev/null\n',
 }
@@ -46,9 +60,13 @@ def yard(folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
             yield yard
 
 
-def test_the_containers_of_the_seeds_run_as_written(yard: Yard, folder: Folder) -> None:
+@pytest.mark.parametrize("owner_uid", [0, 1000], ids=["a folder of root", "a folder of an ordinary user"])
+def test_the_containers_of_the_seeds_run_as_written(yard: Yard, folder: Folder, owner_uid: int) -> None:
     file = folder.path / "p.plan.edn"
     shutil.copy(SEED, file)
+    for path in (folder.path, file):
+        os.chown(path, owner_uid, owner_uid)
+    folder.path.chmod(0o700)
     before = {path.name for path in folder.path.iterdir()}
     with folder.started("--yes", file.name) as owner:
         owner.until(BEGUN)
@@ -56,7 +74,8 @@ def test_the_containers_of_the_seeds_run_as_written(yard: Yard, folder: Folder) 
         assert yard.said_inside("redis", "redis-cli", "ping") == "PONG\n"
         assert "tests in /work with CI=1\n" in folder.run("logs", "container/sut").out
         assert "p.plan.edn" in folder.run("logs", "container/sut").out
-        assert "Ready to accept connections" in folder.run("logs", "container/redis").out
+        assert "user 1000\nReady to accept connections" in folder.run("logs", "container/redis").out
+        assert yard.inspect("sut")["Config"]["User"] == (f"{owner_uid}:{owner_uid}" if owner_uid else "")
         redis = yard.ref("redis")
 
         saved = file.read_text().replace('"CI" "1"', '"CI" "2"')
@@ -75,6 +94,50 @@ def test_the_containers_of_the_seeds_run_as_written(yard: Yard, folder: Folder) 
 
     assert yard.left() == []
     assert {path.name for path in folder.path.iterdir()} - before == {".plan"}
+
+
+DATABASE = """
+plan: p
+containers:
+  db:
+    image: redis:7
+    mounts: MOUNTS
+    health: {cmd: [redis-cli, ping]}
+    MORE: x
+"""
+
+
+def test_a_database_starts_again_on_what_it_left_and_one_without_capabilities_says_what_it_lacks(
+    yard: Yard, folder: Folder
+) -> None:
+    kept = DATABASE.replace("MOUNTS", "[{volume: v, container: /data}]")
+    file = folder.write("p.plan.yaml", kept.replace("MORE: x", "labels: {run: first}"))
+    with folder.started("--yes", file.name) as owner:
+        owner.until(BEGUN)
+        yard.until_states(db="healthy")
+        # Its files are there now, of another user and closed to others.
+        file.write_text(kept.replace("MORE: x", "env: {RUN: second}"))
+        yard.until(lambda seen: seen["container/db"].status.get("incarnation") == 2 and _is_healthy(seen))
+
+        (folder.path / "data").mkdir()
+        mounted = DATABASE.replace("MOUNTS", "{data: /data}")
+        file.with_suffix(".new").write_text(mounted.replace("MORE: x", "restart: 'no'"))
+        said = folder.run("diff", file.with_suffix(".new").name).out
+        assert "may write `data`" in said and "SETUID" in said and "containers.db" in said
+        file.with_suffix(".new").rename(file)
+        failed = yard.until_states(db="failed")["container/db"]
+        (hint,) = failed.status["conditions"]["Ready"]["unblocks"]
+        (line,) = re.findall("`(cap-add: .*?)`", hint)
+
+        file.write_text(mounted.replace("MORE: x", line))
+        yard.until_states(db="healthy")
+        assert (folder.path / "data/made").stat().st_uid == 1000
+        assert folder.run("down", "--volumes").code == 0
+        owner.ended()
+
+
+def _is_healthy(seen: Mapping[str, Resource]) -> bool:
+    return seen["container/db"].state == "healthy"
 
 
 def test_image_limits_and_ports_of_the_seeds_change_in_the_live_file(yard: Yard, folder: Folder) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 import anyio
+import anyio.lowlevel
 import pytest
 from anyio.streams.memory import MemoryObjectReceiveStream
 
@@ -89,6 +90,67 @@ async def test_a_save_through_a_symlink_counts(
     async with watched(link) as saves:
         file.write_text("two")
         assert await next_of(saves) == Saved(b"two")
+
+
+def swap(link: Path, target: str) -> None:
+    """Points `link` elsewhere in one step."""
+    beside = link.with_name("beside")
+    beside.symlink_to(target)
+    beside.rename(link)
+
+
+@asynccontextmanager
+async def busy(folder: Path) -> AsyncIterator[None]:
+    """Something writes files in `folder` all the time."""
+
+    async def writing() -> None:
+        while True:
+            (folder / "noise").write_text("x")
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(writing)
+        yield
+        group.cancel_scope.cancel()
+
+
+SWAPS = {
+    "the link to the file": ("p.yaml", "v1/p.yaml", "v2/p.yaml", "p.yaml"),
+    "a link to its folder that the link leads through": ("..data", "v1", "v2", "p.yaml"),
+    "a link to its folder in the path that was given": ("current", "v1", "v2", "current/p.yaml"),
+}
+
+
+@pytest.mark.parametrize("name", SWAPS)
+async def test_a_swapped_link_on_the_way_is_a_save_also_in_a_busy_folder(
+    watched: Watched, tmp_path: Path, name: str
+) -> None:
+    link, first, second, path = SWAPS[name]
+    for version in ("v1", "v2"):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "p.yaml").write_text(version)
+    (tmp_path / link).symlink_to(first)
+    if link == "..data":
+        (tmp_path / path).symlink_to("..data/p.yaml")
+    async with watched(tmp_path / path) as saves, busy(tmp_path):
+        swap(tmp_path / link, second)
+        with anyio.fail_after(4):  # Less than LOOK_ANYWAY_S: it is told, not found by chance.
+            assert await saves.receive() == Saved(b"v2")
+        (tmp_path / "v2/p.yaml").write_text("v2, edited")
+        with anyio.fail_after(4):
+            assert await saves.receive() == Saved(b"v2, edited")
+
+
+async def test_a_folder_that_is_replaced_as_a_whole_is_a_save(watched: Watched, tmp_path: Path) -> None:
+    for version in ("conf", "new"):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "p.yaml").write_text(version)
+    async with watched(tmp_path / "conf/p.yaml") as saves:
+        (tmp_path / "conf").rename(tmp_path / "old")
+        (tmp_path / "new").rename(tmp_path / "conf")
+        assert await next_of(saves) == Saved(b"new")
+        (tmp_path / "conf/p.yaml").write_text("edited")
+        assert await next_of(saves) == Saved(b"edited")
 
 
 async def test_a_symlink_to_itself_is_a_missing_file(watched: Watched, file: Path) -> None:

@@ -80,7 +80,7 @@ def test_a_plan_of_containers_alone_waits_for_all_of_them_and_says_nothing_of_it
         ({"ports": {"6380": 6379}}, "replace", f"ports: 6379:6379 → 6380:6379; {AGAIN}"),
         ({"ports": [{"container": 6379}]}, "replace", f"ports: 6379:6379 → any:6379; {AGAIN}"),
         ({"cmd": ["redis-server"]}, "replace", f'cmd: redis-server --save "" → redis-server; {AGAIN}'),
-        ({"mounts": {".": "/data"}}, "replace", f"mounts: data:/data → .:/data; {AGAIN}"),
+        ({"mounts": [{"volume": "new", "container": "/data"}]}, "replace", f"mounts: data:/data → new:/data; {AGAIN}"),
         ({"networks": ["internal"]}, "replace", f"networks: + internal; {AGAIN}"),
         ({"read-only": True, "limits": {"cpu": 1}}, "replace", "read-only: false → true; " + AGAIN),
         ({"limits": {"memory": "32MB"}}, "continue", "limits.memory: 64 MB → 32 MB; changed while it runs"),

@@ -102,7 +102,7 @@ async def test_an_outside_agent_is_a_command_and_what_the_owner_knows_is_given_b
         def below(how: JsonObject) -> JsonObject:
             return {"n": {"goal": "n", "agent": {"outside": how}}}
 
-        echo: JsonObject = {"run": ["echo", "x"]}
+        echo: JsonObject = {"run": ["echo", "x"], "output": "json"}
         assert await by(plan, "a", op("add", "/tasks/a/tasks", below(echo))) == ["rights"]
         for wider in ({"env": {"KEY": "env:KEY"}}, {"continue": ["rm", "-rf", "x"]}):
             assert await by(plan, "b", op("add", "/tasks/b/tasks", below({**echo, **wider}))) == ["rights"]

@@ -17,6 +17,7 @@ from controllers.agent.observing import Child, Observed
 from controllers.agent.ports import World
 from controllers.agent.status import OpenTurn, TurnCall
 from controllers.agent.tools.faults import ToolFault
+from controllers.agent.tools.sketching import count_of
 from controllers.agent.tools.tool import Tool
 from controllers.agent.tools.workspace import Workspace
 from reconciler.storing.store import View
@@ -108,8 +109,7 @@ def facts_of(world: World, seen: Observed, view: View, question: Question, tool:
 def _begun_by(call: TurnCall) -> int:
     """How many children a call would begin."""
     if call.tool == "task":
-        tasks = as_map(call.arguments).get("tasks")
-        return len(tasks) if isinstance(tasks, list) and tasks else 1
+        return count_of(as_map(call.arguments))
     return int(call.tool == "restore" or call.tool.startswith(AGENT_TOOL))
 
 

@@ -18,6 +18,8 @@ from schemas.frozen import mutable, remade
 
 VERBS = frozenset("say call patch task send sleep done fail parallel again memory".split())
 
+_BESIDE = {"call": "with", "say": "to"}
+"""Of verbs that may hold all there is to say: the field in which the rest stands when they do not."""
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)(ms|s|m|h|d))+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 SLEEP_S_END = 10 * 365 * 86400.0
@@ -92,6 +94,8 @@ def verb_of(action: Json) -> str | None:
 def calls_of(verb: str, value: Json, action: JsonObject) -> list[ProposedCall]:
     """The calls behind one action with this verb."""
     key = str(action.get("key", ""))
+    if isinstance(value, dict | list) and (beside := _BESIDE.get(verb)) in action:
+        return [ProposedCall("?", action, key, f"`{beside}` is not read where `{verb}` is a map or a list")]
     match verb:
         case "say":
             message = value if isinstance(value, dict) else {"to": action["to"], "text": str(value)}

@@ -77,12 +77,20 @@ async def hook(
 
 def sketched(fields: JsonObject) -> JsonObject:
     """One hook as the plan is to have it. Raises ToolFailed."""
-    node: JsonObject = {**fields.get("more", {}), **{name: fields[name] for name in AS_WRITTEN if name in fields}}
+    written: JsonObject = {name: fields[name] for name in AS_WRITTEN if name in fields}
+    node = combined(fields.get("more", {}), written)
     own: JsonObject = {name: fields[name] for name in OF_AGENT if name in fields}
     if own and "prompt" not in own and "extends" not in fields:
         said = " and ".join(f"`{name}`" for name in own)
         raise ToolFailed("BadArguments", f"{said} without `prompt`: say what the agent behind it is to watch out for")
-    return node | ({"agent": own} if own else {})
+    return combined(node, {"agent": own} if own else {})
+
+
+def combined(more: JsonObject, given: JsonObject) -> JsonObject:
+    """What `more` and the fields beside it say together. Raises ToolFailed where they say one thing differently."""
+    if twice := [name for name in given if name in more and more[name] != given[name]]:
+        raise ToolFailed("BadArguments", f"`{twice[0]}` is given twice: in `more` and beside it")
+    return more | given
 
 
 def _place(context: Context, to: str) -> tuple[str, ...]:

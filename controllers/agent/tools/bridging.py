@@ -38,7 +38,7 @@ def bridge(
             raise ToolFailed("NotFound", f"there is no bridge between {names}")
         drops = tuple(Drop(each.address, each.uid) for each in standing)
         return Settlement(
-            ok(f"{names} may not write to each other any more"), (*drops, *_told(context, found, "closed"))
+            ok(f"{names} may not write to each other any more"), (*drops, *_told(context, found, "closed", about))
         )
     if standing:
         return Settlement(ok(f"{names} may write to each other already"))

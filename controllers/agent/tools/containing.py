@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, TypedDict, Unpack
 from pydantic import AliasChoices, Field
 
 from containers.engine import EngineFailed
-from controllers.agent.tools import composing, trespassing
+from controllers.agent.tools import attaching, composing, trespassing
 from controllers.agent.tools.command_results import result_of
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.patching import document, settlement_of
@@ -67,7 +67,7 @@ async def container(context: Context, name: NameText, **fields: Unpack[Container
     more, wait_s = given.pop("more", {}), given.pop("wait_s", None)
     if "ports" in given:
         given["ports"] = [{"container": one} if isinstance(one, int) else one for one in given["ports"]]
-    return await _raised(context, {name: more | given}, wait_s)
+    return await _raised(context, {name: attaching.combined(more, given)}, wait_s)
 
 
 async def compose_up(

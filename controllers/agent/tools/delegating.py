@@ -16,14 +16,14 @@ from controllers.agent.mail import answering
 from controllers.agent.tools import threads
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.patching import document, submit
-from controllers.agent.tools.sketching import Sketch, TaskFields, additions, sketched
+from controllers.agent.tools.sketching import Sketch, TaskFields, additions, prompts_of, sketches_of
 from controllers.agent.tools.threads import short_name
 from controllers.agent.tools.tool import Context, Ending, Settlement, Waiting, failure, ok
 from schemas import address as addresses
 from schemas import limits, pointer
 from schemas.agent import DUMP
 from schemas.call import CallResult, CallState
-from schemas.encoding import Json, JsonObject
+from schemas.encoding import JsonObject
 from schemas.patching import Op
 from schemas.resource import Resource
 from schemas.task import ENDED, TaskState
@@ -33,23 +33,22 @@ from schemas.thread import Answer
 async def task(context: Context, **fields: Unpack[TaskFields]) -> Ending:
     """Adds a child task with its agent, or several under `tasks`. You are woken when one ends, fails or asks.
 
+    A goal or an id beside `tasks` makes one child that has those as its children.
+
     With `prompt` your result is the child's answer to it, and with `wait` how it ended. Without either you go on, or
     sleep until it reports. A child is there until you terminate it: ask it again with `discuss`.
     """
-    given: Sequence[Json] = fields.get("tasks") or [dict(fields)]
-    return await add(context, [_copying(context, sketched(raw)) for raw in given])
+    return await add(context, [_copying(context, sketch) for sketch in sketches_of(dict(fields))])
 
 
 async def add(context: Context, sketches: Sequence[Sketch]) -> Ending:
     """Adds the children that are not there yet by this call, and waits for those that are to be waited for."""
     names = [sketch.name for sketch in sketches]
-    if len(set(names)) < len(names):
-        raise ToolFailed("SameId", f"two of these have the same id: {', '.join(names)}")
     fresh = [sketch for sketch in sketches if not is_added(context, sketch.name)]
     added = await _added(context, fresh) if fresh else Settlement(ok(f"{', '.join(names)} are in the plan"))
     if added.result.state is not CallState.SUCCEEDED or any(_child(context, name) is None for name in names):
         return added
-    waits_for = [sketch.name for sketch in sketches if sketch.is_waited_for]
+    waits_for = [path for sketch in sketches for path in sketch.waits_for]
     if waits_for:
         return waited(context, waits_for)
     return replace(added, agent=talking_to([_task(context, name) for name in names]))
@@ -62,7 +61,14 @@ def talking_to(children: Sequence[str]) -> JsonObject:
 
 def _copying(context: Context, sketch: Sketch) -> Sketch:
     """A child that is to be a copy of another has the agent of that one, but for what is said of itself."""
-    own = sketch.node.get("agent")
+    return replace(sketch, node=_copied(context, sketch.node))
+
+
+def _copied(context: Context, sketch: JsonObject) -> JsonObject:
+    """The task `sketch` and those below it, each with the agent that it is to copy."""
+    if isinstance(below := sketch.get("tasks"), dict):
+        sketch = {**sketch, "tasks": {name: _copied(context, each) for name, each in below.items()}}
+    own = sketch.get("agent")
     if not isinstance(own, dict):
         return sketch
     source = str(own.get("from", ""))
@@ -75,8 +81,8 @@ def _copying(context: Context, sketch: Sketch) -> Sketch:
     node = pointer.get(plan, tokens)
     written = node.get("agent", "lib:child")
     known = {"extends": written} if isinstance(written, str) else written
-    goal = sketch.node.get("goal", node.get("goal", source))
-    return replace(sketch, node={**sketch.node, "goal": goal, "agent": {**known, **own}})
+    goal = sketch.get("goal", node.get("goal", source))
+    return {**sketch, "goal": goal, "agent": {**known, **own}}
 
 
 def is_new(context: Context, name: str) -> bool:
@@ -107,9 +113,13 @@ def _agent_of(task_address: str) -> str:
 
 
 async def _added(context: Context, sketches: Sequence[Sketch]) -> Settlement:
-    ops = [Op("add", ("prompts", name), text) for each in sketches for name, text in each.prompts.items()]
-    if ops and "prompts" not in document(context):
-        ops = [Op("add", ("prompts",), {name: text for each in sketches for name, text in each.prompts.items()})]
+    prompts, known = prompts_of(sketches), document(context).get("prompts")
+    for name in prompts:
+        if known and known.get(name, prompts[name]) != prompts[name]:
+            raise ToolFailed("Exists", f"the plan has another prompt `{name}`: take another name in `store`")
+    ops = [Op("add", ("prompts", name), text) for name, text in prompts.items()]
+    if prompts and known is None:
+        ops = [Op("add", ("prompts",), dict(prompts))]
     nodes: JsonObject = {sketch.name: sketch.node for sketch in sketches}
     ops += additions(document(context), context.task_path, nodes)
     return await submit(context, ops, f"adds {', '.join(nodes)}")

@@ -1,7 +1,8 @@
 """The file tools. A file is written only by an agent that has read it as it is now: by content digest, per agent.
 
 The digest names a blob with what was read, so the difference can be shown, and an interrupted `edit` can be told from
-one that happened. Reading counts for the whole file, whatever range was shown.
+one that happened. Reading counts for the whole file, whatever range was shown. A file keeps its encoding, its byte
+order mark and its line ends (`schemas/file_text.py`); a binary file is neither shown nor written over.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ from controllers.agent.tools import inner_files
 from controllers.agent.tools.comparing import difference
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.finding import Found, files_below, hits_in
+from controllers.agent.tools.inner_files import Content
 from controllers.agent.tools.placing import Within, admit, placed, shows
 from controllers.agent.tools.targets import Target, target
 from controllers.agent.tools.tool import Context, Settlement, failure, ok
-from controllers.agent.tools.workspace import read_file
+from controllers.agent.tools.workspace import BINARY, read_file
 from reconciler.effects.clamping import clamped
 from schemas import limits, patterns
+from schemas.amounts import plural, size
 from schemas.encoding import Json, JsonObject, digest
+from schemas.file_text import FileText, line_ends, lines_of, replaced, rewritten, text_of
 
 PathText = Annotated[str, Field(description="Relative to the workspace.")]
 
@@ -50,12 +54,28 @@ async def _read_within(context: Context, at: Within, first: int, lines: int | No
 
 
 def _shown(context: Context, path: str, content: bytes, first: int, lines: int | None) -> Settlement:
-    shown = content
+    text = _text(path, content)
+    shown, notes = text.shown, []
+    if text.how:
+        raw = ", shown as `\\x..`; use `edit`, which keeps them" if text.raw_count else "; `edit` and `write` keep that"
+        notes.append(f"[this file is {text.how}{raw}]\n")
     if first > 1 or lines is not None:
-        every = content.splitlines(keepends=True)
-        shown = b"".join(every[first - 1 : None if lines is None else first - 1 + lines])
-    text = clamped(shown, limits.FILE_SHOWN_BYTES)
-    return Settlement(ok(text), agent={"files": remembered(context, path, content)})
+        every = lines_of(shown)
+        shown = "".join(every[first - 1 : None if lines is None else first - 1 + lines])
+        if first > len(every):
+            notes.append(f"[the file has {plural(len(every), 'line')}]")
+    seen = "".join(notes) + clamped(shown.encode(), limits.FILE_SHOWN_BYTES)
+    return Settlement(ok(seen), agent={"files": remembered(context, path, content)})
+
+
+def _text(path: str, content: bytes) -> FileText:
+    """Raises ToolFailed for a binary file."""
+    text = text_of(content)
+    if text is None:
+        raise ToolFailed(
+            BINARY, f"`{path}` is binary, {size(len(content))}: only a command can look at it or change it"
+        )
+    return text
 
 
 async def write(
@@ -66,14 +86,21 @@ async def write(
     ],
 ) -> Settlement:
     """Writes a whole file: a new one, or one that you have read and that has not changed since."""
-    wanted = _encoded(content)
     with target(context, path, "write", "write", makes_folders=True) as file:
-        current = await file.digest()
-        if current == digest(wanted):
+        found = await file.look()
+        if found is None:
+            return await _put(context, file, _bounded(content.encode(errors="surrogateescape")), None)
+        known = context.seen.status.files.get(file.path)
+        before = None if known is None else context.world.store.get_blob(known)
+        if before is not None and known != found.digest and _rewritten(file.path, before, content) == found.content:
+            # It happened, and the owner died before it was recorded.
+            return _written(context, file, found.content, "already is as you want it")
+        wanted = _rewritten(file.path, found.content, content, is_known=known == found.digest)
+        if found.digest == digest(wanted):
             return _written(context, file, wanted, "already is as you want it")
-        if current is not None and (fault := await _unseen(context, file, current)) is not None:
+        if (fault := await _unseen(context, file, found.digest)) is not None:
             return fault
-        return await _put(context, file, wanted, current)
+        return await _put(context, file, wanted, found)
 
 
 async def edit(
@@ -86,23 +113,21 @@ async def edit(
     """Replaces a stretch of a file that you have read. `old` must occur exactly once unless `every` is true."""
     with target(context, path, "write", "edit") as file:
         found = await file.read()
-        content, current = found.content, found.digest
         known = context.seen.status.files.get(file.path)
         before = None if known is None else context.world.store.get_blob(known)
-        if before is not None and known != current and _edited(before, old, new, every) == content:
+        if (
+            before is not None
+            and known != found.digest
+            and _edited(file.path, before, old, new, every) == found.content
+        ):
             # It happened, and the owner died before it was recorded.
-            return _written(context, file, content, "was edited already")
-        if (fault := await _unseen(context, file, current)) is not None:
+            return _written(context, file, found.content, "was edited already")
+        if (fault := await _unseen(context, file, found.digest)) is not None:
             return fault
-        changed = _edited(content, old, new, every)
-        if changed is None:
-            count = content.count(old.encode())
-            raise ToolFailed("NoMatch", f"`old` occurs {count} times in `{file.path}`, not exactly once")
-        if len(changed) > limits.FILE_BYTES_MAX:
-            raise ToolFailed(
-                "TooLarge", f"the file would have {len(changed)} bytes; the most is {limits.FILE_BYTES_MAX}"
-            )
-        return await _put(context, file, changed, current)
+        changed = _edited(file.path, found.content, old, new, every)
+        if isinstance(changed, int):
+            raise ToolFailed("NoMatch", f"`old` occurs {changed} times in `{file.path}`, not exactly once")
+        return await _put(context, file, _bounded(changed), found)
 
 
 def list_files(
@@ -162,16 +187,41 @@ def remembered(context: Context, path: str, content: bytes) -> JsonObject:
     return out | {path: context.world.store.put_blob(content)}
 
 
-def _encoded(text: str) -> bytes:
-    content = text.encode(errors="surrogateescape")
+def _bounded(content: bytes) -> bytes:
     if len(content) > limits.FILE_BYTES_MAX:
         raise ToolFailed("TooLarge", f"{len(content)} bytes; the most for one file is {limits.FILE_BYTES_MAX}")
     return content
 
 
-def _edited(content: bytes, old: str, new: str, every: bool) -> bytes | None:
-    count = content.count(old.encode())
-    return content.replace(old.encode(), new.encode()) if count == 1 or (every and count) else None
+def _edited(path: str, content: bytes, old: str, new: str, every: bool) -> bytes | int:
+    """The edited content, or how often `old` is in it. Raises ToolFailed."""
+    text = _text(path, content)
+    changed = replaced(text.text, old, new, every=every)
+    if isinstance(changed, int):
+        return changed
+    _require_storable(path, text, new)
+    return text.stored(changed)
+
+
+def _rewritten(path: str, content: bytes, new: str, *, is_known: bool = False) -> bytes:
+    """A file with `content` when it is written over with `new`. Raises ToolFailed where that would lose bytes.
+
+    `is_known`: the agent wrote the content itself.
+    """
+    text = text_of(content)
+    if text is None and is_known:
+        return _bounded(new.encode(errors="surrogateescape"))
+    text = text or _text(path, content)
+    if text.raw_count:
+        raise ToolFailed("NotStorable", f"`{path}` is {text.how}: `write` would lose them, use `edit`")
+    _require_storable(path, text, new)
+    return _bounded(text.stored(rewritten(text.text, new)))
+
+
+def _require_storable(path: str, text: FileText, new: str) -> None:
+    if char := text.unstorable(new):
+        why = f"`{path}` is {text.how or 'UTF-8'}, which has no U+{ord(char):04X}"
+        raise ToolFailed("NotStorable", f"{why}: use other characters, or convert the file with a command first")
 
 
 async def _unseen(context: Context, file: Target, current: str) -> Settlement | None:
@@ -188,19 +238,32 @@ async def _unseen(context: Context, file: Target, current: str) -> Settlement | 
     return Settlement(failure("Changed", text), agent={"files": remembered(context, file.path, content)})
 
 
-async def _put(context: Context, file: Target, content: bytes, current: str | None) -> Settlement:
+async def _put(context: Context, file: Target, content: bytes, found: Content | None) -> Settlement:
     # The fence is looked at here, with nothing that yields before a file of this machine is written.
     if (refused := holding.write_fault(context, file.lock)) is not None:
         return refused
     try:
-        is_put = await file.replace(content, current)
+        is_put = await file.replace(content, None if found is None else found.digest)
     except OSError as error:
         raise ToolFailed("NotWritable", f"`{file.path}`: {error.strerror}") from error
     if not is_put:
-        now = await file.digest()
-        fault = None if now is None else await _unseen(context, file, now)
+        now = await file.look()
+        fault = None if now is None else await _unseen(context, file, now.digest)
         return fault or Settlement(failure("Changed", f"`{file.path}` was changed or removed meanwhile: read it again"))
-    return _written(context, file, content, f"written, {len(content)} bytes")
+    kept = "" if found is None else _kept(found.content, content)
+    return _written(context, file, content, f"written, {len(content)} bytes{kept}")
+
+
+def _kept(before: bytes, after: bytes) -> str:
+    """What a file keeps of how it is stored, and how its line ends change, in words; empty for UTF-8 with LF."""
+    old, new = text_of(before), text_of(after)
+    if old is None or new is None:
+        return ""
+    was, now = line_ends(old.text), line_ends(new.text)
+    kept = [*([old.how] if old.how else []), *([f"{now} line ends"] if now and now == was else [])]
+    words = f", with {' and '.join(kept)} as before" if kept else ""
+    is_changed = was != now and "\n" in old.text.replace("\r", "\n") and "\n" in new.text.replace("\r", "\n")
+    return f"{words}; its line ends are {now or 'LF'} now, they were {was or 'LF'}" if is_changed else words
 
 
 def _written(context: Context, file: Target, content: bytes, words: str) -> Settlement:

@@ -11,6 +11,7 @@ from controllers.agent.tools.faults import ToolFault
 from controllers.agent.tools.workspace import Spot, Workspace, read_file
 from schemas import limits, patterns
 from schemas.encoding import printable
+from schemas.file_text import lines_of, text_of
 from schemas.frozen import frozen
 
 SKIPPED: Final = frozenset({".git", ".plan"})
@@ -76,6 +77,7 @@ def hits_in(workspace: Workspace, path: str, glob: str, text: str, any_case: boo
 def _lines(workspace: Workspace, path: str, found: Found) -> list[str]:
     try:
         with workspace.spot(f"{path}/{found.below}", "read", "search") as spot:
-            return read_file(spot).decode().splitlines()
-    except (ToolFault, UnicodeDecodeError):
-        return []  # Not text, not allowed, or gone since it was listed: nothing to find in it.
+            text = text_of(read_file(spot))
+    except ToolFault:
+        return []  # Not allowed, or gone since it was listed: nothing to find in it.
+    return [] if text is None else [line.rstrip("\r\n") for line in lines_of(text.shown)]

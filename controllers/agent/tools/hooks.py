@@ -46,6 +46,10 @@ def verdict(
 ) -> Settlement:
     """Answers what you were asked as a hook. Your turn ends with it."""
     said: JsonObject = {"decision": decision, "reason": reason, "comment": comment}
+    if updated_input is not None and decision in ("deny", "defer"):
+        raise ToolFailed(
+            "BadArguments", f"`updated_input` beside `{decision}`: a call that is not made has no arguments"
+        )
     if updated_input is not None:
         said["updated_input"] = updated_input
     return _given(context, said)

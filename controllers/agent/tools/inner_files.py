@@ -16,10 +16,12 @@ from controllers.agent.tools.finding import LINE_SHOWN_CHARS, Found
 from controllers.agent.tools.placing import Within, targets
 from controllers.agent.tools.shell import time_bound_s
 from controllers.agent.tools.tool import Context
+from controllers.agent.tools.workspace import START_BYTES, oversize
 from reconciler.effects.clamping import last_line
 from reconciler.effects.processes import Ending
 from schemas import limits, patterns
 from schemas.encoding import digest, printable
+from schemas.file_text import text_of
 from schemas.frozen import frozen
 
 OURS: Final = "PLANLOOP_OURS"
@@ -56,7 +58,7 @@ look "${folder:-/}"
 [ -f "$p" ] || exit 73
 [ -r "$p" ] || exit 78
 size=$(stat -c %s "$p") || exit 79
-[ "$size" -le "$2" ] || { printf '%s' $size; exit 74; }
+[ "$size" -le "$2" ] || { printf '%s\n' $size; head -c "${3:-0}" "$p"; exit 74; }
 sum=$(sha256sum <"$p") || exit 79
 printf '%s\n' "${sum%% *}"
 cat "$p"
@@ -108,11 +110,11 @@ exit 0
 """
 )
 _CHANGED: Final = 70
+_TOO_LARGE: Final = 74
 _FAULTS: Final = {
     71: ("NotFound", "there is no folder `{folder}` in `{name}`"),
     72: ("NotFound", "there is no file `{at}` in `{name}`"),
     73: ("NotAFile", "`{at}` in `{name}` is of another kind"),
-    74: ("TooLarge", f"`{{at}}` has {{said}} bytes; the most is {limits.FILE_BYTES_MAX}"),
     75: ("BadPath", "`{at}` in `{name}` leads through a link, to `{said}`: name that"),
     76: ("NotWritable", "`{at}` did not arrive whole in `{name}`, and is as it was: try again"),
     77: ("NotWritable", "`{at}` in `{name}`: its user may not write it, or nothing can be written there"),
@@ -136,7 +138,8 @@ class Content:
 async def read(context: Context, within: Within) -> Content:
     """The regular file at `within`. Raises ToolFailed: NotFound, NotAFile, TooLarge, NotReadable, BadPath, NotUp …."""
     most = limits.FILE_BYTES_MAX
-    ended = await _run(context, within, (_READ, within.path, str(most)), bytes_max=most + 100)
+    words = (_READ, within.path, str(most), str(START_BYTES))
+    ended = await _run(context, within, words, bytes_max=most + 100)
     if ended.ending is Ending.TOO_MUCH_OUTPUT:
         raise ToolFailed("TooLarge", f"`{within.path}` has more than {most} bytes")
     told, _, content = ended.output.partition(b"\n")
@@ -181,11 +184,9 @@ async def hits(context: Context, within: Within, glob: str, text: str, any_case:
 
 
 def _text(line: bytes) -> str:
-    """Empty for what is no text."""
-    try:
-        return line.decode()
-    except UnicodeDecodeError:
-        return ""
+    """A line of any encoding that has no NUL; empty for binary."""
+    text = text_of(line.removesuffix(b"\r"))
+    return "" if text is None else text.shown
 
 
 def _joined(folder: str, name: str) -> str:
@@ -223,6 +224,9 @@ def _fault(within: Within, ended: Ended) -> ToolFailed:
             return ToolFailed("TimedOut", f"`{at}` in `{name}` took too long")
         case Ending.LOST:
             return ToolFailed("NotUp", f"the container `{name}` went away meanwhile")
+        case Ending.EXITED if ended.code == _TOO_LARGE:
+            told, _, start = ended.output.partition(b"\n")
+            return oversize(at, int(told) if told.isdigit() else 0, start, limits.FILE_BYTES_MAX)
         case Ending.EXITED if ended.code in _FAULTS:
             reason, words = _FAULTS[ended.code]
             said = printable(ended.output.decode(errors="replace"))

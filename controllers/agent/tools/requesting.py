@@ -101,12 +101,12 @@ def _approval(context: Context, name: str) -> Resource | None:
     return None if found is None or found.spec["kind"] not in ("request", "input") else found
 
 
-async def _told(context: Context, approval: Resource, said: str) -> Settlement:
+async def _told(context: Context, approval: Resource, said: str, why: str) -> Settlement:
     """Hands what was said on to a tool server that asked for it."""
     content = inputs.content_of(approval, said)
     if content is None:
         raise ToolFailed("BadArguments", f"{approval.address} asks for several things: answer with a JSON map, or `no`")
-    await context.world.gate.approve(approval.address, context.author, content=content)
+    await context.world.gate.approve(approval.address, context.author, why, content=content)
     return Settlement(ok("answered"))
 
 
@@ -127,7 +127,7 @@ async def _ruled(context: Context, approval: Resource, said: str, why: str) -> S
                 await gate.reject(approval.address, context.author, why)
                 return Settlement(ok("refused; it is told"))
             case _ if approval.spec["kind"] == "input":
-                return await _told(context, approval, said)
+                return await _told(context, approval, said, why)
             case _:
                 raise ToolFailed(
                     "BadArguments", f"{approval.address} is a request: answer `yes` or `no`, and say `why`"

@@ -6,7 +6,7 @@ What it does not know it passes on as it stands: the gate's schema says what is 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 from typing import Annotated, Any, Final, TypedDict
 
@@ -24,12 +24,13 @@ OF_AGENT: Final = ("model", "tools", "deny", "effects", "script", "python", "fro
 
 @frozen
 class Sketch:
-    """A task to be added: its id and document form, the prompts to keep in the plan, whether its end is waited for."""
+    """A task to be added: its id and document form, the prompts to keep in the plan, and the tasks among it and those
+    below it, as paths that begin with its id, whose end the caller waits for."""
 
     name: str
     node: JsonObject
     prompts: dict[str, str] = field(default_factory=dict)
-    is_waited_for: bool = False
+    waits_for: tuple[str, ...] = ()
 
 
 TaskFields = TypedDict(
@@ -60,11 +61,53 @@ TaskFields = TypedDict(
         "retries": int | None,
         "effects": dict[str, str] | None,
         "script": list[Any] | None,
-        "tasks": Annotated[list[dict[str, Any]] | None, Field(description="Several children, each as one map.")],
+        "tasks": Annotated[
+            list[dict[str, Any]] | None,
+            Field(description="Several children, each as one map; beside a goal or an id, the children of that task."),
+        ],
     },
     total=False,
 )
 """What a child task may be told. Other fields of a task go into `tasks` or `edit_plan`."""
+
+
+def sketches_of(fields: JsonObject) -> list[Sketch]:
+    """The tasks that a call with these fields adds. Raises ToolFailed.
+
+    Fields beside `tasks` make one task that has `tasks` as its children; `wait` alone is about each of these.
+    """
+    given = {key: value for key, value in fields.items() if value not in (None, "", [], {})}
+    tasks = given.get("tasks")
+    if not tasks or set(given) - {"tasks", "wait"}:
+        return [sketched(fields)]
+    is_waited_for = bool(given.get("wait"))
+    each = [{"wait": True, **raw} if is_waited_for and isinstance(raw, dict) else raw for raw in tasks]
+    return unlike([sketched(raw) for raw in each])
+
+
+def count_of(fields: JsonObject) -> int:
+    """How many tasks a call with these fields adds, at every depth."""
+    tasks = fields.get("tasks")
+    below = [each for each in tasks if isinstance(each, dict)] if isinstance(tasks, list) else []
+    is_one = not below or any(fields.get(key) not in (None, "", [], {}) for key in set(fields) - {"tasks", "wait"})
+    return int(is_one) + sum(map(count_of, below))
+
+
+def unlike(sketches: list[Sketch]) -> list[Sketch]:
+    """The same, which all have ids of their own. Raises ToolFailed."""
+    names = [sketch.name for sketch in sketches]
+    if len(set(names)) < len(names):
+        raise ToolFailed("SameId", f"two of these have the same id: {', '.join(names)}")
+    return sketches
+
+
+def prompts_of(sketches: Iterable[Sketch]) -> dict[str, str]:
+    """All prompts to keep. Raises ToolFailed where two texts have one name."""
+    found: dict[str, str] = {}
+    for name, text in (entry for sketch in sketches for entry in sketch.prompts.items()):
+        if found.setdefault(name, text) != text:
+            raise ToolFailed("SameName", f"`store: {name}` names two texts: give each a name")
+    return found
 
 
 def sketched(raw: Json) -> Sketch:
@@ -81,7 +124,10 @@ def sketched(raw: Json) -> Sketch:
     copied = f"{fields['from']}-copy" if fields.get("from") else ""
     name = str(fields.pop("id", "") or _slug(fields.get("goal")) or _slug(copied))
     if not name:
-        raise ToolFailed("BadArguments", "a task has a goal, a prompt or an id")
+        beside = [key for key in fields if key != "tasks"]
+        where = f": `{beside[0]}` beside `tasks` is of a task around them" if beside and "tasks" in fields else ""
+        raise ToolFailed("BadArguments", f"a task has a goal, a prompt or an id{where}")
+    waits_for = [name] if is_waited_for else []
     prompts = _stored(fields)
     own = {key: fields.pop(key) for key in OF_AGENT if key in fields}
     if "instructions" in fields:
@@ -89,10 +135,11 @@ def sketched(raw: Json) -> Sketch:
     if own:
         fields["agent"] = _with(fields.get("agent"), own)
     if isinstance(children := fields.get("tasks"), list):
-        inner = [sketched(child) for child in children]
+        inner = unlike([sketched(child) for child in children])
         fields["tasks"] = {sketch.name: sketch.node for sketch in inner}
-        prompts |= {key: text for sketch in inner for key, text in sketch.prompts.items()}
-    return Sketch(name, fields, prompts, is_waited_for)
+        prompts = prompts_of([Sketch(name, {}, prompts), *inner])
+        waits_for += [f"{name}/{path}" for sketch in inner for path in sketch.waits_for]
+    return Sketch(name, fields, prompts, tuple(waits_for))
 
 
 def additions(plan: JsonObject, path: Sequence[str], nodes: JsonObject) -> list[Op]:
@@ -116,12 +163,14 @@ def _stored(fields: JsonObject) -> dict[str, str]:
 
 
 def _with(agent: Json, own: JsonObject) -> JsonObject:
-    """An agent with some fields of its own: a name becomes what it extends."""
+    """An agent with some fields of its own: a name becomes what it extends. Raises ToolFailed."""
     if agent is None:
         return own
     if isinstance(agent, str):
         return {"extends": agent, **own}
     if isinstance(agent, dict):
+        if twice := [key for key in own if key in agent and agent[key] != own[key]]:
+            raise ToolFailed("BadArguments", f"`{twice[0]}` is given twice: in `agent` and beside it")
         return {**agent, **own}
     raise ToolFailed("BadArguments", "`agent` is a name or a map")
 

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from controllers.agent.calling import holding
 from controllers.agent.tools import inner_files
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.inner_files import Content
 from controllers.agent.tools.placing import Within, admit, placed
 from controllers.agent.tools.tool import Context
-from controllers.agent.tools.workspace import Mode, Spot, digest_at, read_file, replace_file
+from controllers.agent.tools.workspace import Mode, Spot, read_file, replace_file
 from schemas.encoding import digest
 from schemas.frozen import frozen
 
@@ -33,8 +34,8 @@ class Target(Protocol):
         """Raises ToolFailed: NotFound, NotAFile, TooLarge …."""
         ...
 
-    async def digest(self) -> str | None:
-        """That of what is there; None when there is no file."""
+    async def look(self) -> Content | None:
+        """What is there; None when there is no file. What is masked in it has the digest of the real content."""
         ...
 
     async def replace(self, content: bytes, expected: str | None) -> bool:
@@ -61,11 +62,23 @@ class Hosted:
         content = read_file(self.spot)
         return Content(content, digest(content))
 
-    async def digest(self) -> str | None:
-        return digest_at(self.spot)
+    async def look(self) -> Content | None:
+        try:
+            return await self.read()
+        except ToolFailed as failed:
+            if failed.reason == "NotFound":
+                return None
+            raise
 
     async def replace(self, content: bytes, expected: str | None) -> bool:
-        return replace_file(self.spot, content, expected, self.context.spec.op)
+        return replace_file(self.spot, content, expected, self.context.spec.op, self._may_write)
+
+    def _may_write(self, path: str) -> bool:
+        """Whether another name of the file, relative to the plan's folder, may change with it."""
+        context = self.context
+        lock = context.workspace.locked(path)
+        is_free = not holding.blockers_of(context.seen, context.world.store.view, {lock: "write"})
+        return is_free and context.workspace.may_write(path, context.spec.tool)
 
 
 @frozen
@@ -90,9 +103,9 @@ class Contained:
             raise ToolFailed("NotReadable", f"`{self.path}` {why}: look at it with a command, and change it with one")
         return found
 
-    async def digest(self) -> str | None:
+    async def look(self) -> Content | None:
         try:
-            return (await inner_files.read(self.context, self.within)).digest
+            return await inner_files.read(self.context, self.within)
         except ToolFailed as failed:
             if failed.reason == "NotFound":
                 return None

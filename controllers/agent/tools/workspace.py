@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import field
 from pathlib import Path
@@ -18,12 +18,18 @@ from typing import Final, Literal
 
 from controllers.agent.tools.faults import ToolDenied, ToolFailed
 from schemas import limits, patterns
+from schemas.amounts import size
 from schemas.encoding import digest, printable
+from schemas.file_text import is_binary
 from schemas.fork import LOCK_PLACES
 from schemas.frozen import frozen, mutable
 
 CLOSED: Final = frozenset({".plan"})
 UNWRITABLE: Final = frozenset({".git", ".plan"})
+
+BINARY: Final = "Binary"
+"""The reason why a file that is no text is neither shown nor changed."""
+START_BYTES: Final = 4096  # Of a large file, to tell whether it is text.
 
 Mode = Literal["read", "write"]
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -150,6 +156,13 @@ class Workspace:
         """Whether `tool` may tell of the file at `path`."""
         is_denied = patterns.denied_by(self.deny, tool, (path,))
         return patterns.any_path(self.read, path) and not is_denied and self.allows(tool, path)
+
+    def may_write(self, path: str, tool: str) -> bool:
+        """Whether `tool` may write the file at `path`, relative to the plan's folder and without links."""
+        root = "" if self.root == self.folder else f"{self.root.relative_to(self.folder)}/"
+        is_denied = patterns.denied_by(self.deny, tool, (path,))
+        is_allowed = patterns.any_path(self.write, path) and not is_denied and self.allows(tool, path)
+        return path.startswith(root) and is_allowed
 
     def _is_plan_file(self, spot: Spot) -> bool:
         if self.plan_file is None:
@@ -281,10 +294,17 @@ def read_file(spot: Spot, bytes_max: int = limits.FILE_BYTES_MAX) -> bytes:
         if not stat.S_ISREG(about.st_mode):
             raise ToolFailed("NotAFile", f"`{spot.path}` is not a regular file")
         if about.st_size > bytes_max:
-            raise ToolFailed("TooLarge", f"`{spot.path}` has {about.st_size} bytes; the most is {bytes_max}")
+            raise oversize(spot.path, about.st_size, os.read(number, START_BYTES), bytes_max)
         return _content(number, about.st_size, bytes_max)
     finally:
         os.close(number)
+
+
+def oversize(path: str, size_bytes: int, start: bytes, bytes_max: int) -> ToolFailed:
+    """The error for a file that is too large to be read, which begins with `start`."""
+    if is_binary(start):
+        return ToolFailed(BINARY, f"`{path}` is binary, {size(size_bytes)}: only a command can look at it or change it")
+    return ToolFailed("TooLarge", f"`{path}` has {size_bytes} bytes; the most is {bytes_max}")
 
 
 def _content(number: int, size: int, bytes_max: int) -> bytes:
@@ -304,24 +324,32 @@ def digest_at(spot: Spot, bytes_max: int = limits.FILE_BYTES_MAX) -> str | None:
     return digest(read_file(spot, bytes_max))
 
 
-def replace_file(spot: Spot, content: bytes, expected: str | None, mark: str) -> bool:
+def replace_file(
+    spot: Spot, content: bytes, expected: str | None, mark: str, may_write: Callable[[str], bool] | None = None
+) -> bool:
     """Puts `content` at `spot` in one step, if the file is still the one with digest `expected` (None: none).
 
-    False when it is not. The new file keeps the old one's permissions. `mark` makes the temporary name unique.
+    False when it is not. The new file keeps the old one's permissions, owner and extended attributes, and its other
+    names (hard links) where `may_write` allows each of them. `mark` makes the temporary name unique. Raises OSError.
     """
     temporary = f".{spot.name[:100]}.{mark}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    if expected is not None and not os.access(spot.name, os.W_OK, dir_fd=spot.folder, effective_ids=True):
+        raise PermissionError(errno.EACCES, "it is read-only")
     number = os.open(temporary, flags, 0o666, dir_fd=spot.folder)
     try:
         with os.fdopen(number, "wb") as file:
             file.write(content)
             file.flush()
             if expected is not None:
-                os.fchmod(number, stat.S_IMODE(os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False).st_mode))
+                _take_after(number, spot)
             os.fsync(number)
         # The last look is here, with nothing awaited after it: no other agent of this owner can come between.
         if digest_at(spot) != expected:
             return False
+        if expected is not None and may_write is not None and _has_own_names(spot, may_write):
+            _write_in_place(spot, content)
+            return True
         os.replace(temporary, spot.name, src_dir_fd=spot.folder, dst_dir_fd=spot.folder)
         temporary = ""
         return True
@@ -330,6 +358,66 @@ def replace_file(spot: Spot, content: bytes, expected: str | None, mark: str) ->
     finally:
         if temporary:
             _remove(temporary, spot.folder)
+
+
+def _take_after(number: int, spot: Spot) -> None:
+    """Gives the open file `number` the owner, permissions and extended attributes of the file at `spot`."""
+    old = os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
+    now = os.fstat(number)
+    if (old.st_uid, old.st_gid) != (now.st_uid, now.st_gid):
+        with suppress(PermissionError):
+            os.fchown(number, old.st_uid, old.st_gid)
+    os.fchmod(number, stat.S_IMODE(old.st_mode))
+    if not hasattr(os, "listxattr"):
+        return
+    with suppress(OSError):
+        source = os.open(spot.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=spot.folder)
+        try:
+            for name in os.listxattr(source):
+                with suppress(OSError):
+                    os.setxattr(number, name, os.getxattr(source, name))
+        finally:
+            os.close(source)
+
+
+def _has_own_names(spot: Spot, may_write: Callable[[str], bool]) -> bool:
+    """Whether the file has several names, all of them in the plan's folder and writable. One that is elsewhere, as in
+    the store of a package manager, must not change with it: then only the name at `spot` gets the new content."""
+    about = os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
+    if about.st_nlink < 2:
+        return False
+    depth = spot.path.count("/")
+    top = os.open("/".join([".."] * depth) or ".", _DIRECTORY, dir_fd=spot.folder)
+    try:
+        names = list(_names_of((about.st_dev, about.st_ino), top))
+    finally:
+        os.close(top)
+    return len(names) == about.st_nlink and all(map(may_write, names))
+
+
+def _names_of(file: tuple[int, int], top: int) -> Iterator[str]:
+    """The paths below `top` of the file with this device and inode; of the first limits.FILES_SEARCHED_MAX files."""
+    seen = 0
+    for folder, folders, names, number in os.fwalk(".", dir_fd=top, follow_symlinks=False):
+        folders[:] = [name for name in folders if name not in UNWRITABLE]
+        for name in names:
+            seen += 1
+            if seen > limits.FILES_SEARCHED_MAX:
+                return
+            with suppress(FileNotFoundError):
+                about = os.stat(name, dir_fd=number, follow_symlinks=False)
+                if (about.st_dev, about.st_ino) == file:
+                    yield f"{folder}/{name}".removeprefix("./")
+
+
+def _write_in_place(spot: Spot, content: bytes) -> None:
+    """Overwrites the file: space for it is there, since the temporary file with the same content exists."""
+    number = os.open(spot.name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=spot.folder)
+    with os.fdopen(number, "wb") as file:
+        file.write(content)
+        file.truncate()
+        file.flush()
+        os.fsync(number)
 
 
 def _remove(name: str, folder: int) -> None:

@@ -14,6 +14,7 @@ from controllers.task.checking import reading, shell
 from controllers.task.checking.contract import Bench, Finding
 from controllers.task.checking.pattern_child import FOUND, NOT_A_PATTERN, NOT_FOUND
 from reconciler.effects.processes import Command
+from schemas.file_text import text_of
 from schemas.task import CheckSpec
 
 CHILD: Final = Path(__file__).with_name("pattern_child.py")
@@ -25,6 +26,8 @@ async def check(spec: CheckSpec, bench: Bench) -> Finding:
     content = await reading.read(bench, name)
     if isinstance(content, Finding):
         return content
+    if (stored := text_of(content)) is not None and stored.how:
+        content = stored.shown.encode()  # What is searched for comes from a plan, so it is Unicode.
     if text is not None:
         yes, no = f"{name} contains `{text}`", f"{name} does not contain `{text}`"
         return Finding("pass", yes) if text in content.decode(errors="replace") else Finding("fail", no)

@@ -67,3 +67,14 @@ def test_a_hook_that_is_made_from_another_may_have_its_own_model_and_budget() ->
     with pytest.raises(ToolFailed) as caught:
         sketched({"on": ["on-wake"], "model": "house/small"})
     said(str(caught.value), "model", "prompt")
+
+
+def test_a_field_of_a_hook_or_container_that_is_given_twice_is_refused_unless_it_says_the_same() -> None:
+    assert sketched({"on": ["on-wake"], "more": {"on": ["on-wake"], "copy": "none"}}) == {
+        "on": ["on-wake"],
+        "copy": "none",
+    }
+    for fields in ({"run": "a", "more": {"run": "b"}}, {"prompt": "a", "more": {"agent": {"prompt": "b"}}}):
+        with pytest.raises(ToolFailed) as caught:
+            sketched(fields)
+        assert caught.value.reason == "BadArguments"

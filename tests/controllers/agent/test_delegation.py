@@ -70,6 +70,87 @@ async def test_several_children_with_prompts_are_all_waited_for_and_named(tmp_pa
         assert result["text"] == "[a] from a\n\n[b] from b"
 
 
+OUTER = """
+            agent:
+              script:
+                - task:
+                    id: site
+                    goal: a site
+                    wait: true
+                    acceptance: [{require-file: index.html}]
+                    script:
+                      - when: {children: done}
+                        call: {write: {path: index.html, text: hi}}
+                      - done: the site is there
+                    tasks:
+                      - {id: page, goal: a page, script: [{done: a page}]}
+                      - {id: style, prompt: a style, script: [{done: green}]}
+                - done: x
+"""
+
+
+async def test_fields_beside_tasks_make_the_task_around_them_with_its_checks(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply(OUTER)
+        await here.until_state("task/.", "done", "failed")
+        assert here.state("task/.") == "done"
+        assert here.get("task/site").spec["children"] == ["task/site/page", "task/site/style"]
+        assert [each["kind"] for each in here.get("task/site").spec["acceptance"]] == ["require-file"]
+        (result,) = await here.results("task")
+        # What is waited for below it is waited for as well.
+        assert result["text"] == "[site] the site is there\n\n[site/style] green"
+
+
+REFUSED = {
+    "fields of the task around them, and no name for it": (
+        "{budget: {turns: 3}, tasks: [{id: a, run: 'true'}]}",
+        "budget",
+    ),
+    "two ids alike below": ("{id: out, tasks: [{id: a, run: 'true'}, {id: a, run: 'false'}]}", "same id"),
+    "two ids alike": ("[{id: a, run: 'true'}, {id: a, run: 'false'}]", "same id"),
+    "a model said twice": ("{id: a, model: b/c, agent: {model: d/e}}", "given twice"),
+    "a command and children": ("{id: a, run: 'true', tasks: [{id: b, run: 'true'}]}", "together"),
+    "one name for two prompts": (
+        "[{id: a, store: p, instructions: one, script: []}, {id: b, store: p, instructions: two, script: []}]",
+        "two texts",
+    ),
+    "the name of a prompt of the plan": ("{id: a, store: taken, instructions: one, script: []}", "another prompt"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+async def test_a_task_call_that_says_two_things_where_one_counts_is_refused(tmp_path: Path, name: str) -> None:
+    written, words = REFUSED[name]
+    async with arena(tmp_path) as here:
+        await here.apply(f"""
+            prompts: {{taken: the text of the plan}}
+            agent:
+              script:
+                - call: {{task: {written if written[0] == "{" else "{tasks: " + written + "}"}}}
+                - expect: {{ok: false, contains: "{words}"}}
+                - done: x
+        """)
+        await here.until_state("task/.", "done", "failed")
+        assert here.state("task/.") == "done"
+        assert [each.address for each in here.store.view.list("task")] == ["task/."]
+        assert here.get("plan/arena").spec["prompts"] == {"taken": "the text of the plan"}
+
+
+async def test_wait_beside_tasks_waits_for_each(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply("""
+            agent:
+              script:
+                - call:
+                    task: {wait: true, goal: "", tasks: [{id: a, script: [{done: A}]}, {id: b, script: [{done: B}]}]}
+                - expect: "[a] A"
+                - done: x
+        """)
+        await here.until_state("task/.", "done", "failed")
+        (result,) = await here.results("task")
+        assert result["text"] == "[a] A\n\n[b] B"
+
+
 async def test_wait_is_over_when_the_child_has_ended_and_its_checks_hold(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply("""

@@ -138,4 +138,4 @@ def test_a_file_that_is_too_large_is_not_read_to_know_it(shell: list[str], folde
     (folder / "a").write_bytes(b"")
     os.truncate(folder / "a", 1 << 40)
 
-    assert run(shell, inner_files._READ, str(folder / "a"), "9") == (LARGE, b"%d" % (1 << 40))
+    assert run(shell, inner_files._READ, str(folder / "a"), "9", "2") == (LARGE, b"%d\n\0\0" % (1 << 40))

@@ -59,6 +59,22 @@ async def test_an_agent_whose_folder_is_a_link_out_of_its_makers_never_begins(fo
         await here.settled()
 
 
+async def test_a_command_below_an_agent_gets_a_missing_folder_and_none_behind_a_link_that_leads_out(
+    folder: Path,
+) -> None:
+    async with arena(folder) as here:
+        await made(here, "true", "{id: c, wait: true, cwd: work/new/deep, run: 'pwd > here'}")
+        assert here.state("task/t/c") == "done" and here.read("work/new/deep/here") == f"{folder}/work/new/deep\n"
+    async with arena(folder / "work") as here:
+        await here.apply(
+            MAKER.replace("cwd: work", "cwd: in")
+            .replace("LINE", "ln -s ../.. out")
+            .replace("CHILD", "{id: c, wait: true, cwd: in/out/made, run: 'true'}")
+        )
+        await here.until_state("task/t", "done", "failed")
+        assert here.state("task/t/c") == "failed" and not (folder / "made").exists()
+
+
 async def test_a_link_that_stays_in_the_makers_folder_is_worked_behind(folder: Path) -> None:
     (folder / "work/sub").mkdir()
     async with arena(folder) as here:

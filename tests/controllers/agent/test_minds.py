@@ -123,6 +123,15 @@ def test_lines_that_are_no_json_are_remarks() -> None:
     assert (reply.text, reply.sleep_s, reply.memory, reply.calls) == ("hi", 2.0, 1, ())
 
 
+def test_an_action_that_says_one_thing_in_two_places_becomes_a_call_with_a_fault() -> None:
+    for action in (
+        {"call": {"read": {"path": "a"}}, "with": {"path": "b"}},
+        {"say": {"to": "a", "text": "b"}, "to": "c"},
+    ):
+        (call,) = actions.reply_of([action]).calls
+        assert call.fault and (call.tool, call.arguments) == ("?", action)
+
+
 def test_broken_json_and_unknown_actions_become_calls_with_a_fault() -> None:
     reply = reply_from('{"say": \n{"jump": 3}\n{"say": 1, "done": 2}', memory=None)
     assert len(reply.calls) == 3 and all(call.fault for call in reply.calls)

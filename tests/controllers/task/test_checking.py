@@ -227,6 +227,15 @@ async def test_contains_looks_for_a_text_or_a_pattern(bench: Bench) -> None:
     said((await find(bench, "contains", path="missing", text="x")).message)
 
 
+async def test_contains_reads_a_file_in_its_own_encoding(bench: Bench) -> None:
+    for name, encoding in (("utf-16", "utf-16"), ("latin", "latin-1")):
+        Path(bench.cwd, name).write_bytes("one\ncafé\n".encode(encoding))
+
+        assert (await find(bench, "contains", path=name, text="café")).result == "pass"
+        assert (await find(bench, "contains", path=name, pattern="^caf.$")).result == "pass"
+        assert (await find(bench, "contains", path=name, text="cafè")).result == "fail"
+
+
 async def test_a_pattern_that_would_take_years_is_stopped_at_its_time(bench: Bench) -> None:
     write(bench, "a.txt", "a" * 40 + "b")
 

@@ -29,6 +29,29 @@ async def test_a_group_is_done_when_its_commands_are(tmp_path: Path) -> None:
         assert here.lines("out") == ["a", "b"]
 
 
+async def test_a_folder_that_is_missing_is_made_for_commands_and_checks(tmp_path: Path) -> None:
+    async with yard(tmp_path) as here:
+        both = spec("pwd > here", cwd="build/out", acceptance=(sh("test -e here"),))
+        group = spec(cwd="later", acceptance=(sh("true"),))
+        here.apply(root=spec(), a=both, g=group, g_b=spec("true"))
+        await here.until_state("task/.", "done", "failed")
+        await here.settled()
+
+        assert here.states() == dict.fromkeys(("task/.", "task/a", "task/g", "task/g/b"), "done")
+        assert here.lines("build/out/here") == [str(tmp_path / "build/out")]
+
+
+async def test_a_folder_that_cannot_be_made_ends_the_task_with_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    async with yard(tmp_path) as here:
+        here.apply(root=spec(), a=spec("true", cwd="file/below"))
+        await here.until_state("task/.", "done", "failed")
+        await here.settled()
+
+        assert here.states()["task/a"] == "failed"
+        assert "Not a directory" in here.task("task/a").status["why"]
+
+
 async def test_a_command_costs_two_appends(tmp_path: Path) -> None:
     async with yard(tmp_path) as here:
         here.apply(root=spec(), a=spec("true"))
