@@ -6,7 +6,7 @@ are granted one after another, as the rest of those that end comes back: a warni
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from typing import Final
@@ -16,7 +16,8 @@ from compiler.needs import TaskPath
 from schemas import pointer
 from schemas.budget import Budget
 from schemas.encoding import JsonObject
-from schemas.frozen import mutable
+from schemas.frozen import frozen, mutable
+from schemas.ledger import unit_of
 
 
 def budget_of(written: Mapping[str, object]) -> Budget:
@@ -25,6 +26,34 @@ def budget_of(written: Mapping[str, object]) -> Budget:
 
 
 _NONE: Final = Budget()
+
+
+@frozen
+class Bounds:
+    """What a task may use, and by lowered unit what its agent says of it (`TaskSpec.agent_bounds`)."""
+
+    budget: Budget
+    of_agent: JsonObject
+
+
+def bounds_of(
+    task: JsonObject, path: TaskPath, lines: Sequence[tuple[JsonObject, Pointer]], document: JsonObject
+) -> Bounds:
+    """The smaller of what the task and the budgets `lines` of its agent say; what was granted replaces the latter."""
+    own: JsonObject = task.get("budget", {})
+    granted: JsonObject = task.get("granted", {}).get("budget", {})
+    written = dict(own)
+    of_agent: JsonObject = {}
+    for unit in dict.fromkeys((*(unit for line, _ in lines for unit in line), *granted)):
+        place = (*pointer.of_task(path), "granted", "budget", unit)
+        found = {".".join((*to, unit)): line[unit] for line, to in lines if unit in line}
+        is_here = all(pointer.has(document, (*to, unit)) for line, to in lines if unit in line)
+        least = granted[unit] if unit in granted else min(found.values(), key=float)
+        if unit in granted or not is_here:
+            found = {".".join(place): least}  # No line of this plan says it: what is granted counts before it.
+        written[unit] = least if unit not in own or float(least) < float(own[unit]) else own[unit]
+        of_agent[unit_of(unit)] = {"task": own.get(unit), "lines": found}
+    return Bounds(budget_of(written), of_agent)
 
 
 @lru_cache(maxsize=1024)

@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final
 
+from compiler.budgets import budget_of
 from compiler.faults import Faults, Pointer
 from compiler.toolsets import ALL, Toolsets, listed
 from schemas import pointer
+from schemas.agent import NO_CAP, Cap
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen, mutable
 from schemas.narrowing import (
@@ -88,7 +90,7 @@ class RightsTree:
     toolsets: Toolsets
     faults: Faults
     tiers: tuple[Line, ...] = ()
-    budgets: tuple[JsonObject, ...] = ()
+    caps: tuple[Cap, ...] = ()
     _steps: dict[tuple[int, int], tuple[Rights, Rights]] = field(default_factory=dict)
 
     def take_tiers(self, document: JsonObject) -> None:
@@ -106,7 +108,11 @@ class RightsTree:
             deepest = max(lines)
             known = [max((d for d in lines if d <= depth), default=min(lines)) for depth in range(deepest + 1)]
             self.tiers = tuple(lines[depth] for depth in known)
-            self.budgets = tuple(written[by_depth[depth]].get("budget", {}) for depth in known)
+            self.caps = tuple(_cap(written[by_depth[depth]], by_depth[depth]) for depth in known)
+
+    def cap(self, depth: int) -> Cap:
+        """What each agent that far below the root may use itself."""
+        return self.caps[min(depth, len(self.caps) - 1)] if self.caps else NO_CAP
 
     def _tier(self, tier: JsonObject, index: int) -> Line:
         to = ("rights", "tiers", str(index))
@@ -193,6 +199,10 @@ class RightsTree:
     def _wider(self, what: str, allowed: Patterns, to: Pointer) -> None:
         hint = f"what may be handed to it: {listed(allowed)}"
         self.faults.add("P0303", f"{what} is more than its parent may grant", hint, to=to)
+
+
+def _cap(tier: JsonObject, index: int) -> Cap:
+    return Cap(budget_of(tier["budget"]), f"rights.tiers.{index}.budget") if tier.get("budget") else NO_CAP
 
 
 def _models(written: Sequence[str] | None) -> Patterns:
