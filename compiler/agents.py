@@ -159,7 +159,9 @@ class AgentMaking:
         if not self._is_allowed(stated, rights):
             self._forbid_model(stated, rights, (*at, "model"))
         strong = Model(self.models.asked(stated), mind.options, stated)
-        return Escalation(strong, int(written.get("after", limits.ESCALATE_AFTER)), budget_of(written.get("budget", {})), ".".join(at))
+        return Escalation(
+            strong, int(written.get("after", limits.ESCALATE_AFTER)), budget_of(written.get("budget", {})), ".".join(at)
+        )
 
     def _spec(self, choice: Choice, above: Rights, path: TaskPath, *, is_written: bool) -> tuple[AgentSpec, Rights]:
         key = (id(choice.resolved), id(above), choice.model, id(choice.sandbox))

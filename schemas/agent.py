@@ -36,6 +36,9 @@ UNPRICED: Final = "UnknownPrice"
 WITHOUT_MODEL: Final = frozenset({NO_MODEL, UNPRICED})
 """The conditions of an agent that a change of the plan's models may end."""
 
+STUCK: Final = "Stuck"
+"""The condition of an agent that repeats a call, and why a task failed whose agent repeated what had failed."""
+
 NO_GUEST: Final = "AwaitingGuest"
 """The condition of an agent that nobody from outside has taken."""
 

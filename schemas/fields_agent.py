@@ -53,8 +53,8 @@ MIND_FIELDS: Final = (
     Field(
         "escalate",
         Table("escalate", short="model"),
-        "A stronger model that goes on with the conversation when the agent is stuck, or when its checks have failed so "
-        "often. Its rights, and those of its parent, hold for this model too.",
+        "A stronger model that goes on with the conversation when the agent is stuck, or after so many rejected "
+        "answers. The rights of the agent and of its parent hold for this model too.",
         {"after": 3, "model": "openai/gpt-5", "budget": {"usd": "2"}},
         lowered=("escalate",),
     ),
