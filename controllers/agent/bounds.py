@@ -10,13 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
+from controllers.ledger import raises
 from reconciler.editing.watching import stated_name
-from schemas import address as addresses
-from schemas import pointer
 from schemas.agent import Cap, Model
-from schemas.encoding import JsonObject
 from schemas.frozen import frozen
-from schemas.ledger import ZERO, Account, Unit, accounts_of, amount_of, amounts_of, keeps_of, named, rounded_up, shown
+from schemas.ledger import ZERO, Unit, amount_of, amounts_of, keeps_of, named, rounded_up, shown
 from schemas.resource import Resource
 
 if TYPE_CHECKING:
@@ -112,7 +110,7 @@ def binding(seen: Observed, unit: Unit, asked: Decimal | None = None) -> tuple[B
     `asked` is what its next request needs where something is left; None where nothing is.
     """
     own = [(rest, cap) for cap in seen.caps for each, rest, _ in cap.left() if each == unit]
-    of_ledger = _ledger_left(seen.purse, unit)
+    of_ledger = raises.left_of(seen.purse, unit)
     if own and (of_ledger is None or min(rest for rest, _ in own) <= of_ledger):
         rest, cap = min(own, key=lambda one: one[0])
         bound = dict(amounts_of(cap.cap.budget.to_json()))[unit]
@@ -120,8 +118,8 @@ def binding(seen: Observed, unit: Unit, asked: Decimal | None = None) -> tuple[B
         more = _more(bound, rest, asked)
         way = [f"{line}={rounded_up(unit, bound + more)}"]
         if of_ledger is not None and of_ledger < more:
-            way += _raised(seen.purse, unit, more - max(of_ledger, ZERO))
-        return Bound(cap.whose, unit, bound, (line,)), _command(way)
+            way += raises.raised(seen.purse, unit, more - max(of_ledger, ZERO))
+        return Bound(cap.whose, unit, bound, (line,)), raises.command(way)
     if seen.hook is not None and unit in seen.spec.budget.to_json():
         return _of_hook(seen, seen.hook, unit, asked)
     return _of_ledger(seen, unit, asked)
@@ -137,20 +135,17 @@ def _of_hook(seen: Observed, hook: Resource, unit: Unit, asked: Decimal | None) 
 
 
 def _of_ledger(seen: Observed, unit: Unit, asked: Decimal | None) -> tuple[Bound, str]:
-    holders = _holders(seen.purse, unit)
+    holders = raises.holders(seen.purse, unit)
     if not holders:  # Nothing bounds it any more; the next look finds that out.
         return Bound("its budget", unit, ZERO, (f"budget.{named(unit)}",)), f"plan describe {seen.spec.task}"
     at = next((one for one in holders if one[1].left <= 0), holders[0])
     task, account = at
-    total = _ledger_left(seen.purse, unit) or ZERO
+    total = raises.left_of(seen.purse, unit) or ZERO
     more = _more(account.bound, min(total, account.left), asked)
-    lines = tuple(path for path, _ in lines_of(task, unit))
-    binds = (
-        lines[:1] if len(lines) == 1 else tuple(path for path, said in lines_of(task, unit) if said <= account.bound)
-    )
-    return Bound(_whose(seen, task, unit), unit, account.bound, binds or lines), _command(
-        _raised(seen.purse, unit, more)
-    )
+    lines = raises.lines_of(task, unit)
+    binds = tuple(path for path, said in lines if said <= account.bound) or tuple(path for path, _ in lines)
+    way = raises.command(raises.raised(seen.purse, unit, more))
+    return Bound(_whose(seen, task, unit), unit, account.bound, binds), way
 
 
 def _whose(seen: Observed, task: Resource, unit: Unit) -> str:
@@ -168,62 +163,3 @@ def _whose(seen: Observed, task: Resource, unit: Unit) -> str:
 def _more(bound: Decimal, left: Decimal, asked: Decimal | None) -> Decimal:
     """By how much a bound is raised: as much again, and at least what the next request lacks."""
     return max(bound, (asked or ZERO) - left, -left, Decimal(1) if not bound else ZERO)
-
-
-def _holders(purse: Sequence[Resource], unit: Unit) -> list[tuple[Resource, Account]]:
-    """The tasks that have an open account, nearest first."""
-    found = ((task, accounts_of(task.status).get(unit)) for task in purse)
-    return [(task, account) for task, account in found if account is not None and account.is_open]
-
-
-def _ledger_left(purse: Sequence[Resource], unit: Unit) -> Decimal | None:
-    left: Decimal | None = None
-    for _, account in _holders(purse, unit):
-        left = account.left if left is None else left + min(ZERO, account.left)
-    return left
-
-
-def _raised(purse: Sequence[Resource], unit: Unit, more: Decimal) -> list[str]:
-    """The settings that raise the nearest account by `more`, and those that it is granted out of where they lack it."""
-    holders = _holders(purse, unit)
-    if not holders:
-        return []
-    task, account = holders[0]
-    wanted = rounded_up(unit, account.bound + more)
-    found = [f"{path}={wanted}" for path, said in lines_of(task, unit) if said < _number(unit, wanted)]
-    if not account.giver or len(holders) == 1:
-        return found
-    needed = max(_number(unit, wanted), account.committed) - account.held
-    lacking = needed - (_ledger_left(purse[_at(purse, holders[1][0]) :], unit) or ZERO)
-    return [*_raised(purse[_at(purse, holders[1][0]) :], unit, lacking), *found] if lacking > 0 else found
-
-
-def _number(unit: Unit, written: str) -> Decimal:
-    return amount_of(unit, written.rstrip("s") if unit == "time_s" else written)
-
-
-def _at(purse: Sequence[Resource], task: Resource) -> int:
-    return next(index for index, one in enumerate(purse) if one.uid == task.uid)
-
-
-def lines_of(task: Resource, unit: Unit) -> list[tuple[str, Decimal]]:
-    """The lines that state the bound of a task, each as `plan patch .` takes it, with what it says."""
-    said: JsonObject = (task.spec.get("agent_bounds") or {}).get(unit, {})
-    own = ".".join((*pointer.of_task(addresses.parse(task.address).path), "budget", named(unit)))
-    found = {path: amount_of(unit, value) for path, value in said.get("lines", {}).items()}
-    stated = said.get("task") if said else (task.spec.get("budget") or {}).get(unit)
-    if stated is not None:
-        found[own] = amount_of(unit, stated)
-    return list(found.items())
-
-
-def _command(settings: Sequence[str]) -> str:
-    """One command for all of them. One task's own line is written as a person would."""
-    if len(settings) == 1:
-        path, _, value = settings[0].partition("=")
-        tokens = tuple(path.split("."))
-        head, unit = tokens[:-2], tokens[-1]
-        names = head[1::2]
-        if tokens[-2:-1] == ("budget",) and head == pointer.of_task(names):
-            return f"plan patch {'task/' + '/'.join(names) if names else '.'} budget.{unit}={value}"
-    return f"plan patch . {' '.join(settings)}"

@@ -30,7 +30,7 @@ _OWN: Final = frozenset({"verdict", "results", "again", "start", "watchdog"})
 _PASSING: Final = frozenset("ChildrenOpen Deferred Locked NoAnswer NotUp TimedOut Unread".split())
 """Errors of calls that are meant to be made again."""
 _WORD: Final = re.compile(r"[^\W_]+")
-_NUMBER: Final = re.compile(r"[-+]?\d+(?:[.,:]\d+)*%?")
+_NUMBER: Final = re.compile(r"[-+]?\d+(?:,\d{3})*(?:[.:]\d+)*%?")
 _ALIKE: Final = 0.9
 _LONG: Final = 40  # Characters: in a shorter answer a small edit may be all that counts.
 _WORDS_MIN: Final = 3  # Besides numbers: an answer with fewer says nothing but its numbers.

@@ -75,9 +75,13 @@ def asked_by(before: JsonObject, after: JsonObject, path: tuple[str, ...] = ()) 
 
 
 def faults_of(asked: Iterable[Asked], view: View, *, is_agent: bool) -> Iterator[Fault]:
-    """Where more is asked for than its giver has. Several bounds out of one account are added up."""
-    given: dict[tuple[str, Unit], Decimal] = {}
-    for one in asked:
+    """Where more is asked for than its giver has. Several bounds out of one account are added up.
+
+    A giver that the same patch raises has so much more.
+    """
+    wishes = list(asked)
+    given = {(one.address, one.unit): -_raise(view, one) for one in wishes}
+    for one in wishes:
         task = view.get(one.address)
         account = None if task is None else accounts_of(task.status).get(one.unit)
         is_held = account is not None and account.is_open
@@ -93,6 +97,13 @@ def faults_of(asked: Iterable[Asked], view: View, *, is_agent: bool) -> Iterator
             yield _fault(one, giver, max(ZERO, left) + held)
         else:
             given[giver.address, one.unit] = given.get((giver.address, one.unit), ZERO) + needed
+
+
+def _raise(view: View, one: Asked) -> Decimal:
+    """By how much the bound of a task grows that has one already."""
+    task = view.get(one.address)
+    account = None if task is None else accounts_of(task.status).get(one.unit)
+    return max(ZERO, one.amount - account.bound) if account is not None and account.is_open else ZERO
 
 
 def _giver(view: View, one: Asked, account: Account | None) -> Resource | None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from controllers.agent import stuck
+from controllers.agent.models import history
+from controllers.agent.models.port import ModelReply, ModelRequest, OnDelta
 from tests import rows
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.scripted_models import ScriptedModels
@@ -172,3 +175,24 @@ async def test_a_stronger_model_stops_at_its_own_budget(tmp_path: Path) -> None:
         ready = await run(here, ESCALATING.replace("after: 3", "after: 2").replace("turns: 4", "turns: 2"))
     assert ready["reason"] == "BudgetSpent"
     assert "agent.escalate.budget.turns" in ready["unblocks"][0]
+
+
+class Thinking(ScriptedModels):
+    """Models that send thoughts of their own with each reply; `sent` is what each request was made with."""
+
+    sent: tuple[bytes, ...] = ()
+
+    async def complete(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+        self.sent += (b"".join(request.messages),)
+        reply = await super().complete(replace(request, messages=tuple(history.plain(request.messages))), on_delta)
+        return replace(reply, extra={"reasoning_content": "hm"})
+
+
+async def test_fields_of_the_model_before_are_not_sent_to_the_stronger_one(tmp_path: Path) -> None:
+    models = Thinking(
+        [{**says("it cannot be done"), "times": 3}, calls("write", {"path": "answer.txt", "content": "x"}), says("So.")]
+    )
+    async with arena(tmp_path, models=models) as here:
+        ready = await run(here, ESCALATING)
+    assert ready["reason"] == "Done"
+    assert [sent.count(b"reasoning_content") for sent in models.sent] == [0, 1, 2, 0, 1]
