@@ -16,6 +16,7 @@ from schemas import limits, pointer
 from schemas.agent import NO_CAP, AgentSpec, Escalation, Guest, Mind, Model, Outside, Program, PythonFunction, Script
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen, mutable, remade
+from schemas.ledger import amount_of, amounts_of, named, shown
 from schemas.model import ModelTable, model_name
 from schemas.narrowing import Patterns, covers_call, covers_model, is_covered, meet, union
 from schemas.rights import Rights
@@ -68,6 +69,7 @@ class AgentMaking:
         spec, rights = self._spec(chosen, rights, path, is_written="agent" in task)
         if (cap := self.rights.cap(len(path))) != NO_CAP:
             spec = remade(spec, cap=cap)
+            self._check_under_cap(spec)
         if given := task.get("granted"):
             spec = self._granted(spec, given, (*pointer.of_task(path), "granted"))
         self._check_fan_out(task, rights, path)
@@ -122,6 +124,19 @@ class AgentMaking:
         """The task's own bounds and those of its agent, with the lines of the latter."""
         return bounds_of(task, path, () if choice is None else choice.resolved.bounds, document)
 
+    def _check_under_cap(self, spec: AgentSpec) -> None:
+        """Tells where a stronger model is given more than the tier lets its agent use."""
+        if spec.escalate is None:
+            return
+        caps = spec.cap.budget.to_json()
+        for unit, amount in amounts_of(spec.escalate.budget.to_json()):
+            if unit in caps and amount > amount_of(unit, caps[unit]):
+                line = f"{spec.cap.at}.{named(unit)}"
+                most = shown(unit, amount_of(unit, caps[unit]))
+                summary = f"budget.{named(unit)} {shown(unit, amount)} is over the cap of its tier, {most} ({line})"
+                to = (*spec.escalate.at.split("."), "budget", named(unit))
+                self.faults.add("P0306", summary, f"raise `{line}`, or lower this one", to=to)
+
     def _granted(self, spec: AgentSpec, given: JsonObject, to: Pointer) -> AgentSpec:
         """The agent with what a yes gave it, as far as the rights of its place go."""
         opened = self.rights.toolsets.opened(given.get("tools", ()), (*to, "tools"))
@@ -145,12 +160,15 @@ class AgentMaking:
     def _escalation(self, choice: Choice, mind: Mind, rights: Rights, to: Pointer) -> Escalation | None:
         """The stronger model of an agent, with a diagnostic for one that it could never be given."""
         written: JsonObject | None = choice.resolved.fields.get("escalate")
-        if written is None or "model" not in written:
+        if written is None:
             return None
         at = (*(choice.resolved.at or to), "escalate")
         if not isinstance(mind, Model):
             summary = f"`escalate` is for agents that think with a model, and this one has `{choice.resolved.mind}`"
             self.faults.add("P0230", summary, "take `escalate` away, or give the agent a `model`", to=at)
+            return None
+        if "model" not in written:
+            self.faults.on_key("P0210", "`escalate` lacks `model`", "name a stronger model", to=at)
             return None
         stated = str(written["model"])
         if stated == mind.stated:

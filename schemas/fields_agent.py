@@ -391,7 +391,6 @@ AGENT_TABLES: Final = (
             Field("model", PATTERN, "The stronger model.", "openai/gpt-5"),
             Field("budget", Table("budget"), "What this model may use for the agent at most.", {"usd": "2"}),
         ),
-        one_of=(("model",),),
     ),
     FieldTable(
         "compact",
