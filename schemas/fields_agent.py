@@ -167,7 +167,11 @@ POWER_FIELDS: Final = (
     ),
     Field("rights", Table("rights"), "Narrows what it may use and grant.", {"spawn": 2}, _PREFIX, lowered=("rights",)),
     Field(
-        "budget", Table("budget"), "What each task that it does may use at most.", {"turns": 50}, lowered=("budget",)
+        "budget",
+        Table("budget"),
+        "What each task that it does may use at most.",
+        {"turns": 50},
+        lowered=("budget", "agent_bounds"),
     ),
     Field(
         "hooks",

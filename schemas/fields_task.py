@@ -211,7 +211,7 @@ SHARED_FIELDS: Final = (
         "Narrows what this task's agent and all below it may use. Nothing here widens what the parent may grant.",
         {"tools": ["read", "list"]},
         ChangeClass.PREFIX,
-        lowered=("rights", "tools"),
+        lowered=("rights", "tools", "cap"),
     ),
     Field(
         "protect",

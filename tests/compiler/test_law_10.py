@@ -217,7 +217,11 @@ def _plan(table: str, value: JsonObject) -> JsonObject:
     for name in ("topology", "wake", "sandbox", "compact"):
         inner[name] = {"goal": "g", "agent": {**SCRIPT, name: value}}
     inner["escalate"] = {"goal": "g", "agent": {"model": "m", "escalate": value}}
-    inner["granted"] = {"goal": "g", "agent": {"model": "m", "tools": ["read"], "budget": {"turns": 9}}, "granted": value}
+    inner["granted"] = {
+        "goal": "g",
+        "agent": {"model": "m", "tools": ["read"], "budget": {"turns": 9}},
+        "granted": value,
+    }
     root: JsonObject = {"plan": "demo", **OTHERS, "tasks": {"a": inner.get(table, task), "frontend": {"run": "f"}}}
     tops: dict[str, JsonObject] = {
         "plan": value,

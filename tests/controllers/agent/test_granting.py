@@ -15,7 +15,10 @@ pytestmark = pytest.mark.anyio
 SCRIPTED = """
 rights: {{tools: all, network: all}}
 agents:
-  reader: {{tools: [read], budget: {{turns: 9}}, script: [{{call: {{request: {what}}}}}, {{when: {{message: approved}}, done: x}}]}}
+  reader:
+    tools: [read]
+    budget: {{turns: 9}}
+    script: [{{call: {{request: {what}}}}}, {{when: {{message: approved}}, done: x}}]
 tasks:
   kid: {{goal: a, agent: reader{more}}}
   twin: {{goal: b, agent: {{tools: [read], extends: reader, script: [{{when: {{message: never}}, done: x}}]}}}}
