@@ -14,6 +14,8 @@ from controllers.agent.models import history
 from controllers.agent.models.port import ModelReply, ModelRequest, OnDelta
 from tests import rows
 from tests.controllers.agent.arena import Arena, arena
+from tests.controllers.agent.mortal import live_and_die, to_the_end
+from tests.fakes.pure_models import Answer, PureModels
 from tests.fakes.scripted_models import ScriptedModels
 from tests.product import JsonObject
 
@@ -196,3 +198,22 @@ async def test_fields_of_the_model_before_are_not_sent_to_the_stronger_one(tmp_p
         ready = await run(here, ESCALATING)
     assert ready["reason"] == "Done"
     assert [sent.count(b"reasoning_content") for sent in models.sent] == [0, 1, 2, 0, 1]
+
+
+@pytest.mark.sweep(keep=3)
+@pytest.mark.parametrize("after", range(2, 17))
+async def test_an_owner_that_dies_at_any_write_escalates_once(tmp_path: Path, after: int) -> None:
+    answers: list[Answer] = ["it cannot be done"] * 3
+    models = PureModels(
+        {"agent/.": [*answers, [("write", {"path": "answer.txt", "content": "x"})], "There."]}, takes_s=0
+    )
+    seen: list[JsonObject] = []
+
+    async def play(here: Arena) -> None:
+        await to_the_end(here, ESCALATING)
+        seen[:] = [draft.data for draft in await here.log() if draft.type == "agent.escalated"]
+
+    await live_and_die(play, tmp_path, [after], models=models)
+    assert len(seen) == 1
+    by_turn = {request.key.turn: request.model for request in models.asked}
+    assert by_turn == {1: "test/m", 2: "test/m", 3: "test/m", 4: "test/strong", 5: "test/strong"}
