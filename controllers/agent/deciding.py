@@ -351,7 +351,7 @@ def _is_to_start(seen: Observed, call: Resource) -> bool:
 def _waiting(seen: Observed, objects: list[Resource]) -> Step:
     doubtful = [each.address for each in objects if each.state == CallState.UNKNOWN]
     if doubtful:
-        ways = tuple(f"plan approve {address} --happened|--did-not" for address in doubtful)
+        ways = tuple(f"plan approve {address} {word}" for address in doubtful for word in ("--happened", "--did-not"))
         return Rest(AgentState.BLOCKED, f"{doubtful[0]} may or may not have happened", "InDoubt", ways)
     asking = [each for each in objects if each.state == CallState.AWAITING_APPROVAL]
     if asking and not seen.live:

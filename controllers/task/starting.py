@@ -173,7 +173,7 @@ def _slot(observed: Observed) -> Says | None:
     slot = observed.slot
     if slot is None or slot.is_mine:
         return None
-    ways = ("a task at work ends", f"plan patch . limits.tasks={slot.bound + 1} lets one more begin")
+    ways = ("a task at work ends", f"plan patch . limits.tasks={slot.bound + 1}")
     return Says(TaskState.WAITING, AWAITING_SLOT, slot.words, ways)
 
 
