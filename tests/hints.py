@@ -32,13 +32,10 @@ def texts() -> tuple[tuple[str, str], ...]:
     return tuple(dict.fromkeys(found))
 
 
-def listed(written: dict[str, Any]) -> frozenset[str]:
-    """All texts in the registry, whatever their heading."""
-    return frozenset(text for under in written.values() for group in _groups(under) for text in group)
-
-
-def _groups(under: Any) -> list[list[str]]:
-    return list(under.values()) if isinstance(under, dict) else [under]
+def listed(written: dict[str, Any]) -> frozenset[tuple[str, str]]:
+    """All texts of the registry with their files, whatever runs them."""
+    groups = [*written["run"].values(), *written["look"].values(), *written["begin"].values(), written["words"]]
+    return frozenset((where, text) for group in groups for where, texts_ in group.items() for text in texts_)
 
 
 def _is_told(text: str) -> bool:

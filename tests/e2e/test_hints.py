@@ -1,7 +1,7 @@
 """Every hint, run as it is printed in a situation that prints it, ends what it was printed for.
 
-`hints.yaml` lists all texts of the product that name a `plan` command, with the test that runs each of them; a text that
-is not listed there fails `test_every_text_that_names_a_command_is_listed`.
+`hints.yaml` lists all texts of the product that name a `plan` command, with the test that runs each of them. A text that
+is not listed fails `test_every_text_that_names_a_command_is_listed`.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ SITUATIONS: Final[dict[str, Situation]] = {
         "plan patch . rights.tiers.1.budget.turns=",
     ),
     "a budget that nobody has to give": Situation(
-        f"budget: {{turns: 5}}\ntasks: {{z: {{goal: w, agent: {{{STEPS}}}}}, a: {{goal: x, needs: z, budget: {{turns: 4}}, "
-        f"agent: {{{STEPS}}}}}}}",
+        f"budget: {{turns: 5}}\ntasks:\n  z: {{goal: w, agent: {{{STEPS}}}}}\n"
+        f"  a: {{goal: x, needs: z, budget: {{turns: 4}}, agent: {{{STEPS}}}}}",
         "task/a",
         "plan patch . budget.turns=",
     ),
@@ -155,8 +155,79 @@ def test_the_hint_of_a_call_with_an_unknown_outcome_settles_it(folder: Folder, w
         until(folder, "task/a", "done")
 
 
-@rows.each("where, text", list(hints.texts()), ids=lambda part: str(part)[:80])
+@pytest.mark.process
+def test_the_hint_of_an_unknown_price_has_the_model_asked(folder: Folder) -> None:
+    plan = "plan: demo\nbudget: {usd: 5}\ngoal: x\nagent: {model: openai/no-such}\n"
+    with folder.owned("demo.plan.yaml", plan):
+        until(folder, "task/.", "blocked")
+        hint = matching(unblocks(folder, "agent/."), "plan patch . limits.unknown-price=estimate")
+        assert folder.run(*shlex.split(hint)[1:]).code == 0
+        until_asked(folder)
+
+
+def until_asked(folder: Folder) -> None:
+    while not any(record["type"] == "model.requested" for record in folder.records()):
+        continue
+
+
+@pytest.mark.process
+def test_the_hint_of_a_protected_task_lets_it_go(folder: Folder) -> None:
+    text = "plan: demo\ntasks:\n  z: {run: sleep 60}\n  a: {run: 'true', protect: true}\n"
+    with folder.owned("demo.plan.yaml", text):
+        until(folder, "task/a", "done")
+        refused = folder.run("patch", "--json", '[{"op": "remove", "path": "/tasks/a"}]')
+        assert refused.code != 0
+        hint = next(line for line in refused.text.splitlines() if "protect=false" in line).partition("plan patch")[2]
+        assert folder.run("patch", *shlex.split(hint)).code == 0
+        assert folder.run("patch", "--json", '[{"op": "remove", "path": "/tasks/a"}]').code == 0
+
+
+AT_WORK: Final = """\
+plan: demo
+tasks:
+  a:
+    goal: x
+    agent: {tools: [list], script: [{call: {list: {}}}, {when: {message: never}, done: x}]}
+"""
+
+
+@pytest.mark.process
+def test_commands_that_show_something_run_in_a_plan_at_work(folder: Folder) -> None:
+    with folder.owned("demo.plan.yaml", AT_WORK):
+        until(folder, "agent/a", "asleep")
+        failed = {line: said.text for line in LISTED["look"] if (said := folder.run(*shlex.split(line)[1:])).code}
+    assert not failed
+
+
+TELLING: Final = ("doctor", "diff")
+"""Commands whose exit code says what they found."""
+
+
+@pytest.mark.process
+def test_commands_that_begin_or_end_something_run_one_after_the_other(folder: Folder) -> None:
+    folder.write("demo.plan.yaml", "plan: demo\ntasks: {a: {run: 'true'}}\n")
+    failed: dict[str, str] = {}
+    for line in LISTED["begin"]:
+        where = Folder(folder.path / "new") if line.startswith("plan init") else folder
+        where.path.mkdir(exist_ok=True)
+        said = where.run(*shlex.split(line)[1:])
+        if said.code and line.split()[1] not in TELLING:
+            failed[line] = said.text
+    assert not failed
+
+
+@rows.each("test", list(LISTED["run"]))
+def test_the_tests_that_are_named_in_the_list_are_there(test: str) -> None:
+    file, _, name = test.partition("::")
+    function, _, situation = name.partition("[")
+    assert f"def {function}(" in (hints.ROOT / file).read_text()
+    assert not situation or situation.removesuffix("]") in SITUATIONS
+
+
+def test_the_list_has_no_text_that_is_gone() -> None:
+    assert hints.listed(LISTED) <= frozenset(hints.texts())
+
+
+@rows.each(("where", "text"), list(hints.texts()), ids=lambda part: str(part)[:80])
 def test_every_text_that_names_a_command_is_listed(where: str, text: str) -> None:
-    assert text in hints.listed(LISTED), (
-        f"{where}: add it to tests/e2e/hints.yaml, with the test that runs it: {text!r}"
-    )
+    assert (where, text) in hints.listed(LISTED), "add it to tests/e2e/hints.yaml, with the test that runs it"
