@@ -199,7 +199,7 @@ class AgentMaking:
         # What says what it is, it does not write: prototypes, prompts and functions in files beside the plan.
         denials += (f"{tool}({file.removeprefix('./')})" for file in resolved.files for tool in WRITING_TOOLS)
         if denials:
-            rights = remade(rights, deny=union(rights.deny, denials))
+            rights = self.rights.like(remade(rights, deny=union(rights.deny, denials)), rights)
         mind = self._mind(choice, rights, to)
         spec = AgentSpec(
             task="",
@@ -246,12 +246,14 @@ class AgentMaking:
         return {**written, "model": self.models.asked(written["model"])}
 
     def _forbid_tool(self, name: str, rights: Rights, to: Pointer, who: str = "") -> None:
-        hint = f"its tier and the lines above it allow {listed(rights.tools)}"
+        hint = self.rights.binding(rights, "tools", name, covers_call)
+        hint = hint or f"its tier and the lines above it allow {listed(rights.tools)}"
         self.faults.add("P0301", f"tool `{name}` is not allowed here{who}", hint, to=to)
 
     def _forbid_model(self, model: str, rights: Rights, to: Pointer) -> None:
         near = nearest(model, rights.models or ())
-        hint = f"its tier and the lines above it allow {listed(rights.models)}"
+        hint = self.rights.binding(rights, "models", model_name(model).real, covers_model)
+        hint = hint or f"its tier and the lines above it allow {listed(rights.models)}"
         hint = f"did you mean `{near}`? {hint}" if near else hint
         self.faults.add("P0302", f"model `{model}` is not allowed here", hint, to=to)
 

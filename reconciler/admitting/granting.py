@@ -70,8 +70,11 @@ def vain_faults(approval: Resource, answer: Admission) -> Iterator[Fault]:
             return
         case _:
             return
+    denied = agent.spec["rights"].get("deny") or ()
     for name in missing:
-        yield Fault("rights", f"{approval.owner} would not have `{name}`: what stands above it denies or narrows it")
+        denial = next((one for one in denied if patterns.any_name((str(one),), name)), "")
+        why = f"`deny: [{denial}]` stands above it, and nothing lifts that" if denial else "a line above it narrows it"
+        yield Fault("rights", f"{approval.owner} would not have `{name}`: {why}")
 
 
 def _capped(agent: JsonObject, task: JsonObject, more: JsonObject) -> Iterator[Fault]:

@@ -1,7 +1,7 @@
 """Every hint, run as it is printed in a situation that prints it, ends what it was printed for.
 
-`hints.yaml` lists all texts of the product that name a `plan` command, with the test that runs each of them. A text that
-is not listed fails `test_every_text_that_names_a_command_is_listed`.
+`hints.yaml` lists all texts of the product that name a `plan` command, with the test that runs each of them. A text
+that is not listed fails `test_every_text_that_names_a_command_is_listed`.
 """
 
 from __future__ import annotations
