@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -152,3 +153,26 @@ async def test_a_parent_gives_a_child_of_the_file_a_tool_that_it_may_grant(tmp_p
         await here.until_state("task/.", "done", "failed")
         assert here.state("task/.") == "done"
         assert "fetch" in here.get("agent/kid").spec["tools"]
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        '{"granted": {"tools": ["shell"]}}',
+        '{"agent": {"model": "test/m", "escalate": "x@http://elsewhere.example/v1"}}',
+        '{"agent": {"model": "test/m"}, "granted": {"model": "x@http://elsewhere.example/v1"}}',
+    ],
+    ids=["tool", "escalation", "model"],
+)
+async def test_law_6_an_agent_gives_a_child_nothing_that_it_may_not_grant(tmp_path: Path, field: str) -> None:
+    value = json.dumps({"goal": "a", "agent": {"tools": ["read"], "script": [{"done": "x"}]}, **json.loads(field)})
+    patch = f'[{{"op": "add", "path": "/tasks/kid", "value": {value}}}]'
+    async with arena(tmp_path) as here:
+        await here.apply(f"""
+            rights: {{tools: [read, list, edit_plan, task], grant: {{tools: [read]}}}}
+            goal: x
+            agent: {{script: [{{patch: {patch}}}, {{expect: {{ok: false}}}}, {{done: x}}]}}
+        """)
+        await here.until_state("task/.", "done", "failed")
+        assert here.state("task/.") == "done"
+        assert here.find("task/kid") is None
