@@ -69,7 +69,8 @@ class AgentMaking:
         spec, rights = self._spec(chosen, rights, path, is_written="agent" in task)
         if (cap := self.rights.cap(len(path))) != NO_CAP:
             spec = remade(spec, cap=cap)
-            self._check_under_cap(spec)
+            if chosen.is_own:
+                self._check_under_cap(spec)
         if given := task.get("granted"):
             spec = self._granted(spec, given, (*pointer.of_task(path), "granted"))
         self._check_fan_out(task, rights, path)
@@ -162,6 +163,8 @@ class AgentMaking:
         written: JsonObject | None = choice.resolved.fields.get("escalate")
         if written is None:
             return None
+        if not choice.is_own and not self._may_inherit(str(written.get("model", "")), mind, rights):
+            return None  # One tier down, an agent that is inherited does without a model that it may not use.
         at = (*(choice.resolved.at or to), "escalate")
         if not isinstance(mind, Model):
             summary = f"`escalate` is for agents that think with a model, and this one has `{choice.resolved.mind}`"
@@ -237,6 +240,9 @@ class AgentMaking:
             case _:
                 stated = self._stated(choice, rights, to)
                 return Model(self.models.asked(stated), fields.get("options", {}), stated)
+
+    def _may_inherit(self, model: str, mind: Mind, rights: Rights) -> bool:
+        return isinstance(mind, Model) and mind.stated != model and self._is_allowed(model, rights)
 
     def _compact(self, written: JsonObject, rights: Rights, to: Pointer) -> JsonObject:
         if "model" not in written:

@@ -6,8 +6,10 @@ message or a yes by itself never grants anything. Requests of other kinds change
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from decimal import Decimal
+from typing import Final
 
 from reconciler.admitting.admission import Admission
 from reconciler.admitting.present import Present
@@ -15,11 +17,15 @@ from reconciler.errors import Terminal
 from reconciler.storing.store import View
 from schemas import address as addresses
 from schemas import patterns, pointer
-from schemas.encoding import Json, JsonObject
+from schemas.durations import seconds
+from schemas.encoding import Json, JsonObject, decode_foreign
 from schemas.ledger import amount_of, named, rounded_up, shown, unit_of
 from schemas.patch import Author, Fault, Patch
 from schemas.patching import Op
 from schemas.resource import Resource
+
+_SAID: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(tokens|usd|dollars|seconds|calls|turns|retries)")
+_UNITS: Final = {"dollars": "usd", "seconds": "time"}
 
 
 def patch_of(approval: Resource, by: Author, now: Present, view: View) -> Patch | None:
@@ -28,7 +34,7 @@ def patch_of(approval: Resource, by: Author, now: Present, view: View) -> Patch 
     Raises Terminal when the request makes no sense or the task that asked is gone.
     """
     what = approval.spec["what"]
-    if what.get("kind") == "budget" and not (isinstance(what.get("what"), dict) and what["what"]):
+    if what.get("kind") == "budget" and not (more := _amounts(what.get("what"))):
         return None  # In words: whoever says yes to that patches the budget itself.
     path = addresses.parse(str(approval.owner)).path
     task, agent = view.get(str(addresses.task(*path))), view.get(str(addresses.agent(*path)))
@@ -38,11 +44,11 @@ def patch_of(approval: Resource, by: Author, now: Present, view: View) -> Patch 
     node = pointer.get(now.document, tokens) if tokens else now.document
     match str(what.get("kind")):
         case "budget":
-            ops = _more_budget(path, now.document, view, what["what"])
+            ops = _more_budget(path, now.document, view, more)
         case "tool" | "tools":
             known = agent.spec["tools"]
-            more = [name for name in _names(what.get("what")) if name not in known]
-            ops = _granting(tokens, node, {"tools": [*_granted(node).get("tools", ()), *more]})
+            added = [name for name in _names(what.get("what")) if name not in known]
+            ops = _granting(tokens, node, {"tools": [*_granted(node).get("tools", ()), *added]})
         case "model":
             ops = _granting(tokens, node, {"model": str(what.get("what"))})
         case _:
@@ -65,8 +71,8 @@ def vain_faults(approval: Resource, answer: Admission) -> Iterator[Fault]:
         case "model":
             given = (agent.spec.get("granted") or {}).get("stated")
             missing = [name for name in (str(what.get("what")),) if given != name]
-        case "budget" if isinstance(what.get("what"), dict):
-            yield from _capped(agent.spec, graph.objects[agent.spec["task"]].spec, what["what"])
+        case "budget":
+            yield from _capped(agent.spec, graph.objects[agent.spec["task"]].spec, _amounts(what.get("what")))
             return
         case _:
             return
@@ -122,14 +128,26 @@ def _setting(before: list[Op], at: tuple[str, ...], old: Json, new: JsonObject) 
     return Op("add" if known is None else "replace", at, {**known, **new} if isinstance(known, dict) else new)
 
 
+def _amounts(what: Json) -> JsonObject:
+    """How much more of which unit is asked for: a map, its text, or `5 turns`. Empty for what says no amount."""
+    if isinstance(what, str):
+        try:
+            what = decode_foreign(what)
+        except ValueError:
+            found = _SAID.findall(str(what))
+            what = {_UNITS.get(unit, unit): amount for amount, unit in found}
+    return {unit: amount for unit, amount in what.items() if amount} if isinstance(what, dict) else {}
+
+
 def _sum(now: Json, more: Json) -> Json:
+    said = seconds(more) if isinstance(more, str) else None
     try:
-        if isinstance(now, int) and isinstance(more, int):
-            return now + more
-        total = Decimal(str(now)) + Decimal(str(more))
+        total = Decimal(str(now)) + Decimal(str(more if said is None else said))
     except ArithmeticError:
         raise Terminal("BadRequest", f"{more!r} is no amount") from None
-    return str(total) if isinstance(now, str) else float(total)
+    if isinstance(now, str):
+        return str(total)
+    return int(total) if total == total.to_integral_value() else float(total)
 
 
 def _granted(node: Json) -> JsonObject:

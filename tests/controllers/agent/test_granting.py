@@ -61,6 +61,14 @@ async def test_a_budget_that_the_agent_states_is_raised_for_its_task_alone(tmp_p
         assert here.get("task/twin").spec["budget"]["turns"] == 9
 
 
+@pytest.mark.parametrize("what", ["'{\"turns\": 5}'", "5 turns", "{turns: '5'}"], ids=["text", "words", "number"])
+async def test_a_budget_is_raised_however_the_amount_is_written(tmp_path: Path, what: str) -> None:
+    async with arena(tmp_path) as here:
+        await asked(here, SCRIPTED.format(what=request("budget", what), more=""))
+        assert isinstance(await here.gate.approve("approval/kid.1", HUMAN_CLI), Accepted)
+        assert here.get("task/kid").spec["budget"]["turns"] == 14
+
+
 async def test_a_budget_that_task_and_agent_state_is_raised_in_both(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await asked(here, SCRIPTED.format(what=request("budget", "{turns: 5}"), more=", budget: {turns: 10, calls: 7}"))
