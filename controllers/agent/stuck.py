@@ -2,7 +2,7 @@
 
 `status.tried` are its last failed attempts, newest last, since it last made progress: a call that changes something and
 was not made before, or news from outside. Answers are compared without case, punctuation, blanks and numbers, and may
-differ by small edits; calls have to be the same.
+differ by small edits; calls may differ in blanks only.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def after_turn(seen: Observed, turn: OpenTurn, effects: Sequence[EffectClass]) -
         result = turn.results.get(call.address)
         if result is None or call.is_implied:
             continue
-        what = f"{call.tool} {digest_of([call.tool, call.arguments])[:_DIGEST_CHARS]}"
+        said = " ".join(encode_text(call.arguments).replace("\\n", " ").split())
+        what = f"{call.tool} {digest_of(said)[:_DIGEST_CHARS]}"
         if result.state in (CallState.FAILED, CallState.DENIED):
             if result.error in _PASSING:
                 continue

@@ -83,7 +83,8 @@ async def test_two_answers_in_turn_end_the_task_as_stuck(tmp_path: Path) -> None
 
 
 async def test_a_call_that_fails_a_third_time_ends_the_task_as_stuck(tmp_path: Path) -> None:
-    models = ScriptedModels([{**calls("shell", {"command": "exit 3"}), "times": 5}])
+    tries = [calls("shell", {"command": f"exit{' ' * count}3"}) for count in (1, 2, 3, 4)]
+    models = ScriptedModels(tries)
     async with arena(tmp_path, models=models) as here:
         ready = await run(here)
     assert (ready["reason"], len(models.asked)) == ("Stuck", 3)
