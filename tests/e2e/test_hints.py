@@ -16,6 +16,7 @@ import yaml
 
 from tests import hints, rows
 from tests.e2e.folder import Folder
+from tests.fakes.model_server.running import started
 
 LISTED: Final[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("hints.yaml").read_text())
 
@@ -163,6 +164,18 @@ def test_the_hint_of_an_unknown_price_has_the_model_asked(folder: Folder) -> Non
         hint = matching(unblocks(folder, "agent/."), "plan patch . limits.unknown-price=estimate")
         assert folder.run(*shlex.split(hint)[1:]).code == 0
         until_asked(folder)
+
+
+@pytest.mark.process
+def test_the_hint_of_a_model_that_refuses_has_it_asked_again(folder: Folder) -> None:
+    steps = [{"status": 401, "reply": {"text": "no"}}, {"reply": {"text": "There."}}]
+    with started(steps, folder.path) as server:
+        plan = f"plan: demo\nmodels: {{house: {{url: '{server.url}'}}}}\ngoal: x\nagent: {{model: house/m}}\n"
+        with folder.owned("demo.plan.yaml", plan):
+            until(folder, "task/.", "blocked")
+            hint = matching(unblocks(folder, "agent/."), "plan resume task/.")
+            assert folder.run(*shlex.split(hint)[1:]).code == 0
+            until(folder, "task/.", "done")
 
 
 def until_asked(folder: Folder) -> None:
