@@ -226,6 +226,9 @@ def briefing(seen: Observed, rules: str) -> str:
         notes = "\n".join((notes, *more)).strip()
     checks = () if task is None else tuple(_line(check) for check in task.acceptance)
     bounds = spec.budget.to_json() if task is None else {**spec.budget.to_json(), **task.budget.to_json()}
+    for unit, bound in spec.cap.budget.to_json().items():
+        if unit != "retries" and (unit not in bounds or float(bound) < float(bounds[unit])):
+            bounds[unit] = bound
     budget = ", ".join(_amount(unit, float(bound)) for unit, bound in bounds.items())
     # What is left of it moves, with the clock too: said in the prompt, no provider could keep the prompt and no second
     # run would have the same. The agent is told when little is left.

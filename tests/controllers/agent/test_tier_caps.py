@@ -132,3 +132,13 @@ async def test_a_model_at_its_tiers_cap_hands_over_in_a_last_turn(tmp_path: Path
         await here.until_state("task/.", "blocked")
         assert ready(here, "task/.")["reason"] == "BudgetSpent"
     assert len(models.asked) == 3
+
+
+async def test_a_model_is_told_of_its_cap_and_when_little_of_it_is_left(tmp_path: Path) -> None:
+    looks = {"reply": {"calls": [{"name": "list", "arguments": {}}]}, "times": 9}
+    models = ScriptedModels([looks, {"reply": {"text": "ten"}}])
+    async with arena(tmp_path, models=models) as here:
+        await here.apply("goal: x\nrights: {tiers: [{budget: {turns: 11}}]}\nagent: {model: test/m, tools: [list]}\n")
+        await here.until_state("task/.", "done")
+    assert b"Your budget: 11 turns" in models.asked[0].messages[0]
+    assert b"budget_left" in b"".join(models.asked[-1].messages)
