@@ -211,4 +211,11 @@ PLAN_ADVICE: Final[dict[str, Advice]] = {
         "plan: demo\ngoal: build it\nagent: {tools: [shell], script: [{done: ok}]}\n"
         "hooks:\n  guard: {on: before-call, run: cat rules.json}",
     ),
+    "P0230": Advice(
+        "`escalate` and a granted `model` are for agents that think with a model. A script, a program, a function and "
+        "an outside agent have none, and an agent's own model is no stronger one.",
+        "Take the line away, give the agent a `model`, or name another model.",
+        "plan: demo\ngoal: build it\nagent: {run: ./work, escalate: {model: ollama/qwen3:32b}}",
+        "plan: demo\ngoal: build it\nagent: {model: ollama/qwen3:8b, escalate: {model: ollama/qwen3:32b}}",
+    ),
 }

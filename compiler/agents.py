@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Final
 
-from compiler.budgets import budget_of
+from compiler.budgets import Bounds, bounds_of, budget_of
 from compiler.faults import Faults, Pointer
 from compiler.needs import TaskPath
 from compiler.resolving import NOBODY, Agents, Resolved, is_guest, narrower_budget
@@ -13,10 +13,10 @@ from compiler.rights import RightsTree
 from compiler.suggesting import nearest
 from compiler.toolsets import listed
 from schemas import limits, pointer
-from schemas.agent import AgentSpec, Guest, Mind, Model, Outside, Program, PythonFunction, Script
-from schemas.budget import Budget
+from schemas.agent import NO_CAP, AgentSpec, Escalation, Guest, Mind, Model, Outside, Program, PythonFunction, Script
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen, mutable, remade
+from schemas.ledger import amount_of, amounts_of, named, shown
 from schemas.model import ModelTable, model_name
 from schemas.narrowing import Patterns, covers_call, covers_model, is_covered, meet, union
 from schemas.rights import Rights
@@ -67,6 +67,12 @@ class AgentMaking:
             self._check_fan_out(task, rights, path)
             return None, rights, choice
         spec, rights = self._spec(chosen, rights, path, is_written="agent" in task)
+        if (cap := self.rights.cap(len(path))) != NO_CAP:
+            spec = remade(spec, cap=cap)
+            if chosen.is_own:
+                self._check_under_cap(spec)
+        if given := task.get("granted"):
+            spec = self._granted(spec, given, (*pointer.of_task(path), "granted"))
         self._check_fan_out(task, rights, path)
         model = spec.mind.stated if isinstance(spec.mind, Model) else chosen.model
         return spec, rights, remade(chosen, model=model, sandbox=spec.sandbox)
@@ -115,15 +121,68 @@ class AgentMaking:
         bounds = narrower_budget(budget, resolved.fields.get("budget", {}))
         return remade(spec, tools=tools, budget=budget_of(bounds)), choice
 
-    def budget(self, task: JsonObject, path: TaskPath, choice: Choice | None) -> Budget:
-        """The task's own bounds, those of its agent and of its tier."""
-        written: JsonObject = task.get("budget", {})
-        if choice is not None and "budget" in choice.resolved.fields:
-            written = narrower_budget(written, choice.resolved.fields["budget"])
-        tiers = self.rights.budgets
-        if tiers and tiers[min(len(path), len(tiers) - 1)]:
-            written = narrower_budget(written, tiers[min(len(path), len(tiers) - 1)])
-        return budget_of(written)
+    def bounds(self, task: JsonObject, path: TaskPath, choice: Choice | None, document: JsonObject) -> Bounds:
+        """The task's own bounds and those of its agent, with the lines of the latter."""
+        return bounds_of(task, path, () if choice is None else choice.resolved.bounds, document)
+
+    def _check_under_cap(self, spec: AgentSpec) -> None:
+        """Tells where a stronger model is given more than the tier lets its agent use."""
+        if spec.escalate is None:
+            return
+        caps = spec.cap.budget.to_json()
+        for unit, amount in amounts_of(spec.escalate.budget.to_json()):
+            if unit in caps and amount > amount_of(unit, caps[unit]):
+                line = f"{spec.cap.at}.{named(unit)}"
+                most = shown(unit, amount_of(unit, caps[unit]))
+                summary = f"budget.{named(unit)} {shown(unit, amount)} is over the cap of its tier, {most} ({line})"
+                to = (*spec.escalate.at.split("."), "budget", named(unit))
+                self.faults.add("P0306", summary, f"raise `{line}`, or lower this one", to=to)
+
+    def _granted(self, spec: AgentSpec, given: JsonObject, to: Pointer) -> AgentSpec:
+        """The agent with what a yes gave it, as far as the rights of its place go."""
+        opened = self.rights.toolsets.opened(given.get("tools", ()), (*to, "tools"))
+        for name, index in opened.named:
+            if not is_covered(spec.rights.tools, name, covers_call):
+                self._forbid_tool(name, spec.rights, (*to, "tools", str(index)))
+        more = meet(spec.rights.tools, opened.patterns, covers_call) or ()
+        tools = [name for name in more if not any(covers_call(denied, name) for denied in spec.rights.deny)]
+        spec = remade(spec, tools=union(spec.tools, tools)) if tools else spec
+        model = str(given.get("model", ""))
+        if not model:
+            return spec
+        if not isinstance(spec.mind, Model):
+            summary = "`model` is granted to an agent that does not think with one"
+            self.faults.add("P0230", summary, "take it away, or give the agent a model", to=(*to, "model"))
+            return spec
+        if not self._is_allowed(model, spec.rights):
+            self._forbid_model(model, spec.rights, (*to, "model"))
+        return remade(spec, granted=Model(self.models.asked(model), spec.mind.options, model))
+
+    def _escalation(self, choice: Choice, mind: Mind, rights: Rights, to: Pointer) -> Escalation | None:
+        """The stronger model of an agent, with a diagnostic for one that it could never be given."""
+        written: JsonObject | None = choice.resolved.fields.get("escalate")
+        if written is None:
+            return None
+        if not choice.is_own and not self._may_inherit(str(written.get("model", "")), mind, rights):
+            return None  # One tier down, an agent that is inherited does without a model that it may not use.
+        at = (*(choice.resolved.at or to), "escalate")
+        if not isinstance(mind, Model):
+            summary = f"`escalate` is for agents that think with a model, and this one has `{choice.resolved.mind}`"
+            self.faults.add("P0230", summary, "take `escalate` away, or give the agent a `model`", to=at)
+            return None
+        if "model" not in written:
+            self.faults.on_key("P0210", "`escalate` lacks `model`", "name a stronger model", to=at)
+            return None
+        stated = str(written["model"])
+        if stated == mind.stated:
+            summary = f"`escalate` names `{stated}`, which is the model that the agent has already"
+            self.faults.add("P0230", summary, "name a stronger model", to=(*at, "model"))
+        if not self._is_allowed(stated, rights):
+            self._forbid_model(stated, rights, (*at, "model"))
+        strong = Model(self.models.asked(stated), mind.options, stated)
+        return Escalation(
+            strong, int(written.get("after", limits.ESCALATE_AFTER)), budget_of(written.get("budget", {})), ".".join(at)
+        )
 
     def _spec(self, choice: Choice, above: Rights, path: TaskPath, *, is_written: bool) -> tuple[AgentSpec, Rights]:
         key = (id(choice.resolved), id(above), choice.model, id(choice.sandbox))
@@ -143,10 +202,11 @@ class AgentMaking:
         # What says what it is, it does not write: prototypes, prompts and functions in files beside the plan.
         denials += (f"{tool}({file.removeprefix('./')})" for file in resolved.files for tool in WRITING_TOOLS)
         if denials:
-            rights = remade(rights, deny=union(rights.deny, denials))
+            rights = self.rights.like(remade(rights, deny=union(rights.deny, denials)), rights)
+        mind = self._mind(choice, rights, to)
         spec = AgentSpec(
             task="",
-            mind=self._mind(choice, rights, to),
+            mind=mind,
             rights=rights,
             prototype=resolved.name,
             prompt=resolved.instructions,
@@ -160,6 +220,7 @@ class AgentMaking:
             compact=self._compact(fields.get("compact", {}), rights, to),
             sandbox=fields.get("sandbox", choice.sandbox),
             budget=budget_of(fields.get("budget", {})),
+            escalate=self._escalation(choice, mind, rights, to),
         )
         return spec, rights
 
@@ -180,6 +241,9 @@ class AgentMaking:
                 stated = self._stated(choice, rights, to)
                 return Model(self.models.asked(stated), fields.get("options", {}), stated)
 
+    def _may_inherit(self, model: str, mind: Mind, rights: Rights) -> bool:
+        return isinstance(mind, Model) and mind.stated != model and self._is_allowed(model, rights)
+
     def _compact(self, written: JsonObject, rights: Rights, to: Pointer) -> JsonObject:
         if "model" not in written:
             return written
@@ -187,9 +251,15 @@ class AgentMaking:
             self._forbid_model(written["model"], rights, to)
         return {**written, "model": self.models.asked(written["model"])}
 
+    def _forbid_tool(self, name: str, rights: Rights, to: Pointer, who: str = "") -> None:
+        hint = self.rights.binding(rights, "tools", name, covers_call)
+        hint = hint or f"its tier and the lines above it allow {listed(rights.tools)}"
+        self.faults.add("P0301", f"tool `{name}` is not allowed here{who}", hint, to=to)
+
     def _forbid_model(self, model: str, rights: Rights, to: Pointer) -> None:
         near = nearest(model, rights.models or ())
-        hint = f"its tier and the lines above it allow {listed(rights.models)}"
+        hint = self.rights.binding(rights, "models", model_name(model).real, covers_model)
+        hint = hint or f"its tier and the lines above it allow {listed(rights.models)}"
         hint = f"did you mean `{near}`? {hint}" if near else hint
         self.faults.add("P0302", f"model `{model}` is not allowed here", hint, to=to)
 
@@ -216,8 +286,7 @@ class AgentMaking:
         for name, place in resolved.named:
             if not is_covered(rights.tools, name, covers_call):
                 who = f" for {'/'.join(to[1::2]) or 'the plan'}" if place[: len(to)] != to else ""
-                hint = f"its tier and the lines above it allow {listed(rights.tools)}"
-                self.faults.add("P0301", f"tool `{name}` is not allowed here{who}", hint, to=place)
+                self._forbid_tool(name, rights, place, who)
         allowed = meet(rights.tools, resolved.tools, covers_call)
         every = union(self.rights.toolsets.every, resolved.beside)
         names = every if allowed is None else union(allowed, CORE_TOOLS)

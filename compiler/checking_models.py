@@ -13,6 +13,7 @@ from compiler.checking_parts import agents_of
 from compiler.faults import Faults, Pointer
 from compiler.naming import leads_out
 from compiler.suggesting import nearest
+from schemas import pointer
 from schemas.encoding import JsonObject
 from schemas.model import PROVIDERS, model_name
 from schemas.secret import REFERENCES
@@ -33,6 +34,10 @@ def check_models(document: JsonObject, tree: Tree, faults: Faults) -> None:
     for text, to in _named(document, tree):
         _check_name(text, to, known, faults)
     for agent, to in agents_of(document, tree):
+        if "model" in agent.get("escalate", {}):
+            own = model_name(str(agent.get("model", ""))).provider
+            place = (*to, "escalate", "model")
+            _check_escalation(str(agent["escalate"]["model"]), place, [*known, *([own] if own else [])], faults)
         for name in _SECRETS.intersection(agent.get("options", ())):
             hint = "put it under `models:`, as `key: env:NAME`"
             faults.add("P0226", "a key stands in the plan itself", hint, to=(*to, "options", name))
@@ -61,6 +66,9 @@ def _named(document: JsonObject, tree: Tree) -> Iterator[tuple[str, Pointer]]:
     """Every place where a model is named, but for lines of rights, which are patterns."""
     for agent, to in agents_of(document, tree):
         yield from _of_agent(agent, to)
+    for path, task in tree:
+        if "model" in task.get("granted", {}):
+            yield task["granted"]["model"], (*pointer.of_task(path), "granted", "model")
     for name, row in document.get("models", {}).items():
         if "as" in row:
             yield row["as"], ("models", name, "as")
@@ -69,8 +77,9 @@ def _named(document: JsonObject, tree: Tree) -> Iterator[tuple[str, Pointer]]:
 def _of_agent(agent: JsonObject, to: Pointer) -> Iterator[tuple[str, Pointer]]:
     if "model" in agent:
         yield agent["model"], (*to, "model")
-    if "model" in agent.get("compact", {}):
-        yield agent["compact"]["model"], (*to, "compact", "model")
+    for part in ("compact", "escalate"):
+        if "model" in agent.get(part, {}):
+            yield agent[part]["model"], (*to, part, "model")
 
 
 def _check_name(text: str, to: Pointer, known: list[str], faults: Faults) -> None:
@@ -86,6 +95,14 @@ def _check_name(text: str, to: Pointer, known: list[str], faults: Faults) -> Non
         near = nearest(name.provider, known)
         if near is not None:
             faults.warn("P0213", f"no provider is called `{name.provider}`", f"did you mean `{near}`?", to=to)
+
+
+def _check_escalation(text: str, to: Pointer, known: list[str], faults: Faults) -> None:
+    """Warns of a provider that nobody knows: else that is found out only when the agent is stuck."""
+    provider = model_name(text).provider
+    if provider and provider not in known and nearest(provider, known) is None and not faults.are_many:
+        hint = f"name one of {', '.join(PROVIDERS[:4])} …, or say where it is: models: {{{provider}: {{url: …}}}}"
+        faults.warn("P0213", f"no provider is called `{provider}`", hint, to=to)
 
 
 def _tell_outside(path: str, to: Pointer, faults: Faults) -> None:

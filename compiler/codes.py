@@ -61,6 +61,7 @@ PLAN_CODES: Final[dict[str, str]] = {
     "P0227": "a hook that no call can reach",
     "P0228": "a hook that watches nobody",
     "P0229": "a hook's program that there is not",
+    "P0230": "a model for an agent that cannot use it",
 }
 
 RIGHTS_CODES: Final[dict[str, str]] = {

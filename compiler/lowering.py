@@ -156,9 +156,11 @@ class Lowering:
         agent = f"agent/{suffix}" if made is not None else None
         outer = place.fork
         place = _within(place, task)
+        bounds = self.making.bounds(task, path, choice if made is not None else None, self.document)
+        cap = self.making.rights.cap(len(path))
         spec = TaskSpec(
             goal=_goal(task, path, self.document["plan"]),
-            work=_work(task, agent),
+            work=_work(task, agent, cap.budget.time_s),
             notes=task.get("notes", ""),
             parent=_parent_of(path),
             children=tuple(prefix + name for name in children),
@@ -171,8 +173,9 @@ class Lowering:
             heal_every_s=_heal_every(task),
             locks=_locks(task, place.fork),
             containers=self._containers(task, path, choice.sandbox if made is not None or "run" in task else None),
-            budget=self.making.budget(task, path, choice if made is not None else None),
-            retries=task.get("retries", limits.RETRIES_DEFAULT),
+            budget=bounds.budget,
+            agent_bounds=bounds.of_agent,
+            retries=_fewer(task.get("retries", limits.RETRIES_DEFAULT), cap.budget.retries),
             again=task.get("again", 0),
             on_change=task.get("on-change", "message"),
             pause=place.pause,
@@ -418,14 +421,19 @@ def _goal(task: JsonObject, path: TaskPath, name: str) -> str:
     return path[-1] if path else name
 
 
-def _work(task: JsonObject, agent: str | None) -> Work:
+def _fewer(count: int, cap: int | None) -> int:
+    return count if cap is None else min(count, cap)
+
+
+def _work(task: JsonObject, agent: str | None, time_s: float | None) -> Work:
     if agent is not None:
         return ByAgent(agent)
     run = task.get("run")
     if run is None:
         return Group()
     shell, argv = (run, ()) if isinstance(run, str) else ("", tuple(run))
-    return Run(shell, argv, task.get("effect", "once"), task.get("timeout"))
+    bounds = [bound for bound in (task.get("timeout"), time_s) if bound is not None]
+    return Run(shell, argv, task.get("effect", "once"), min(bounds) if bounds else None)
 
 
 def _rulings(task: JsonObject) -> tuple[str, ...]:

@@ -306,6 +306,8 @@ def _keep_setting_or_complain(table: str, entry: Entry, to: Pointer, work: Work,
     theirs = docker_words.field(table, entry.key)
     near = theirs or (None if work.faults.are_many else nearest(entry.key, fields_of(table)))
     hint = docker_words.otherwise(table, entry.key)
+    if table in ("task", "plan") and entry.key in fields_of("agent"):
+        hint = f"it is a field of the agent: `agent: {{{entry.key}: …}}`"
     if not hint and near:
         hint = f"did you mean `{near}`?"
     hint = hint or did_you_mean(entry.key, [row.name for row in EVERY[table].fields])

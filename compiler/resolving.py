@@ -34,7 +34,8 @@ class Resolved:
     singly, with their places; `lines` are the rights lines that all hold, with theirs; `mixins` are the names, settings
     and lowered steps in order, `steps` what they were lowered from; `provenance` maps a field to the words that say
     where it is from; `name` is what it is called or, written in its place, what it extends; `at` is where it is written
-    in the plan; `files` are those beside the plan that say what it is or what it does.
+    in the plan; `files` are those beside the plan that say what it is or what it does; `bounds` are all budgets that it
+    narrows to, with their places.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Resolved:
     provenance: Mapping[str, str] = field(default_factory=dict)
     at: Pointer = ()
     files: tuple[str, ...] = ()
+    bounds: tuple[tuple[JsonObject, Pointer], ...] = ()
 
     @property
     def instructions(self) -> str:
@@ -208,6 +210,7 @@ class _Merge:
         self._fields: dict[str, Json] = dict(base.fields)
         self._provenance = dict(base.provenance)
         self._lines = list(base.lines)
+        self._bounds = list(base.bounds)
         self._mixins: dict[str, JsonObject] = {str(mixin["name"]): dict(mixin) for mixin in base.mixins}
         self._steps = dict(base.steps)
         self._prompt = base.prompt
@@ -218,11 +221,15 @@ class _Merge:
         if any(mind in own for mind in MINDS):
             for mind in MINDS:
                 self._fields.pop(mind, None)  # A script is not also a model because its prototype was one.
+            if "model" not in own:
+                self._fields.pop("escalate", None)
         for name, value in own.items():
             if name in _OWN_ONLY:
                 continue
             self._fields[name] = _merged(name, self._fields.get(name), value)
             self._provenance[name] = words
+        if "budget" in own:
+            self._bounds.append((own["budget"], (*to, "budget")))
         if "rights" in own:
             self._lines.append((own["rights"], (*to, "rights")))
             self._provenance["rights"] = words
@@ -290,6 +297,7 @@ class _Merge:
             beside=self._beside if self._tools is None else (),
             named=tuple((name, to) for name, to in self._named if is_covered(self._tools, name, covers_call)),
             lines=tuple(self._lines),
+            bounds=tuple(self._bounds),
             mixins=tuple(self._mixins.values()),
             steps=self._steps,
             provenance=self._provenance,

@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Final
 
+from compiler.budgets import budget_of
 from compiler.faults import Faults, Pointer
 from compiler.toolsets import ALL, Toolsets, listed
 from schemas import pointer
+from schemas.agent import NO_CAP, Cap
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen, mutable
 from schemas.narrowing import (
@@ -49,6 +51,26 @@ class Line:
     grant_tools: Patterns = None
     containers: int | None = None
     ports: tuple[int, ...] | None = None
+
+
+@frozen
+class Limit:
+    """A line of rights with `whose` it is. `at` is its path in the plan; `hands` are its members that are handed on."""
+
+    whose: str
+    at: str
+    line: Line
+    hands: frozenset[str] = frozenset()
+    is_above: bool = False
+
+    def allows(self, name: str) -> Patterns:
+        """What it allows of `models` or `tools`: to those below, what it hands on."""
+        found: Patterns = getattr(self.line, f"grant_{name}" if self.is_above else name)
+        return found
+
+    def place(self, name: str) -> str:
+        """The line that raises it."""
+        return f"{self.at}.grant.{name}" if self.is_above and name in self.hands else f"{self.at}.{name}"
 
 
 def narrowed(parent: Rights, line: Line) -> Rights:
@@ -88,8 +110,10 @@ class RightsTree:
     toolsets: Toolsets
     faults: Faults
     tiers: tuple[Line, ...] = ()
-    budgets: tuple[JsonObject, ...] = ()
+    caps: tuple[Cap, ...] = ()
+    limits: tuple[Limit, ...] = ()
     _steps: dict[tuple[int, int], tuple[Rights, Rights]] = field(default_factory=dict)
+    _traces: dict[int, tuple[Rights, tuple[Limit, ...]]] = field(default_factory=dict)
 
     def take_tiers(self, document: JsonObject) -> None:
         """Reads the plan's tiers: by their `depth` where they state one, else by their order."""
@@ -106,7 +130,12 @@ class RightsTree:
             deepest = max(lines)
             known = [max((d for d in lines if d <= depth), default=min(lines)) for depth in range(deepest + 1)]
             self.tiers = tuple(lines[depth] for depth in known)
-            self.budgets = tuple(written[by_depth[depth]].get("budget", {}) for depth in known)
+            self.limits = tuple(_tier_limit(lines[depth], written[by_depth[depth]], by_depth[depth]) for depth in known)
+            self.caps = tuple(_cap(written[by_depth[depth]], by_depth[depth]) for depth in known)
+
+    def cap(self, depth: int) -> Cap:
+        """What each agent that far below the root may use itself."""
+        return self.caps[min(depth, len(self.caps) - 1)] if self.caps else NO_CAP
 
     def _tier(self, tier: JsonObject, index: int) -> Line:
         to = ("rights", "tiers", str(index))
@@ -124,7 +153,8 @@ class RightsTree:
         written = document.get("rights", {})
         hosts, ports = tuple(written.get("hosts", ())), tuple(written.get("ports", ()))
         start = replace(ROOT_RIGHTS, network=written.get("network") == "all", hosts=hosts, ports=ports)
-        return narrowed(self._step(start, 0), self.line(written, ("rights",)))
+        step, line = self._step(start, 0), self.line(written, ("rights",))
+        return self._traced(narrowed(step, line), (*self._trace(step), _limit("the plan", ("rights",), line, written)))
 
     def child(self, parent: Rights, depth: int, written: JsonObject | None, path: Sequence[str]) -> Rights:
         """The rights of the task at `path` below somebody with `parent`; `written` is its own line."""
@@ -135,7 +165,26 @@ class RightsTree:
         """`rights` under one more written line, with a fault for whatever it asks beyond them."""
         line = self.line(written, to)
         self._complain(rights, line, written, to)
-        return narrowed(rights, line)
+        whose = _whose(to)
+        return self._traced(narrowed(rights, line), (*self._trace(rights), _limit(whose, to, line, written)))
+
+    def binding(self, rights: Rights, name: str, wanted: str, covers: Covers) -> str:
+        """Whose line keeps `wanted`, one of `models` or `tools`, from a place with `rights`, and what it allows."""
+        for limit in self._trace(rights):
+            if not is_covered(allowed := limit.allows(name), wanted, covers):
+                return f"{limit.whose} allows {listed(allowed)}: add it at `{limit.place(name)}`"
+        return ""
+
+    def like(self, rights: Rights, other: Rights) -> Rights:
+        """`rights` as those that came of the same lines as `other`."""
+        return self._traced(rights, self._trace(other))
+
+    def _trace(self, rights: Rights) -> tuple[Limit, ...]:
+        return self._traces.get(id(rights), (rights, ()))[1]
+
+    def _traced(self, rights: Rights, trace: tuple[Limit, ...]) -> Rights:
+        self._traces[id(rights)] = (rights, trace)  # The rights are kept, so that their id stays theirs.
+        return rights
 
     def _step(self, parent: Rights, depth: int) -> Rights:
         # By identity: hashing rights costs more than the step. The parent is kept, so its id stays its own.
@@ -143,6 +192,9 @@ class RightsTree:
         if known is None:
             start = parent if depth == 0 else handed_down(parent)
             step = narrowed(start, self.tiers[min(depth, len(self.tiers) - 1)]) if self.tiers else start
+            above = tuple(replace(limit, is_above=depth > 0) for limit in self._trace(parent))
+            own = (self.limits[min(depth, len(self.limits) - 1)],) if self.limits else ()
+            self._traced(step, (*above, *own))
             known = self._steps[id(parent), depth] = (parent, step)
         return known[1]
 
@@ -193,6 +245,26 @@ class RightsTree:
     def _wider(self, what: str, allowed: Patterns, to: Pointer) -> None:
         hint = f"what may be handed to it: {listed(allowed)}"
         self.faults.add("P0303", f"{what} is more than its parent may grant", hint, to=to)
+
+
+def _whose(to: Pointer) -> str:
+    """Whose line stands at `to`, in words."""
+    if to[0] == "agents":
+        return f"agent `{to[1]}`"
+    path = "/".join(name for word, name in zip(to[::2], to[1::2], strict=False) if word == "tasks")
+    return f"task `{path}`" if path else "the plan"
+
+
+def _limit(whose: str, to: Pointer, line: Line, written: JsonObject) -> Limit:
+    return Limit(whose, ".".join(to), line, frozenset(written.get("grant", ())))
+
+
+def _tier_limit(line: Line, written: JsonObject, index: int) -> Limit:
+    return _limit(f"tier {index}", ("rights", "tiers", str(index)), line, written)
+
+
+def _cap(tier: JsonObject, index: int) -> Cap:
+    return Cap(budget_of(tier["budget"]), f"rights.tiers.{index}.budget") if tier.get("budget") else NO_CAP
 
 
 def _models(written: Sequence[str] | None) -> Patterns:

@@ -312,7 +312,7 @@ def _doubt_words(call: Resource) -> str:
     arguments = ", ".join(repr(value) for value in spec.get("arguments", {}).values() if isinstance(value, str))
     return (
         f"  ? {spec['owner']}  {spec['tool']}({arguments})  outcome unknown, effect {spec['effect']}\n"
-        f"    plan describe {call.address} · plan approve {call.address} --happened|--did-not"
+        f"    plan describe {call.address} · plan approve {call.address} --happened · or: --did-not"
     )
 
 

@@ -36,6 +36,9 @@ UNPRICED: Final = "UnknownPrice"
 WITHOUT_MODEL: Final = frozenset({NO_MODEL, UNPRICED})
 """The conditions of an agent that a change of the plan's models may end."""
 
+STUCK: Final = "Stuck"
+"""The condition of an agent that repeats a call, and why a task failed whose agent repeated what had failed."""
+
 NO_GUEST: Final = "AwaitingGuest"
 """The condition of an agent that nobody from outside has taken."""
 
@@ -110,6 +113,44 @@ class Guest:
     lease_s: float
 
 
+@frozen
+class Escalation:
+    """The stronger model that goes on with a conversation after `after` rejected answers, or when the agent is stuck.
+
+    `budget` bounds what `to` uses for the agent; `at` is where it stands in the plan, as `plan patch .` takes it.
+    """
+
+    to: Model
+    after: int
+    budget: Budget = Budget()
+    at: str = ""
+
+    def to_json(self) -> JsonObject:
+        return {"to": mind_to_json(self.to), "after": self.after, "budget": self.budget.to_json(), "at": self.at}
+
+
+def _escalation(raw: JsonObject | None) -> Escalation | None:
+    if raw is None:
+        return None
+    to = mind_from_json(raw["to"])
+    assert isinstance(to, Model), "an escalation is to a model"
+    return Escalation(to, raw["after"], budget_from_json(raw["budget"]), raw["at"])
+
+
+@frozen
+class Cap:
+    """What each agent of a tier may use itself at most. `at` is where the plan says so, as `plan patch .` takes it."""
+
+    budget: Budget
+    at: str
+
+    def to_json(self) -> JsonObject:
+        return {"budget": self.budget.to_json(), "at": self.at}
+
+
+NO_CAP: Final = Cap(Budget(), "")
+
+
 Mind: TypeAlias = Script | Program | PythonFunction | Model | Outside | Guest
 
 
@@ -121,7 +162,8 @@ class AgentSpec:
     is the watchdog while children live (None: none); `lock` says how long an implicit file lock is kept.
     `served_prompts` are prompts of servers, as `server/name`, that come before `prompt`; `compact` is as the plan
     has it. `source` is what it begins as a copy of: an agent's address, or `dump:` and the digest of what was restored.
-    `watches` is the agent that an agent made for a hook is asked about; empty for all others.
+    `watches` is the agent that an agent made for a hook is asked about; empty for all others. `granted` is the model
+    that a yes gave it in place of its own; `cap` is that of its tier, and no part of its task's budget.
     """
 
     task: str
@@ -143,10 +185,19 @@ class AgentSpec:
     budget: Budget = Budget()
     source: str = ""
     watches: str = ""
+    granted: Model | None = None
+    cap: Cap = NO_CAP
+    escalate: Escalation | None = None
 
     def to_json(self) -> JsonObject:
         # Few are copies, and few are hooks.
         own: JsonObject = {name: value for name in ("source", "watches") if (value := getattr(self, name))}
+        if self.granted is not None:
+            own["granted"] = mind_to_json(self.granted)
+        if self.cap != NO_CAP:
+            own["cap"] = self.cap.to_json()
+        if self.escalate is not None:
+            own["escalate"] = self.escalate.to_json()
         return own | {
             "task": self.task,
             "mind": mind_to_json(self.mind),
@@ -190,7 +241,24 @@ def agent_from_json(raw: JsonObject) -> AgentSpec:
         budget=budget_from_json(raw["budget"]),
         source=raw.get("source", ""),
         watches=raw.get("watches", ""),
+        granted=_granted(raw.get("granted")),
+        cap=Cap(budget_from_json(raw["cap"]["budget"]), raw["cap"]["at"]) if "cap" in raw else NO_CAP,
+        escalate=_escalation(raw.get("escalate")),
     )
+
+
+def _granted(raw: JsonObject | None) -> Model | None:
+    made = None if raw is None else mind_from_json(raw)
+    return made if isinstance(made, Model) else None
+
+
+def stated_models(spec: JsonObject) -> list[str]:
+    """The models that an agent may be asked by, as the plan names them, from its spec as JSON."""
+    granted, escalate = spec.get("granted"), spec.get("escalate") or {}
+    minds = [mind for mind in (spec.get("mind"), granted, escalate.get("to")) if mind and mind.get("kind") == "model"]
+    named = [str(mind.get("stated") or mind["model"]) for mind in minds]
+    summary = (spec.get("compact") or {}).get("model")
+    return [*named, str(summary)] if summary else named
 
 
 def mind_to_json(mind: Mind) -> JsonObject:

@@ -51,6 +51,14 @@ MIND_FIELDS: Final = (
         lowered=("mind",),
     ),
     Field(
+        "escalate",
+        Table("escalate", short="model"),
+        "A stronger model that goes on with the conversation when the agent is stuck, or after so many rejected "
+        "answers. The rights of the agent and of its parent hold for this model too.",
+        {"after": 3, "model": "openai/gpt-5", "budget": {"usd": "2"}},
+        lowered=("escalate",),
+    ),
+    Field(
         "script",
         STEPS,
         "Makes the agent deterministic: it takes these steps, one after the other.",
@@ -159,7 +167,11 @@ POWER_FIELDS: Final = (
     ),
     Field("rights", Table("rights"), "Narrows what it may use and grant.", {"spawn": 2}, _PREFIX, lowered=("rights",)),
     Field(
-        "budget", Table("budget"), "What each task that it does may use at most.", {"turns": 50}, lowered=("budget",)
+        "budget",
+        Table("budget"),
+        "What each task that it does may use at most.",
+        {"turns": 50},
+        lowered=("budget", "agent_bounds"),
     ),
     Field(
         "hooks",
@@ -370,6 +382,21 @@ AGENT_TABLES: Final = (
         one_of=(("run", "lease"),),
     ),
     FieldTable(
+        "escalate",
+        "When another model goes on with an agent's conversation, and what it may use.",
+        (
+            Field(
+                "after",
+                Scalar("integer", minimum=1),
+                "How many answers are rejected before. An agent that is stuck escalates at once.",
+                2,
+                default=3,
+            ),
+            Field("model", PATTERN, "The stronger model.", "openai/gpt-5"),
+            Field("budget", Table("budget"), "What this model may use for the agent at most.", {"usd": "2"}),
+        ),
+    ),
+    FieldTable(
         "compact",
         "When and how a conversation is made shorter.",
         (
@@ -456,7 +483,12 @@ AGENT_TABLES: Final = (
                 [{"models": ["ollama/*"]}],
                 _PREFIX,
             ),
-            Field("budget", Table("budget"), "In a tier: the most one task of that depth may use.", {"turns": 10}),
+            Field(
+                "budget",
+                Table("budget"),
+                "In a tier: the most that each agent of that depth may use itself. Nothing is set aside for it.",
+                {"turns": 10},
+            ),
         ),
     ),
     FieldTable(

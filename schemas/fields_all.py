@@ -18,7 +18,7 @@ from schemas.fields_mixin import MIXIN_TABLES
 from schemas.fields_models import MODEL_TABLES
 from schemas.fields_plan import PLAN_TABLES
 from schemas.fields_suite import SUITE_TABLES
-from schemas.fields_task import BUDGET, CASE, HEAL, LOCK, TASK
+from schemas.fields_task import BUDGET, CASE, GRANTED, HEAL, LOCK, TASK
 from schemas.fields_world import WORLD_TABLES
 
 TABLES: Final[Mapping[str, FieldTable]] = MappingProxyType(
@@ -29,6 +29,7 @@ TABLES: Final[Mapping[str, FieldTable]] = MappingProxyType(
             *MODEL_TABLES,
             TASK,
             CASE,
+            GRANTED,
             HEAL,
             LOCK,
             BUDGET,

@@ -142,7 +142,7 @@ HOOK_TABLES: Final = (
         "hook-agent",
         "The agent behind a hook. It has no tools but those that are stated.",
         (
-            *(row for row in AGENT_FIELDS if row.name != "from"),
+            *(row for row in AGENT_FIELDS if row.name not in ("from", "escalate")),
             Field(
                 "as",
                 PATTERN,

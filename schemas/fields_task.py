@@ -9,6 +9,7 @@ from schemas.fields import (
     COUNT,
     DURATION,
     FLAG,
+    PATTERN,
     TEXT,
     TEXTS,
     WORDS,
@@ -196,12 +197,21 @@ SHARED_FIELDS: Final = (
         lowered=("budget",),
     ),
     Field(
+        "granted",
+        Table("granted"),
+        "What the agent of the task was given by a yes to its `request`. It replaces what the agent's own lines say; "
+        "rights above it still hold.",
+        {"tools": ["fetch"], "budget": {"turns": 20}},
+        ChangeClass.PREFIX,
+        lowered=("tools", "budget", "granted"),
+    ),
+    Field(
         "rights",
         Table("rights"),
         "Narrows what this task's agent and all below it may use. Nothing here widens what the parent may grant.",
         {"tools": ["read", "list"]},
         ChangeClass.PREFIX,
-        lowered=("rights", "tools"),
+        lowered=("rights", "tools", "cap"),
     ),
     Field(
         "protect",
@@ -258,6 +268,28 @@ TASK: Final = FieldTable(
     "task",
     "A goal with where, who, after what, and the checks that say when it is done.",
     (*COMMON_FIELDS, *TASK_ONLY_FIELDS),
+)
+
+GRANTED: Final = FieldTable(
+    "granted",
+    "What one task's agent has been given beyond its own lines.",
+    (
+        Field("tools", WORDS, "Tools that it has beside its own.", ["fetch"], ChangeClass.PREFIX, lowered=("tools",)),
+        Field(
+            "model",
+            PATTERN,
+            "The model that goes on with its conversation.",
+            "ollama/qwen3:32b",
+            lowered=("granted",),
+        ),
+        Field(
+            "budget",
+            Table("budget"),
+            "Bounds that hold for this task in place of those that its agent states.",
+            {"turns": 20},
+            lowered=("budget",),
+        ),
+    ),
 )
 
 CASE: Final = FieldTable(

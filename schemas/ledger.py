@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from decimal import ROUND_DOWN, Decimal
+from decimal import ROUND_CEILING, ROUND_DOWN, Decimal
 from typing import Final, TypeAlias
 
 from schemas import limits
@@ -196,6 +196,14 @@ def shown(unit: Unit, amount: Decimal) -> str:
     if unit == "usd":
         return f"${amount:.2f}"
     return f"{amount.normalize():,f} s" if unit == "time_s" else f"{amount:,f} {unit}"
+
+
+def rounded_up(unit: Unit, amount: Decimal) -> str:
+    """The next number that a person would write: a half or a whole of its largest digit's place below."""
+    step = Decimal(5).scaleb(amount.adjusted() - 1) if amount else Decimal(1)
+    step = step if unit in ("usd", "time_s") else max(Decimal(1), step)
+    rounded = (amount / step).to_integral_value(ROUND_CEILING) * step
+    return f"{rounded.normalize():f}" + ("s" if unit == "time_s" else "")
 
 
 def named(unit: Unit) -> str:

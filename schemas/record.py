@@ -20,7 +20,7 @@ RECORD_TYPES: Final = frozenset(
     "plan.patched plan.refused plan.held plan.approved plan.rejected plan.condition plan.stopped plan.forked "
     "object.created object.updated object.deleted "
     "session.moved "
-    "agent.woken agent.slept agent.parked agent.ended "
+    "agent.woken agent.slept agent.parked agent.ended agent.escalated "
     "seat.taken seat.renewed seat.leaving seat.left seat.refused "
     "turn.started model.requested model.failed model.replied turn.ended "
     "call.proposed call.withdrawn call.authorized call.started call.waiting call.progressed call.settled "

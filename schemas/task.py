@@ -102,7 +102,8 @@ class TaskSpec:
     """`cwd` is relative to the plan file's folder, `.` for that folder itself. `env` is added to the clean one.
 
     `fork` is the address of the fork that it works in, empty for the plan's own folder. `rulings` are the newest that
-    were made about it in conflicts, for its agent to read.
+    were made about it in conflicts, for its agent to read. `agent_bounds` are by unit those of `budget` that its agent
+    states too: `task` and `agent` are what each of them says (None: nothing), `at` are the lines of the agent.
     """
 
     goal: str
@@ -129,11 +130,14 @@ class TaskSpec:
     priority: int = 0
     fork: str = ""
     rulings: tuple[str, ...] = ()
+    agent_bounds: JsonObject = field(default_factory=dict)
 
     def to_json(self) -> JsonObject:
         own: JsonObject = {"fork": self.fork} if self.fork else {}
         if self.rulings:
             own["rulings"] = list(self.rulings)
+        if self.agent_bounds:
+            own["agent_bounds"] = self.agent_bounds
         return own | {
             "goal": self.goal,
             "work": work_to_json(self.work),
@@ -187,6 +191,7 @@ def task_from_json(raw: JsonObject) -> TaskSpec:
         priority=raw["priority"],
         fork=raw.get("fork", ""),
         rulings=tuple(raw.get("rulings", ())),
+        agent_bounds=raw.get("agent_bounds", {}),
     )
 
 

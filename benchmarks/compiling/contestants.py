@@ -68,7 +68,12 @@ def agent_of(who: Contestant, case: Case) -> JsonObject | None:
         case "nop":
             return {"script": [{"done": ""}]}
         case "model":
-            return {**case.agent, "model": who.ref}
+            agent = {**case.agent, "model": who.ref}
+            written = agent.get("escalate")
+            stronger = written.get("model") if isinstance(written, dict) else written
+            if stronger == who.ref:  # It is measured itself, and nothing is stronger than it.
+                del agent["escalate"]
+            return agent
         case "script":
             scripts = who.steps or {}
             steps = scripts.get(case.id, scripts.get(case.base, scripts.get(EVERY_CASE)))

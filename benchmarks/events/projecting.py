@@ -25,6 +25,7 @@ TIMES: Final = frozenset({"runtime"})
 """Soft figures in seconds: they lie under `timing`, since no two runs have the same."""
 RUNS_OWN: Final = "human:file"
 """In whose name the plan of the run itself is applied."""
+_NOTHING: Final[Mapping[str, float]] = {"tokens_in": 0, "tokens_out": 0, "usd": 0.0}
 UP: Final = frozenset({"running", "healthy"})
 
 
@@ -37,6 +38,8 @@ class _Attempt:
     calls: dict[str, int] = field(default_factory=dict)
     usage: dict[str, float] = field(default_factory=dict)
     billed: dict[str, Decimal] = field(default_factory=dict)  # Dollars by the uid of an agent, so far.
+    stronger: set[str] = field(default_factory=set)  # Agents that have escalated.
+    escalated: dict[str, float] = field(default_factory=dict)  # What their stronger models used.
     is_up: bool = False
     started_at: float = 0.0
     is_started: bool = False
@@ -157,6 +160,15 @@ class Projection:
             _used(record, said, attempt)
         return iter(())
 
+    def _escalated(self, record: Record, said: Also) -> Iterator[JsonObject]:
+        """A stronger model goes on: what is used from here on is its cost."""
+        attempt = self._of(said.subject)
+        if attempt is not None:
+            attempt.stronger.add(said.subject)
+            yield self._event(
+                record, "llm/escalated", attempt, {name: said.data[name] for name in ("to", "why", "turn")}
+            )
+
     def _authorized(self, record: Record, said: Also) -> Iterator[JsonObject]:
         """A call that is turned down at once has no other end."""
         for address, state, text in turned_down(said.data):
@@ -229,6 +241,7 @@ _READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
         "model.replied": Projection._replied,
         "model.failed": Projection._billed,
         "context.compacted": Projection._billed,
+        "agent.escalated": Projection._escalated,
         "call.authorized": Projection._authorized,
         "call.settled": Projection._settled,
         "container.observed": Projection._container,
@@ -261,10 +274,14 @@ def _used(record: Record, said: Also, attempt: _Attempt) -> JsonObject:
             attempt.billed[change.uid] = Decimal(str(change.merge["used"]["usd"]))
     tokens: JsonObject = {"tokens_in": stated.get("in", 0), "tokens_out": stated.get("out", 0)}
     _add(attempt.usage, tokens)
-    return tokens | {"usd": float(sum(attempt.billed.values()) - before)}
+    cost = tokens | {"usd": float(sum(attempt.billed.values()) - before)}
+    if said.subject in attempt.stronger:
+        _add(attempt.escalated, cost)
+    return cost
 
 
 def _usage(attempt: _Attempt) -> JsonObject:
     kept: JsonObject = {"tokens_in": 0, "tokens_out": 0, "calls": 0, "turns": 0}
     counts = {name: attempt.usage.get(name, zero) for name, zero in kept.items()}
-    return counts | {"usd": float(sum(attempt.billed.values()))}
+    counts["usd"] = float(sum(attempt.billed.values()))
+    return counts | ({"escalated": {**_NOTHING, **attempt.escalated}} if attempt.stronger else {})

@@ -57,9 +57,14 @@ def rates(section: Section) -> Sheet:
 
 def costs(section: Section) -> Sheet:
     """What it took."""
-    head = ("model", "$ median", "$ in all", "time median", "turns", "calls", "tokens")
-    rows = [_cost(column) for column in section.columns]
-    return Sheet("Cost", head, tuple(rows), note="Medians are of entries that passed or failed.")
+    head: tuple[str, ...] = ("model", "$ median", "$ in all", "time median", "turns", "calls", "tokens")
+    note = "Medians are of entries that passed or failed."
+    has_escalated = any(column.standing.usage.escalated for column in section.columns)
+    if has_escalated:
+        head += ("escalated", "stronger model: $", "tokens")
+        note += " Escalated: entries that a stronger model went on with; what it used is part of `$ in all`."
+    rows = [_cost(column) + (_escalated(column) if has_escalated else ()) for column in section.columns]
+    return Sheet("Cost", head, tuple(rows), note=note)
 
 
 def trials(section: Section) -> Sheet:
@@ -139,6 +144,11 @@ def _cost(column: Column) -> tuple[str, ...]:
         wording.seconds(standing.median_s),
         *(wording.number(medians[name]) for name in ("turns", "calls", "tokens")),
     )
+
+
+def _escalated(column: Column) -> tuple[str, ...]:
+    used = column.standing.usage
+    return (str(used.escalated), wording.money(used.stronger_usd), wording.number(used.stronger_tokens))
 
 
 def _share(rate: float | None, interval: Interval | None) -> tuple[str, str]:

@@ -24,16 +24,22 @@ class BadRun(Exception):
 
 @frozen
 class Usage:
-    """What an attempt used."""
+    """What an attempt used, or several. `escalated` of them went on with a stronger model, which used `stronger`."""
 
     tokens_in: int = 0
     tokens_out: int = 0
     usd: float = 0.0
     calls: int = 0
     turns: int = 0
+    escalated: int = 0
+    stronger_tokens: int = 0
+    stronger_usd: float = 0.0
 
     def to_json(self) -> JsonObject:
-        return {name: getattr(self, name) for name in ("tokens_in", "tokens_out", "usd", "calls", "turns")}
+        out: JsonObject = {name: getattr(self, name) for name in ("tokens_in", "tokens_out", "usd", "calls", "turns")}
+        if self.escalated:
+            out["escalated"] = {"count": self.escalated, "tokens": self.stronger_tokens, "usd": self.stronger_usd}
+        return out
 
 
 @frozen
@@ -263,7 +269,11 @@ def _listed(values: object) -> list[object]:
 
 def _usage(raw: JsonObject) -> Usage:
     whole = {name: int(raw.get(name) or 0) for name in ("tokens_in", "tokens_out", "calls", "turns")}
-    return Usage(usd=float(raw.get("usd") or 0), **whole)
+    usd, more = float(raw.get("usd") or 0), raw.get("escalated")
+    if not isinstance(more, dict):
+        return Usage(usd=usd, **whole)
+    tokens = int(more.get("tokens_in") or 0) + int(more.get("tokens_out") or 0)
+    return Usage(usd=usd, **whole, escalated=1, stronger_tokens=tokens, stronger_usd=float(more.get("usd") or 0))
 
 
 def _numbers(raw: JsonObject | None) -> dict[str, float]:

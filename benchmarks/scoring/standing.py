@@ -247,6 +247,9 @@ def _used(ended: Sequence[Entry]) -> Usage:
         fsum(one.usd for one in used),
         sum(one.calls for one in used),
         sum(one.turns for one in used),
+        sum(one.escalated for one in used),
+        sum(one.stronger_tokens for one in used),
+        rounded(fsum(one.stronger_usd for one in used)),
     )
 
 

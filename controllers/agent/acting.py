@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from controllers.agent import budget, conditions, deciding, seating, steps, turn
+from controllers.agent import budget, conditions, deciding, escalation, seating, steps, turn
 from controllers.agent.ahead import Ahead
 from controllers.agent.behaviours import starting
 from controllers.agent.behaviours.caching import Cache
@@ -26,7 +26,7 @@ from controllers.agent.hooking.firing import Firing
 from controllers.agent.mail import telling
 from controllers.agent.observing import Observed, Specs, observe, observe_again
 from controllers.agent.ports import World
-from controllers.agent.status import OpenTurn, TurnCall
+from controllers.agent.status import Chunk, OpenTurn, TurnCall
 from controllers.agent.thinking import asking, attempts, compacting, prompting, transcript
 from controllers.agent.thinking.attempts import Prepared
 from controllers.agent.thinking.compacting import ToSum
@@ -43,7 +43,7 @@ from reconciler.storing.store import View, kept
 from schemas import limits
 from schemas.address import Address
 from schemas.agent import UNPRICED, AgentState
-from schemas.call import CallResult, CallState, call_from_json
+from schemas.call import CallResult, CallState, EffectClass, call_from_json
 from schemas.encoding import JsonObject
 from schemas.frozen import remade
 from schemas.lock import LASTING, OF_AGENTS, LockKept
@@ -178,6 +178,8 @@ class AgentReconciler:
                 return turn.started(seen, news, self._world.ids.mint(), ahead, is_last=is_last)
             case steps.End():
                 return self._ended(seen, ahead)
+            case steps.Escalate(why=why):
+                return turn.escalated(seen, why)
             case _:
                 return None
 
@@ -207,7 +209,17 @@ class AgentReconciler:
         if not seen.nature.is_model:
             return turn.ended(seen, ahead, left=left)
         content = prompting.turn_blob(_opened(seen))
-        return turn.ended(seen, ahead, self._world.store.put_blob(content), transcript.tokens_of(content), left)
+        by = escalation.model_by(seen.spec, seen.status)
+        chunk = Chunk(self._world.store.put_blob(content), transcript.tokens_of(content), by=by)
+        return turn.ended(seen, ahead, chunk, left, self._effects(seen))
+
+    def _effects(self, seen: Observed) -> list[EffectClass]:
+        """What each call of the open turn may change; one of an unknown tool changes nothing."""
+        found: list[EffectClass] = []
+        for call in _opened(seen).calls:
+            tool = self._tools.get(call.tool)
+            found.append(EffectClass.READ if tool is None else calls.effect_of(tool, call.arguments, seen.spec))
+        return found
 
     def _ruled(self, seen: Observed, step: steps.Step) -> Draft | None:
         """The record of a step that moves calls without running them; None for others."""
@@ -306,7 +318,7 @@ class AgentReconciler:
         changes = attempts.reserved(seen, ahead, op, ready)
         if isinstance(changes, Spent):
             had_last = seen.status.had_last or not seen.hands_over
-            if not opened.is_last and budget.may_hand_over(seen.task, changes.asked, had_last=had_last):
+            if not opened.is_last and budget.may_hand_over(seen.task, changes.asked, seen.caps, had_last=had_last):
                 ahead.add(address, turn.made_last(seen))
                 return None
             return self._rest(seen, deciding.parked(seen, tuple(changes.asked), changes), ahead, changes)

@@ -7,10 +7,11 @@ or released in the record that calls the request off or repeats it, so that no c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Final, Literal, TypeAlias
 
+from controllers.agent.bounds import Own, kept_of
 from controllers.ledger import Books, Spent, added_up, chain_of
 from reconciler.storing.store import View
 from schemas import limits
@@ -154,16 +155,6 @@ def left_of(view: View, task_address: str) -> dict[str, float]:
     return {unit: max(0.0, float(rest)) for unit, rest in left.items()}
 
 
-def bounds_of(view: View, task_address: str) -> dict[str, str]:
-    """The task whose budget bounds a task in each unit, itself or the nearest above it: what is to be raised."""
-    bounds: dict[str, str] = {}
-    for task in chain_of(view, task_address):
-        for unit, account in task.status["ledger"].items():
-            if not account.get("closed"):
-                bounds.setdefault(unit, task.address)
-    return bounds
-
-
 def spending(view: View, address: str, turns: int, calls: int, time_s: float) -> tuple[Change, ...]:
     """The changes that bill what was used at the task `address` without a reservation."""
     if not (chain := chain_of(view, address)):
@@ -178,22 +169,33 @@ def spent_out(left: Mapping[str, float]) -> tuple[str, ...]:
     return tuple(unit for unit in PARKING if left.get(unit, 1) <= 0)
 
 
-def standing(task: Resource | None, left: Mapping[str, float], *, can_think: bool, had_last: bool) -> Standing:
+def standing(
+    task: Resource | None, left: Mapping[str, float], caps: Sequence[Own], *, can_think: bool, had_last: bool
+) -> Standing:
     """Whether the agent of `task` may take an ordinary turn, its last one, or none until its budget grows.
 
-    `can_think` says that its mind is a model, which alone has something to hand over; `had_last` that it took its last
-    turn since there was something left. The last turn has no tools and is for handing over; its requests are reserved
-    with `is_last`.
+    `caps` are its own; `can_think` says that its mind is a model, which alone has something to hand over; `had_last`
+    that it took its last turn since there was something left. The last turn has no tools and is for handing over; its
+    requests are reserved with `is_last`.
     """
     if not (spent := spent_out(left)):
         return "open"
-    return "last" if can_think and may_hand_over(task, spent, had_last=had_last) else "spent"
+    return "last" if can_think and may_hand_over(task, spent, caps, had_last=had_last) else "spent"
 
 
-def may_hand_over(task: Resource | None, units: Iterable[str], *, had_last: bool) -> bool:
+def may_hand_over(task: Resource | None, units: Iterable[str], caps: Sequence[Own], *, had_last: bool) -> bool:
     """Whether the turn of a thinking agent of `task` may go on as its last one: of `units` too little is left."""
     ledger: JsonObject = {} if task is None else task.status.get("ledger", {})
-    return not had_last and all(float(ledger.get(unit, {}).get("handover", 0)) > 0 for unit in units)
+    return not had_last and all(_handover(ledger, unit, caps) > 0 for unit in units)
+
+
+def _handover(ledger: JsonObject, unit: str, caps: Sequence[Own]) -> float:
+    """What is kept of `unit` for the last turn: by the task's own account where that is used up, and by the caps."""
+    account, kept = ledger.get(unit, {}), kept_of(caps, unit)
+    if kept is not None and float(account.get("left", 1)) > 0:
+        return float(kept)
+    of_task = float(account.get("handover", 0))
+    return of_task if kept is None else min(of_task, float(kept))
 
 
 def waiting(view: View, agent: Resource, lacking: Spent | None = None) -> tuple[Change, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from controllers.agent import budget, seating
+from controllers.agent import bounds, budget, escalation, seating
 from controllers.agent.calling import approving, waiting
 from controllers.agent.hooking import watchers
 from controllers.agent.hooking.moments import Moment, Waits
@@ -27,6 +27,7 @@ from controllers.agent.steps import (
     Collect,
     Consult,
     End,
+    Escalate,
     Interrupt,
     Release,
     Reply,
@@ -39,12 +40,12 @@ from controllers.agent.steps import (
 )
 from controllers.agent.thinking import attempts
 from controllers.agent.tools.tool import Ending
-from reconciler.editing.watching import stated_name
 from schemas.agent import NO_MODEL, AgentState
 from schemas.approval import WAITING
 from schemas.call import FINAL, CallState
 from schemas.fork import AWAITING_FORK
 from schemas.frozen import frozen
+from schemas.ledger import named, shown
 from schemas.mcp import is_settled
 from schemas.resource import Resource
 from schemas.task import ENDED
@@ -350,7 +351,7 @@ def _is_to_start(seen: Observed, call: Resource) -> bool:
 def _waiting(seen: Observed, objects: list[Resource]) -> Step:
     doubtful = [each.address for each in objects if each.state == CallState.UNKNOWN]
     if doubtful:
-        ways = tuple(f"plan approve {address} --happened|--did-not" for address in doubtful)
+        ways = tuple(f"plan approve {address} {word}" for address in doubtful for word in ("--happened", "--did-not"))
         return Rest(AgentState.BLOCKED, f"{doubtful[0]} may or may not have happened", "InDoubt", ways)
     asking = [each for each in objects if each.state == CallState.AWAITING_APPROVAL]
     if asking and not seen.live:
@@ -382,6 +383,8 @@ def _between(seen: Observed) -> Step:
     claim = seen.status.claim
     if claim is not None and not found.reopens:
         return Rest(AgentState.CLAIMED, f"it says {claim.kind}; its task decides")
+    if why := escalation.due(seen):
+        return Escalate(why)
     if not found.reasons:
         return _asleep(seen)
     return _start(seen, found)
@@ -391,7 +394,9 @@ def _start(seen: Observed, found: News) -> Step:
     """A turn, if the budget allows one."""
     if (seen.is_to_move or seen.is_moving) and not seen.is_watcher:
         return _moving(seen)
-    standing = budget.standing(seen.task, seen.left, can_think=seen.hands_over, had_last=seen.status.had_last)
+    standing = budget.standing(
+        seen.task, seen.left, seen.caps, can_think=seen.hands_over, had_last=seen.status.had_last
+    )
     if standing == "spent":
         return parked(seen, budget.spent_out(seen.left))
     return _without_servers(seen) or Start(found, is_last=standing == "last")
@@ -404,18 +409,17 @@ def _moving(seen: Observed) -> Rest:
 
 def parked(seen: Observed, spent: tuple[str, ...], short: budget.Spent | None = None) -> Rest:
     """Until the budget of these units grows. `short`: something is left, but less than the next request may take."""
-    bound = seen.bounds.get(spent[0], seen.spec.task)
-    whose = "its budget" if bound == seen.spec.task else f"the budget of {bound}"
-    words = f"{whose} of {', '.join(_unit(unit) for unit in spent)} is used up"
+    lacking = {} if short is None else short.asked
+    found = [bounds.binding(seen, unit, lacking.get(unit)) for unit in spent]
+    words = "; ".join(bound.words for bound, _ in found)
     unit = next((unit for unit in spent if short is not None and short.left.get(unit, 0) > 0), None)
     if short is not None and unit is not None:
-        of = "dollars" if unit == "usd" else _unit(unit)
+        bound = found[spent.index(unit)][0]
+        of = "dollars" if unit == "usd" else named(unit)
         left, asked = f"{short.left[unit]:f} {of}", f"{short.asked[unit]:f}"
-        words = f"too little of {whose} is left: {left}, and the next request may take {asked}"
-    way = f"plan patch {bound} budget.{_unit(spent[0])}=…"
-    if spent[0] in seen.spec.budget.to_json() and seen.hook is not None:
-        way = f"plan patch {seen.hook.spec['set_at']} hooks.{stated_name(seen.hook.spec)}.budget.{_unit(spent[0])}=…"
-    return Rest(AgentState.PARKED, words, "BudgetSpent", (way,))
+        of_bound = f"{shown(unit, bound.amount)} ({', '.join(bound.lines)})"
+        words = f"too little of {bound.whose} is left: {left} of {of_bound}, and the next request may take {asked}"
+    return Rest(AgentState.PARKED, words, "BudgetSpent", tuple(dict.fromkeys(way for _, way in found)))
 
 
 def _without_servers(seen: Observed) -> Rest | None:
@@ -434,10 +438,6 @@ def _without_prompt(seen: Observed, name: str) -> Rest:
     address, fault = f"mcp/{name.partition('/')[0]}", prompt_of(seen, name).fault
     why = f"its prompt `{name}` is not to be had: {fault}" if fault else f"waits for its prompt `{name}`"
     return Rest(AgentState.BLOCKED, why, "AwaitingServer", (f"plan describe {address}",))
-
-
-def _unit(unit: str) -> str:
-    return "time" if unit == "time_s" else unit
 
 
 def _asleep(seen: Observed) -> Rest:

@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Final, Generic, TypeVar
 
-from controllers.agent import budget
+from controllers.agent import bounds, budget
 from controllers.agent import status as statuses
+from controllers.agent.bounds import Own
 from controllers.agent.hooking import watchers
 from controllers.agent.minds.nature import Nature, nature_of
 from controllers.agent.minds.port import ChildView
 from controllers.agent.status import AgentStatus
+from controllers.ledger import chain_of
 from reconciler.driving.working import WorkPlane
 from reconciler.storing.store import View
 from schemas import limits, session
@@ -134,7 +136,8 @@ class Observed:
     `calls`, `approvals` and `threads` are the objects that it owns, by address; `plan_rev` is the revision of this
     view; `servers` are the tool servers that it may use, `containers` those that its task works with; `unanswerable`
     are its requests that nobody is left to answer;
-    `table` tells one table of models of the plan from another; `bounds` names by unit the task that has the budget;
+    `table` tells one table of models of the plan from another; `purse` are its task and those above it that have a
+    ledger, nearest first, and `caps` what bounds it by itself;
     `hooks` are those that watch it and are not over, by name, the outermost first; `hook` is the one that the agent
     itself was made for, None once that is over; `is_engaged`: it talks with a person, or listens to who does, and ends
     by `done` only; `is_judge`: it has a conflict to rule on.
@@ -157,7 +160,8 @@ class Observed:
     servers: tuple[Resource, ...] = ()
     containers: tuple[Resource, ...] = ()
     table: str = ""
-    bounds: Mapping[str, str] = field(default_factory=dict)
+    purse: tuple[Resource, ...] = ()
+    caps: tuple[Own, ...] = ()
     fork: Resource | None = None
     hooks: Mapping[str, tuple[Resource, HookSpec]] = field(default_factory=dict)
     hook: Resource | None = None
@@ -263,6 +267,7 @@ def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: 
     task_spec = specs.tasks.of(task) if task is not None else None
     status = specs.statuses.of(resource)
     kinds = _owned(view, resource.address)
+    caps = tuple(bounds.own_caps(spec, status))
     return Observed(
         resource=resource,
         spec=spec,
@@ -277,8 +282,9 @@ def observe(resource: Resource, view: View, work: WorkPlane, specs: Specs, now: 
         unanswerable=frozenset(one.address for one in kinds["approval"].values() if _is_unanswerable(view, one)),
         live=frozenset(work.live_for(resource.address)),
         now=now,
-        left=_left(view, spec, status),
-        bounds=budget.bounds_of(view, spec.task),
+        left=_left(view, spec, status, caps),
+        purse=tuple(chain_of(view, spec.task)),
+        caps=caps,
         plan_rev=view.rev,
         fork=None if task_spec is None or not task_spec.fork else view.get(task_spec.fork),
         servers=tuple(one for ref in resource.refs if ref.startswith("mcp/") and (one := view.get(ref)) is not None),
@@ -318,6 +324,7 @@ def observe_again(seen: Observed, view: View, specs: Specs, plan: str) -> Observ
     if resource is None:
         return None
     kinds, status = _owned(view, resource.address), specs.statuses.of(resource)
+    caps = tuple(bounds.own_caps(seen.spec, status)) if seen.caps or status.escalated else ()
     return remade(
         seen,
         resource=resource,
@@ -328,7 +335,9 @@ def observe_again(seen: Observed, view: View, specs: Specs, plan: str) -> Observ
         threads=kinds["thread"],
         is_judge=bool(kinds["conflict"]),
         unanswerable=frozenset(one.address for one in kinds["approval"].values() if _is_unanswerable(view, one)),
-        left=_left(view, seen.spec, status) if seen.left else seen.left,
+        left=_left(view, seen.spec, status, caps) if seen.left or caps else seen.left,
+        purse=tuple(chain_of(view, seen.spec.task)) if seen.purse else (),
+        caps=caps,
         plan_rev=view.rev,
         fork=None if seen.fork is None else view.get(seen.fork.address),
         hooks=_hooks(seen.spec, status, view, specs) if seen.spec.hooks else NO_HOOKS,
@@ -337,9 +346,9 @@ def observe_again(seen: Observed, view: View, specs: Specs, plan: str) -> Observ
     )
 
 
-def _left(view: View, spec: AgentSpec, status: AgentStatus) -> Mapping[str, float]:
-    """What budgets leave it by unit: those of its task and above, and its own where it has no task to itself."""
-    left = budget.left_of(view, spec.task)
+def _left(view: View, spec: AgentSpec, status: AgentStatus, caps: Sequence[Own]) -> Mapping[str, float]:
+    """What budgets leave it by unit: those of its task and above, its own caps, and its budget where it has no task."""
+    left = bounds.under(budget.left_of(view, spec.task), caps)
     return watchers.own_left(left, spec.budget, status.used) if spec.watches else left
 
 

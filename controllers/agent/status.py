@@ -183,15 +183,17 @@ class Chunk:
     """One ended turn in a model's transcript: the digest of its messages, and about how many tokens they are.
 
     `origin` is the digest of the turn as it was before it was made shorter; of a summary, of the index of its turns.
+    `by` names the model that had it, if that was not the agent's own.
     """
 
     blob: str
     tokens: int
     origin: str = ""
+    by: str = ""
 
     def to_json(self) -> JsonObject:
-        out: JsonObject = {"blob": self.blob, "tokens": self.tokens}
-        return out | {"origin": self.origin} if self.origin else out
+        own: JsonObject = {name: value for name in ("origin", "by") if (value := getattr(self, name))}
+        return {"blob": self.blob, "tokens": self.tokens} | own
 
 
 def chunks_of(raw: JsonObject, before: tuple[JsonObject, dict[str, Chunk]] | None = None) -> dict[str, Chunk]:
@@ -270,7 +272,8 @@ class AgentStatus:
     model was asked with last. `sent_back` counts how
     often hooks have sent back the answer that it gives, `nudges` how often in a row nothing but a hook's comment woke
     it, `spoken` the turn in which it last spoke with a child, by the child's agent. `seat` is who plays it, if it is an
-    outside one that somebody has taken, `seats` how many have, `said` the calls that wait for their turn.
+    outside one that somebody has taken, `seats` how many have, `said` the calls that wait for their turn. `escalated`
+    is set once a stronger model goes on (`escalation.py`), `tried` are the last attempts that failed (`stuck.py`).
     """
 
     state: str = ""
@@ -305,6 +308,8 @@ class AgentStatus:
     seat: Seat | None = None
     seats: int = 0
     said: dict[str, Said] = field(default_factory=dict)
+    escalated: JsonObject | None = None
+    tried: tuple[JsonObject, ...] = ()
 
 
 def read(raw: JsonObject, before: tuple[JsonObject, AgentStatus] | None = None) -> AgentStatus:
@@ -429,6 +434,7 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "past": _pasts,
     "used": _used,
     "same": _same,
+    "tried": tuple,
     "asked": _messages,
     "seat": _seat,
     "said": _all_said,

@@ -48,6 +48,13 @@ class Start:
 
 
 @frozen
+class Escalate:
+    """A stronger model goes on with the conversation."""
+
+    why: str
+
+
+@frozen
 class Ask:
     """The mind is to be asked for the open turn."""
 
@@ -138,6 +145,7 @@ Step: TypeAlias = (
     | Release
     | Begin
     | Start
+    | Escalate
     | Ask
     | Consult
     | Authorise

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from controllers.agent import budget
+from controllers.agent import budget, escalation, stuck
 from controllers.agent.calling import calls
 from controllers.agent.calling.calls import MALFORMED
 from controllers.agent.conditions import condition_merge
@@ -26,9 +26,9 @@ from reconciler.effects import journal
 from reconciler.effects.clamping import clamped
 from reconciler.storing.store import View
 from schemas import limits
-from schemas.agent import AgentState
+from schemas.agent import STUCK, AgentState
 from schemas.approval import WAITING
-from schemas.call import CallResult, CallSpec, CallState, as_map, given_of
+from schemas.call import CallResult, CallSpec, CallState, EffectClass, as_map, given_of
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.record import Change, Draft, Drop, Mark, Put, SetStatus
@@ -56,7 +56,7 @@ def begun(seen: Observed, incarnation: int, origin: Origin = NO_ORIGIN) -> Draft
     What the old one was asked and has not answered is unread again.
     """
     fresh = ("open", "memory", "claim", "told", "past", "wake_at", "files", "same", "ended_at", "conditions")
-    heard = ("sent_back", "nudges", "spoken", WORLDS, "seat", "said")
+    heard = ("sent_back", "nudges", "spoken", WORLDS, "seat", "said", "escalated", "tried")
     old = seen.resource.status
     merge: JsonObject = {name: None for name in (*fresh, *heard, "asked", "is_answering", "transcript") if name in old}
     if seen.status.asked:
@@ -183,7 +183,7 @@ def replied(seen: Observed, reply: Reply, ids: Sequence[str], tools: calls.Tools
     if reply.memory is not None or seen.status.memory is not None:
         merge["memory"] = boxed(reply.memory)
     stuck = f"the same call was made {same[1]} times in a row" if calls.is_stuck(same) else ""
-    merge |= condition_merge(seen, calls.STUCK, stuck, unblocks=("a message to the agent", "another goal"))
+    merge |= condition_merge(seen, STUCK, stuck, unblocks=("a message to the agent", "another goal"))
     objects = [each for index, call in enumerate(placed) for each in _call_object(seen, turn.turn, index, call, tools)]
     data: JsonObject = {"turn": turn.turn, "text": reply.text, "usage": reply.usage, **reply.data}
     data |= {name: value for name, value in (("note", reply.note), ("extra", reply.extra)) if value}
@@ -275,10 +275,24 @@ def settled(seen: Observed, outcome: Outcome) -> Draft:
     return Draft("call.settled", signed(seen), call.address, changes, data, blobs)
 
 
-def ended(seen: Observed, view: View, blob: str | None = None, tokens: int = 0, left: Left = NOTHING) -> Draft:
+def escalated(seen: Observed, why: str) -> Draft:
+    """A stronger model has the conversation from here on."""
+    merge = escalation.merge_of(seen, why)
+    merge |= condition_merge(seen, STUCK, "")
+    data: JsonObject = {"to": merge["escalated"]["to"], "why": why, "turn": seen.status.turn}
+    return Draft("agent.escalated", ACTOR, seen.resource.address, (change(seen, merge),), data)
+
+
+def ended(
+    seen: Observed,
+    view: View,
+    chunk: Chunk | None = None,
+    left: Left = NOTHING,
+    effects: Sequence[EffectClass] = (),
+) -> Draft:
     """Every call has its result: the turn is over, and what it used is counted.
 
-    `blob` is the digest of its messages for the transcript of a model (None: it has none), about `tokens` long; `left`
+    `chunk` is what is added to the transcript of a model (None: it has none), `effects` those of its calls; `left` is
     what its hooks leave of it.
     """
     turn = seen.status.open
@@ -297,7 +311,7 @@ def ended(seen: Observed, view: View, blob: str | None = None, tokens: int = 0, 
     data: JsonObject = {"turn": turn.turn, "calls": len(past), "active_s": round(active_s, 6)}
     merge: JsonObject = {
         "open": None,
-        "past": [call.to_json(is_told=blob is None) for call in past],
+        "past": [call.to_json(is_told=chunk is None) for call in past],
         "used": total.to_json(),
         "ended_at": seen.now,
         # After its last turn it is awake and parked: it goes on by itself when the budget grows.
@@ -307,11 +321,14 @@ def ended(seen: Observed, view: View, blob: str | None = None, tokens: int = 0, 
         merge["idle_turns"] = idle_turns
     if sleep_s is not None or seen.status.wake_at is not None:
         merge["wake_at"] = None if sleep_s is None else seen.now + sleep_s
-    if blob is not None:
-        merge["transcript"] = {transcript.key_of(turn.turn): Chunk(blob, tokens).to_json()}
+    if chunk is not None:
+        merge["transcript"] = {transcript.key_of(turn.turn): chunk.to_json()}
     is_claim = turn.claim is not None and turn.claim["kind"] != answering.VERDICT
-    if turn.claim is not None and is_claim and not turn.is_answer and not left.is_sent_back:
-        merge |= _claimed(seen, turn.claim)
+    claim = turn.claim if is_claim and not turn.is_answer and not left.is_sent_back else None
+    if chunk is not None and not (seen.is_watcher or turn.is_answer):
+        claim = _tried(seen, turn, claim, effects, merge)
+    if claim is not None:
+        merge |= _claimed(seen, claim)
     answers: tuple[Change, ...] = ()
     if (answer := None if left.is_sent_back else answering.of_turn(seen, turn)) is not None:
         now = watchers.answered_now(seen.status.asked.values())
@@ -322,16 +339,35 @@ def ended(seen: Observed, view: View, blob: str | None = None, tokens: int = 0, 
         merge["again"] = merge["again"] or (is_thinking and watchers.goes_on(turn, seen.status.asked, now))
     if is_idle:
         words = f"it asked {idle_turns} times in a row for another turn and did nothing in it"
-        merge |= condition_merge(seen, calls.STUCK, words, unblocks=("a message to the agent",))
+        merge |= condition_merge(seen, STUCK, words, unblocks=("a message to the agent",))
     merge |= left.merge
     spent = budget.spending(view, seen.spec.task, 1, len(past), active_s)
     if seen.nature.is_guest and (said := closing.opening_comments(turn)):
         data["comments"] = list(said)  # Its client reads the log.
     if turn.is_last and turn.text:
         spent += _handed_over(seen, view, turn)
-    blobs = () if blob is None else (blob,)
+    blobs = () if chunk is None else (chunk.blob,)
     changes = (change(seen, merge), *answers, *left.changes, *spent)
     return Draft("turn.ended", ACTOR, seen.resource.address, changes, data, blobs)
+
+
+def _tried(
+    seen: Observed, turn: OpenTurn, claim: JsonObject | None, effects: Sequence[EffectClass], merge: JsonObject
+) -> JsonObject | None:
+    """Notes in `merge` what the turn tried. Returns the claim, which says that the agent is stuck if it is."""
+    tried = stuck.after_turn(seen, turn, effects)
+    if tried != seen.status.tried:
+        merge["tried"] = list(tried)
+    why = "" if seen.is_engaged or escalation.is_possible(seen) else stuck.why(tried)
+    if not why or (claim is not None and claim["kind"] != "done"):
+        return claim
+    if claim is not None:
+        return {**claim, "stuck": why}
+    newest = next((each for each in reversed(tried) if each["kind"] != stuck.DONE), None)
+    if newest is None or newest["kind"] != stuck.CALL or not turn.calls:
+        return None
+    merge |= {"again": False, "wake_at": None}
+    return {"kind": "fail", "result": why, "stuck": why}
 
 
 def _past(turn: OpenTurn) -> list[PastCall]:
@@ -365,12 +401,10 @@ def _pause_s(repeats: int) -> float:
 def _claimed(seen: Observed, claim: JsonObject) -> JsonObject:
     seq = seen.status.claims + 1
     said: JsonObject = {"seq": seq, "kind": claim["kind"], "result": boxed(claim["result"])}
-    return {
-        "claims": seq,
-        "signal": seq,
-        "state": str(AgentState.CLAIMED),
-        "claim": {**said, "incarnation": seen.status.incarnation},
-    }
+    said["incarnation"] = seen.status.incarnation
+    if claim.get("stuck") or "stuck" in (seen.resource.status.get("claim") or {}):
+        said["stuck"] = claim.get("stuck")
+    return {"claims": seq, "signal": seq, "state": str(AgentState.CLAIMED), "claim": said}
 
 
 def closed(seen: Observed, view: View, why: str) -> Draft:

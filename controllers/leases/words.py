@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from shlex import quote
 
 from controllers.leases.granting import Blocker
 from schemas import limits
@@ -24,7 +25,7 @@ def barred(blockers: Sequence[Blocker]) -> Words:
     named = blockers[: limits.LOCK_NAMES_SHOWN]
     rest = f" and {len(blockers) - len(named)} more" if len(blockers) > len(named) else ""
     locks = tuple(dict.fromkeys(f"lock/{one.path}" for one in named))
-    ways = (f"{locks[0]} is released", *(f"plan unlock {lock}" for lock in locks))
+    ways = (f"{locks[0]} is released", *(f"plan unlock {quote(lock)}" for lock in locks))
     return Words("; ".join(_blocked(one) for one in named) + rest, ways)
 
 

@@ -150,7 +150,9 @@ def _summed_up(server: Resource, runs: Mapping[str, Run], now: float) -> JsonObj
     worst = max((run.failures for run in runs.values()), default=0)
     is_ready = best.state is ServerState.READY
     truth: Truth = "True" if is_ready else "False"
-    ready = _condition(server, ("Ready", truth, best.reason or best.state.title(), best.why), now, _cures(best))
+    ready = _condition(
+        server, ("Ready", truth, best.reason or best.state.title(), best.why), now, _cures(server.address, best)
+    )
     conditions: JsonObject = {"Ready": ready.to_json(), "CrashLoop": None}
     if best.state is ServerState.FAILED and best.reason not in HOPELESS:
         words = f"it ended {worst} times in a row; it is tried again once a minute"
@@ -158,7 +160,7 @@ def _summed_up(server: Resource, runs: Mapping[str, Run], now: float) -> JsonObj
     return {"state": str(best.state), "why": best.why or None, "conditions": conditions}
 
 
-def _cures(run: Run) -> tuple[str, ...]:
+def _cures(server: str, run: Run) -> tuple[str, ...]:
     match run.reason:
         case "NoProgram":
             return (CURES.get(run.why.partition(":")[0], "install it, or write its path into `command`"),)
@@ -173,7 +175,7 @@ def _cures(run: Run) -> tuple[str, ...]:
         case "":
             return ()
         case _:
-            return ("plan logs mcp/<name> shows what it printed",)
+            return (f"plan logs {server}",)
 
 
 def _condition(

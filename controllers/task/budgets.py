@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
-from controllers.ledger import Books, added_up
+from controllers.ledger import Books, added_up, raises
 from controllers.task.observing import Observed
 from controllers.task.status import Stage
 from controllers.task.step import Says, after
@@ -18,7 +18,7 @@ from schemas import patching
 from schemas.budget import Cost
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen, remade
-from schemas.ledger import ZERO, Unit, accounts_of, amounts_of, keeps_of, named, shown
+from schemas.ledger import ZERO, Unit, accounts_of, amounts_of, keeps_of, shown
 from schemas.record import Change, SetStatus
 from schemas.resource import Resource
 from schemas.task import ENDED, Run, TaskState
@@ -113,7 +113,10 @@ def lacking(observed: Observed) -> Says | None:
     for unit, amount, left in _align(observed, books):
         giver = next(task for task in observed.above if task.uid == books.holder(unit, above=observed.me.uid))
         says = f"its budget of {shown(unit, amount)} is over what {_name(giver)} has left to give ({shown(unit, left)})"
-        cure = ("what holds the rest of it ends", f"plan patch {giver.address} budget.{named(unit)}=…")
+        way = raises.command(
+            raises.raised(observed.above[observed.above.index(giver) :], unit, amount - max(left, ZERO))
+        )
+        cure = (way, "what holds the rest of it ends")
         account = books.account(giver.uid, unit)
         may_come_back = account is not None and bool(account.granted or account.reserved)
         return Says(TaskState.BLOCKED, NO_BUDGET_LEFT, says, cure, is_stuck=not may_come_back)
@@ -141,6 +144,15 @@ def timeout_s(observed: Observed) -> float | None:
 def time_left_s(observed: Observed) -> float | None:
     """The active time that budgets leave the task, its own as if it were granted; None means that none bounds it."""
     return _left(observed, "time_s")
+
+
+def more_time(observed: Observed) -> str:
+    """The command that gives the task as much time again as the budget that is used up."""
+    purse = (observed.me, *observed.above)
+    holders = raises.holders(purse, "time_s")
+    stated = [bound for unit, bound in amounts_of(observed.me.spec["budget"]) if unit == "time_s"]
+    bound = holders[0][1].bound if holders else sum(stated, ZERO)
+    return raises.command(raises.raised(purse, "time_s", bound) or ["budget.time=1h"])
 
 
 def retries_left(observed: Observed) -> float | None:

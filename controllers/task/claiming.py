@@ -8,7 +8,7 @@ from __future__ import annotations
 from controllers.task import family, finishing, forking, verifying, working
 from controllers.task.observing import Observed
 from controllers.task.step import Says, Step, after
-from schemas.agent import FOR_OTHERS, AgentState
+from schemas.agent import FOR_OTHERS, STUCK, AgentState
 from schemas.call import CallState
 from schemas.condition import of_status
 from schemas.encoding import Json, JsonObject
@@ -25,13 +25,15 @@ def advance(observed: Observed) -> Step:
     if claim["kind"] == "fail":
         reason = str(_said(claim) or "the agent gave up")
         refused = verifying.verdict(observed, accepted=False, message=reason)
-        return finishing.failed(observed, "AgentFailed", reason).on_top_of({"verdict": refused})
+        word = STUCK if claim.get("stuck") else "AgentFailed"
+        return finishing.failed(observed, word, reason).on_top_of({"verdict": refused})
     merge["result"] = {"ok": True, "text": _said(claim)}
     says = family.not_done(observed)
     if says is not None and says.state is TaskState.FAILED:
         merge["verdict"] = verifying.verdict(observed, accepted=False, message=says.message)
-        if verifying.is_hopeless(observed):
-            return finishing.failed(observed, "AgentFailed", verifying.hopeless(says.message)).on_top_of(merge)
+        if hopeless := verifying.hopeless(observed):
+            word = STUCK if verifying.stuck(observed) else "AgentFailed"
+            return finishing.failed(observed, word, f"{says.message}; {hopeless}").on_top_of(merge)
         return Step(_at_work(observed), merge=merge)
     if observed.spec.acceptance or says is not None:
         return working.over(after(observed, merge)).on_top_of(merge)

@@ -27,7 +27,7 @@ def failed(observed: Observed, reason: str, message: str) -> Step:
     progress = observed.progress
     over: JsonObject = {"go": None, "round_for": None, "ended_at": observed.now}
     if not may_retry(observed):
-        unblocks = (f"plan resume {observed.address} tries it again, as does an edit of it",)
+        unblocks = (f"plan resume {observed.address}", "it is edited")
         says = Says(TaskState.FAILED, reason, message, unblocks)
         return Step(says, merge={**over, "stage": "failed"})
     pause_s = retry_delay_s(progress.attempt)

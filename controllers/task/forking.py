@@ -88,8 +88,8 @@ def _conflict(observed: Observed, status: ForkStatus) -> Step:
     words = f"{words}: mend them where they are marked `<<<<<<<` and `>>>>>>>`, then say again that it is done"
     refused = verifying.verdict(observed, accepted=False, message=words)
     told: JsonObject = {"fork": {"wants": None, "told": status.answered}, "verdict": refused}
-    if verifying.is_hopeless(observed):
-        return finishing.failed(observed, MERGE_CONFLICT, verifying.hopeless(words)).on_top_of(told)
+    if hopeless := verifying.hopeless(observed):
+        return finishing.failed(observed, MERGE_CONFLICT, f"{words}; {hopeless}").on_top_of(told)
     merge: JsonObject = {**told, "stage": "work", "round_for": None}
     return working.advance(after(observed, merge)).on_top_of(merge)
 

@@ -173,7 +173,7 @@ def _slot(observed: Observed) -> Says | None:
     slot = observed.slot
     if slot is None or slot.is_mine:
         return None
-    ways = ("a task at work ends", f"plan patch . limits.tasks={slot.bound + 1} lets one more begin")
+    ways = ("a task at work ends", f"plan patch . limits.tasks={slot.bound + 1}")
     return Says(TaskState.WAITING, AWAITING_SLOT, slot.words, ways)
 
 
@@ -213,7 +213,7 @@ def _budget(observed: Observed) -> Says | None:
     if lacking is not None or budgets.time_left_s(observed) != 0:
         return lacking
     says = "the time that its budget allows is used up"
-    return Says(TaskState.BLOCKED, "BudgetSpent", says, ("its budget, or one above it, is raised",), is_stuck=True)
+    return Says(TaskState.BLOCKED, "BudgetSpent", says, (budgets.more_time(observed),), is_stuck=True)
 
 
 def _retry(observed: Observed) -> Says | None:

@@ -10,6 +10,7 @@ from controllers.task.observing import Observed
 from controllers.task.status import Round, Stage
 from controllers.task.step import Says, Step, after
 from schemas import limits
+from schemas.agent import STUCK
 from schemas.encoding import JsonObject
 from schemas.task import ByAgent, CheckSpec, Group, TaskState
 
@@ -115,20 +116,25 @@ def _reject(observed: Observed) -> Step:
     if not isinstance(observed.spec.work, ByAgent):
         return finishing.failed(observed, "ChecksFailing", message)
     refused = verdict(observed, accepted=False, message=message)
-    if is_hopeless(observed):
-        return finishing.failed(observed, "ChecksFailing", hopeless(message)).on_top_of({"verdict": refused})
+    if words := hopeless(observed):
+        reason = STUCK if stuck(observed) else "ChecksFailing"
+        return finishing.failed(observed, reason, f"{message}; {words}").on_top_of({"verdict": refused})
     merge: JsonObject = {"stage": "work", "round_for": None, "verdict": refused}
     return working.advance(after(observed, merge)).on_top_of(merge)
 
 
-def is_hopeless(observed: Observed) -> bool:
-    """Whether the claim at hand, if it is turned down too, is one too many."""
-    return observed.progress.rejections + 1 >= limits.CLAIMS_REJECTED_MAX
+def hopeless(observed: Observed) -> str:
+    """Why no other claim is waited for when the one at hand is rejected; empty while it is not the last."""
+    if words := stuck(observed):
+        return words
+    is_last = observed.progress.rejections + 1 >= limits.CLAIMS_REJECTED_MAX
+    return f"its agent claimed {limits.CLAIMS_REJECTED_MAX} times to be done and was not" if is_last else ""
 
 
-def hopeless(message: str) -> str:
-    """Why a task fails whose agent only ever claims to be done."""
-    return f"{message}; its agent claimed {limits.CLAIMS_REJECTED_MAX} times to be done and was not"
+def stuck(observed: Observed) -> str:
+    """What the claim at hand repeats, if the agent has nothing else to try; empty for any other."""
+    claim = (observed.agent.status.get("claim") or {}) if observed.agent is not None else {}
+    return str(claim.get("stuck") or "")
 
 
 def verdict(observed: Observed, *, accepted: bool, message: str) -> JsonObject:

@@ -303,8 +303,16 @@ class RunFrame(Model):
     events: list[RunEvent]
 
 
+class Stronger(Model):
+    """What the stronger model used with which an entry went on."""
+
+    count: int
+    tokens: int
+    usd: float
+
+
 class Used(Model):
-    """What an entry used."""
+    """What an entry used. `escalated`: null where no stronger model went on."""
 
     tokens_in: int
     tokens_out: int
@@ -312,6 +320,7 @@ class Used(Model):
     usd_words: str
     calls: int
     turns: int
+    escalated: Stronger | None = None
 
 
 class EntryLine(Model):

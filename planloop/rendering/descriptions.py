@@ -8,9 +8,11 @@ from typing import Final, TypeAlias
 from planloop.rendering import conflicts, containers, forks, hooks, locks, questions, records, servers
 from planloop.rendering import objects as cells
 from planloop.rendering.budgets import Costs
+from reconciler.editing import wording
 from schemas import amounts, widths
 from schemas.condition import Condition, of_status
 from schemas.encoding import Json
+from schemas.ledger import amounts_of, shown
 from schemas.record import Record
 from schemas.resource import Resource
 from schemas.sandbox import wish_of
@@ -132,6 +134,8 @@ def _facts(item: Resource, now: float) -> list[Fact]:
         lines.append(("fork", f"{fork}: it works in that"))
     if item.kind == "agent" and item.spec.get("hooks"):
         lines.append(("hooks", ", ".join(map(str, item.spec["hooks"]))))
+    if item.kind == "agent":
+        lines += _models(item)
     if status.get("incarnation") and item.kind != "container":
         worked = cells.age_of(item, now)
         lines.append(("run", f"number {status['incarnation']}" + (f", {worked}" if worked else "")))
@@ -143,6 +147,22 @@ def _facts(item: Resource, now: float) -> list[Fact]:
     if item.deleting:
         lines.append(("leaving", "its work is stopped first" if item.finalizers else "now"))
     lines.append(("changed", f"rev {item.rev}"))
+    return lines
+
+
+def _models(agent: Resource) -> list[Fact]:
+    """The model that a yes gave it, and how far its escalation is."""
+    lines: list[Fact] = []
+    if granted := agent.spec.get("granted"):
+        lines.append(("granted", f"{granted['model']} in place of {agent.spec['mind'].get('model', '')}"))
+    if cap := agent.spec.get("cap"):
+        bounds = ", ".join(shown(unit, amount) for unit, amount in amounts_of(cap["budget"]))
+        lines.append(("tier", f"{bounds} at most ({cap['at']})"))
+    escalate, escalated = agent.spec.get("escalate"), agent.status.get("escalated")
+    if escalate and escalated:
+        lines.append(("escalated", f"to {escalate['to']['model']} after turn {escalated['turn']}: {escalated['why']}"))
+    elif escalate:
+        lines.append(("escalates", wording.escalation(escalate)))
     return lines
 
 

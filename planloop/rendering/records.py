@@ -296,7 +296,8 @@ def _conflict(data: JsonObject) -> str:
     is_person = data.get("before") == PERSON
     before = "a person" if is_person else data.get("before", "")
     why = f": {data['why']}" if data.get("why") else ""
-    way = f" · plan approve {data.get('conflict', '')} --{'|--'.join(WAYS)}" if is_person else ""
+    others = ", ".join(f"--{how}" for how in WAYS[1:])
+    way = f" · plan approve {data.get('conflict', '')} --{WAYS[0]} · or: {others}" if is_person else ""
     return f"over {', '.join(map(str, data.get('paths') or ()))}, before {before}{why}{way}"
 
 
@@ -355,6 +356,7 @@ _SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
     "lock.deadlock": _broken_ring,
     **forks.SAYERS,
     "hook.fired": verdicts.words,
+    "agent.escalated": lambda data: f"{data.get('to', '')} goes on: {data.get('why', '')}",
     "message.sent": _message,
     "message.delivered": _message,
     "model.requested": _requested,

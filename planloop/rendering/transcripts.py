@@ -121,6 +121,8 @@ def _head(draft: Draft) -> str | None:
     match draft.type:
         case "turn.started":
             return f"turn {draft.data.get('turn')}: {_reasons(draft)}"
+        case "agent.escalated":
+            return f"escalated to {draft.data.get('to', '')}: {draft.data.get('why', '')}"
         case "agent.slept" | "agent.parked" | "agent.ended":
             return f"{draft.type.partition('.')[2]}: {draft.data.get('why', '')}"
         case "agent.woken":

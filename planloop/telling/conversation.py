@@ -107,6 +107,9 @@ def _own(draft: Draft, agent: str, letter: Letter) -> Iterator[JsonObject]:
             yield from (_verdict(one) for one in data.get("fired", ()))
         case "turn.ended":
             yield _ended(data)
+        case "agent.escalated":
+            text = f"{data.get('to', '')} goes on: {data.get('why', '')}"
+            yield {"kind": "life", "word": "escalated", "text": text}
         case "agent.woken":
             yield {"kind": "life", "word": "began", "text": f"run {data.get('incarnation')} begins"}
         case life if life in LIVES:

@@ -43,8 +43,9 @@ def waiting(view: View, address: str) -> Resource:
         raise Terminal("Answered", f"{found.address} was {found.state} already")
     if found.spec.get("kind") == "conflict":
         name = found.spec["what"]["conflict"]
-        ways = "|".join(f"--{how}" for how in WAYS)
-        raise Terminal("NeedsRuling", f"{found.address} asks how {name} goes on: plan approve {name} {ways}")
+        others = ", ".join(f"--{how}" for how in WAYS[1:])
+        ways = f"plan approve {name} --{WAYS[0]}; or {others}"
+        raise Terminal("NeedsRuling", f"{found.address} asks how {name} goes on: {ways}")
     return found
 
 

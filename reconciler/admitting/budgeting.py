@@ -8,7 +8,7 @@ allowed: under what is spent, work is parked at its next boundary.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from decimal import ROUND_CEILING, Decimal
+from decimal import Decimal
 from typing import Final
 
 from reconciler.storing.store import View
@@ -16,7 +16,18 @@ from schemas import address as addresses
 from schemas import pointer
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
-from schemas.ledger import ZERO, Account, Unit, accounts_of, amount_of, amounts_of, named, shown, unit_of
+from schemas.ledger import (
+    ZERO,
+    Account,
+    Unit,
+    accounts_of,
+    amount_of,
+    amounts_of,
+    named,
+    rounded_up,
+    shown,
+    unit_of,
+)
 from schemas.patch import Fault
 from schemas.resource import Resource, Wanted
 
@@ -64,9 +75,13 @@ def asked_by(before: JsonObject, after: JsonObject, path: tuple[str, ...] = ()) 
 
 
 def faults_of(asked: Iterable[Asked], view: View, *, is_agent: bool) -> Iterator[Fault]:
-    """Where more is asked for than its giver has. Several bounds out of one account are added up."""
-    given: dict[tuple[str, Unit], Decimal] = {}
-    for one in asked:
+    """Where more is asked for than its giver has. Several bounds out of one account are added up.
+
+    A giver that the same patch raises has so much more.
+    """
+    wishes = list(asked)
+    given = {(one.address, one.unit): -_raise(view, one) for one in wishes}
+    for one in wishes:
         task = view.get(one.address)
         account = None if task is None else accounts_of(task.status).get(one.unit)
         is_held = account is not None and account.is_open
@@ -82,6 +97,13 @@ def faults_of(asked: Iterable[Asked], view: View, *, is_agent: bool) -> Iterator
             yield _fault(one, giver, max(ZERO, left) + held)
         else:
             given[giver.address, one.unit] = given.get((giver.address, one.unit), ZERO) + needed
+
+
+def _raise(view: View, one: Asked) -> Decimal:
+    """By how much the bound of a task grows that has one already."""
+    task = view.get(one.address)
+    account = None if task is None else accounts_of(task.status).get(one.unit)
+    return max(ZERO, one.amount - account.bound) if account is not None and account.is_open else ZERO
 
 
 def _giver(view: View, one: Asked, account: Account | None) -> Resource | None:
@@ -114,7 +136,7 @@ def _fault(one: Asked, giver: Resource, most: Decimal) -> Fault:
     name = _name(giver)
     path = (*pointer.of_task(addresses.parse(one.address).path), "budget", unit)
     bound = accounts_of(giver.status)[one.unit].bound
-    enough = _round_up(one.unit, bound + one.amount - most)
+    enough = rounded_up(one.unit, bound + one.amount - most)
     at = "." if giver.spec.get("parent") is None else giver.address
     return Fault(
         "budget",
@@ -126,11 +148,3 @@ def _fault(one: Asked, giver: Resource, most: Decimal) -> Fault:
 
 def _name(task: Resource) -> str:
     return "the plan" if task.spec.get("parent") is None else task.address
-
-
-def _round_up(unit: Unit, amount: Decimal) -> str:
-    """The next number that a person would write: a half or a whole of its largest digit's place below."""
-    step = Decimal(5).scaleb(amount.adjusted() - 1) if amount else Decimal(1)
-    step = step if unit in ("usd", "time_s") else max(Decimal(1), step)
-    rounded = (amount / step).to_integral_value(ROUND_CEILING) * step
-    return f"{rounded.normalize():f}" + ("s" if unit == "time_s" else "")

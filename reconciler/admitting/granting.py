@@ -6,6 +6,7 @@ message or a yes by itself never grants anything. Requests of other kinds change
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Final
@@ -16,13 +17,15 @@ from reconciler.errors import Terminal
 from reconciler.storing.store import View
 from schemas import address as addresses
 from schemas import patterns, pointer
-from schemas.encoding import Json, JsonObject
-from schemas.ledger import unit_of
+from schemas.durations import seconds
+from schemas.encoding import Json, JsonObject, decode_foreign
+from schemas.ledger import amount_of, named, rounded_up, shown, unit_of
 from schemas.patch import Author, Fault, Patch
 from schemas.patching import Op
 from schemas.resource import Resource
 
-DEFAULT_AGENT: Final = "lib:child"
+_SAID: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(tokens|usd|dollars|seconds|calls|turns|retries)")
+_UNITS: Final = {"dollars": "usd", "seconds": "time"}
 
 
 def patch_of(approval: Resource, by: Author, now: Present, view: View) -> Patch | None:
@@ -31,7 +34,7 @@ def patch_of(approval: Resource, by: Author, now: Present, view: View) -> Patch 
     Raises Terminal when the request makes no sense or the task that asked is gone.
     """
     what = approval.spec["what"]
-    if what.get("kind") == "budget" and not (isinstance(what.get("what"), dict) and what["what"]):
+    if what.get("kind") == "budget" and not (more := _amounts(what.get("what"))):
         return None  # In words: whoever says yes to that patches the budget itself.
     path = addresses.parse(str(approval.owner)).path
     task, agent = view.get(str(addresses.task(*path))), view.get(str(addresses.agent(*path)))
@@ -41,11 +44,13 @@ def patch_of(approval: Resource, by: Author, now: Present, view: View) -> Patch 
     node = pointer.get(now.document, tokens) if tokens else now.document
     match str(what.get("kind")):
         case "budget":
-            ops = _more_budget(tokens, node, task, what["what"])
+            ops = _more_budget(path, now.document, view, more)
         case "tool" | "tools":
-            ops = _agent_field(tokens, node, "tools", _tools(node, agent, _names(what.get("what"))))
+            known = agent.spec["tools"]
+            added = [name for name in _names(what.get("what")) if name not in known]
+            ops = _granting(tokens, node, {"tools": [*_granted(node).get("tools", ()), *added]})
         case "model":
-            ops = _agent_field(tokens, node, "model", str(what.get("what")))
+            ops = _granting(tokens, node, {"model": str(what.get("what"))})
         case _:
             return None
     reason = f"asked for by {approval.spec['by']}: {approval.spec['why']}"
@@ -53,59 +58,107 @@ def patch_of(approval: Resource, by: Author, now: Present, view: View) -> Patch 
 
 
 def vain_faults(approval: Resource, answer: Admission) -> Iterator[Fault]:
-    """What was asked for and would not be there all the same: a denial, or a line of rights above, takes it away."""
+    """What was asked for and would not be there all the same: a denial, a line of rights or a cap takes it away."""
     what = approval.spec["what"]
-    agent = answer.graph.objects.get(str(approval.owner)) if answer.graph is not None else None
-    if agent is None:
+    graph = answer.graph
+    agent = graph.objects.get(str(approval.owner)) if graph is not None else None
+    if agent is None or graph is None:
         return
     match str(what.get("kind")):
         case "tool" | "tools":
-            missing = [name for name in _names(what.get("what")) if not patterns.any_name(agent.spec["tools"], name)]
+            named = [name for name in _names(what.get("what")) if ":" not in name or name.startswith("agent:")]
+            missing = [name for name in named if not patterns.any_name(agent.spec["tools"], name)]
         case "model":
-            missing = [name for name in (str(what.get("what")),) if agent.spec["mind"].get("model") != name]
+            given = (agent.spec.get("granted") or {}).get("stated")
+            missing = [name for name in (str(what.get("what")),) if given != name]
+        case "budget":
+            yield from _capped(agent.spec, graph.objects[agent.spec["task"]].spec, _amounts(what.get("what")))
+            return
         case _:
             return
+    denied = agent.spec["rights"].get("deny") or ()
     for name in missing:
-        yield Fault("rights", f"{approval.owner} would not have `{name}`: what stands above it denies or narrows it")
+        denial = next((one for one in denied if patterns.any_name((str(one),), name)), "")
+        why = f"`deny: [{denial}]` stands above it, and nothing lifts that" if denial else "a line above it narrows it"
+        yield Fault("rights", f"{approval.owner} would not have `{name}`: {why}")
 
 
-def _more_budget(tokens: tuple[str, ...], node: Json, task: Resource, more: JsonObject) -> list[Op]:
-    """The bounds of the task raised by `more`, unit by unit."""
-    written: JsonObject = node.get("budget", {}) if isinstance(node, dict) else {}
-    raised = dict(written)
-    for unit, amount in more.items():
-        now = task.spec["budget"].get(unit_of(unit), written.get(unit))
-        if now is None:
-            raise Terminal("BadRequest", f"its task has no bound of its own on {unit}; it shares what is above it")
-        raised[unit] = _sum(now, amount)
-    return [Op("replace" if written else "add", (*tokens, "budget"), raised)]
+def _capped(agent: JsonObject, task: JsonObject, more: JsonObject) -> Iterator[Fault]:
+    """The units of which the task would have more than the tier of its agent lets that use."""
+    cap = agent.get("cap") or {"budget": {}, "at": ""}
+    for word in more:
+        unit = unit_of(str(word))
+        most, bound = cap["budget"].get(unit), task["budget"].get(unit)
+        if most is not None and bound is not None and amount_of(unit, bound) > amount_of(unit, most):
+            enough, line = rounded_up(unit, amount_of(unit, bound)), f"{cap['at']}.{named(unit)}"
+            words = f"the cap of its tier, {shown(unit, amount_of(unit, most))} ({line}), is under what it would have"
+            yield Fault("budget", words, (), f"raise that first: plan patch . {line}={enough}")
+
+
+def _more_budget(path: tuple[str, ...], document: JsonObject, view: View, more: JsonObject) -> list[Op]:
+    """Every line that bounds the task raised by `more`, unit by unit; one that it has not is that of the next above."""
+    ops: list[Op] = []
+    for word, amount in more.items():
+        unit = unit_of(str(word))
+        at = path
+        while (task := view.get(str(addresses.task(*at)))) is not None and unit not in task.spec["budget"] and at:
+            at = at[:-1]
+        now = None if task is None else task.spec["budget"].get(unit)
+        if task is None or now is None:
+            raise Terminal("BadRequest", f"nothing in the plan bounds {word} for it")
+        raised = _sum(now, amount)
+        tokens = pointer.of_task(at)
+        node = pointer.get(document, tokens) if tokens else document
+        said: JsonObject = (task.spec.get("agent_bounds") or {}).get(unit, {})
+        own = said.get("task") if said else now
+        if own is not None and amount_of(unit, own) < amount_of(unit, raised):
+            ops.append(_setting(ops, (*tokens, "budget"), node.get("budget"), {str(word): raised}))
+        if said:
+            budget = {**_granted(node).get("budget", {}), str(word): raised}
+            ops.append(_setting(ops, (*tokens, "granted"), node.get("granted"), {"budget": budget}))
+    return ops
+
+
+def _setting(before: list[Op], at: tuple[str, ...], old: Json, new: JsonObject) -> Op:
+    """The map at `at` with the members `new`, on top of what an operation before has put there."""
+    put = next((op for op in reversed(before) if op.path == at), None)
+    known = put.value if put is not None else old
+    if isinstance(known, dict) and isinstance(known.get("budget"), dict) and "budget" in new:
+        new = {"budget": {**known["budget"], **new["budget"]}}
+    return Op("add" if known is None else "replace", at, {**known, **new} if isinstance(known, dict) else new)
+
+
+def _amounts(what: Json) -> JsonObject:
+    """How much more of which unit is asked for: a map, its text, or `5 turns`. Empty for what says no amount."""
+    if isinstance(what, str):
+        try:
+            what = decode_foreign(what)
+        except ValueError:
+            found = _SAID.findall(str(what))
+            what = {_UNITS.get(unit, unit): amount for amount, unit in found}
+    return {unit: amount for unit, amount in what.items() if amount} if isinstance(what, dict) else {}
 
 
 def _sum(now: Json, more: Json) -> Json:
+    said = seconds(more) if isinstance(more, str) else None
     try:
-        if isinstance(now, int) and isinstance(more, int):
-            return now + more
-        total = Decimal(str(now)) + Decimal(str(more))
+        total = Decimal(str(now)) + Decimal(str(more if said is None else said))
     except ArithmeticError:
         raise Terminal("BadRequest", f"{more!r} is no amount") from None
-    return str(total) if isinstance(now, str) else float(total)
+    if isinstance(now, str):
+        return str(total)
+    return int(total) if total == total.to_integral_value() else float(total)
 
 
-def _agent_field(tokens: tuple[str, ...], node: Json, name: str, value: Json) -> list[Op]:
-    """The agent of a task with one field set; one that is named or chosen by default is extended in its place."""
-    agent = node.get("agent") if isinstance(node, dict) else None
-    place = (*tokens, "agent")
-    if isinstance(agent, dict):
-        return [Op("replace" if name in agent else "add", (*place, name), value)]
-    extended = {"extends": agent or DEFAULT_AGENT, name: value}
-    return [Op("replace" if agent is not None else "add", place, extended)]
+def _granted(node: Json) -> JsonObject:
+    found = node.get("granted") if isinstance(node, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
-def _tools(node: Json, agent: Resource, more: list[str]) -> list[str]:
-    """The tools an agent has, as its own list says it or as they came out, and `more`."""
-    own = node.get("agent") if isinstance(node, dict) else None
-    known = own["tools"] if isinstance(own, dict) and "tools" in own else agent.spec["tools"]
-    return list(dict.fromkeys([*known, *more]))
+def _granting(tokens: tuple[str, ...], node: Json, given: JsonObject) -> list[Op]:
+    """What the agent of a task is given beside its own lines, which may be another's too or be written in the file."""
+    known = _granted(node)
+    return [Op("replace" if known else "add", (*tokens, "granted"), {**known, **given})]
 
 
 def _names(what: Json) -> list[str]:

@@ -21,6 +21,7 @@ from reconciler.admitting.scoping import task_path
 from schemas import address as addresses
 from schemas import patching, patterns, pointer
 from schemas.address import Address
+from schemas.agent import stated_models
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.hook import is_hook_agent
@@ -92,16 +93,8 @@ def _models(live: Mapping[str, Resource], author: tuple[str, ...]) -> frozenset[
     for address, one in live.items():
         at = addresses.parse(address)
         if at.kind == "agent" and (at.path == author[: len(at.path)] or _is_below(at.path, author)):
-            found.update(_named(one.spec))
+            found.update(stated_models(one.spec))
     return frozenset(found)
-
-
-def _named(spec: JsonObject) -> Iterator[str]:
-    mind = spec.get("mind") or {}
-    if mind.get("kind") == "model":
-        yield str(mind.get("stated") or mind["model"])
-    if (spec.get("compact") or {}).get("model"):
-        yield str(spec["compact"]["model"])
 
 
 def _behind_faults(patch: Attached, old: Resource | None, want: Wanted, powers: _Powers) -> Iterator[Fault]:
@@ -143,8 +136,8 @@ def _is_of_hooks(op: Op, old: Resource, want: Wanted) -> bool:
 
 def _child_faults(old: Resource | None, want: Wanted, powers: _Powers) -> Iterator[Fault]:
     """Where a child would think, and what its commands would run in."""
-    known = powers.models | set(() if old is None else _named(old.spec))
-    for stated in _named(want.spec):
+    known = powers.models | set(() if old is None else stated_models(old.spec))
+    for stated in stated_models(want.spec):
         name = model_name(stated)
         if stated in known:
             continue

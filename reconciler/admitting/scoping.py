@@ -25,7 +25,7 @@ OWN_FIELDS: Final = frozenset({"notes", "tasks", "prompts", "moved"})
 GUARDED: Final = frozenset({"open", "protect", "approve", "models", "limits"})
 """For people alone, whatever is open: what opens, keeps or holds back a task, where models are, what bounds all."""
 
-POWERS: Final = frozenset({"rights", "deny", "agent", "sandbox"})
+POWERS: Final = frozenset({"rights", "deny", "agent", "sandbox", "granted"})
 """What says how much an agent may. Where a person said it last, in the file or not, agents leave it as it is."""
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from schemas import sizes
 from schemas.encoding import Json, JsonObject
+from schemas.ledger import amounts_of, shown
 from schemas.lock import locks_of
 from schemas.resource import Wanted
 from schemas.tools import CORE_TOOLS
@@ -64,6 +65,9 @@ def command(work: JsonObject) -> str:
 def change(field: str, before: Json, after: Json) -> str:
     """`run: sleep 20 → sleep 11`, `tools: + shell`; just the field's name where values would not be read."""
     name = shown_as(field)
+    if field in ("escalate", "granted"):
+        said = [_stronger(field, value) for value in (before, after)]
+        return f"{name}: {pair(*said)}"
     match before, after:
         case dict(), dict() if "kind" in before and "kind" in after:
             return _doer(before, after)
@@ -74,6 +78,12 @@ def change(field: str, before: Json, after: Json) -> str:
         case (str() | int() | float() | None, str() | int() | float() | None) if before != after:
             return f"{name}: {pair(_text(field, before), _text(field, after))}"
     return f"{name} changed"
+
+
+def _stronger(field: str, value: Json) -> str:
+    if not isinstance(value, dict):
+        return "none"
+    return escalation(value) if field == "escalate" else str(value.get("model", ""))
 
 
 _AT: Final = {
@@ -139,7 +149,16 @@ def _agent(agent: Wanted | None) -> str:
     tools = [str(tool) for tool in spec.get("tools") or () if tool not in CORE_TOOLS]
     more = f" and {len(tools) - TOOLS_SHOWN} more" if len(tools) > TOOLS_SHOWN else ""
     with_tools = f", tools {' '.join(tools[:TOOLS_SHOWN])}{more}" if tools else ""
-    return (f"{name} on {mind}" if name else mind) + with_tools
+    stronger = f", escalates {escalation(spec['escalate'])}" if spec.get("escalate") else ""
+    return (f"{name} on {mind}" if name else mind) + stronger + with_tools
+
+
+def escalation(escalate: JsonObject) -> str:
+    """`to openai/gpt-5 after 3 rejected answers, with at most $2.00` of a lowered escalation."""
+    count = escalate["after"]
+    after = f"after {count} rejected answers" if count > 1 else "after a rejected answer"
+    bounds = ", ".join(shown(unit, amount) for unit, amount in amounts_of(escalate["budget"]))
+    return f"to {escalate['to']['model']} {after}" + (f", with at most {bounds}" if bounds else "")
 
 
 def _mind(mind: JsonObject) -> str:

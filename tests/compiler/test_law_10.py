@@ -44,6 +44,9 @@ BESIDE: dict[str, JsonObject] = {
     "plan.timeout": {"run": "x", "tasks": None},
     "plan.run": {"tasks": None},
     "agent.model": {"script": None},
+    "agent.escalate": {"script": None, "model": "m"},
+    "escalate.after": {"model": "s"},
+    "escalate.budget": {"model": "s"},
     "agent.options": {"script": None, "model": "m"},
     "agent.python": {"script": None},
     "agent.outside": {"script": None},
@@ -214,6 +217,12 @@ def _plan(table: str, value: JsonObject) -> JsonObject:
         inner[name] = {"goal": "g", "agent": {**SCRIPT, "mixins": ["m"]}}
     for name in ("topology", "wake", "sandbox", "compact"):
         inner[name] = {"goal": "g", "agent": {**SCRIPT, name: value}}
+    inner["escalate"] = {"goal": "g", "agent": {"model": "m", "escalate": value}}
+    inner["granted"] = {
+        "goal": "g",
+        "agent": {"model": "m", "tools": ["read"], "budget": {"turns": 9}},
+        "granted": value,
+    }
     root: JsonObject = {"plan": "demo", **OTHERS, "tasks": {"a": inner.get(table, task), "frontend": {"run": "f"}}}
     tops: dict[str, JsonObject] = {
         "plan": value,

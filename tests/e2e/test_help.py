@@ -79,7 +79,7 @@ def test_the_budget_that_is_used_up_is_named_with_its_task(folder: Folder) -> No
     with folder.started("p.plan.yaml") as owner:
         line = owner.until(r"blocked +task/a ")
 
-    golden_text.said(line.strip(), "task/.", "budget.turns")
+    golden_text.said(line.strip(), "the plan", "budget.turns")
 
 
 def test_an_agent_that_waits_for_one_thing_after_another_says_which_it_is_by_now(folder: Folder) -> None:

@@ -2482,6 +2482,12 @@ export interface components {
         Stopping: {
             stopping: boolean;
         };
+        /** @description What the stronger model used with which an entry went on. */
+        Stronger: {
+            count: number;
+            tokens: number;
+            usd: number;
+        };
         /** @description A case as the suite has it. */
         SuiteCase: {
             case: string;
@@ -2606,7 +2612,7 @@ export interface components {
             owners: string[];
             commands: string[];
         };
-        /** @description What an entry used. */
+        /** @description What an entry used. `escalated`: null where no stronger model went on. */
         Used: {
             tokens_in: number;
             tokens_out: number;
@@ -2614,6 +2620,8 @@ export interface components {
             usd_words: string;
             calls: number;
             turns: number;
+            /** @default null */
+            escalated: components["schemas"]["Stronger"] | null;
         };
         Verdict: components["schemas"]["Accepted"] | components["schemas"]["Held"] | components["schemas"]["Refused"];
         /** @description An edge: `from` waits for `to`, which holds or wants the lock, or has to be served before it can let go. */

@@ -30,7 +30,6 @@ from schemas.tools import FREE_TO_HOOKS, ON_OCCASION, ONLINE_TOOLS, PATH_TOOLS, 
 Tools = Mapping[str, Tool]
 
 _STRICTNESS: Final = tuple(EffectClass)
-STUCK: Final = "Stuck"
 SAME_CHARS: Final = 12  # Of the digest of a call: enough to tell one from the one before.
 ENDINGS: Final = ("done", "fail")
 """What an agent may still call in its last turn."""

@@ -12,6 +12,7 @@ from controllers.agent.hooking import moments, recording
 from controllers.agent.hooking.moments import Standing
 from controllers.agent.observing import Observed
 from controllers.agent.status import OpenTurn, boxed
+from schemas.agent import STUCK
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen, remade
 from schemas.record import Change, Put, SetStatus
@@ -54,7 +55,7 @@ def heard(seen: Observed, tools: Tools, approve: Sequence[str], rulings: Sequenc
             changes += done
     if deferred or (moments.is_final(seen, opened) and moments.sent_back(seen, opened).decision != "allow"):
         # Told to wait, it will ask again for the same, as it should.
-        changes.append(turn.change(seen, {"same": ["", 0], "conditions": {calls.STUCK: None}}))
+        changes.append(turn.change(seen, {"same": ["", 0], "conditions": {STUCK: None}}))
     return Heard(out, tuple(changes), others)
 
 

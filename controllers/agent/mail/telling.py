@@ -300,7 +300,7 @@ def _low_budget(found: _Gathering) -> None:
     if not found.reasons:
         return  # Nobody is woken by that alone.
     own = seen.task_spec.budget if seen.task_spec is not None else seen.spec.budget
-    is_low = budget.is_low(seen.left, own) or budget.is_low(seen.left, seen.spec.budget)
+    is_low = any(budget.is_low(seen.left, bounds) for bounds in (own, seen.spec.budget, seen.spec.cap.budget))
     if is_low and not seen.status.told.budget:
         found.told["budget"] = True
         found.tell("budget", {"budget_left": dict(seen.left)})

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-from controllers.agent import budget, turn
+from controllers.agent import bounds, budget, escalation, turn
 from controllers.agent.calling import waiting
 from controllers.agent.minds.model import usage_json
 from controllers.agent.models.port import ModelFailed, ModelRequest, Price, RequestKey, Usage
@@ -65,8 +65,7 @@ class Prepared:
 
 def model_of(seen: Observed) -> Model:
     """The mind of an agent that thinks with a model."""
-    assert isinstance(seen.spec.mind, Model), "only models are asked by request"
-    return seen.spec.mind
+    return escalation.model_of(seen.spec, seen.status)
 
 
 def prepared(world: World, prompt: Prompt, seen: Observed, view: View) -> Prepared | pricing.Unpriced:
@@ -122,6 +121,8 @@ def reserved(seen: Observed, view: View, op: str, ready: Prepared) -> tuple[Chan
     opened = seen.status.open
     assert opened is not None, "a model is asked inside a turn"
     if seen.is_watcher and (short := budget.short_of(seen.left, ready.worst)) is not None:
+        return short
+    if not ready.is_last and (short := budget.short_of(bounds.only_caps(seen.caps), ready.worst)) is not None:
         return short
     before = opened.op if opened.asked else ""
     return budget.reserve(view, seen.resource, op, ready.worst, is_last=ready.is_last, instead_of=before)

@@ -38,7 +38,8 @@ class Unpriced:
         """What a person can do about it."""
         return (
             f"state its price: models: {{{self.model}: {{price: {{in: …, out: …}}}}}} (dollars a million tokens)",
-            "plan patch . limits.unknown-price=estimate (or allow)",
+            "plan patch . limits.unknown-price=estimate",
+            "plan patch . limits.unknown-price=allow",
         )
 
 

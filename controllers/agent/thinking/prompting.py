@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from controllers.agent import escalation
 from controllers.agent.calling import calls
 from controllers.agent.calling.calls import Tools
 from controllers.agent.hooking import briefing as watching
@@ -116,20 +117,23 @@ class Prompts:
             model, declared_, system = head
             hashed = hashlib.sha256(b"\n".join((model_name(model).real.encode(), declared_)))
             kept = _Prefix(head, (), (system,), len(declared_), hashed)
-        made = _longer(kept, wanted, blobs) if len(kept.blobs) < len(wanted) else kept
+        by = escalation.model_by(seen.spec, seen.status)
+        foreign = frozenset(chunk.blob for chunk in seen.status.transcript.values() if chunk.by != by)
+        made = _longer(kept, wanted, blobs, foreign) if len(kept.blobs) < len(wanted) else kept
         if len(self._prefixes) >= limits.PROMPTS_KEPT_MAX:
             self._prefixes.clear()
         self._prefixes[seen.resource.uid] = made
         return made
 
 
-def _longer(prefix: _Prefix, wanted: tuple[str, ...], blobs: Blobs) -> _Prefix:
-    """The prefix with the turns that it lacks."""
+def _longer(prefix: _Prefix, wanted: tuple[str, ...], blobs: Blobs, foreign: frozenset[str]) -> _Prefix:
+    """The prefix with the turns that it lacks. Those that another model had are `foreign`: its own fields stay out."""
     messages, size_bytes, hashed = list(prefix.messages), prefix.size_bytes, prefix.hashed.copy()
     for blob in wanted[len(prefix.blobs) :]:
         content = blobs(blob)
         assert content is not None, "a blob that the log names is kept"
-        for message in content.split(b"\n"):
+        said = content.split(b"\n")
+        for message in history.plain(said) if blob in foreign else said:
             messages[-1:] = history.followed(messages, message)
     settled = messages[len(prefix.messages) - 1 : -1]
     for message in settled:
@@ -222,6 +226,9 @@ def briefing(seen: Observed, rules: str) -> str:
         notes = "\n".join((notes, *more)).strip()
     checks = () if task is None else tuple(_line(check) for check in task.acceptance)
     bounds = spec.budget.to_json() if task is None else {**spec.budget.to_json(), **task.budget.to_json()}
+    for unit, bound in spec.cap.budget.to_json().items():
+        if unit != "retries" and (unit not in bounds or float(bound) < float(bounds[unit])):
+            bounds[unit] = bound
     budget = ", ".join(_amount(unit, float(bound)) for unit, bound in bounds.items())
     # What is left of it moves, with the clock too: said in the prompt, no provider could keep the prompt and no second
     # run would have the same. The agent is told when little is left.

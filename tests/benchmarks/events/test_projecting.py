@@ -7,6 +7,7 @@ import pytest
 from benchmarks.compiling.compiled import Compiled, Entry
 from benchmarks.events.projecting import Projection
 from benchmarks.events.reading import event_of
+from benchmarks.reporting import combined, sheets
 from benchmarks.scoring.folding import Fold
 from benchmarks.scoring.summary import summarise
 from tests.product import Draft, JsonObject, Put, Record, SetStatus, Uid
@@ -124,3 +125,24 @@ def test_the_last_event_and_the_summary_agree_on_whether_a_run_is_complete(verdi
 
     assert events[-1]["data"] == {"complete": is_complete, "errors": int(not is_complete)}
     assert summary.is_complete is is_complete
+
+
+def test_what_a_stronger_model_used_is_counted_from_its_escalation_on_and_stands_in_the_summary() -> None:
+    why = {"to": "strong", "why": "its agent gave the same answer 3 times", "turn": 1}
+    events = told(
+        *began(),
+        asked("model.replied", {"in": 900, "out": 40}, "0.002"),
+        Draft("agent.escalated", "controller:agent", f"agent/{ENTRY.name}", data=why),
+        asked("model.replied", {"in": 1000, "out": 60}, "0.05"),
+        ended(),
+    )
+    (end,) = (event["data"] for event in events if event["type"] == "case/end")
+    assert end["usage"]["escalated"] == {"tokens_in": 1000, "tokens_out": 60, "usd": 0.048}
+    assert [event["data"] for event in events if event["type"] == "llm/escalated"] == [why]
+
+    numbered = (event_of({"seq": seq, **event}, seq) for seq, event in enumerate(events, 1))
+    summary = summarise(Fold().add_all(numbered))
+    (standing,) = summary.standings
+    (sheet,) = (sheets.costs(section) for section in combined.combine([summary]).sections)
+    assert sheet.rows[0][-3:] == ("1", "$0.05", "1.06k")
+    assert standing.to_json()["usage"]["escalated"] == {"count": 1, "tokens": 1060, "usd": 0.048}

@@ -68,6 +68,7 @@ function Figures({ value }: { value: EntryTold }) {
   const used = value.usage;
   const told: [string, string | number][] = [
     ...(used ? ([["turns", used.turns], ["calls", used.calls], ["tokens", `${used.tokens_in} in, ${used.tokens_out} out`], ["cost", used.usd_words]] as [string, string | number][]) : []),
+    ...(used?.escalated ? ([["stronger model", `${used.escalated.tokens} tokens, $${used.escalated.usd}`]] as [string, string][]) : []),
     ...(value.seconds ? ([["took", value.seconds]] as [string, string][]) : []),
     ...value.figures.map((one): [string, string] => [one.figure, one.value]),
     ["prompt", `number ${value.variant + 1}`],
