@@ -169,7 +169,8 @@ class Link:
     async def offered(self) -> Offer:
         """Every list of the server, page by page. Raises what the SDK raises when there are no tools to be listed."""
         able = self.client.server_capabilities
-        tools, why = await self._tools()
+        # A server may have tools that it did not declare.
+        tools, why = await (self._tools() if able.tools else self._optional("tools", self.client.list_tools))
         self._outputs = {
             each["name"]: each.get("outputSchema")
             for each in tools
@@ -181,7 +182,7 @@ class Link:
         return offering.offer(tools, prompts, resources, tuple(each for each in faults if each[1]))
 
     async def _tools(self) -> tuple[list[Json], str]:
-        """A server may have tools that it did not declare, and may declare some and have none."""
+        """The tools of a server that declared some, which may be none. Without them, it is of no use."""
         try:
             return await _pages(lambda cursor: self.client.list_tools(cursor=cursor), "tools"), ""
         except MCPError as fault:
@@ -195,7 +196,7 @@ class Link:
             try:
                 return await _pages(lambda cursor: ask(cursor=cursor), kind), ""
             except MCPError as fault:
-                if fault.code in (NOT_SENT, types.CONNECTION_CLOSED):
+                if fault.code in (NOT_SENT, NO_SESSION, types.CONNECTION_CLOSED):
                     raise
                 return [], fault.message
         return [], f"no answer within {limits.SERVER_LIST_S:g} s"

@@ -80,6 +80,7 @@ class ServerRun:
     uid: str
     name: str
     _fault: ServerFailed | None = None
+    _is_remote: bool = False
     _link: Any = None  # controllers.mcp.linking.Link
     _ready: anyio.Event = field(default_factory=anyio.Event)
     _served: anyio.Event = field(default_factory=anyio.Event)
@@ -116,13 +117,14 @@ class ServerRun:
         masks = hushing.masks_of(spec, self.yard.home.environment, self.yard.home.folder)
         self._masks, self._words = masks, masks.stream()
         self._link = linking.Link(self._heard)
+        self._is_remote = bool(spec.url)
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._until_gone, group.cancel_scope)
                 group.start_soon(self._until_late, group.cancel_scope)
                 outcome = await attempt(lambda: self._serve(linking, spec, op))
                 if isinstance(outcome, Bug):
-                    self._found_out(self._link.explained(outcome.error))
+                    self._say(self._known(self._link.explained(outcome.error)))
                 self._served.set()
                 group.cancel_scope.cancel()
         finally:
@@ -136,12 +138,9 @@ class ServerRun:
         """Why it ends; what was said first stands."""
         self._fault = self._fault or fault
 
-    def _found_out(self, fault: ServerFailed) -> None:
-        """The link ended with `fault`. Of a process that ended, its own last words say more."""
-        if not (fault.reason == "Disconnected" and self._link.gone.is_set() and self._link.fault is None):
-            self._say(fault)
-        else:
-            self._say(self._ended())
+    def _known(self, fault: ServerFailed) -> ServerFailed:
+        """`fault`, or the last words of a process that ended, which say more than that its pipes are closed."""
+        return self._ended() if fault.reason == "Disconnected" and not self._is_remote else fault
 
     def _ended(self) -> ServerFailed:
         self._grumbles.add(self._words.flush())
@@ -157,7 +156,7 @@ class ServerRun:
         elif not self._link.is_hung:
             await self._link.until_idle()
         hung = ServerFailed("Hung", "it does not answer any more") if self._link.is_hung else None
-        self._say(hung or self._link.fault or self._ended())
+        self._say(hung or (self._known(self._link.fault) if self._link.fault else self._ended()))
         scope.cancel()
 
     async def _until_late(self, scope: anyio.CancelScope) -> None:

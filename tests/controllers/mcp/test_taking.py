@@ -250,6 +250,45 @@ async def test_tools_that_a_server_did_not_declare_are_found(capabilities: Any) 
     assert names(await offered(ByHand({}, capabilities))) == ["echo"]
 
 
+async def test_a_server_without_tools_is_used_for_its_prompts() -> None:
+    server = ByHand({"tools/list": lambda message: [error(message, -32600, "no tools")]}, {"prompts": {}})
+    server.answers = {**server.answers, "prompts/list": {"prompts": [{"name": "p", "arguments": None}, {"name": 5}]}}
+    offer = await offered(server)
+
+    assert (names(offer), [each["name"] for each in offer.prompts]) == ([], ["p"])
+
+
+@rows.each(
+    ("own", "text"),
+    [
+        (
+            {"messages": [{"role": "user", "content": HELLO}, {"role": None, "content": "bare"}, "x"]},
+            "hello\n\nbare\n\nx",
+        ),
+        ({"messages": [{"role": "assistant", "content": [HELLO]}]}, "[assistant] hello"),
+        ({"messages": None}, ""),
+    ],
+)
+def test_a_prompt_of_any_form_is_read(own: JsonObject, text: str) -> None:
+    assert results.prompt_text(own, lambda _: "blob") == text
+
+
+@rows.each(
+    ("own", "text"),
+    [
+        ({"contents": [{"uri": "x:y", "text": "hi", "mimeType": None}]}, "hi"),
+        ({"contents": {"uri": "x:y", "text": "hi"}}, "hi"),
+        (
+            {"contents": [{"uri": "x:y", "blob": "aGk="}, {"uri": "x:z"}, None]},
+            "[data of no stated type, 2 bytes: blob b]",
+        ),
+        ({"contents": None}, ""),
+    ],
+)
+def test_a_resource_of_any_form_is_read(own: JsonObject, text: str) -> None:
+    assert results.resource_text(own, lambda _: "b").split("\n")[0] == text
+
+
 async def test_a_list_that_is_not_there_costs_that_list_alone() -> None:
     able: JsonObject = {"tools": {}, "prompts": {}, "resources": {}}
     server = ByHand({"resources/list": {"resources": [{"uri": "x:y"}, {"name": "no address"}]}}, able)
