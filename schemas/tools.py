@@ -114,6 +114,8 @@ HOOK_TOOLS: Final = (
 )
 FOR_HOOKS: Final = frozenset({"meta", "verdict", "quit"})
 """Of use to agents only that are hooks."""
+GRANTED_WITH: Final = {"meta": "endo"}
+"""Tools that come with another: an agent that may hand the session over may also take it back."""
 BY_NAME: Final = frozenset({*FOR_HOOKS, *(tool.name for tool in CONTAINER_TOOLS)})
 """What an agent has only when it is given it by name or in a toolset: `all` tools are all but these."""
 

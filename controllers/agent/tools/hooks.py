@@ -25,7 +25,7 @@ from controllers.agent.tools.tool import Context, Settlement, ok
 from reconciler.editing.watching import stated_name
 from reconciler.storing.store import View
 from schemas import address as addresses
-from schemas import limits, pointer
+from schemas import limits, patterns, pointer
 from schemas.call import CallState
 from schemas.encoding import JsonObject
 from schemas.hook import ACTIVE, OVER, Decision, hook_address
@@ -86,6 +86,7 @@ async def endo(
 
     You are asked about what it is told and what it is about to say; `meta` takes the session back.
     """
+    _check_way_back(context)
     below = _below(context, subagent)
     view = context.world.store.view
     words = f"the person talks with {below} now; you are asked about what it hears and says. `meta` takes it back"
@@ -96,6 +97,13 @@ async def endo(
     made = await _attached(context, below, reason, moved)
     is_made = made.result.state is CallState.SUCCEEDED and "held" not in (made.result.value or {})
     return replace(made, result=ok(words)) if is_made else made
+
+
+def _check_way_back(context: Context) -> None:
+    """Raises ToolFailed if a denial keeps the caller from `meta`: it could never take the session back."""
+    rights = context.seen.spec.rights
+    if denial := patterns.denied_by((*rights.deny, *rights.guarded), "meta", ()):
+        raise ToolFailed("NoWayBack", f"`{denial}` denies you `meta`: you could not take the session back")
 
 
 async def _attached(context: Context, below: str, reason: str, moved: Sequence[Change]) -> Settlement:
