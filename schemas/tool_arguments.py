@@ -24,7 +24,7 @@ ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "resource": ("server", "uri"),
     "plan_view": ("path",),
     "task": (
-        *("goal", "prompt", "id", "instructions", "store", "wait", "from", "agent", "model", "tools", "budget"),
+        *("goal", "prompt", "id", "instructions", "store", "wait", "from", "under", "agent", "model", "tools", "budget"),
         *("acceptance", "needs", "run", "cwd", "notes", "retries", "effects", "script", "tasks"),
     ),
     "discuss": ("prompt", "speakers", "listeners"),

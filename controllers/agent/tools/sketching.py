@@ -24,12 +24,21 @@ OF_AGENT: Final = ("model", "tools", "deny", "effects", "script", "python", "fro
 
 @frozen
 class Sketch:
-    """A task to be added: its id and document form, the prompts to keep in the plan, whether its end is waited for."""
+    """A task to be added: its id and document form, the prompts to keep in the plan, whether its end is waited for.
 
-    name: str
+    `under` is the path, below the caller, of the task that gets it as its child; empty: the caller's own.
+    """
+
+    id: str
     node: JsonObject
     prompts: dict[str, str] = field(default_factory=dict)
     is_waited_for: bool = False
+    under: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Its path below the caller."""
+        return "/".join((*self.under, self.id))
 
 
 TaskFields = TypedDict(
@@ -47,7 +56,12 @@ TaskFields = TypedDict(
             Field(description="A name under which `instructions` is kept among the prompts of the plan."),
         ],
         "wait": Annotated[bool | None, Field(description="Whether your result is to be how it ends.")],
-        "from": Annotated[str | None, Field(description="A child to copy: its agent, and all that this has learnt.")],
+        "from": Annotated[
+            str | None, Field(description="An agent below you to copy: its fields, and all that it has learnt.")
+        ],
+        "under": Annotated[
+            str | None, Field(description="The agent below you that gets this as its child; left out, you.")
+        ],
         "agent": Annotated[Any, Field(description="Who does it: the name of an agent, or a map of an agent's fields.")],
         "model": str | None,
         "tools": list[str] | None,
@@ -82,6 +96,7 @@ def sketched(raw: Json) -> Sketch:
     name = str(fields.pop("id", "") or _slug(fields.get("goal")) or _slug(copied))
     if not name:
         raise ToolFailed("BadArguments", "a task has a goal, a prompt or an id")
+    under = tuple(part for part in str(fields.pop("under", "")).removeprefix("agent/").split("/") if part not in ("", "."))
     prompts = _stored(fields)
     own = {key: fields.pop(key) for key in OF_AGENT if key in fields}
     if "instructions" in fields:
@@ -90,9 +105,11 @@ def sketched(raw: Json) -> Sketch:
         fields["agent"] = _with(fields.get("agent"), own)
     if isinstance(children := fields.get("tasks"), list):
         inner = [sketched(child) for child in children]
-        fields["tasks"] = {sketch.name: sketch.node for sketch in inner}
+        if any(sketch.under for sketch in inner):
+            raise ToolFailed("BadArguments", "`under` is for a child of yours, not for one among `tasks`")
+        fields["tasks"] = {sketch.id: sketch.node for sketch in inner}
         prompts |= {key: text for sketch in inner for key, text in sketch.prompts.items()}
-    return Sketch(name, fields, prompts, is_waited_for)
+    return Sketch(name, fields, prompts, is_waited_for, under)
 
 
 def additions(plan: JsonObject, path: Sequence[str], nodes: JsonObject) -> list[Op]:
