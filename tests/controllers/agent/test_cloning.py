@@ -152,9 +152,9 @@ async def test_a_child_that_leaves_does_not_need_its_parents_leave_to_be_copied_
                 goal: b
                 agent: {{tools: [terminate], {bob}}}
             """)
-        low = {"goal": "l", "agent": {"script": [{"when": {"message": "never"}, "done": "x"}]}}
+        low: JsonObject = {"goal": "l", "agent": {"script": [{"when": {"message": "never"}, "done": "x"}]}}
         await here.patch({"op": "add", "path": "/tasks/bob/tasks", "value": {"low": low}})
-        copy = {**low, "agent": {**low["agent"], "from": "agent/bob/low"}}
+        copy: JsonObject = {**low, "agent": {**low["agent"], "from": "agent/bob/low"}}
         await here.patch({"op": "add", "path": "/tasks/far", "value": copy})
         await here.until_state("agent/far", "asleep")
         await here.tell("agent/bob", "go", "m")
@@ -237,7 +237,68 @@ async def test_an_agent_in_a_file_is_restored_as_a_child_with_its_memory(tmp_pat
         assert here.state("task/.") == "done", here.get("task/.").status
         assert here.find("agent/ann") is None
         head = decode(here.read("ann.jsonl").splitlines()[0].encode())
-        assert (head["format"], head["version"], head["name"]) == ("planloop-agent", 1, "agent/ann")
+        assert (head["format"], head["version"], head["name"]) == ("planloop-agent", 2, "agent/ann")
+
+
+FAMILY = f"""
+            agent:
+              tools: [task, discuss, hook, dump, restore, terminate]
+              script:
+                - call: {{task: {{tasks: [{{id: ann, goal: a, agent: {{SCRIPT}}, tasks: [{{id: kid, goal: k, agent: {{SCRIPT}}}}]}}]}}}}
+                - call: {{hook: {{name: guard, to: ann/kid, on: before-call, rule: [{{deny: never}}]}}}}
+                - expect: ok
+                - when: {{message: go}}
+                  call: {{dump: {{name: ann, path: ann.jsonl}}}}
+                - expect: {{contains: "1 agent below it, 1 hook"}}
+                - call: {{terminate: {{name: ann}}}}
+                - call: {{restore: {{path: ann.jsonl, id: eve}}}}
+                - expect: ok
+                - when: {{message: never}}
+                  done: x
+"""
+
+
+async def test_children_and_the_hooks_that_the_caller_set_on_them_come_back_from_a_file(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply(FAMILY.replace("{SCRIPT}", f"{{{SCRIPT}}}"))
+        await here.until(lambda: here.find("hook/ann/kid/guard") is not None)
+        await here.until_state("task/ann/kid", "done")
+        await here.tell("agent/.", "go", "m")
+        await here.until(lambda: here.find("hook/eve/kid/guard") is not None)
+        await here.until_state("agent/eve/kid", "asleep", "ended")
+        kid, guard = here.get("agent/eve/kid"), here.get("hook/eve/kid/guard").spec
+        assert kid.spec["source"].startswith("dump:") and kid.status["origin"][0]["memory"]
+        assert (guard["watches"], guard["mind"]["clauses"]) == ("agent/eve/kid", [{"deny": "never"}])
+
+
+async def test_law_6_a_file_that_an_agent_writes_has_no_hook_that_somebody_else_set(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply(f"""
+            hooks: {{top: {{on: [on-end], rule: [{{comment: secret word}}]}}}}
+            agent:
+              tools: [dump, hook]
+              hooks: [lib:todo-reminder]
+              script:
+                - call: {{hook: {{name: own, on: on-end, rule: [{{comment: my own}}]}}}}
+                - call: {{dump: {{path: me.jsonl}}}}
+                - {{when: {{message: never}}, done: x}}
+            tasks:
+              ann:
+                goal: a
+                agent: {{{SCRIPT}}}
+                hooks: {{persons: {{on: [on-end], rule: [{{comment: another secret}}]}}}}
+        """)
+        await here.until(lambda: (tmp_path / "me.jsonl").exists())
+        head = decode(here.read("me.jsonl").splitlines()[0].encode())
+        assert set(head["tasks"]) == set(head["members"]) == {"ann"}
+        assert [head["hooks"], head["tasks"]["ann"].get("hooks")] == [{}, None] and "hooks" not in head["agent"]
+        assert "secret" not in here.read("me.jsonl")
+
+
+def test_a_file_of_the_first_version_is_read() -> None:
+    found = dumping.read(whole())
+    sources = dumping.kept(found, digest)
+    assert list(sources) == [""] and dumping.as_child(found, "eve", sources)["from"] == sources[""]
 
 
 async def test_a_copy_begins_again_with_the_same_after_a_restart(tmp_path: Path) -> None:
@@ -293,7 +354,10 @@ def test_a_dump_cut_at_any_byte_is_refused() -> None:
         (b"", "no JSON"),
         (b"hello\n", "no JSON"),
         (b'{"a":1}\n', "no dump"),
-        (whole().replace(b'"version":1', b'"version":2'), "version 2"),
+        (whole().replace(b'"version":1', b'"version":3'), "version 3"),
+        (sealed(b'{"format":"planloop-agent","version":2,"carried":{},"hooks":[]}'), "head"),
+        (sealed(b'{"format":"planloop-agent","version":2,"carried":{},"tasks":{"a":1}}'), "head"),
+        (sealed(b'{"format":"planloop-agent","version":2,"carried":{},"members":{"a":{"transcript":{"1":{}}}}}'), "missing"),
         (whole().replace(b'"goal":"g"', b'"goal":"h"'), "changed"),
         (sealed(b'{"format":"planloop-agent","version":1,"carried":[]}'), "head"),
         (sealed(b'{"format":"planloop-agent","version":1,"carried":{"transcript":{"1":{"blob":"x"}}}}'), "missing"),
