@@ -19,7 +19,7 @@ DUMP: Final = "dump:"
 """Before the digest of a restored dump, where an agent says what it begins as a copy of."""
 
 KEPT_ORIGIN: Final = f"{DUMP}kept"
-"""In place of the name of an agent that was copied and has left the plan since: its copies keep what they began with."""
+"""In place of the name of an agent that was copied and has left the plan: its copies keep what they began with."""
 
 ADDRESS: Final = "agent/"
 """Before the path, from the root, of an agent that is copied to another place of the plan."""

@@ -1,4 +1,4 @@
-"""Agents that are copies of others (`from`): what becomes of that when the original leaves the plan, and whose they are.
+"""Agents that are copies of others (`from`): whom an agent may copy, and what `from` says when the original leaves.
 
 What a copy begins with is kept in its own status, so its original may go. A name that leads nowhere would keep the
 plan from compiling, so `from` then says `dump:kept`.

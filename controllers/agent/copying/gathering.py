@@ -1,4 +1,4 @@
-"""What of a plan goes with an agent into a file: the agent as the plan has it, its children with theirs, its hooks. Pure.
+"""The parts of a plan that go with an agent into a file: its fields, its children with theirs, its hooks. Pure.
 
 A child that is done by a command goes along while that has not ended: restored, it would be run again. What only people
 set (`open`, `protect`, `approve`) stays behind.
@@ -45,7 +45,9 @@ def gathered(objects: Objects, document: JsonObject, agent: Resource, is_shown: 
     written = found.without_hidden(_without_source(node.get("agent")), tokens)
     goal = "" if task is None else str(task.spec["goal"])
     tasks = found.children(node, path, written)
-    return Dump(agent.address, goal, written, carried_of(agent.status), {}, found.hooks(node, tokens), tasks, found.members)
+    return Dump(
+        agent.address, goal, written, carried_of(agent.status), {}, found.hooks(node, tokens), tasks, found.members
+    )
 
 
 @mutable

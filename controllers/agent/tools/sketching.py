@@ -96,7 +96,9 @@ def sketched(raw: Json) -> Sketch:
     name = str(fields.pop("id", "") or _slug(fields.get("goal")) or _slug(copied))
     if not name:
         raise ToolFailed("BadArguments", "a task has a goal, a prompt or an id")
-    under = tuple(part for part in str(fields.pop("under", "")).removeprefix("agent/").split("/") if part not in ("", "."))
+    under = tuple(
+        part for part in str(fields.pop("under", "")).removeprefix("agent/").split("/") if part not in ("", ".")
+    )
     prompts = _stored(fields)
     own = {key: fields.pop(key) for key in OF_AGENT if key in fields}
     if "instructions" in fields:

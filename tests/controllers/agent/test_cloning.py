@@ -144,7 +144,9 @@ async def test_a_copy_outlives_its_original(tmp_path: Path) -> None:
 
 async def test_a_child_that_leaves_does_not_need_its_parents_leave_to_be_copied_elsewhere(tmp_path: Path) -> None:
     # The copy is not below the agent that removes the original: its `from` changes all the same.
-    bob = "script: [{when: {message: go}, call: {terminate: {name: low}}}, {expect: ok}, {when: {message: end}, done: x}]"
+    bob = (
+        "script: [{when: {message: go}, call: {terminate: {name: low}}}, {expect: ok}, {when: {message: end}, done: x}]"
+    )
     async with arena(tmp_path) as here:
         await here.apply(f"""
             tasks:
@@ -170,13 +172,13 @@ async def test_a_copy_of_no_agent_is_refused_with_the_names_there_are(tmp_path: 
               script:
                 - call: {{task: {{id: eve, from: {name}, goal: x}}}}
                 - expect: {{error: NoSuchAgent}}
-                - call: {{plan_patch: {{ops: [{{op: add, path: tasks/eve, value: {{goal: x, agent: {{from: {name}}}}}}}]}}}}
+                - call: {{edit_plan: {{path: tasks/eve, value: {{goal: x, agent: {{from: {name}}}}}}}}}
                 - expect: {{error: Refused}}
                 - say: so be it
             tasks: {{ann: {{goal: a, {CARL}}}, carl: {{goal: c, {CARL}}}}}
         """)
         await here.until_state("agent/.", "asleep")
-        texts = [each["text"] for tool in ("task", "plan_patch") for each in await here.results(tool)]
+        texts = [each["text"] for tool in ("task", "edit_plan") for each in await here.results(tool)]
         assert len(texts) == 2 and all("`ann`" in text for text in texts), texts
 
 
@@ -240,27 +242,29 @@ async def test_an_agent_in_a_file_is_restored_as_a_child_with_its_memory(tmp_pat
         assert (head["format"], head["version"], head["name"]) == ("planloop-agent", 2, "agent/ann")
 
 
-FAMILY = f"""
+FAMILY = """
             agent:
               tools: [task, discuss, hook, dump, restore, terminate]
               script:
-                - call: {{task: {{tasks: [{{id: ann, goal: a, agent: {{SCRIPT}}, tasks: [{{id: kid, goal: k, agent: {{SCRIPT}}}}]}}]}}}}
-                - call: {{hook: {{name: guard, to: ann/kid, on: before-call, rule: [{{deny: never}}]}}}}
+                - call: {task: {tasks: [{id: ann, goal: a, agent: {SCRIPT}, tasks: [{KID}]}]}}
+                - call: {hook: {name: guard, to: ann/kid, on: before-call, rule: [{deny: never}]}}
                 - expect: ok
-                - when: {{message: go}}
-                  call: {{dump: {{name: ann, path: ann.jsonl}}}}
-                - expect: {{contains: "1 agent below it, 1 hook"}}
-                - call: {{terminate: {{name: ann}}}}
-                - call: {{restore: {{path: ann.jsonl, id: eve}}}}
+                - when: {message: go}
+                  call: {dump: {name: ann, path: ann.jsonl}}
+                - expect: {contains: "1 agent below it, 1 hook"}
+                - call: {terminate: {name: ann}}
+                - call: {restore: {path: ann.jsonl, id: eve}}
                 - expect: ok
-                - when: {{message: never}}
+                - when: {message: never}
                   done: x
 """
 
 
 async def test_children_and_the_hooks_that_the_caller_set_on_them_come_back_from_a_file(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
-        await here.apply(FAMILY.replace("{SCRIPT}", f"{{{SCRIPT}}}"))
+        await here.apply(
+            FAMILY.replace("{KID}", "{id: kid, goal: k, agent: {SCRIPT}}").replace("{SCRIPT}", f"{{{SCRIPT}}}")
+        )
         await here.until(lambda: here.find("hook/ann/kid/guard") is not None)
         await here.until_state("task/ann/kid", "done")
         await here.tell("agent/.", "go", "m")
@@ -288,7 +292,7 @@ async def test_law_6_a_file_that_an_agent_writes_has_no_hook_that_somebody_else_
                 agent: {{{SCRIPT}}}
                 hooks: {{persons: {{on: [on-end], rule: [{{comment: another secret}}]}}}}
         """)
-        await here.until(lambda: (tmp_path / "me.jsonl").exists())
+        await here.until((tmp_path / "me.jsonl").exists)
         head = decode(here.read("me.jsonl").splitlines()[0].encode())
         assert set(head["tasks"]) == set(head["members"]) == {"ann"}
         assert [head["hooks"], head["tasks"]["ann"].get("hooks")] == [{}, None] and "hooks" not in head["agent"]
@@ -357,7 +361,10 @@ def test_a_dump_cut_at_any_byte_is_refused() -> None:
         (whole().replace(b'"version":1', b'"version":3'), "version 3"),
         (sealed(b'{"format":"planloop-agent","version":2,"carried":{},"hooks":[]}'), "head"),
         (sealed(b'{"format":"planloop-agent","version":2,"carried":{},"tasks":{"a":1}}'), "head"),
-        (sealed(b'{"format":"planloop-agent","version":2,"carried":{},"members":{"a":{"transcript":{"1":{}}}}}'), "missing"),
+        (
+            sealed(b'{"format":"planloop-agent","version":2,"carried":{},"members":{"a":{"transcript":{"1":{}}}}}'),
+            "missing",
+        ),
         (whole().replace(b'"goal":"g"', b'"goal":"h"'), "changed"),
         (sealed(b'{"format":"planloop-agent","version":1,"carried":[]}'), "head"),
         (sealed(b'{"format":"planloop-agent","version":1,"carried":{"transcript":{"1":{"blob":"x"}}}}'), "missing"),
