@@ -66,6 +66,7 @@ ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "endo": ("subagent", "reason"),
     "meta": ("reason",),
+    "transcript": ("text", "turns", "turn", "agent"),
     "verdict": ("decision", "reason", "comment", "updated_input"),
     "quit": ("reason",),
 }

@@ -1,4 +1,4 @@
-"""What agents that are hooks do: give a verdict, quit, step into the foreground, and hand it over.
+"""What agents that are hooks do: give a verdict, look back, quit, step into the foreground, and hand it over.
 
 `meta` makes a hook the session's primary agent, and the agent that it watches its subagent; `endo` is the opposite: an
 agent becomes a hook of one below it, which becomes primary. `hook`, which attaches one, is in `attaching.py`.
@@ -13,7 +13,8 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from controllers.agent import session
-from controllers.agent.hooking import watchers
+from controllers.agent import status as statuses
+from controllers.agent.hooking import shown_transcript, watchers
 from controllers.agent.hooking.lattice import strictness
 from controllers.agent.mail import topology
 from controllers.agent.mail.answering import VERDICT
@@ -23,6 +24,7 @@ from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.patching import document, submit
 from controllers.agent.tools.tool import Context, Settlement, ok
 from reconciler.editing.watching import stated_name
+from reconciler.effects.clamping import clamped
 from reconciler.storing.store import View
 from schemas import address as addresses
 from schemas import limits, patterns, pointer
@@ -63,6 +65,32 @@ def leave(
     return Settlement(
         ok("you are no hook any more"), (*_over(view, served, reason), *back), data={"over": _names(served)}
     )
+
+
+def transcript(
+    context: Context,
+    text: Annotated[
+        str, Field(description="Only messages and calls with this text; `*` is any run of characters.")
+    ] = "",
+    turns: Annotated[
+        int, Field(ge=1, le=limits.HOOK_TRANSCRIPT_TURNS_MAX, description="The newest so many turns.")
+    ] = shown_transcript.TURNS_DEFAULT,
+    turn: Annotated[int | None, Field(ge=1, description="Only this turn, with more of each text.")] = None,
+    agent: Annotated[str, Field(description="Which agent, if you watch several.")] = "",
+) -> Settlement:
+    """Reads the transcript of the agent that you watch: its newest turns, one turn, or the places where a text occurs."""
+    view, known = context.world.store.view, [str(each.spec["watches"]) for each in _served(context)]
+    watched = list(dict.fromkeys(one for one in known if agent in ("", one, one.partition("/")[2])))
+    found = view.get(watched[0]) if len(watched) == 1 else None
+    if found is None:
+        raise ToolFailed("NoSuchAgent", f"name one that you watch: {', '.join(dict.fromkeys(known))}")
+    # A search goes through all turns unless it is told how many.
+    newest = limits.TURNS_SEARCHED_MAX if text and turns == shown_transcript.TURNS_DEFAULT else turns
+    chars = limits.HOOK_TRANSCRIPT_CHARS_MAX if turn is not None else shown_transcript.CHARS_DEFAULT
+    wanted = shown_transcript.Excerpt(newest, text, chars, turn)
+    messages = shown_transcript.shown(statuses.read(found.status), wanted, context.world.store.get_blob)
+    said = shown_transcript.text_of(messages) or "nothing of the kind"
+    return Settlement(ok(clamped(said.encode(), limits.RECALL_BYTES)))
 
 
 def meta(context: Context, reason: Annotated[str, Field(description="Why now, for the log.")] = "") -> Settlement:
