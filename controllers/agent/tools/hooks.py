@@ -78,7 +78,7 @@ def transcript(
     turn: Annotated[int | None, Field(ge=1, description="Only this turn, with more of each text.")] = None,
     agent: Annotated[str, Field(description="Which agent, if you watch several.")] = "",
 ) -> Settlement:
-    """Reads the transcript of the agent that you watch: its newest turns, one turn, or the places where a text occurs."""
+    """Reads the transcript of the agent that you watch: its newest turns, one turn, or where a text occurs."""
     view, known = context.world.store.view, [str(each.spec["watches"]) for each in _served(context)]
     watched = list(dict.fromkeys(one for one in known if agent in ("", one, one.partition("/")[2])))
     found = view.get(watched[0]) if len(watched) == 1 else None

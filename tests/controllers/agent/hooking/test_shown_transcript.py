@@ -1,4 +1,4 @@
-"""Hooks see as much of the watched agent's transcript as the plan says, and look for more by a tool; both are bounded."""
+"""Hooks see as much of an agent's transcript as the plan says, and look for more by a tool; both are bounded."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_a_script_is_shown_by_what_its_last_turns_called(tmp_path: Path) -
     async with arena(tmp_path) as here:
         assert await run(here, text + f"agent: {{tools: [write], script: {steps}}}\n") == "done"
     (found,) = shown(tmp_path)
-    assert [one.get("calls") for one in found if one.get("calls")][0][0]["tool"] == "write"
+    assert [call["tool"] for one in found for call in one.get("calls", ())][:1] == ["write"]
 
 
 async def test_an_agent_behind_a_hook_reads_the_transcript_with_the_question_and_searches_it(tmp_path: Path) -> None:
