@@ -25,6 +25,7 @@ def measured(figure: SoftFigure, folder: Path) -> dict[str, float]:
     return dict(figure.with_limits(figure.read_from(found)))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("fields", "wanted"),
     [
