@@ -69,16 +69,12 @@ def leave(
 
 def transcript(
     context: Context,
-    text: Annotated[
-        str, Field(description="Only messages and calls with this text; `*` is any run of characters.")
-    ] = "",
-    turns: Annotated[
-        int, Field(ge=1, le=limits.HOOK_TRANSCRIPT_TURNS_MAX, description="The newest so many turns.")
-    ] = shown_transcript.TURNS_DEFAULT,
-    turn: Annotated[int | None, Field(ge=1, description="Only this turn, with more of each text.")] = None,
-    agent: Annotated[str, Field(description="Which agent, if you watch several.")] = "",
+    text: Annotated[str, Field(description="Only what has this in it; `*` is anything.")] = "",
+    turns: Annotated[int, Field(ge=1, le=limits.HOOK_TRANSCRIPT_TURNS_MAX)] = shown_transcript.TURNS_DEFAULT,
+    turn: Annotated[int | None, Field(description="This one alone, in full.")] = None,
+    agent: Annotated[str, Field(description="If you watch several.")] = "",
 ) -> Settlement:
-    """Reads the transcript of the agent that you watch: its newest turns, one turn, or where a text occurs."""
+    """Reads the transcript of the agent that you watch: newest turns, one turn, or where a text occurs."""
     view, known = context.world.store.view, [str(each.spec["watches"]) for each in _served(context)]
     watched = list(dict.fromkeys(one for one in known if agent in ("", one, one.partition("/")[2])))
     found = view.get(watched[0]) if len(watched) == 1 else None

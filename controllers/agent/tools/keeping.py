@@ -30,9 +30,9 @@ async def dump(
     path: PathText,
     name: Annotated[str, Field(description="An agent below you, by its id or path; blank: you yourself.")] = "",
 ) -> Settlement:
-    """Writes an agent to a file: its transcript, its memory and what the plan says of it, with the agents below it.
+    """Writes an agent to a file: its transcript, its memory and what the plan says of it. `restore` brings it back.
 
-    The hooks that you attached to them go along. `restore` brings all of it back.
+    The agents below it go along, with the hooks that you attached to them.
     """
     view = context.world.store.view
     agent = _below(context, name) if name else view.get(context.agent)
@@ -60,10 +60,7 @@ async def restore(
     prompt: Annotated[str, Field(description="What to do or answer at once; its answer is your result.")] = "",
     agent: Annotated[str, Field(description="Who it is to be, by name; blank: what the file says it was.")] = "",
 ) -> Ending:
-    """Makes a child that begins with what the agent in a file lived through, with the rights of any child of yours.
-
-    Its own children and their hooks come back below it.
-    """
+    """Makes a child that begins with what the agent in a file lived through, with the rights of any child of yours."""
     with context.workspace.spot(path, "read", "restore") as spot:
         content = read_file(spot, limits.DUMP_BYTES_MAX)
     try:

@@ -56,12 +56,8 @@ TaskFields = TypedDict(
             Field(description="A name under which `instructions` is kept among the prompts of the plan."),
         ],
         "wait": Annotated[bool | None, Field(description="Whether your result is to be how it ends.")],
-        "from": Annotated[
-            str | None, Field(description="An agent below you to copy: its fields, and all that it has learnt.")
-        ],
-        "under": Annotated[
-            str | None, Field(description="The agent below you that gets this as its child; left out, you.")
-        ],
+        "from": Annotated[str | None, Field(description="An agent below you to copy, with all that it has learnt.")],
+        "under": Annotated[str | None, Field(description="The agent below you whose child it is; left out, you.")],
         "agent": Annotated[Any, Field(description="Who does it: the name of an agent, or a map of an agent's fields.")],
         "model": str | None,
         "tools": list[str] | None,
