@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from compiler.checking import Tree, check_command, check_exactly_one, check_rights_line
@@ -12,8 +12,10 @@ from compiler.faults import Faults, Pointer
 from compiler.graph import Sources
 from compiler.naming import leads_out
 from compiler.resolving import MINDS, is_guest
-from compiler.suggesting import did_you_mean
+from compiler.suggesting import did_you_mean, nearest
+from schemas import address as addresses
 from schemas import limits, pointer
+from schemas.agent import ADDRESS
 from schemas.encoding import JsonObject
 from schemas.fields_agent import STEP_VERBS
 
@@ -102,6 +104,32 @@ def check_agent(agent: JsonObject, to: Pointer, faults: Faults) -> None:
     if any(part.startswith("~") for part in str(agent.get("from", "")).split("/")):
         # What an agent behind a hook has learnt is nobody's to look into.
         faults.add("P0203", f"`{agent['from']}` is no child to copy", "agents behind hooks are not", to=(*to, "from"))
+
+
+def check_sources(sources: Mapping[str, str], faults: Faults) -> None:
+    """Tells of agents that are to be copies of agents that there are not; `sources` has each agent's by its address."""
+    for address, source in sources.items():
+        if not source.startswith(ADDRESS) or (source in sources and source != address):
+            continue
+        path = addresses.parse(address).path
+        to = (*pointer.of_task(path), "agent", "from")
+        if source == address:
+            faults.add("P0203", f"`{source}` cannot be a copy of itself", "name another agent, or delete it", to=to)
+        elif not faults.is_at(to):
+            above = ADDRESS + "".join(f"{part}/" for part in path[:-1])
+            hint = _copy_meant(source, above, [each for each in sources if each != address])
+            faults.add("P0203", f"there is no `{source}` to copy", hint, to=to)
+
+
+def _copy_meant(source: str, above: str, known: Sequence[str]) -> str:
+    """What may have been meant: an agent below `above` by its name, else one elsewhere by its address."""
+    near = [each.removeprefix(above) for each in known if each.startswith(above)]
+    named = source.removeprefix(above)
+    last = named.rpartition("/")[2]
+    elsewhere = [each for each in known if each.rpartition("/")[2] == last]
+    if nearest(named, near) is None and elsewhere:
+        return f"did you mean `{elsewhere[0].removeprefix(above)}`?"
+    return did_you_mean(named, near or known)
 
 
 def _check_outside(agent: JsonObject, to: Pointer, faults: Faults) -> None:

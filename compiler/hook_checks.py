@@ -9,6 +9,7 @@ from compiler.checking import check_command
 from compiler.checking_parts import check_target
 from compiler.faults import Faults, Pointer
 from compiler.toolsets import Toolsets
+from schemas import limits
 from schemas.encoding import Json, JsonObject
 from schemas.fault_at import FaultAt
 from schemas.fields_hook import HOOK_MINDS
@@ -38,6 +39,8 @@ def check_hook(fields: Mapping[str, Json], to: Pointer, toolsets: Toolsets, faul
     for name, mind in GOES_WITH.items():
         if name in fields and len(minds) == 1 and mind not in minds:
             faults.on_key("P0211", f"`{name}` without `{mind}`", f"it says how `{mind}` is asked", to=(*to, name))
+    if "transcript" in fields:
+        _check_transcript(fields, (*to, "transcript"), faults)
     check_command(dict(fields), "run", to, faults)
     if "python" in fields:
         check_target(fields["python"], (*to, "python"), faults)
@@ -45,6 +48,23 @@ def check_hook(fields: Mapping[str, Json], to: Pointer, toolsets: Toolsets, faul
         _check_match(fields, to, toolsets, faults)
     is_told = _is_existing_wrong(fields.get("agent"), to, faults)
     return len(minds) == 1 and bool(fields.get("on")) and not is_told
+
+
+def _check_transcript(fields: Mapping[str, Json], to: Pointer, faults: Faults) -> None:
+    """A transcript that nobody would read, or more of one than is ever shown."""
+    if "rule" in fields:
+        hint = "give it a `run`, `python` or `agent`; `when` looks at the call, the reply and messages"
+        faults.on_key("P0211", "`transcript` with `rule`, which does not read it", hint, to=to)
+    if fields.get("contract") == "claude-code":
+        hint = "delete the line: such a script finds all of it in the file `transcript_path`"
+        faults.on_key("P0211", "`transcript` with `contract: claude-code`", hint, to=to)
+    written = fields["transcript"]
+    bounds = (("turns", limits.HOOK_TRANSCRIPT_TURNS_MAX), ("chars", limits.HOOK_TRANSCRIPT_CHARS_MAX))
+    for name, most in bounds:
+        value = written.get(name) if isinstance(written, dict) else written if name == "turns" else None
+        if isinstance(value, int) and value > most:
+            at = (*to, name) if isinstance(written, dict) else to
+            faults.add("P0212", f"`{name}` of a hook's transcript is {value}; the most is {most}", "lower it", to=at)
 
 
 @frozen

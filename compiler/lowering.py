@@ -13,13 +13,14 @@ from typing import Final
 
 from compiler import hook_files
 from compiler.agents import AgentMaking, Choice, argv_of
+from compiler.checking_parts import check_sources
 from compiler.containing import container_spec
 from compiler.graph import Graph
 from compiler.hooking import Hook
 from compiler.needs import TaskPath
 from compiler.watching import Carried, Home, Watching, together
 from schemas import limits, pointer
-from schemas.agent import DUMP, AgentSpec
+from schemas.agent import ADDRESS, AgentSpec, copied_path
 from schemas.case import CASE_S, CaseSpec
 from schemas.encoding import Json, JsonObject
 from schemas.fields_checks import KIND_FIELDS
@@ -90,6 +91,7 @@ class Lowering:
             self.objects[address] = remade(self.objects[address], refs=tuple(concerned))
         agents = tuple(address for address in self.agents if address not in self.watching.agents)
         self.watching.check_existing(agents, self.making.faults)
+        check_sources({address: self.agents[address][0].source for address in agents}, self.making.faults)
         return Graph(name, self.objects, Provenance(self.choices, self.watching.made))
 
     def _steering(self) -> tuple[str, ...]:
@@ -345,12 +347,11 @@ def _fork_of(path: TaskPath) -> str:
 
 
 def _source(task: JsonObject, path: TaskPath) -> str:
-    """What a task's own agent begins as a copy of. Names go down from the parent, so that nobody copies a stranger."""
+    """What a task's own agent begins as a copy of: an address, or the `dump:` that it names."""
     written = task.get("agent")
     name = str(written.get("from", "")) if isinstance(written, dict) else ""
-    if not name or name.startswith(DUMP):
-        return name
-    return "agent/" + "/".join((*path[:-1], *(part for part in name.split("/") if part)))
+    copied = copied_path(name, path[:-1])
+    return name if copied is None else ADDRESS + ("/".join(copied) or ".")
 
 
 def _may_use(spec: AgentSpec, server: str) -> bool:

@@ -148,6 +148,7 @@ class Watching:
             options=one.hook.options,
             set_at=one.set_at,
             first=tuple(fields.get("first", ())),
+            transcript=fields.get("transcript"),
             stated_as="" if name == one.hook.name else one.hook.name,
         )
 

@@ -18,6 +18,24 @@ from schemas.rights import Rights, rights_from_json
 DUMP: Final = "dump:"
 """Before the digest of a restored dump, where an agent says what it begins as a copy of."""
 
+KEPT_ORIGIN: Final = f"{DUMP}kept"
+"""In place of the name of an agent that was copied and has left the plan: its copies keep what they began with."""
+
+ADDRESS: Final = "agent/"
+"""Before the path, from the root, of an agent that is copied to another place of the plan."""
+
+
+def copied_path(name: str, parent: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The path of the task of the agent that a child of the task at `parent` copies, from its `from`.
+
+    A name goes down from `parent`, an address from the root. None: it copies no agent of the plan.
+    """
+    if not name or name.startswith(DUMP):
+        return None
+    is_address = name.startswith(ADDRESS)
+    parts = tuple(part for part in name.removeprefix(ADDRESS if is_address else "").split("/") if part)
+    return () if is_address and parts == (".",) else (*(() if is_address else parent), *parts)
+
 
 class AgentState(StrEnum):
     """`status.state` of an agent."""

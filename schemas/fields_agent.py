@@ -122,8 +122,9 @@ NATURE_FIELDS: Final = (
     Field(
         "from",
         TEXT,
-        "Another child of the same parent that it begins as a copy of: with its transcript and memory, not its rights. "
-        "Of what was restored from a file, `dump:` and a digest. Not handed down.",
+        "The agent that it begins as a copy of: with its transcript and memory, not its rights. A name goes down "
+        "from the same parent (`ann`, `ann/x`), an address from the root (`agent/lead/ann`). `dump:` and a digest is "
+        "what was restored from a file, `dump:kept` an agent that has left the plan. Not handed down.",
         "reviewer",
         _RESTART,
         lowered=("source",),

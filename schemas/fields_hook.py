@@ -132,6 +132,14 @@ HOOK_FIELDS: Final = (
         lowered=("timeout_s",),
     ),
     Field("budget", Table("budget"), "What its agent may use at most.", {"usd": "0.5"}),
+    Field(
+        "transcript",
+        Either(plain=Scalar("count", minimum=1), map=Table("hook-transcript")),
+        "How much it is shown, with each question, of what the watched agent has lived through: so many of its newest "
+        "turns, or a map. Left out, nothing; rules are shown none.",
+        {"turns": 5, "match": "password"},
+        lowered=("transcript",),
+    ),
 )
 
 HOOK: Final = FieldTable("hook", "An agent, a program or a rule that watches agents at stated points.", HOOK_FIELDS)
@@ -150,6 +158,19 @@ HOOK_TABLES: Final = (
                 "agent/frontend",
                 ChangeClass.HOT,
             ),
+        ),
+    ),
+    FieldTable(
+        "hook-transcript",
+        "The part of the watched agent's transcript that a hook is shown, at most 128 KiB, the newest end of it.",
+        (
+            Field(
+                "turns", Scalar("count", minimum=1), "The newest so many turns, the open one included.", 5, default=10
+            ),
+            Field(
+                "match", _TEXT, "Only messages and calls in which this text occurs, whatever the case.", "drop*table"
+            ),
+            Field("chars", Scalar("count", minimum=1), "Characters of each text.", 300, default=1000),
         ),
     ),
     FieldTable(

@@ -96,8 +96,32 @@ SUITE_TABLES: Final = (
             Field("within", DURATION, "How long it may take by the clock.", 600, default=3600),
             Field("checks", Keyed(Table("suite-check", short="sh")), "All must hold.", {"there": {"sh": "test -e a"}}),
             Field("check-files", TEXT, "A folder that checks in the container find at /checks.", "proof/checks"),
-            Field("soft", Many(Scalar("word", choices=SOFT)), "What is measured, and decides nothing.", ["churn"]),
+            Field(
+                "soft",
+                Many(Either(plain=WORD, map=Keyed(Table("suite-soft", short="max"), is_id=False))),
+                "What is measured, and decides nothing: churn, complexity, lint, runtime, or any name with a command "
+                "of your own; each may have a limit.",
+                ["churn", {"complexity": 20}, {"eslint": {"sh": "npx eslint -f json .", "read": "/*/errorCount"}}],
+            ),
             Field("proof", Table("suite-proof"), "Agents that show that the checks are right.", {"cheats": "standard"}),
+        ),
+    ),
+    FieldTable(
+        "suite-soft",
+        "A soft figure: a limit for one of those that there are, or a command that measures one of your own.",
+        (
+            Field("sh", TEXT, "The command; it is run as checks are, after them.", "npx eslint -f json ."),
+            Field(
+                "read",
+                TEXT,
+                "What its figure is, of its standard output: `number` (the last one), `lines` (not blank), `passes` (1 "
+                "if it exits with 0, else 0), or a JSON pointer; `*` stands for each item, and numbers are added.",
+                "/*/errorCount",
+                default="number",
+            ),
+            Field("max", Scalar("number"), "The share of entries within this limit is shown, too.", 20),
+            Field("min", Scalar("number"), "The same for a figure that must not be lower.", 0.8),
+            Field("timeout", DURATION, "How long the command may take.", 60, default=60),
         ),
     ),
     FieldTable(

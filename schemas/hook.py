@@ -109,6 +109,7 @@ class HookSpec:
     settings of a hook of the library. `set_at` is the task where the plan states it, or the agent that names it.
     `first` are clauses that are read before the agent is asked, which it only is when one of them says so. `stated_as`
     is its name in the plan where its agent has another hook of that name, and so calls it otherwise.
+    `transcript` is how much it is shown of what the agent has lived through, as the plan has it; None: nothing.
     """
 
     name: str
@@ -127,10 +128,12 @@ class HookSpec:
     set_at: str = ""
     first: tuple[JsonObject, ...] = ()
     stated_as: str = ""
+    transcript: Json = None
 
     def to_json(self) -> JsonObject:
         own: JsonObject = {"first": list(self.first)} if self.first else {}  # Few have these.
         own |= {"stated_as": self.stated_as} if self.stated_as else {}
+        own |= {"transcript": self.transcript} if self.transcript is not None else {}
         return own | {
             "name": self.name,
             "watches": self.watches,

@@ -259,6 +259,10 @@ HOOK_SENT_BACK_MAX: Final = 3  # Times that hooks send one final answer back; th
 HOOK_NUDGES_MAX: Final = 3  # Times in a row that nothing but a hook's comment wakes an agent.
 HOOK_OUTPUT_BYTES_MAX: Final = 1 << 20  # Of a hook's program: a verdict with a whole file as an argument fits.
 HOOK_TRANSCRIPT_BYTES_MAX: Final = 4 << 20  # Of what was said, for scripts that look into it: its newest end.
+HOOK_TRANSCRIPT_TURNS_MAX: Final = 100  # Shown with one question to a hook.
+TURNS_SEARCHED_MAX: Final = 10_000  # By a hook for a text, the newest first.
+HOOK_TRANSCRIPT_CHARS_MAX: Final = 10_000  # Of one message in it.
+HOOK_TRANSCRIPT_SHOWN_BYTES: Final = 128 << 10  # Of all of them: its newest end.
 HOOK_FILES_KEPT_MAX: Final = 32_768  # Digests of files that agents know, of all agents: about 8 MiB.
 HOOK_MEMORY_BYTES_MAX: Final = 64 << 10  # Of what a hook keeps between verdicts; it is in the log each time it changes.
 

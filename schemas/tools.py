@@ -111,9 +111,12 @@ HOOK_TOOLS: Final = (
     ToolName("meta", "takes the session: what the hook watches becomes its subagent", _IDEMPOTENT, patches=True),
     ToolName("verdict", "answers what the agent is asked as a hook", _IDEMPOTENT),
     ToolName("quit", "ends the agent's being a hook", _IDEMPOTENT),
+    ToolName("transcript", "searches the transcript of an agent that it watches as a hook", _READ),
 )
-FOR_HOOKS: Final = frozenset({"meta", "verdict", "quit"})
+FOR_HOOKS: Final = frozenset({"meta", "verdict", "quit", "transcript"})
 """Of use to agents only that are hooks."""
+GRANTED_WITH: Final = {"meta": "endo"}
+"""Tools that come with another: an agent that may hand the session over may also take it back."""
 BY_NAME: Final = frozenset({*FOR_HOOKS, *(tool.name for tool in CONTAINER_TOOLS)})
 """What an agent has only when it is given it by name or in a toolset: `all` tools are all but these."""
 

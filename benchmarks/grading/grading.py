@@ -11,6 +11,7 @@ from typing import Final
 
 import anyio.to_thread
 
+from benchmarks.checks import soft_figures
 from benchmarks.checks.contract import Evidence
 from benchmarks.checks.figures import conduct
 from benchmarks.compiling.compiled import Compiled, Entry
@@ -93,8 +94,11 @@ async def _graded(ground: Ground, case: CaseSpec, entry: Entry) -> Graded:
         # By somebody outside, or made to look so by what was graded: then it fails again.
         tried = await _tried(ground, attempt, looked)
     soft |= tried.figures
-    if "runtime" in attempt.case["soft"]:
-        soft["runtime"] = round(sum(result["timing"]["s"] for result in tried.results), 6)
+    for figure in soft_figures.figures_of(attempt.case["soft"]):
+        if figure.name == "runtime":
+            soft["runtime"] = round(sum(result["timing"]["s"] for result in tried.results), 6)
+        if not figure.sh and figure.name in soft:
+            soft |= figure.limits(soft[figure.name])
     return verdict_of(tried.results, soft)
 
 
@@ -130,11 +134,24 @@ async def _tried(ground: Ground, attempt: _Attempt, looked: Mapping[str, JsonObj
             figures.append(finding.figures)
             took_s = ground.clock.now() - began
             results.append(await _result(ground, check.key, check.kind, finding, took_s))
+        own = dict(await _own_figures(checking, attempt))
         if all(result["result"] == "pass" for result in results):
-            return _Tried(tuple(results), together(figures))
+            return _Tried(tuple(results), together(figures) | own)
         program_ref = served.ref if served is not None else ""
         room_ref = checking.room.ref if checking.room is not None else ""
-        return _Tried(tuple(results), together(figures), await _is_killed(ground, program_ref, room_ref))
+        return _Tried(tuple(results), together(figures) | own, await _is_killed(ground, program_ref, room_ref))
+
+
+async def _own_figures(checking: Checking, attempt: _Attempt) -> list[tuple[str, float]]:
+    """The soft figures that commands of the suite measure, after all checks: they change what these find in nothing."""
+    found: list[tuple[str, float]] = []
+    for figure in _commands(attempt):
+        found += figure.with_limits(figure.read_from(await checking.check(figure.check)))
+    return found
+
+
+def _commands(attempt: _Attempt) -> list[soft_figures.SoftFigure]:
+    return [one for one in soft_figures.figures_of(attempt.case["soft"]) if one.sh]
 
 
 async def _is_killed(ground: Ground, program_ref: str, room_ref: str = "") -> bool:
@@ -181,7 +198,8 @@ async def _measured(attempt: _Attempt) -> JsonObject:
 
 
 def _figures(attempt: _Attempt) -> JsonObject:
-    return dict(measuring.measured(attempt.case["soft"], attempt.case["files"], measuring.texts(attempt.folder)))
+    names = {one.name for one in soft_figures.figures_of(attempt.case["soft"])}
+    return dict(measuring.measured(names, attempt.case["files"], measuring.texts(attempt.folder)))
 
 
 def _check(compiled: Compiled, entry: Entry, written: JsonObject, filled: JsonObject) -> CheckSpec:
@@ -209,7 +227,8 @@ async def _checking(ground: Ground, attempt: _Attempt, url: str) -> AsyncIterato
     """Where its checks are run. Commands get a container that the program never was in."""
     bench = _bench(ground, attempt)
     checking = Checking(attempt.evidence, bench, ground.run_check, url=url)
-    if not attempt.case["image"] or not any(has_command(check) for check in attempt.checks):
+    has_commands = any(has_command(check) for check in attempt.checks) or bool(_commands(attempt))
+    if not attempt.case["image"] or not has_commands:
         yield checking
         return
     files = await anyio.to_thread.run_sync(_check_files, ground.folder, attempt)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Final
 
-from benchmarks.checks import asking, log
+from benchmarks.checks import asking, log, soft_figures
 from benchmarks.compiling.filling import blank_faults, filled
 from benchmarks.reading.acting import proof_of
 from benchmarks.reading.placing import Reader
@@ -119,6 +119,10 @@ class _Reading:
         if "serve" in written and not written.get("image"):
             self.faults.on_key("P0210", f"the case `{base}` serves without an `image`", "say what it runs in", to=to)
         self._known("worlds", (world or {}).get("use"), (*to, "world"))
+        soft = tuple(written.get("soft", ()))
+        for one in soft_figures.faults_of(soft):
+            tell = self.faults.on_key if one.is_key else self.faults.add
+            tell(one.code, one.summary, one.hint, to=(*to, "soft", *one.at))
         return Case(
             id=id_,
             base=base,
@@ -138,7 +142,7 @@ class _Reading:
             task=written.get("task", {}),
             budget=written.get("budget", {}),
             within_s=float(written.get("within", CASE_S)),
-            soft=tuple(written.get("soft", ())),
+            soft=soft,
             check_files=self.reader.texts(written.get("check-files", {}), (*to, "check-files")),
             oracles=proof.oracles,
             mutants=proof.mutants,

@@ -54,7 +54,7 @@ class Case:
     task: JsonObject = field(default_factory=dict)
     budget: JsonObject = field(default_factory=dict)
     within_s: float = CASE_S
-    soft: tuple[str, ...] = ()
+    soft: tuple[Json, ...] = ()
     check_files: Mapping[str, str] = field(default_factory=dict)
     oracles: Mapping[str, Act] = field(default_factory=dict)
     mutants: Mapping[str, Act] = field(default_factory=dict)

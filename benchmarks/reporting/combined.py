@@ -2,17 +2,19 @@
 
 A column is a model in a run. Where a suite was run several times, models of different runs stand side by side and are
 compared on the keys that they share, and each is held against what doing nothing and the oracle score in its own run.
-Nothing is averaged over suites. The same runs give the same bytes in any order.
+Over all suites a model has sums and the mean of its rates; which suites are in them is said with them. The same runs
+give the same bytes in any order.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from itertools import combinations, groupby
-from typing import Final
+from typing import Final, TypeVar
 
-from benchmarks.scoring.folding import Entry, Run
+from benchmarks.scoring.folding import Entry, Run, Usage
 from benchmarks.scoring.kinds import Kind, kind_of
 from benchmarks.scoring.pairing import Pair, Side, key_of, pair
 from benchmarks.scoring.standing import Counts, Standing
@@ -126,10 +128,49 @@ class Section:
 
 
 @frozen
+class Total:
+    """One model over all suites and runs of a report. `rates` are its rates by suite, where something is decided."""
+
+    model: str
+    suites: tuple[str, ...]
+    runs: int
+    counts: Counts
+    usage: Usage
+    rates: Mapping[str, float]
+
+    @property
+    def rate(self) -> float | None:
+        """Passed of all entries that are decided: a suite with many cases counts as much as they do."""
+        return self.counts.passed / self.counts.decided if self.counts.decided else None
+
+    @property
+    def mean_rate(self) -> float | None:
+        """The mean of the rates of its suites: each counts the same."""
+        return sum(self.rates.values()) / len(self.rates) if self.rates else None
+
+    def to_json(self) -> JsonObject:
+        return {
+            "suites": list(self.suites),
+            "runs": self.runs,
+            "entries": self.counts.to_json() | {"total": self.counts.total},
+            "rate": self.rate,
+            "mean_rate": self.mean_rate,
+            "usage": self.usage.to_json(),
+        }
+
+
+@frozen
 class Report:
     """All suites, by name."""
 
     sections: tuple[Section, ...]
+
+    @property
+    def totals(self) -> tuple[Total, ...]:
+        """Each tested model over all suites; of a report without one, each oracle and nop. By the mean of the rates."""
+        models = {one.standing.model for section in self.sections for one in section.tested or section.columns}
+        found = (_total(model, self.sections) for model in models)
+        return tuple(sorted(found, key=lambda one: (-1.0 if one.mean_rate is None else -one.mean_rate, one.model)))
 
     @property
     def runs(self) -> tuple[State, ...]:
@@ -144,6 +185,7 @@ class Report:
             "format": FORMAT,
             "complete": self.is_complete,
             "suites": {section.suite: section.to_json() for section in self.sections},
+            "totals": {one.model: one.to_json() for one in self.totals},
             "timing": {
                 section.suite: {column.label: column.standing.timing() for column in section.columns}
                 for section in self.sections
@@ -161,6 +203,33 @@ def combine(summaries: Iterable[Summary]) -> Report:
 def printed(report: Report) -> bytes:
     """The bytes of `report.json`."""
     return encoding.canonical(report.to_json()) + b"\n"
+
+
+def _total(model: str, sections: Sequence[Section]) -> Total:
+    columns = {
+        section.suite: found
+        for section in sections
+        if (found := [one for one in section.columns if one.standing.model == model])
+    }
+    every = [one.standing for found in columns.values() for one in found]
+    counts = {suite: _sum(Counts(), [one.standing.counts for one in found]) for suite, found in columns.items()}
+    return Total(
+        model=model,
+        suites=tuple(columns),
+        runs=len(every),
+        counts=_sum(Counts(), list(counts.values())),
+        usage=_sum(Usage(), [one.usage for one in every]),
+        rates={suite: one.passed / one.decided for suite, one in counts.items() if one.decided},
+    )
+
+
+_Sums = TypeVar("_Sums", Counts, Usage)
+
+
+def _sum(start: _Sums, found: Sequence[_Sums]) -> _Sums:
+    """The sums, member by member."""
+    names = [each.name for each in fields(start)]
+    return replace(start, **{name: sum(getattr(one, name) for one in found) for name in names})
 
 
 def _section(suite: str, summaries: Sequence[Summary]) -> Section:

@@ -37,7 +37,8 @@ def html(report: Report) -> str:
 def _front(report: Report) -> list[Markup | None]:
     """What is to be known first, and all suites at a glance where there are several."""
     glance = sheets.overview(report)
-    return [_warnings(report.runs), _contents(report), _table(glance) if len(report.sections) > 1 else None]
+    tables = [_table(glance), _table(sheets.totals(report))] if len(report.sections) > 1 else []
+    return [_warnings(report.runs), _contents(report), *tables]
 
 
 def _warnings(runs: Iterable[State]) -> Markup | None:

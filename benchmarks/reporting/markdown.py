@@ -28,6 +28,8 @@ def markdown(report: Report) -> str:
     parts = ["# Benchmark report", *_warnings(report.runs)]
     if len(report.sections) > 1:
         parts += _table(sheets.overview(report))
+        total = sheets.totals(report)
+        parts += [f"## {total.title}", *_table(total)]
     for section in report.sections:
         parts += _section(section)
     return "\n\n".join(parts) + "\n"

@@ -44,6 +44,27 @@ def overview(report: Report) -> Sheet:
     return Sheet("All suites", ("suite", "model", "rate", "95 %", "nop", "oracle"), tuple(rows), names=2)
 
 
+def totals(report: Report) -> Sheet:
+    """Each tested model over all suites."""
+    every = len(report.sections)
+    rows = [
+        (
+            one.model,
+            str(every) if len(one.suites) == every else f"{len(one.suites)} of {every}",
+            wording.passed(one.counts),
+            wording.percent(one.rate),
+            wording.percent(one.mean_rate),
+            str(one.counts.undecided or wording.NOTHING),
+            wording.money(one.usage.usd),
+            wording.number(one.usage.tokens_in + one.usage.tokens_out),
+        )
+        for one in report.totals
+    ]
+    head = ("model", "suites", "passed", "rate", "mean rate", "undecided", "$ in all", "tokens")
+    note = "Rate: of all entries that passed or failed. Mean rate: each suite counts the same. Compare on equal suites."
+    return Sheet("Totals over all suites", head, tuple(rows), note=note)
+
+
 def rates(section: Section) -> Sheet:
     """How much each model passed."""
     has_bounds = any(column.standing.counts.undecided for column in section.columns)

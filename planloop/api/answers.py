@@ -258,6 +258,7 @@ class Dump(Model):
     agent: str
     text: str
     turns: int
+    parts: Annotated[list[str], Field(description="What else is in it, in words: `1 agent below it`, `2 hooks`.")] = []
 
 
 class Fault(Model):
@@ -286,6 +287,7 @@ class Accepted(Model):
     said: Annotated[str, Field(description="Of a ruling: what was ruled.")] = ""
     agent: Annotated[str, Field(description="Of a restored agent: its address.")] = ""
     was: Annotated[str, Field(description="Of a restored agent: which it was.")] = ""
+    parts: Annotated[list[str], Field(description="Of a restored agent: what came with it, in words.")] = []
 
 
 class Held(Model):

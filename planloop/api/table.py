@@ -118,6 +118,15 @@ TABLE: Final[tuple[Operation, ...]] = (
     ),
     Operation(
         "GET",
+        "prompt/{agent}",
+        "readPrompt",
+        "The system prompt that an agent's model was asked with in a turn, the last one if none is named.",
+        "SystemPrompt",
+        parameters=(BEFORE, Parameter("turn", "Of this turn of its newest run that took it.", "integer", minimum=0)),
+        of=AGENT,
+    ),
+    Operation(
+        "GET",
         "history",
         "readHistory",
         "Who changed the plan, when and why, the newest first.",

@@ -31,7 +31,8 @@ class Item(Model):
 
     `turn` has `turn`, `reasons` and `told`; `said` a `text`; `call` its `tool` and `arguments`; `verdict` the `hook`,
     the `point`, a `decision`; `waits` says `why`; `result` has a `state` and a `text`; `ended` is the end of a turn;
-    `life` is between turns.
+    `life` is between turns. Of a task (`plan logs task/x -o json`), `life` has its state as `word`, and `result` is the
+    end of its command, or with `check`, the number of an acceptance check, what that found.
     """
 
     rev: Rev
@@ -65,6 +66,7 @@ class Item(Model):
     calls: int = 0
     called_off: str = ""
     word: str = ""
+    check: str = ""
 
 
 class Conversation(Model):
@@ -73,6 +75,26 @@ class Conversation(Model):
     rev: Rev
     items: list[Item]
     earlier: Rev | None
+
+
+class SystemPrompt(Model):
+    """The system message of a turn as the model was sent it, made from the plan as it stood then.
+
+    `run`, `turn` and `attempt` say which request it was; `tokens` is about the size of the whole prompt, with the
+    transcript and the news. `turns` are those of which there is a prompt. `blob` names the message in the log.
+    """
+
+    agent: Address
+    run: int
+    turn: int
+    attempt: int
+    model: str
+    rev: Rev
+    at: Seconds
+    tokens: int
+    blob: str
+    text: str
+    turns: list[int]
 
 
 class FieldChange(Model):

@@ -6,12 +6,11 @@ one takes up to a second, so it is kept until one of its files is another.
 
 from __future__ import annotations
 
-import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
 
+from benchmarks.checks.soft_figures import figures_of
 from benchmarks.reading.reading import read_suite
 from benchmarks.reading.sources import FolderSuiteSources
 from benchmarks.reading.suite import Case, ReadSuite, Suite
@@ -25,10 +24,8 @@ from planloop.exits import Exit, Halt
 from planloop.sources import FolderSources, read_bounded
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
-from schemas.limits import SUITE_BYTES_MAX, SUITES_LOOKED_AT_MAX
+from schemas.limits import SUITE_BYTES_MAX
 
-_TOP: Final = re.compile(rb"\A(?:\s*(?:#|;)[^\n]*\n|\s*---[ \t]*\n|\s*\n)*[ \t]*(?:suite:|\{\s*:suite\s)")
-_TOP_BYTES: Final = 4 << 10
 _Stamp = tuple[tuple[str, int, int], ...]
 
 
@@ -70,7 +67,7 @@ class KnownSuites:
         return {**self._line(found), "members": cases}
 
     def _found(self) -> list[Found]:
-        own = [Found(str(path.relative_to(self._folder)), path, False) for path in _in(self._folder)]
+        own = [Found(str(path.relative_to(self._folder)), path, False) for path in suites.in_folder(self._folder)]
         return [*(Found(name, path, True) for name, path in suites.shipped().items()), *own]
 
     def _line(self, found: Found) -> JsonObject:
@@ -98,7 +95,7 @@ class KnownSuites:
             "tags": dict(case.tags),
             "image": case.image,
             "checks": [{"check": check.key, "kind": check.kind} for check in case.checks],
-            "soft": list(case.soft),
+            "soft": [one.name for one in figures_of(case.soft)],
             "proofs": proofs,
             "valid": validity.known(suite, [case.id], self._shelf.folder),
         }
@@ -135,26 +132,6 @@ class _Noting:
         found = self._sources.tree(path)
         self.named |= {str(self._folder / path), *(str(self._folder / path / name) for name in found)}
         return found
-
-
-def _in(folder: Path) -> Iterator[Path]:
-    """The files of suites in a folder and one below it."""
-    try:
-        entries = sorted(folder.iterdir())[:SUITES_LOOKED_AT_MAX]
-    except OSError:
-        return
-    for entry in entries:
-        inside = [entry / name for name in suites.NAMES] if entry.is_dir() and not entry.name.startswith(".") else []
-        own = [entry] if entry.suffix in (".yaml", ".yml", ".edn") else []
-        yield from (path for path in (*own, *inside) if path.is_file() and _is_suite(path))
-
-
-def _is_suite(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return _TOP.match(file.read(_TOP_BYTES)) is not None
-    except OSError:
-        return False
 
 
 def _stamp(names: Iterable[str]) -> _Stamp:

@@ -145,6 +145,10 @@ def show(found: Report) -> None:
             click.echo(f"{run.suite}/{run.run.name}: {trouble}")
     sheet = sheets.overview(found)
     click.echo(table(sheet.head, sheet.rows, width=printing.width()))
+    if len(found.sections) > 1:
+        total = sheets.totals(found)
+        click.echo(f"\n{total.title}")
+        click.echo(table(total.head, total.rows, width=printing.width()))
 
 
 def _summary(folder: Path) -> Summary:

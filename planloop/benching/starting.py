@@ -53,6 +53,7 @@ class Asked:
     cases: str = "*"
     parallel: int = 4
     deterministic: bool = False
+    folders: tuple[Path, ...] = ()
 
 
 @frozen
@@ -66,7 +67,7 @@ class Ended:
 def run_all(asked: Asked, name: str | None, reports: Path) -> None:
     """Runs every suite that is asked for, one after the other. Raises Halt."""
     _check_name(name)
-    paths = suites.named(asked.names, is_all=asked.is_all)
+    paths = suites.named(asked.names, is_all=asked.is_all, folders=asked.folders)
     if not paths:
         raise Halt(Exit.USAGE, "no suite is named", "plan bench list; --all runs them all")
     contestants = _contestants(asked.models)

@@ -66,7 +66,8 @@ def comparison(library: Library, wanted: str) -> JsonObject:
 def report(summaries: Iterable[Summary]) -> JsonObject:
     """The report over `summaries`: a section a suite."""
     found = combine(summaries)
-    glance = [_sheet(sheets.overview(found))] if len(found.sections) > 1 else []
+    at_once = (sheets.overview(found), sheets.totals(found)) if len(found.sections) > 1 else ()
+    glance = [_sheet(each) for each in at_once]
     return {"glance": glance, "sections": [_section(section) for section in found.sections]}
 
 

@@ -85,11 +85,12 @@ class Asked:
     cases: str
     parallel: int
     reports: Path
+    folders: tuple[Path, ...] = ()
 
 
 def validate_all(asked: Asked, output: str | None) -> None:
     """Validates every suite that is asked for, one after the other, and prints what came of it. Raises Halt."""
-    paths = suites.named(asked.names, is_all=asked.is_all)
+    paths = suites.named(asked.names, is_all=asked.is_all, folders=asked.folders)
     if not paths:
         raise Halt(Exit.USAGE, "no suite is named", "plan bench list; --all validates them all")
     read_in = [suites.required(path) for path in paths]  # All faults of the texts before anything runs.

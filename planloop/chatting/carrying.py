@@ -26,7 +26,8 @@ def dump(room: Room, command: Command) -> Iterator[str]:
     answer = room.access.get(f"dump/{agent}")
     content = str(answer["text"]).encode()
     _write(file, content)
-    yield f"{agent} is in {file}: {answer['turns']} turns, {len(content)} bytes · /restore {file}"
+    parts = "".join(f"{each}, " for each in answer["parts"])
+    yield f"{agent} is in {file}: {answer['turns']} turns, {parts}{len(content)} bytes · /restore {file}"
 
 
 def _write(file: Path, content: bytes) -> None:
@@ -58,7 +59,8 @@ def restore(room: Room, command: Command) -> Iterator[str]:
     answer = room.access.post("restore", {"under": room.agent, "text": text, "name": name})
     said = outcome(answer, done="restored")
     agent = answer["agent"]
-    yield f"{said}: {agent} begins where {answer['was'] or 'it'} was · /talkwith {name_of(agent)}"
+    parts = f", with {', '.join(answer['parts'])}" if answer["parts"] else ""
+    yield f"{said}: {agent} begins where {answer['was'] or 'it'} was{parts} · /talkwith {name_of(agent)}"
 
 
 def _read(file: Path) -> str:

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from planloop.access import Access
 from planloop.chatting import carrying, looking, offered, patching
 from planloop.chatting.lines import Command, Line
-from planloop.chatting.room import Room, chosen
+from planloop.chatting.room import Room, talked_with
 from planloop.exits import Exit, Halt
 from planloop.rendering.objects import one_line
 from planloop.sources import LIBRARY, FolderSources
@@ -54,8 +54,8 @@ def _quit(room: Room, command: Command) -> Iterator[str]:
 
 
 def _talkwith(room: Room, command: Command) -> Iterator[str]:
-    (name,) = _words(command, 1, "/talkwith AGENT")
-    agent = chosen(room.access.objects("agent"), name)
+    (name,) = _words(command, 1, "/talkwith AGENT|HOOK")
+    agent = talked_with(room.access.objects("agent"), room.access.objects("hook"), name, room.agent)
     room.access.post("session", {"to": agent})
     room.agent, room.is_following = agent, True
     yield f"now with {agent}"
@@ -69,7 +69,9 @@ def _words(command: Command, count: int, usage: str) -> Sequence[str]:
 
 COMMANDS: Final[Mapping[str, Known]] = {
     "agents": Known("/agents", "Who there is, and what each is doing.", looking.agents),
-    "talkwith": Known("/talkwith AGENT", "Move the session to another agent, or to one behind a hook.", _talkwith),
+    "talkwith": Known(
+        "/talkwith AGENT|HOOK", "Move the session to another agent, or to the one behind a hook.", _talkwith
+    ),
     "plan": Known("/plan", "The tree of tasks with their states.", looking.plan),
     "diff": Known("/diff", "What applying the plan file would do.", looking.diff),
     "patch": Known("/patch PATH VALUE", "Change a field: /patch task/ui/goal 'a page'.", patching.patch),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from typing import Final
 
 from planloop.access import Access
 from planloop.exits import Exit, Halt
@@ -15,6 +16,9 @@ from schemas.frozen import mutable
 from schemas.hook import FIRST_RUN, is_hook_agent, is_over
 from schemas.resource import Resource
 from schemas.session import primary_of
+
+HOOK: Final = "hook/"
+HOOKS_HINT: Final = "/hooks lists the hooks of this agent, `plan get hooks` all of them"
 
 
 @mutable
@@ -97,6 +101,38 @@ def chosen(agents: Sequence[Resource], wanted: str | None, primary: str = "") ->
         hint = " · ".join(f"plan chat {name_of(path)}" for path in nearest[:5])
         raise Halt(Exit.USAGE, f"the plan's root is a group, and {len(nearest)} agents are nearest to it", hint)
     return nearest[0]
+
+
+def talked_with(agents: Sequence[Resource], hooks: Sequence[Resource], wanted: str, watched: str = "") -> str:
+    """The agent meant by `wanted`: its own name (`chosen`), or that of a hook which an agent answers for.
+
+    A hook is named as `/hooks` lists it or by its address; of several with one name, that of the agent at `watched`.
+    Raises Halt when there is no such agent, and for a hook that is a rule or a program.
+    """
+    own = f"{watched}/{wanted}"
+    if wanted.startswith("~") and any(one.address == own for one in agents):
+        return own
+    if not wanted.startswith(HOOK):
+        try:
+            return chosen(agents, wanted)
+        except Halt:
+            if not any(one.spec["name"] == wanted for one in hooks):
+                raise
+    found = [one for one in hooks if one.address == wanted or one.spec["name"] == wanted]
+    near = [one for one in found if one.spec["watches"] == watched] or found
+    behind = dict.fromkeys(
+        str(one.spec["mind"].get("address", "")) for one in near if one.spec["mind"]["kind"] == "agent"
+    )
+    if len(behind) == 1:
+        return next(iter(behind))
+    if len(behind) > 1:
+        hint = f"name one: {', '.join(one.address for one in near)}"
+        raise Halt(Exit.USAGE, f"{len(behind)} hooks are called `{wanted}`", hint)
+    if near:
+        kind = near[0].spec["mind"]["kind"]
+        raise Halt(Exit.USAGE, f"{near[0].address} is a {kind}: there is no agent in it to talk with", HOOKS_HINT)
+    names = difflib.get_close_matches(wanted, [one.address for one in hooks], n=3, cutoff=0.4)
+    raise Halt(Exit.NOT_FOUND, f"there is no {wanted}", f"there is {', '.join(names)}" if names else HOOKS_HINT)
 
 
 def works_in(container: Resource, tasks: Sequence[Resource], agents: Sequence[Resource]) -> str:

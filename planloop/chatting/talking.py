@@ -17,7 +17,7 @@ from planloop.chatting.commands import Leave
 from planloop.chatting.listening import Answered, Asks, Doing, Ended, Event, Moved, Over, Resting, Spoke
 from planloop.chatting.meanwhile import Ears, Written, beside
 from planloop.chatting.noticing import notice
-from planloop.chatting.room import Room, chosen, current, name_of, works_in
+from planloop.chatting.room import Room, chosen, current, name_of, talked_with, works_in
 from planloop.exits import Exit, Halt
 from planloop.following import Heard
 from planloop.rendering import questions
@@ -285,8 +285,10 @@ def begin(access: Access, wanted: str | None, terminal: Terminal) -> Conversatio
     container = wanted if wanted is not None and wanted.startswith(f"{CONTAINER}/") else ""
     if container:
         agent = works_in(access.object(container), access.objects("task"), agents)
+    elif wanted is not None:
+        agent = talked_with(agents, access.objects("hook"), wanted)
     else:
-        agent = chosen(agents, wanted, current(access))
+        agent = chosen(agents, None, current(access))
     if not access.is_owned():
         raise not_run(access)
     return Conversation(Room(access, agent, wanted is None, container), terminal)

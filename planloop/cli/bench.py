@@ -10,6 +10,15 @@ from planloop.cli.options import output_option
 
 TRACKS = ("clojure", "clojurescript", "typescript")
 
+_SUITES = click.option(
+    "--suites",
+    "folders",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="A folder of your own suites; left out, those in $PLANLOOP_SUITES, or ./suites.",
+)
+
 EXAMPLE = """
 \b
 Examples:
@@ -17,7 +26,7 @@ Examples:
   plan bench validate notes.yaml
   plan bench run notes.yaml --model ollama/qwen3:8b --model nop
   plan bench run tool-calling --model oracle --model nop
-  plan bench run --all --model openai/gpt-4o --trials 3
+  plan bench run --all --suites my-suites --model openai/gpt-4o --trials 3
   plan bench resume tool-calling/2026-11-23-1
   plan bench report
   plan bench report tool-calling/2026-11-23-1
@@ -37,20 +46,21 @@ def command(ctx: click.Context) -> None:
 @command.command("list")
 @click.argument("names", nargs=-1, metavar="[SUITE]...")
 @click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="Where runs are kept.")
+@_SUITES
 @output_option("json", "yaml")
-def list_suites(names: tuple[str, ...], reports: Path, output: str | None) -> None:
-    """List the suites that come with planloop, or the cases of some.
+def list_suites(names: tuple[str, ...], reports: Path, folders: tuple[Path, ...], output: str | None) -> None:
+    """List the suites that come with planloop and your own, or the cases of some.
 
     A suite is valid when `plan bench validate` found all of its cases to be as they are now.
     """
     from planloop.benching.listing import listed
 
-    listed(names, reports, output)
+    listed(names, reports, output, folders)
 
 
 @command.command("run")
 @click.argument("names", nargs=-1, metavar="[SUITE]...")
-@click.option("--all", "is_all", is_flag=True, help="Every suite that comes with planloop.")
+@click.option("--all", "is_all", is_flag=True, help="Every suite that `plan bench list` shows.")
 @click.option("--model", "models", multiple=True, required=True, help="oracle, nop, script:FILE or provider/model.")
 @click.option("--trials", type=click.IntRange(1), help="How often each case is tried.")
 @click.option("--seed", type=int, help="What every choice is drawn with.")
@@ -59,6 +69,7 @@ def list_suites(names: tuple[str, ...], reports: Path, output: str | None) -> No
 @click.option("--deterministic", is_flag=True, help="One case at a time, so that two runs have the same events.")
 @click.option("--name", "run_name", help="The run's name; left out, the date and a number.")
 @click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="Where runs are kept.")
+@_SUITES
 def run(
     names: tuple[str, ...],
     is_all: bool,
@@ -70,16 +81,17 @@ def run(
     deterministic: bool,
     run_name: str | None,
     reports: Path,
+    folders: tuple[Path, ...],
 ) -> None:
     """Run suites over models.
 
-    A SUITE is the name of one that comes with planloop, a file, or a folder with a suite.yaml. What happens is kept in
+    A SUITE is a name that `plan bench list` shows, a file, or a folder with a suite.yaml. What happens is kept in
     a folder, which is named at the end: `plan bench resume` goes on with it, `plan bench report` compares it.
     A run of several suites also writes one report over all of them.
     """
     from planloop.benching.starting import Asked, run_all
 
-    asked = Asked(names, is_all, models, trials, seed, cases, 1 if deterministic else parallel, deterministic)
+    asked = Asked(names, is_all, models, trials, seed, cases, 1 if deterministic else parallel, deterministic, folders)
     run_all(asked, run_name, reports)
 
 
@@ -117,24 +129,31 @@ def report(runs: tuple[str, ...], is_all: bool, name: str | None, reports: Path,
 
 @command.command("validate")
 @click.argument("names", nargs=-1, metavar="[SUITE]...")
-@click.option("--all", "is_all", is_flag=True, help="Every suite that comes with planloop.")
+@click.option("--all", "is_all", is_flag=True, help="Every suite that `plan bench list` shows.")
 @click.option("--cases", default="*", metavar="GLOB", help="Only the cases whose id matches.")
 @click.option("--parallel", type=click.IntRange(1), default=4, show_default=True, help="Proofs at a time.")
 @click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="Where runs are kept.")
+@_SUITES
 @output_option("json", "yaml", "md")
 def validate(
-    names: tuple[str, ...], is_all: bool, cases: str, parallel: int, reports: Path, output: str | None
+    names: tuple[str, ...],
+    is_all: bool,
+    cases: str,
+    parallel: int,
+    reports: Path,
+    folders: tuple[Path, ...],
+    output: str | None,
 ) -> None:
     """Say whether suites measure what they say.
 
-    A SUITE is the name of one that comes with planloop, a file, or a folder with a suite.yaml.
+    A SUITE is a name that `plan bench list` shows, a file, or a folder with a suite.yaml.
 
     Runs what each case proves itself with: oracles must pass, mutants be killed by the checks that they name, cheats
     and doing nothing fail, and every check must kill a mutant. Exit 1 when one does not.
     """
     from planloop.benching.validating import Asked, validate_all
 
-    validate_all(Asked(names, is_all, cases, parallel, reports), output)
+    validate_all(Asked(names, is_all, cases, parallel, reports, folders), output)
 
 
 @command.group("import")

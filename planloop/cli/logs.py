@@ -10,13 +10,13 @@ import click
 from planloop import pointing
 from planloop.access import Access
 from planloop.cli.completing import names
-from planloop.cli.options import access_to, plan_option
+from planloop.cli.options import access_to, output_option, plan_option
 from planloop.client import OwnerGone
 from planloop.exits import Exit, Halt
 from planloop.following import Following, Heard, all_records
 from planloop.rendering import printing, records
 from planloop.rendering.transcripts import Transcript
-from schemas.encoding import JsonObject
+from schemas.encoding import JsonObject, encode
 from schemas.frozen import frozen
 from schemas.record import Record
 from schemas.resource import Resource
@@ -28,6 +28,8 @@ Examples:
   plan logs task/build                 what its command printed, and its agent's transcript
   plan logs agent/reviewer             turn by turn: told, said, called, and what came of it
   plan logs agent/reviewer -f          go on as it comes, while the model writes
+  plan logs agent/reviewer --prompt    the system prompt of its last turn, as the model was sent it
+  plan logs agent/reviewer -o json     one JSON item a line: turns, replies, calls, results
   plan logs task/build --check 1       the output of its second acceptance check
   plan logs mcp/files                  what became of a tool server, and what it printed about itself
   plan logs container/redis -f         what a container writes, until it ends for good
@@ -64,10 +66,35 @@ class Source:
 @click.option("-f", "--follow", is_flag=True, help="Go on as it comes, until the task or the container ends.")
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the newest so many lines.")
 @click.option("--check", metavar="N", help="Only the output of this acceptance check, counted from 0.")
-def command(what: str, plan: str | None, follow: bool, tail: int | None, check: str | None) -> None:
-    """Show outputs of commands and containers, and transcripts of agents."""
+@click.option("--prompt", is_flag=True, help="Only the system prompt that an agent's model was sent.")
+@click.option("--turn", type=click.IntRange(min=1), metavar="N", help="With --prompt: of this turn, not the last one.")
+@output_option("json")
+def command(
+    what: str,
+    plan: str | None,
+    follow: bool,
+    tail: int | None,
+    check: str | None,
+    prompt: bool,
+    turn: int | None,
+    output: str | None,
+) -> None:
+    """Show outputs of commands and containers, and transcripts of agents.
+
+    With `-o json` a transcript is one JSON object a line, whole texts included: an `Item` of the API's description.
+    """
     access = access_to(plan)
     item = access.object(pointing.address_of(what))
+    if turn is not None and not prompt:
+        raise Halt(Exit.USAGE, "--turn is for --prompt", f"plan logs {item.address} --prompt --turn {turn}")
+    if prompt:
+        _print_prompt(access, item, turn, output)
+        return
+    if output == "json":
+        from planloop.cli import log_items
+
+        log_items.show(access, item, tail=tail, is_followed=follow, is_check=check is not None)
+        return
     if item.kind not in LOGGED:
         hint = f"plan describe {item.address} · plan events {item.address}"
         raise Halt(Exit.USAGE, f"{item.address} has no output and no transcript", hint)
@@ -81,6 +108,22 @@ def command(what: str, plan: str | None, follow: bool, tail: int | None, check: 
         printing.lines(_newest(_of_server(access, item), tail))
     else:
         _show(access, item, tail, is_followed=follow)
+
+
+def _print_prompt(access: Access, item: Resource, turn: int | None, output: str | None) -> None:
+    """The system prompt of an agent, or of the one that does a task, as a text or a JSON object."""
+    if item.kind not in ("task", "agent"):
+        raise Halt(Exit.USAGE, f"{item.address} has no prompt", "plan logs agent/NAME --prompt")
+    path = item.address.partition("/")[2]
+    query: dict[str, int] = {} if turn is None else {"turn": turn}
+    found = access.get(f"prompt/{'~' if path == '.' else path}", **query)
+    assert isinstance(found, dict)
+    if output == "json":
+        click.echo(encode(found).decode())
+        return
+    run = f" of run {found['run']}" if found["run"] > 1 else ""
+    printing.note(f"{found['agent']}, turn {found['turn']}{run}, {found['model']}, rev {found['rev']}")
+    click.echo(found["text"])
 
 
 def _show(access: Access, item: Resource, tail: int | None, *, is_followed: bool) -> None:

@@ -19,7 +19,7 @@ from schemas.frozen import frozen
 from schemas.limits import OBJECTS_ANSWER_MAX, TEXT_ANSWER_BYTES_MAX
 from schemas.resource import Resource
 
-OF_LOG: Final = frozenset({"conversation", "history", "log", "messages"})  # Heads of paths of `past.py`.
+OF_LOG: Final = frozenset({"conversation", "history", "log", "messages", "prompt"})  # Heads of paths of `past.py`.
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
 

@@ -6,9 +6,10 @@ from the plan, like that of any other.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
-from controllers.agent.copying import dumping, origins
+from controllers.agent.copying import dumping, gathering
 from controllers.agent.copying.dumping import BadDump
 from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.sketching import additions, sketched
@@ -26,21 +27,22 @@ UNNAMED: Final = "restored"  # What was a plan's own agent has no id.
 
 
 def dumped(archive: Archive, plan: str, agent: str) -> JsonObject:
-    """The file of `agent` as `text`, and how many turns are in it. Raises Halt."""
+    """The file of `agent` as `text`, how many turns are in it, and its other `parts` in words. Raises Halt."""
     found, document = archive.get(agent), archive.get(f"plan/{plan}")
     if found is None or found.kind != "agent" or document is None:
         raise Halt(Exit.NOT_FOUND, f"no {agent} in this plan", near(archive, agent))
-    carried = origins.carried_of(found.status)
-    written = dumping.written_of(document.spec, agent)
+    dump = gathering.gathered(archive, document.spec, found)
     try:
-        content = dumping.dumped(found, archive.get(str(found.spec["task"])), written, carried, archive.get_blob)
+        content = dumping.dumped(dump, archive.get_blob)
     except BadDump as fault:
         raise Halt(Exit.REFUSED, f"{agent} is not written: {fault}", "plan logs shows what it lived through") from None
-    return {"agent": agent, "text": content.decode(), "turns": len(carried.get("transcript", {}))}
+    turns = len(dump.carried.get("transcript", {}))
+    return {"agent": agent, "text": content.decode(), "turns": turns, "parts": list(gathering.words_of(dump))}
 
 
 async def restored(core: Core, body: JsonObject) -> JsonObject:
-    """Adds the agent in `text` as a child of the agent `under`; the gate's verdict with the new agent's address.
+    """Adds the agent in `text` as a child of the agent `under`; the gate's verdict with the new agent's address,
+    and what came with it as `parts`, in words.
 
     `name` is the child's id, empty for the one that it had. Raises Halt: the file is no dump or not a whole one, there
     is such a child already.
@@ -58,6 +60,7 @@ async def restored(core: Core, body: JsonObject) -> JsonObject:
     plan = core.gate.present.document
     if pointer.has(plan, pointer.of_task((*path, name))):
         raise Halt(Exit.CONFLICT, f"{under} has a child `{name}` already", f"take another name: as {name}-2")
+    found = replace(found, hooks=gathering.without_inherited(found, plan, path))
     fields = dumping.as_child(found, name, dumping.kept(found, core.store.put_blob))
     try:
         node = sketched(fields).node
@@ -66,7 +69,8 @@ async def restored(core: Core, body: JsonObject) -> JsonObject:
     ops = tuple(additions(plan, path, {name: node}))
     patch = Patch(author_of(body), ops, core.gate.present.rev, f"restores what was {found.name or 'an agent'}")
     verdict = decision_to_json(await core.gate.decide(patch))
-    return {**verdict, "agent": str(addresses.agent(*path, name)), "was": found.name}
+    parts = list(gathering.words_of(found))
+    return {**verdict, "agent": str(addresses.agent(*path, name)), "was": found.name, "parts": parts}
 
 
 def _id_of(agent: str) -> str:

@@ -1,4 +1,4 @@
-"""What the API answers to reads of the past: pages of an agent's conversation, and the plan's revisions.
+"""What the API answers to reads of the past: an agent's conversation and prompts, and the plan's revisions.
 
 They read the log file itself, newest first and only as far as asked, and the same whoever answers: an owner (beside its
 event loop), a gateway, or a command with no owner alive.
@@ -7,16 +7,16 @@ event loop), a gateway, or a command with no owner alive.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from planloop.exits import Exit, Halt
 from planloop.server import answering
-from planloop.telling import conversation, revisions
+from planloop.telling import conversation, prompts, revisions
 from reconciler.editing.history import DOCUMENT_TYPES, REVISION_TYPES
-from reconciler.storing import sqlite_log
-from schemas.encoding import Json, JsonObject, encode_text
+from reconciler.storing import blobs, layout, sqlite_log
+from schemas.encoding import Json, JsonObject, decode, encode_text
 from schemas.record import Record
 
 TURNS_DEFAULT: Final = 20
@@ -30,6 +30,8 @@ def answer(folder: Path, plan: str, path: str, query: Mapping[str, str]) -> Json
     """The answer to GET /v1/`path` for the plan whose state is in `folder`. Raises Halt, StoreFailed."""
     head, _, rest = path.partition("/")
     with sqlite_log.reading(folder) as log:
+        if head == "prompt":
+            return _prompt(log, folder, answering.address(f"agent/{rest.removeprefix('agent/')}"), query)
         if head == "conversation":
             return _conversation(log, answering.address(f"agent/{rest.removeprefix('agent/')}"), query)
         if rest:
@@ -54,6 +56,40 @@ def _conversation(log: sqlite3.Connection, agent: str, query: Mapping[str, str])
     start = begun[-2] if len(begun) > turns else 0
     found = list(_about(log, agent, start - 1, before, -1))
     return {"rev": newest, "items": conversation.items(found, agent, _letters(log, agent)), "earlier": start or None}
+
+
+def _prompt(log: sqlite3.Connection, folder: Path, agent: str, query: Mapping[str, str]) -> JsonObject:
+    """The system message of the agent's last request in `turn`, or in its last turn below `before`.
+
+    Raises Halt: NOT_FOUND when it took no such turn, or is asked without a prompt.
+    """
+    before = min(_number(query.get("before", str(_newest(log) + 1)), "before"), _newest(log) + 1)
+    asked = prompts.asked(_about(log, agent, 0, before, -1), agent)
+    turn = _number(query["turn"], "turn") if "turn" in query else max(asked.found, default=0)
+    found = asked.found.get(turn)
+    if found is None:
+        if not asked.found:
+            hint = "only agents that think with a model have a prompt" if asked.turns else f"plan describe {agent}"
+            raise Halt(Exit.NOT_FOUND, f"{agent} has asked no model", hint)
+        hint = f"it asked a model in the turns {_ranges(sorted(asked.found))}"
+        raise Halt(Exit.NOT_FOUND, f"{agent} has asked no model in turn {turn}", hint)
+    content = blobs.read(log, layout.blobs_folder(folder), found["blob"]) if found["blob"] else None
+    if content is None:
+        raise Halt(
+            Exit.NOT_FOUND, f"the log does not have the prompt of turn {turn} of {agent}", "plan replay checks it"
+        )
+    return {**found, "text": str(decode(content)["content"]), "turns": sorted(asked.found)}
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """`1-4, 6`."""
+    parts: list[list[int]] = []
+    for number in numbers:
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1].append(number)
+        else:
+            parts.append([number])
+    return ", ".join(str(one[0]) if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in parts)
 
 
 def _turns_before(log: sqlite3.Connection, agent: str, before: int, count: int) -> list[int]:

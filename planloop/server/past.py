@@ -36,7 +36,7 @@ def answer(folder: Path, plan: str, path: str, query: Mapping[str, str], past: P
     Whoever answers often keeps a `past`.
     """
     head, _, rest = path.partition("/")
-    if head in ("conversation", "history"):
+    if head in ("conversation", "history", "prompt"):
         from planloop.server import log_answers  # With all the words of turns and revisions.
 
         return log_answers.answer(folder, plan, path, query)

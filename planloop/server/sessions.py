@@ -14,8 +14,14 @@ WHERE = "plan get agents lists whom one can talk with"
 
 
 async def move(core: Core, body: JsonObject) -> JsonObject:
-    """Makes the agent at `to` the primary one; `was` is the one before, empty for none. Raises Halt: NOT_FOUND."""
+    """Makes the agent at `to`, or behind the hook there, the primary one; `was` is the one before, empty for none.
+
+    Raises Halt: NOT_FOUND, also for a hook without an agent.
+    """
     view, to = core.store.view, str(body["to"])
+    hook = view.get(to) if to.startswith("hook/") else None
+    if hook is not None:
+        to = str(hook.spec["mind"].get("address", to))
     agent, plan = view.get(to), view.get(f"plan/{core.place.name}")
     if agent is None or agent.deleting or plan is None:
         raise Halt(Exit.NOT_FOUND, f"there is no {to} to talk with", WHERE)

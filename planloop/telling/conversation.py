@@ -31,17 +31,42 @@ def unknown(name: str, before: int) -> JsonObject | None:
 def items(
     records: Iterable[Record], agent: str, letter: Callable[[str, int], JsonObject | None] = unknown
 ) -> list[JsonObject]:
-    """What `records` say of the agent at that address, in order.
+    """What `records` say of the agent at that address, in order, texts cut to `TEXT_CHARS_MAX`.
 
     `letter` finds a message by its id below a revision: it may have come long before the turn that read it.
     """
     letters: dict[str, JsonObject] = {}
-    found: list[JsonObject] = []
-    for one in records:
-        letters |= delivered(one, agent)
-        known = partial(_found, letters, letter, one.rev)
-        found += [{"rev": one.rev, "at": one.at, **item} for item in _of_record(one, agent, known)]
-    return found
+    return [_bounded(item) for one in records for item in items_of(one, agent, letters, letter)]
+
+
+def items_of(
+    record: Record,
+    agent: str,
+    letters: dict[str, JsonObject],
+    letter: Callable[[str, int], JsonObject | None] = unknown,
+) -> Iterator[JsonObject]:
+    """What one record says of the agent, with whole texts. `letters` gains the messages that it delivers."""
+    letters |= delivered(record, agent)
+    known = partial(_found, letters, letter, record.rev)
+    yield from ({"rev": record.rev, "at": record.at, **item} for item in _of_record(record, agent, known))
+
+
+def task_items_of(record: Record, task: str) -> Iterator[JsonObject]:
+    """What one record says of a task beside its agent: states, ends of its commands, checks. Whole texts."""
+    for step in parted(record):
+        draft, data = step.draft, step.draft.data
+        if draft.subject != task:
+            continue
+        told: JsonObject = {"rev": record.rev, "at": record.at}
+        match draft.type:
+            case "task.changed":
+                yield told | {"kind": "life", "word": str(data.get("state") or ""), "text": words(draft)}
+            case "check.ran":
+                found = {"check": str(data.get("check", "")), "state": str(data.get("result") or "")}
+                yield told | {"kind": "result", **found, "text": words(draft)}
+            case "call.settled" if isinstance(data.get("result"), dict):
+                result = _result(draft.subject, data["result"])
+                yield told | {name: value for name, value in result.items() if name != "call"}
 
 
 def delivered(record: Record, agent: str) -> dict[str, JsonObject]:
@@ -134,7 +159,7 @@ def _told(message: JsonObject) -> JsonObject:
     body: Json = message.get("body")
     question = body.get("question") if isinstance(body, dict) else None
     text = encode_text(question) if question else body_words(body)
-    told: JsonObject = {"sender": message["sender"], "form": message["kind"], "id": message["id"], **_clipped(text)}
+    told: JsonObject = {"sender": message["sender"], "form": message["kind"], "id": message["id"], "text": text}
     rare = ("thread", "asks", "delivery", "trust")
     plain = {"thread": "", "asks": False, "delivery": "queue", "trust": "trusted"}
     return told | {name: message[name] for name in rare if message.get(name, plain[name]) != plain[name]}
@@ -142,19 +167,15 @@ def _told(message: JsonObject) -> JsonObject:
 
 def _replied(data: JsonObject) -> Iterator[JsonObject]:
     if text := str(data.get("text") or "").strip():
-        yield {"kind": "said", **_clipped(text)}
+        yield {"kind": "said", "text": text}
     for call in data.get("calls") or ():
         if call.get("implied"):
             continue  # What was said is the result: it is no call that the agent made.
         made: JsonObject = {"kind": "call", "call": str(call.get("call")), "tool": str(call.get("tool"))}
         arguments: Json = call.get("arguments")
         given = arguments if isinstance(arguments, dict) else {"": str(arguments)}
-        made["arguments"] = {name: _shown(value) for name, value in given.items()}
+        made["arguments"] = given
         yield made | ({"fault": str(call["fault"])} if call.get("fault") else {})
-
-
-def _shown(value: Json) -> Json:
-    return value[:TEXT_CHARS_MAX] if isinstance(value, str) else value
 
 
 def _verdict(one: JsonObject) -> JsonObject:
@@ -173,7 +194,7 @@ def _ruled(call: str, words: str) -> JsonObject:
     state, _, text = words.partition(": ")
     if state not in tuple(FINAL):
         return {"kind": "waits", "call": call, "why": words}
-    return {"kind": "result", "call": call, "state": state, "error": state, **_clipped(text)}
+    return {"kind": "result", "call": call, "state": state, "error": state, "text": text}
 
 
 def _settled(draft: Draft) -> JsonObject:
@@ -189,7 +210,7 @@ def _settled(draft: Draft) -> JsonObject:
 def _result(call: str, result: JsonObject) -> JsonObject:
     told: JsonObject = {"kind": "result", "call": call, "state": result["state"]}
     told |= {name: result[name] for name in ("error", "exit_code", "blob") if result.get(name) is not None}
-    return told | _clipped(str(result.get("text") or "").rstrip())
+    return told | {"text": str(result.get("text") or "").rstrip()}
 
 
 def _ended(data: JsonObject) -> JsonObject:
@@ -199,7 +220,17 @@ def _ended(data: JsonObject) -> JsonObject:
     return told | {"active_s": float(data.get("active_s") or 0.0), "calls": int(data.get("calls") or 0)}
 
 
-def _clipped(text: str) -> JsonObject:
-    """`text`, and how many characters of it are left out, if any."""
-    left = len(text) - TEXT_CHARS_MAX
-    return {"text": text[:TEXT_CHARS_MAX], "left": left} if left > 0 else {"text": text}
+def _bounded(item: JsonObject) -> JsonObject:
+    """The item with no text longer than `TEXT_CHARS_MAX`, and under `left` how many characters are left out of one."""
+    found = _clipped(item)
+    if "told" in item:
+        found["told"] = [_clipped(each) for each in item["told"]]
+    if "arguments" in item:
+        pairs = item["arguments"].items()
+        found["arguments"] = {name: one[:TEXT_CHARS_MAX] if isinstance(one, str) else one for name, one in pairs}
+    return found
+
+
+def _clipped(item: JsonObject) -> JsonObject:
+    left = len(item.get("text", "")) - TEXT_CHARS_MAX
+    return {**item, "text": item["text"][:TEXT_CHARS_MAX], "left": left} if left > 0 else dict(item)

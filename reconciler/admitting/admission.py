@@ -15,6 +15,7 @@ from reconciler.admitting import (
     budgeting,
     canonicalising,
     containing,
+    copies,
     holding,
     materialising,
     restricting,
@@ -72,13 +73,12 @@ def admit(patch: Patch, present: Present, view: View, language: Language) -> Adm
         # Before the result is compiled, which takes seconds for a plan that large.
         faults += scoping.scope_faults(patch, keyed.ops, present)
         return Admission(keyed.ops, keyed.document, None, (*faults, *excess))
-    checked = _checked(
-        containing.without_orphans(present, keyed.document), Visit(patch.author, present, view), language
-    )
+    settled = copies.without_lost(present, containing.without_orphans(present, keyed.document))
+    checked = _checked(settled, Visit(patch.author, present, view), language)
     document = keyed.document if checked.document is None else checked.document
     # The canonical document is what goes into the log, so it, and not the spelling of the patch, is judged.
     ops = keyed.ops if document is keyed.document else tuple(patching.difference(present.document, document))
-    faults += _author_faults(patch, ops, present)
+    faults += _author_faults(patch, tuple(op for op in ops if not copies.is_settling(op, present)), present)
     faults += _name_faults(present, document)
     faults += _diagnosed(patch, present, view, checked, document)
     warnings = tuple(one for one in checked.diagnostics if one.severity == "warning")

@@ -14,14 +14,14 @@ from posixpath import normpath
 from typing import Final
 from urllib.parse import urlsplit
 
-from reconciler.admitting import attaching, commanding, containing
+from reconciler.admitting import attaching, commanding, containing, copies
 from reconciler.admitting.attaching import Attached
 from reconciler.admitting.commanding import is_where_it_was
 from reconciler.admitting.scoping import task_path
 from schemas import address as addresses
 from schemas import patching, patterns, pointer
 from schemas.address import Address
-from schemas.agent import stated_models
+from schemas.agent import KEPT_ORIGIN, stated_models
 from schemas.encoding import Json, JsonObject
 from schemas.frozen import frozen
 from schemas.hook import is_hook_agent
@@ -63,6 +63,7 @@ def rights_faults(patch: Attached) -> Iterator[Fault]:
                 if is_below:
                     yield from commanding.agent_faults(old, want, rights, is_elsewhere=is_elsewhere)
                     yield from _child_faults(old, want, powers)
+                    yield from copies.source_faults(old, want, path)
                 else:
                     yield from _outside_faults(old, want)
             case "task":
@@ -122,16 +123,20 @@ def _workspace(live: Mapping[str, Resource], path: tuple[str, ...]) -> PurePosix
 def _outside_faults(old: Resource | None, want: Wanted) -> Iterator[Fault]:
     if old is None:
         yield Fault("rights", f"the patch would make {want.address}, which is not below you")
-    elif changes := [op for op in patching.difference(old.spec, want.spec) if not _is_of_hooks(op, old, want)]:
+    elif changes := [op for op in patching.difference(old.spec, want.spec) if not _follows(op, old, want)]:
         changed = ", ".join(dict.fromkeys(op.path[0] for op in changes))
         yield Fault("rights", f"the patch would change {changed} of {want.address}, which is not below you")
 
 
-def _is_of_hooks(op: Op, old: Resource, want: Wanted) -> bool:
-    """Whether a change comes of hooks that the author attached: of their list, or of denials that guard their files."""
+def _follows(op: Op, old: Resource, want: Wanted) -> bool:
+    """Whether a change only follows from what the author may do.
+
+    That is of hooks that it attached (of their list, or of denials that guard their files), and of an agent that left
+    the plan and that others are copies of.
+    """
     if op.path[:2] == ("rights", "guarded"):
         return set(old.spec["rights"].get("guarded", ())) <= set(want.spec["rights"].get("guarded", ()))
-    return op.path[:1] == ("hooks",)
+    return op.path[:1] == ("hooks",) or (op.path == ("source",) and op.value == KEPT_ORIGIN)
 
 
 def _child_faults(old: Resource | None, want: Wanted, powers: _Powers) -> Iterator[Fault]:

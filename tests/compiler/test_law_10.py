@@ -238,6 +238,7 @@ def _plan(table: str, value: JsonObject) -> JsonObject:
         "hook": {"hooks": {"h": value}},
         "hook-agent": {"hooks": {"h": {"on": ["on-wake"], "agent": value}}},
         "expires": {"hooks": {"h": {"on": ["on-wake"], "run": "x", "expires": value}}},
+        "hook-transcript": {"hooks": {"h": {"on": ["on-wake"], "run": "x", "transcript": value}}},
         **{name: {"mixins": {"m": {"around": [{name: value}]}}} for name in ("retry", "concurrency-limit", "cache")},
         "container": {"containers": {**OTHERS["containers"], "c": value}},
     }

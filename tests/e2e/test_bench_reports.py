@@ -183,7 +183,33 @@ def test_a_soft_figure_that_nobody_measures_is_a_fault_of_the_suite(folder: Fold
 
     said = folder.run("bench", "run", "notes.yaml", "--model", "nop")
 
-    assert (said.code, "`soft/0` cannot be `churm`" in said.err, "did you mean `churn`?" in said.err) == (3, True, True)
+    assert (said.code, "P0213" in said.err, "did you mean `churn`?" in said.err) == (3, True, True)
+
+
+OWN = """\
+suite: own
+cases:
+  greeting:
+    prompts: [greet]
+    checks: {there: {require-file: greeting.txt}}
+    soft:
+      - words: {sh: wc -w < greeting.txt, max: 1}
+      - absent: {sh: no-such-linter .}
+    proof: {oracles: {plain: {files: {greeting.txt: "hello you\\n"}}}}
+"""
+
+
+def test_a_command_of_the_suite_measures_the_work_and_changes_no_verdict(folder: Folder) -> None:
+    (folder.path / "suites").mkdir()
+    folder.write("suites/own.yaml", OWN)
+    said = folder.run("bench", "run", "own", "--model", "oracle", "--name", "first")
+    assert said.code == 0, said.text
+    (end,) = benches.ends(folder.path / "reports" / "own" / "first").values()
+    assert end["verdict"] == "pass"
+    own = {name: value for name, value in end["soft"].items() if name.partition(" ")[0] in ("words", "absent")}
+    assert own == {"words": 2.0, "words at most 1": 0.0, "absent not measured": 1.0}
+    listed = folder.json("bench", "list")
+    assert {one["suite"]: one["from"] for one in listed}["own"] == "suites/own.yaml"
 
 
 def test_a_torn_line_is_told_of_and_what_it_said_is_missing(folder: Folder) -> None:

@@ -104,3 +104,41 @@ def test_the_api_needs_no_owner_to_carry_an_agent(folder: Folder, models: Starte
     with pytest.raises(Halt) as fault:
         list(carrying.restore(room, Command("restore", (file, "as", "bob"), file)))
     assert fault.value.exit == Exit.CONFLICT
+
+
+FAMILY = """\
+plan: demo
+goal: two who listen
+agent: {tools: [read, list], script: [{when: {message: never}, done: x}]}
+tasks:
+  ann:
+    goal: listen
+    agent: {tools: [read], script: [{when: {message: never}, done: x}]}
+    hooks:
+      careful: {on: [before-call], match: "write(*)", agent: {script: [{when: {message: never}, say: ALLOW}]}}
+      plain: {on: [before-call], rule: [{when: {call: "write(*)"}, deny: not here}]}
+    tasks:
+      kid: {goal: help, agent: {script: [{when: {message: never}, done: x}]}}
+      built: {run: "true"}
+      build: {run: sleep 60, needs: [built, kid]}
+"""
+
+
+def test_children_and_hooks_go_into_the_file_and_come_back(folder: Folder) -> None:
+    with staying(folder, FAMILY):
+        assert folder.run("wait", "task/ann/built", "--timeout", "30s").code == 0
+        said = chat(folder, "/dump ann.jsonl ann\n/restore ann.jsonl as eve\n", ".").out
+        assert said.count("1 agent below it, 1 command, 2 hooks") == 2, said
+        assert {"task/eve/kid", "task/eve/build"} <= set(folder.states())
+        assert "task/eve/built" not in folder.states()
+        hooks = [one["spec"] for one in folder.json("get", "hooks") if one["spec"]["watches"] == "agent/eve/kid"]
+        assert {one["name"] for one in hooks} >= {"careful", "plain"}
+
+
+def test_talkwith_reaches_the_agent_behind_a_hook_by_the_name_of_the_hook(folder: Folder) -> None:
+    with staying(folder, FAMILY):
+        for name in ("careful", "hook/ann/careful", "~careful"):
+            said = chat(folder, f"/talkwith {name}\n", "ann")
+            assert "now with agent/ann/~careful" in said.out, said
+        plain = chat(folder, "/talkwith plain\n/talkwith hook/ann/carefull\n", "ann").err
+        assert "hook/ann/plain" in plain and "hook/ann/careful" in plain and plain.count("help: ") == 2

@@ -370,6 +370,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/plans/{plan}/prompt/{agent}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The system prompt that an agent's model was asked with in a turn, the last one if none is named. */
+        get: operations["readPrompt"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/plans/{plan}/history": {
         parameters: {
             query?: never;
@@ -938,6 +955,11 @@ export interface components {
              * @default
              */
             was: string;
+            /**
+             * @description Of a restored agent: what came with it, in words.
+             * @default []
+             */
+            parts: string[];
         };
         /** @description What an agent of an entry lived through. */
         AgentsLife: {
@@ -1293,6 +1315,11 @@ export interface components {
             agent: string;
             text: string;
             turns: number;
+            /**
+             * @description What else is in it, in words: `1 agent below it`, `2 hooks`.
+             * @default []
+             */
+            parts: string[];
         };
         /** @description Why the gate says no, where, by which rule, and the cure. */
         EditFault: {
@@ -1509,7 +1536,8 @@ export interface components {
          *
          *     `turn` has `turn`, `reasons` and `told`; `said` a `text`; `call` its `tool` and `arguments`; `verdict` the `hook`,
          *     the `point`, a `decision`; `waits` says `why`; `result` has a `state` and a `text`; `ended` is the end of a turn;
-         *     `life` is between turns.
+         *     `life` is between turns. Of a task (`plan logs task/x -o json`), `life` has its state as `word`, and `result` is the
+         *     end of its command, or with `check`, the number of an acceptance check, what that found.
          */
         Item: {
             /** @description A revision of the plan's log. */
@@ -1579,6 +1607,8 @@ export interface components {
             called_off: string;
             /** @default  */
             word: string;
+            /** @default  */
+            check: string;
         };
         /** @description The client is still there. */
         KeepSeat: {
@@ -2539,6 +2569,28 @@ export interface components {
         Suspicion: {
             what: string;
             cases: string[];
+        };
+        /**
+         * @description The system message of a turn as the model was sent it, made from the plan as it stood then.
+         *
+         *     `run`, `turn` and `attempt` say which request it was; `tokens` is about the size of the whole prompt, with the
+         *     transcript and the news. `turns` are those of which there is a prompt. `blob` names the message in the log.
+         */
+        SystemPrompt: {
+            /** @example task/build */
+            agent: string;
+            run: number;
+            turn: number;
+            attempt: number;
+            model: string;
+            /** @description A revision of the plan's log. */
+            rev: number;
+            /** @description Seconds since 1970, UTC. */
+            at: number;
+            tokens: number;
+            blob: string;
+            text: string;
+            turns: number[];
         };
         /** @description Plays the outside agent from now on. `key` is the client's secret, `client` what it calls itself. */
         TakeSeat: {
@@ -3552,6 +3604,44 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Conversation"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            421: components["responses"]["421"];
+            502: components["responses"]["502"];
+            504: components["responses"]["504"];
+        };
+    };
+    readPrompt: {
+        parameters: {
+            query?: {
+                /** @description Only what is under this revision, the newest of it. */
+                before?: number;
+                /** @description Of this turn of its newest run that took it. */
+                turn?: number;
+            };
+            header?: never;
+            path: {
+                /** @description The plan's name. */
+                plan: string;
+                /** @description An agent's path, as `frontend/ui` or `agent/frontend/ui`; `~` is the root's. Slashes may stand as they are. */
+                agent: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SystemPrompt"];
                 };
             };
             400: components["responses"]["400"];

@@ -25,7 +25,7 @@ from schemas.encoding import Json, JsonObject, digest_of
 from schemas.frozen import frozen
 from schemas.mcp import may_use
 from schemas.resource import Resource
-from schemas.tools import FREE_TO_HOOKS, ON_OCCASION, ONLINE_TOOLS, PATH_TOOLS, WRITING_TOOLS
+from schemas.tools import FREE_TO_HOOKS, GRANTED_WITH, ON_OCCASION, ONLINE_TOOLS, PATH_TOOLS, WRITING_TOOLS
 
 Tools = Mapping[str, Tool]
 
@@ -166,7 +166,7 @@ def is_allowed(tool: Tool, arguments: JsonObject, spec: AgentSpec) -> bool:
         return True
     exact = tool.exact(arguments)
     return all(
-        any(patterns.allowed_by(allowed, each, exact) for each in _names(tool.name))
+        any(patterns.allowed_by(allowed, each, exact) for each in _granting(tool.name))
         for allowed in (spec.tools, spec.rights.tools)
     )
 
@@ -209,7 +209,13 @@ def is_granted(name: str, spec: AgentSpec) -> bool:
 
 
 def _is_named(allowed: Sequence[str] | None, name: str) -> bool:
-    return any(patterns.any_call_of(allowed, each) for each in _names(name))
+    return any(patterns.any_call_of(allowed, each) for each in _granting(name))
+
+
+def _granting(tool: str) -> tuple[str, ...]:
+    """The names of which one has to be granted for `tool` to be: its own, its server's, the tool that it comes with."""
+    with_it = GRANTED_WITH.get(tool)
+    return _names(tool) if with_it is None else (tool, with_it)
 
 
 def _names(tool: str) -> tuple[str, ...]:

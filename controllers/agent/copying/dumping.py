@@ -1,25 +1,27 @@
-"""An agent in a file: what it lived through and a reference to what it was, as versioned JSON lines.
+"""An agent in a file: what it lived through, what the plan says of it, its children and its hooks, as JSON lines.
 
-The first line is the head, then a line for each blob of the transcript, then an end with the count and a digest of all
+The first line is the head, then a line for each blob of the transcripts, then an end with the count and a digest of all
 before it: a torn file has no end, a changed one another digest. A file is no more than a proposal: restoring makes a
 child with the rights of any child, and text that could pass for instructions of the system is refused.
+
+Version 1 had the agent alone and is still read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field
 from typing import Final, TypeAlias
 
 from controllers.agent.thinking import transcript
-from schemas import address as addresses
-from schemas import limits, pointer
+from schemas import limits
 from schemas.agent import DUMP
 from schemas.encoding import Json, JsonObject, decode_foreign, digest, encode
 from schemas.frozen import frozen
-from schemas.resource import Resource
 
 FORMAT: Final = "planloop-agent"
-VERSION: Final = 1
+VERSION: Final = 2
+READ: Final = (1, 2)
 ROLES: Final = frozenset({"user", "assistant", "tool"})
 
 Blobs: TypeAlias = Callable[[str], bytes | None]
@@ -31,31 +33,47 @@ class BadDump(ValueError):
 
 @frozen
 class Dump:
-    """`carried` is the experience (memory, transcript, summary), `agent` its fields as the plan had them."""
+    """`carried` is the experience (memory, transcript, summary), `agent` its fields as the plan had them.
+
+    `hooks` are those of its task and `tasks` the tasks below it, as the plan had them; `members` are the experiences of
+    the agents of these, by their paths below it.
+    """
 
     name: str
     goal: str
     agent: Json
     carried: JsonObject
-    blobs: dict[str, bytes]
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    hooks: JsonObject = field(default_factory=dict)
+    tasks: JsonObject = field(default_factory=dict)
+    members: JsonObject = field(default_factory=dict)
+
+    @property
+    def experiences(self) -> Iterator[tuple[str, JsonObject]]:
+        """Of the agent itself, under the empty path, and of those below it."""
+        yield "", self.carried
+        yield from self.members.items()
 
 
-def dumped(agent: Resource, task: Resource | None, written: Json, carried: JsonObject, get_blob: Blobs) -> bytes:
-    """The file of `agent`. `written` is what the plan says of it, a name or a map. Raises BadDump: it is too big."""
-    chunks: JsonObject = carried.get("transcript", {})
+def dumped(dump: Dump, get_blob: Blobs) -> bytes:
+    """The file of an agent, with the blobs that its transcripts name. Raises BadDump: it is too big."""
     head: JsonObject = {
         "format": FORMAT,
         "version": VERSION,
-        "name": agent.address,
-        "goal": "" if task is None else task.spec["goal"],
-        "agent": written,
-        "carried": carried,
+        "name": dump.name,
+        "goal": dump.goal,
+        "agent": dump.agent,
+        "carried": dump.carried,
+        "hooks": dump.hooks,
+        "tasks": dump.tasks,
+        "members": dump.members,
     }
     lines = [encode(head)]
-    for chunk in chunks.values():
-        content = get_blob(str(chunk["blob"]))
+    chunks = (chunk for _, one in dump.experiences for chunk in one.get("transcript", {}).values())
+    for blob in dict.fromkeys(str(chunk["blob"]) for chunk in chunks):
+        content = get_blob(blob)
         if content is not None:
-            lines.append(encode({"blob": chunk["blob"], "text": content.decode()}))
+            lines.append(encode({"blob": blob, "text": content.decode()}))
     body = b"".join(line + b"\n" for line in lines)
     whole = body + encode({"end": len(lines), "digest": digest(body)}) + b"\n"
     if len(whole) > limits.DUMP_BYTES_MAX:
@@ -71,8 +89,8 @@ def read(content: bytes) -> Dump:
     head = _line(lines[0])
     if head.get("format") != FORMAT:
         raise BadDump("it is no dump of an agent")
-    if head.get("version") != VERSION:
-        raise BadDump(f"it is of version {head.get('version')!r}, and this reads version {VERSION}")
+    if head.get("version") not in READ:
+        raise BadDump(f"it is of version {head.get('version')!r}, and this reads {' and '.join(map(str, READ))}")
     if len(lines) < 3 or lines[-1] != b"":
         raise BadDump("it is torn: its end is missing")
     end, body = _line(lines[-2]), b"".join(line + b"\n" for line in lines[:-2])
@@ -94,10 +112,15 @@ def _checked(head: JsonObject, rows: list[JsonObject]) -> Dump:
             raise BadDump("a part of its transcript is not what it says it is")
         _check_messages(text)
         blobs[digest(text)] = text
-    for key, chunk in _chunks(carried):
-        if not key.isdigit() or chunk.get("blob") not in blobs:
-            raise BadDump(f"turn {key} of its transcript is missing")
-    return Dump(str(head.get("name", "")), str(head.get("goal", "")), agent, carried, blobs)
+    parts = [head.get(name, {}) for name in ("hooks", "tasks", "members")]
+    if not all(isinstance(each, dict) and all(isinstance(one, dict) for one in each.values()) for each in parts):
+        raise BadDump("its head is not as it should be")
+    dump = Dump(str(head.get("name", "")), str(head.get("goal", "")), agent, carried, blobs, *parts)
+    for _, one in dump.experiences:
+        for key, chunk in _chunks(one):
+            if not key.isdigit() or chunk.get("blob") not in blobs:
+                raise BadDump(f"turn {key} of its transcript is missing")
+    return dump
 
 
 def _chunks(carried: JsonObject) -> Iterator[tuple[str, JsonObject]]:
@@ -113,24 +136,33 @@ def _check_messages(text: bytes) -> None:
             raise BadDump("its transcript has messages that no agent ever had")
 
 
-def written_of(plan: JsonObject, agent: str) -> Json:
-    """What the plan document says of the agent at the address `agent`, without where it was itself copied from."""
-    tokens = (*pointer.of_task(addresses.parse(agent).path), "agent")
-    written = pointer.get(plan, tokens) if pointer.has(plan, tokens) else None
-    return {key: value for key, value in written.items() if key != "from"} if isinstance(written, dict) else written
-
-
-def as_child(dump: Dump, name: str, source: str, goal: str = "", agent: str = "") -> JsonObject:
-    """What the `task` tool is told to add a restored agent under `name`; `source` is its `from` (see `kept`).
+def as_child(dump: Dump, name: str, sources: Mapping[str, str], goal: str = "", agent: str = "") -> JsonObject:
+    """What the `task` tool is told to add a restored agent under `name`; `sources` are from `kept`.
 
     `goal` and `agent` replace what the file says.
     """
-    return {
+    fields: JsonObject = {
         "id": name,
         "goal": goal or dump.goal or name,
         "agent": agent or dump.agent or "lib:child",
-        "from": source,
+        "from": sources[""],
     }
+    tasks = {id_: _sourced(node, id_, sources) for id_, node in dump.tasks.items()}
+    return fields | ({"hooks": dump.hooks} if dump.hooks else {}) | ({"tasks": tasks} if tasks else {})
+
+
+def _sourced(node: JsonObject, path: str, sources: Mapping[str, str]) -> JsonObject:
+    """A task of the file whose agent, and those below it, begin with what is kept for them; whatever else it says."""
+    found = dict(node)
+    if isinstance(written := node.get("agent"), dict):
+        found["agent"] = {key: value for key, value in written.items() if key != "from"}
+    if path in sources:
+        own = found.get("agent", {})
+        found["agent"] = {**({"extends": own} if isinstance(own, str) else own), "from": sources[path]}
+    if isinstance(below := node.get("tasks"), dict):
+        nodes = {id_: each for id_, each in below.items() if isinstance(each, dict)}
+        found["tasks"] = {id_: _sourced(each, f"{path}/{id_}", sources) for id_, each in nodes.items()}
+    return found
 
 
 def _line(line: bytes) -> JsonObject:
@@ -143,18 +175,21 @@ def _line(line: bytes) -> JsonObject:
     return value
 
 
-def kept(dump: Dump, put_blob: Callable[[bytes], str]) -> str:
-    """Stores what a restored agent begins with; returns what its `from` is to say.
+def kept(dump: Dump, put_blob: Callable[[bytes], str]) -> dict[str, str]:
+    """Stores what the agents of a file begin with; returns what `from` is to say, by path, the first's under "".
 
     Of a turn only its messages are taken: whatever else a file says of it (sizes, what it was before it was made
     shorter) would be believed of blobs that are not in the file.
     """
-    chunks: JsonObject = {}
-    for key, chunk in _chunks(dump.carried):
-        content = dump.blobs[str(chunk["blob"])]
-        chunks[key] = {"blob": put_blob(content), "tokens": transcript.tokens_of(content)}
-    carried = {**dump.carried, "transcript": chunks} if chunks else dump.carried
-    return DUMP + put_blob(encode({"format": FORMAT, "carried": carried}))
+    found: dict[str, str] = {}
+    for path, one in dump.experiences:
+        chunks: JsonObject = {}
+        for key, chunk in _chunks(one):
+            content = dump.blobs[str(chunk["blob"])]
+            chunks[key] = {"blob": put_blob(content), "tokens": transcript.tokens_of(content)}
+        experience = {**one, "transcript": chunks} if chunks else one
+        found[path] = DUMP + put_blob(encode({"format": FORMAT, "carried": experience}))
+    return found
 
 
 def carried(content: bytes | None) -> JsonObject:

@@ -14,7 +14,7 @@ from controllers.agent.copying.dumping import BadDump
 from controllers.agent.observing import Observed
 from controllers.agent.status import boxed
 from reconciler.storing.store import View
-from schemas.agent import DUMP
+from schemas.agent import DUMP, KEPT_ORIGIN
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
 from schemas.message import Message
@@ -66,6 +66,8 @@ def carried_of(status: JsonObject) -> JsonObject:
 
 
 def _carried(source: str, view: View, get_blob: Blobs) -> JsonObject:
+    if source == KEPT_ORIGIN:
+        raise BadDump("it had left the plan before")
     if source.startswith(DUMP):
         return dumping.carried(get_blob(source.removeprefix(DUMP)))
     agent = view.get(source)
@@ -75,4 +77,6 @@ def _carried(source: str, view: View, get_blob: Blobs) -> JsonObject:
 
 
 def _named(source: str) -> str:
+    if source == KEPT_ORIGIN:
+        return "an agent that has left the plan"
     return "what was restored from a file" if source.startswith(DUMP) else source

@@ -13,7 +13,18 @@ import anyio
 
 from controllers.agent.ahead import Ahead
 from controllers.agent.calling.calls import Tools
-from controllers.agent.hooking import closing, facts, gathering, lattice, moments, programs, recording, rules, smart
+from controllers.agent.hooking import (
+    closing,
+    facts,
+    gathering,
+    lattice,
+    moments,
+    programs,
+    recording,
+    rules,
+    shown_transcript,
+    smart,
+)
 from controllers.agent.hooking.moments import Group, Moment, Question, Waits
 from controllers.agent.hooking.placing import Looks
 from controllers.agent.observing import Observed
@@ -134,7 +145,11 @@ class Firing:
         """The question as JSON; `noted` is what the hook remembers since it was begun to be asked, None: as before."""
         memory = self._memory(seen, question, view) if noted is None else noted
         question_id = closing.question_id(seen, _opened(seen), question.key)
-        return facts.question(self._facts(seen, question, view), question_id, memory, question.spec.options)
+        asked = facts.question(self._facts(seen, question, view), question_id, memory, question.spec.options)
+        if question.spec.transcript is not None:
+            wanted = shown_transcript.excerpt_of(question.spec.transcript)
+            asked["transcript"] = shown_transcript.shown(seen.status, wanted, self.world.store.get_blob)
+        return asked
 
     def _answered(self, seen: Observed, question: Question, ahead: Ahead) -> Verdict | None:
         """What the hook's agent has answered; None while it has not, or was not asked yet."""

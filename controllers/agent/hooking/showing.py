@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from controllers.agent.hooking import shown_transcript
 from reconciler.effects.clamping import clamped
 from schemas import limits
 from schemas.encoding import Json, JsonObject, encode, encode_text
@@ -50,7 +51,10 @@ def shown(hook: HookSpec, question: JsonObject, *, is_text: bool, is_made: bool 
     if is_text and not is_made:
         question = {**question, "answer": HOW}
     for longest in limits.HOOK_SHOWN_BYTES:
-        body = _body(hook, {name: _cut(value, longest) for name, value in question.items()}, is_text=is_text)
+        # Of a transcript the newest end counts, of other lists the beginning.
+        newest = {name: question[name][-limits.HOOK_ITEMS_SHOWN_MAX :] for name in ("transcript",) if name in question}
+        cut = {name: _cut(value, longest) for name, value in (question | newest).items()}
+        body = _body(hook, cut, is_text=is_text)
         if len(encode(body)) <= limits.MESSAGE_BYTES_MAX:
             return body
     brief: JsonObject = {
@@ -69,6 +73,8 @@ def text_of(hook: HookSpec, question: JsonObject) -> str:
     turn = f", turn {question['turn']}" if "turn" in question else ""
     lines = [f"{point}: {question.get('agent', hook.watches)}{turn}: {WHAT.get(point, 'you may comment')}."]
     lines += [f"{name}:\n{_plain(question[name])}" for name in ABOUT if question.get(name)]
+    if transcript := question.get("transcript"):
+        lines.append(f"what it has lived through, the newest last:\n{shown_transcript.text_of(transcript)}")
     if goal := question.get("goal"):
         lines.append(f"its goal: {goal}")
     levels: JsonObject = {name: question[name] for name in LEVELS if question.get(name)}

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Unpack
+from difflib import get_close_matches
+from typing import TypeAlias, Unpack
 
 from controllers.agent.mail import answering
 from controllers.agent.tools import threads
@@ -21,13 +22,16 @@ from controllers.agent.tools.threads import short_name
 from controllers.agent.tools.tool import Context, Ending, Settlement, Waiting, failure, ok
 from schemas import address as addresses
 from schemas import limits, pointer
-from schemas.agent import DUMP
+from schemas.agent import ADDRESS, DUMP
 from schemas.call import CallResult, CallState
-from schemas.encoding import JsonObject
+from schemas.encoding import Json, JsonObject
+from schemas.hook import is_hook_agent
 from schemas.patching import Op
 from schemas.resource import Resource
 from schemas.task import ENDED, TaskState
 from schemas.thread import Answer
+
+Tokens: TypeAlias = tuple[str, ...]
 
 
 async def task(context: Context, **fields: Unpack[TaskFields]) -> Ending:
@@ -60,29 +64,51 @@ def talking_to(children: Sequence[str]) -> JsonObject:
 
 
 def _copying(context: Context, sketch: Sketch) -> Sketch:
-    """A child that is to be a copy of another has the agent of that one, but for what is said of itself."""
-    return replace(sketch, node=_copied(context, sketch.node))
+    """The sketch with every copy in it, at whatever depth, made of the agent that it names, as seen by the caller."""
+    under = sketch.under
+    if under:
+        under = _below(context, "/".join(under), "to be its parent")[len(context.task_path) :]
+    node = _copied(context, sketch.node, (*context.task_path, *under))
+    return replace(sketch, node=node, under=under)
 
 
-def _copied(context: Context, sketch: JsonObject) -> JsonObject:
-    """The task `sketch` and those below it, each with the agent that it is to copy."""
-    if isinstance(below := sketch.get("tasks"), dict):
-        sketch = {**sketch, "tasks": {name: _copied(context, each) for name, each in below.items()}}
-    own = sketch.get("agent")
-    if not isinstance(own, dict):
-        return sketch
-    source = str(own.get("from", ""))
-    if not source or source.startswith(DUMP):
-        return sketch
-    path = (*context.task_path, *(part for part in source.split("/") if part))
-    tokens, plan = pointer.of_task(path), document(context)
-    if not pointer.has(plan, tokens) or context.world.store.view.get(str(addresses.agent(*path))) is None:
-        raise ToolFailed("NoSuchAgent", f"there is no agent `{source}` below you to copy")
-    node = pointer.get(plan, tokens)
-    written = node.get("agent", "lib:child")
-    known = {"extends": written} if isinstance(written, str) else written
-    goal = sketch.get("goal", node.get("goal", source))
-    return {**sketch, "goal": goal, "agent": {**known, **own}}
+def _copied(context: Context, node: JsonObject, parent: Tokens | None) -> JsonObject:
+    """A child that is to be a copy of another has the agent of that one, but for what is said of itself.
+
+    `parent` is the task that gets it, None for one that is new itself.
+    """
+    children = node.get("tasks")
+    if isinstance(children, dict):
+        # A name goes down from the parent, which is new and has no such agent below it: an address does.
+        nested = {id_: _copied(context, each, None) for id_, each in children.items() if isinstance(each, dict)}
+        node = {**node, "tasks": {**children, **nested}}
+    own = node.get("agent")
+    source = str(own.get("from", "")) if isinstance(own, dict) else ""
+    if not isinstance(own, dict) or not source or source.startswith(DUMP):
+        return node
+    path = _below(context, source, "to copy")
+    known = pointer.get(document(context), pointer.of_task(path))
+    written = known.get("agent", "lib:child")
+    fields = {"extends": written} if isinstance(written, str) else written
+    name = source if path[:-1] == parent else str(addresses.agent(*path))
+    return {**node, "goal": node.get("goal", known.get("goal", source)), "agent": {**fields, **own, "from": name}}
+
+
+def _below(context: Context, name: str, what_for: str) -> Tokens:
+    """The path of the task of the agent below the caller that is meant. Raises ToolFailed."""
+    own, view = context.task_path, context.world.store.view
+    parts = tuple(part for part in name.removeprefix(ADDRESS).split("/") if part)
+    is_whole = name.startswith(ADDRESS) and len(parts) > len(own) and parts[: len(own)] == own
+    path = parts if is_whole else (*own, *parts)
+    is_there = pointer.has(document(context), pointer.of_task(path)) and len(path) > len(own)
+    if not is_there or is_hook_agent(name) or view.get(str(addresses.agent(*path))) is None:
+        known = (addresses.parse(each.address).path for each in view.list("agent") if not is_hook_agent(each.address))
+        below = ["/".join(each[len(own) :]) for each in known if len(each) > len(own) and each[: len(own)] == own]
+        of_that_id = [each for each in below if each.rpartition("/")[2] == name.rpartition("/")[2]]
+        near = of_that_id or get_close_matches(name, below, n=1) or below[:5]
+        hint = f"; there is {', '.join(f'`{each}`' for each in near)}" if near else ""
+        raise ToolFailed("NoSuchAgent", f"there is no agent `{name}` below you {what_for}{hint}")
+    return path
 
 
 def is_new(context: Context, name: str) -> bool:
@@ -120,9 +146,10 @@ async def _added(context: Context, sketches: Sequence[Sketch]) -> Settlement:
     ops = [Op("add", ("prompts", name), text) for name, text in prompts.items()]
     if prompts and known is None:
         ops = [Op("add", ("prompts",), dict(prompts))]
-    nodes: JsonObject = {sketch.name: sketch.node for sketch in sketches}
-    ops += additions(document(context), context.task_path, nodes)
-    return await submit(context, ops, f"adds {', '.join(nodes)}")
+    for under in dict.fromkeys(sketch.under for sketch in sketches):
+        nodes: JsonObject = {sketch.id: sketch.node for sketch in sketches if sketch.under == under}
+        ops += additions(document(context), (*context.task_path, *under), nodes)
+    return await submit(context, ops, f"adds {', '.join(sketch.name for sketch in sketches)}")
 
 
 def waited(context: Context, names: Sequence[str]) -> Waiting:

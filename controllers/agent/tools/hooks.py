@@ -1,4 +1,4 @@
-"""What agents that are hooks do: give a verdict, quit, step into the foreground, and hand it over.
+"""What agents that are hooks do: give a verdict, look back, quit, step into the foreground, and hand it over.
 
 `meta` makes a hook the session's primary agent, and the agent that it watches its subagent; `endo` is the opposite: an
 agent becomes a hook of one below it, which becomes primary. `hook`, which attaches one, is in `attaching.py`.
@@ -13,7 +13,8 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from controllers.agent import session
-from controllers.agent.hooking import watchers
+from controllers.agent import status as statuses
+from controllers.agent.hooking import shown_transcript, watchers
 from controllers.agent.hooking.lattice import strictness
 from controllers.agent.mail import topology
 from controllers.agent.mail.answering import VERDICT
@@ -23,9 +24,10 @@ from controllers.agent.tools.faults import ToolFailed
 from controllers.agent.tools.patching import document, submit
 from controllers.agent.tools.tool import Context, Settlement, ok
 from reconciler.editing.watching import stated_name
+from reconciler.effects.clamping import clamped
 from reconciler.storing.store import View
 from schemas import address as addresses
-from schemas import limits, pointer
+from schemas import limits, patterns, pointer
 from schemas.call import CallState
 from schemas.encoding import JsonObject
 from schemas.hook import ACTIVE, OVER, Decision, hook_address
@@ -69,6 +71,28 @@ def leave(
     )
 
 
+def transcript(
+    context: Context,
+    text: Annotated[str, Field(description="Only what has this in it; `*` is anything.")] = "",
+    turns: Annotated[int, Field(ge=1, le=limits.HOOK_TRANSCRIPT_TURNS_MAX)] = shown_transcript.TURNS_DEFAULT,
+    turn: Annotated[int | None, Field(description="This one alone, in full.")] = None,
+    agent: Annotated[str, Field(description="If you watch several.")] = "",
+) -> Settlement:
+    """Reads the transcript of the agent that you watch: newest turns, one turn, or where a text occurs."""
+    view, known = context.world.store.view, [str(each.spec["watches"]) for each in _served(context)]
+    watched = list(dict.fromkeys(one for one in known if agent in ("", one, one.partition("/")[2])))
+    found = view.get(watched[0]) if len(watched) == 1 else None
+    if found is None:
+        raise ToolFailed("NoSuchAgent", f"name one that you watch: {', '.join(dict.fromkeys(known))}")
+    # A search goes through all turns unless it is told how many.
+    newest = limits.TURNS_SEARCHED_MAX if text and turns == shown_transcript.TURNS_DEFAULT else turns
+    chars = limits.HOOK_TRANSCRIPT_CHARS_MAX if turn is not None else shown_transcript.CHARS_DEFAULT
+    wanted = shown_transcript.Excerpt(newest, text, chars, turn)
+    messages = shown_transcript.shown(statuses.read(found.status), wanted, context.world.store.get_blob)
+    said = shown_transcript.text_of(messages) or "nothing of the kind"
+    return Settlement(ok(clamped(said.encode(), limits.RECALL_BYTES)))
+
+
 def meta(context: Context, reason: Annotated[str, Field(description="Why now, for the log.")] = "") -> Settlement:
     """Makes you the one that the person talks with; the agent that you watch becomes your subagent."""
     served = _served(context)
@@ -90,6 +114,7 @@ async def endo(
 
     You are asked about what it is told and what it is about to say; `meta` takes the session back.
     """
+    _check_way_back(context)
     below = _below(context, subagent)
     view = context.world.store.view
     words = f"the person talks with {below} now; you are asked about what it hears and says. `meta` takes it back"
@@ -100,6 +125,13 @@ async def endo(
     made = await _attached(context, below, reason, moved)
     is_made = made.result.state is CallState.SUCCEEDED and "held" not in (made.result.value or {})
     return replace(made, result=ok(words)) if is_made else made
+
+
+def _check_way_back(context: Context) -> None:
+    """Raises ToolFailed if a denial keeps the caller from `meta`: it could never take the session back."""
+    rights = context.seen.spec.rights
+    if denial := patterns.denied_by((*rights.deny, *rights.guarded), "meta", ()):
+        raise ToolFailed("NoWayBack", f"`{denial}` denies you `meta`: you could not take the session back")
 
 
 async def _attached(context: Context, below: str, reason: str, moved: Sequence[Change]) -> Settlement:

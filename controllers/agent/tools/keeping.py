@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
 
 from controllers.agent.calling import holding
-from controllers.agent.copying import dumping, origins
+from controllers.agent.copying import dumping, gathering
 from controllers.agent.copying.dumping import BadDump
 from controllers.agent.mail import topology
 from controllers.agent.mail.topology import NotReachable
@@ -17,7 +18,8 @@ from controllers.agent.tools.patching import document
 from controllers.agent.tools.sketching import sketched
 from controllers.agent.tools.tool import Context, Ending, Settlement, ok
 from controllers.agent.tools.workspace import digest_at, read_file, replace_file
-from schemas import limits
+from reconciler.admitting import ownership
+from schemas import limits, pointer
 from schemas.resource import Resource
 
 PathText = Annotated[str, Field(min_length=1, description="Relative to your workspace.")]
@@ -28,17 +30,16 @@ async def dump(
     path: PathText,
     name: Annotated[str, Field(description="An agent below you, by its id or path; blank: you yourself.")] = "",
 ) -> Settlement:
-    """Writes an agent to a file: its transcript, its memory and what the plan says of it. `restore` brings it back."""
+    """Writes an agent to a file: its transcript, its memory and what the plan says of it. `restore` brings it back.
+
+    The agents below it go along, with the hooks that you attached to them.
+    """
     view = context.world.store.view
     agent = _below(context, name) if name else view.get(context.agent)
     assert agent is not None, "an agent that makes a call is there"
-    carried = origins.carried_of(agent.status)
-    written = dumping.written_of(document(context), agent.address)
-    if isinstance(written, dict):  # What watches an agent is not for agents to read; a copy is watched by all the same.
-        written = {key: value for key, value in written.items() if key != "hooks"}
-    task = view.get(str(agent.spec["task"]))
+    dump = gathering.gathered(view, document(context), agent, lambda at: _is_its_word(context, at))
     try:
-        content = dumping.dumped(agent, task, written, carried, context.world.store.get_blob)
+        content = dumping.dumped(dump, context.world.store.get_blob)
     except BadDump as fault:
         raise ToolFailed("TooLarge", str(fault)) from None
     with context.workspace.spot(path, "write", "dump", makes_folders=True) as spot:
@@ -46,8 +47,9 @@ async def dump(
             return refused
         if not replace_file(spot, content, digest_at(spot, limits.DUMP_BYTES_MAX), context.spec.op):
             raise ToolFailed("Changed", f"`{spot.path}` was changed meanwhile: try again")
-        turns = len(carried.get("transcript", {}))
-        return Settlement(ok(f"{agent.address} is in `{spot.path}`: {turns} turns, {len(content)} bytes"))
+        turns = len(dump.carried.get("transcript", {}))
+        with_it = "".join(f", {each}" for each in gathering.words_of(dump))
+        return Settlement(ok(f"{agent.address} is in `{spot.path}`: {turns} turns{with_it}, {len(content)} bytes"))
 
 
 async def restore(
@@ -65,11 +67,25 @@ async def restore(
         found = dumping.read(content)
     except BadDump as fault:
         raise ToolFailed("BadDump", f"`{path}`: {fault}") from None
-    source = dumping.kept(found, context.world.store.put_blob)
-    fields = dumping.as_child(found, id, source, goal, agent)
+    found = replace(found, hooks=gathering.without_inherited(found, document(context), context.task_path))
+    sources = dumping.kept(found, context.world.store.put_blob)
+    fields = dumping.as_child(found, id, sources, goal, agent)
     if prompt:
         fields["prompt"] = prompt
     return await add(context, [sketched(fields)])
+
+
+def _is_its_word(context: Context, at: tuple[str, ...]) -> bool:
+    """Whether a hook may be in an agent's file: one that it attached to an agent below itself.
+
+    What else watches an agent is not for agents to read; a copy is watched by it all the same.
+    """
+    own = pointer.of_task(context.task_path)
+    if at[: len(own)] != own or at[len(own) : len(own) + 1] != ("tasks",):
+        return False
+    plan = context.world.store.view.get(context.world.plan)
+    stamp = None if plan is None else ownership.last_change(plan.status.get("stamps", {}), at)
+    return stamp is not None and stamp.author == context.author
 
 
 def _below(context: Context, name: str) -> Resource:

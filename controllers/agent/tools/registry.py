@@ -96,6 +96,7 @@ BUILT_IN: Final[Mapping[str, Tool]] = {
         _tool("meta", hooks.meta),
         _tool("verdict", hooks.verdict),
         _tool("quit", hooks.leave),
+        _tool("transcript", hooks.transcript),
         _tool("recall", recalling.recall),
         _tool("request", requesting.request),
         _tool("answer", requesting.answer),

@@ -24,13 +24,22 @@ OF_AGENT: Final = ("model", "tools", "deny", "effects", "script", "python", "fro
 
 @frozen
 class Sketch:
-    """A task to be added: its id and document form, the prompts to keep in the plan, and the tasks among it and those
-    below it, as paths that begin with its id, whose end the caller waits for."""
+    """A task to be added: its id and document form, the prompts to keep in the plan, and whose ends are waited for.
 
-    name: str
+    `waits_for` are tasks among it and those below it, as paths below the caller. `under` is the path, below the caller,
+    of the task that gets it as its child; empty: the caller's own.
+    """
+
+    id: str
     node: JsonObject
     prompts: dict[str, str] = field(default_factory=dict)
     waits_for: tuple[str, ...] = ()
+    under: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Its path below the caller."""
+        return "/".join((*self.under, self.id))
 
 
 TaskFields = TypedDict(
@@ -48,7 +57,8 @@ TaskFields = TypedDict(
             Field(description="A name under which `instructions` is kept among the prompts of the plan."),
         ],
         "wait": Annotated[bool | None, Field(description="Whether your result is to be how it ends.")],
-        "from": Annotated[str | None, Field(description="A child to copy: its agent, and all that this has learnt.")],
+        "from": Annotated[str | None, Field(description="An agent below you to copy, with all that it has learnt.")],
+        "under": Annotated[str | None, Field(description="The agent below you whose child it is; left out, you.")],
         "agent": Annotated[Any, Field(description="Who does it: the name of an agent, or a map of an agent's fields.")],
         "model": str | None,
         "tools": list[str] | None,
@@ -124,10 +134,14 @@ def sketched(raw: Json) -> Sketch:
     copied = f"{fields['from']}-copy" if fields.get("from") else ""
     name = str(fields.pop("id", "") or _slug(fields.get("goal")) or _slug(copied))
     if not name:
-        beside = [key for key in fields if key != "tasks"]
+        beside = [key for key in fields if key not in ("tasks", "under")]
         where = f": `{beside[0]}` beside `tasks` is of a task around them" if beside and "tasks" in fields else ""
         raise ToolFailed("BadArguments", f"a task has a goal, a prompt or an id{where}")
-    waits_for = [name] if is_waited_for else []
+    under = tuple(
+        part for part in str(fields.pop("under", "")).removeprefix("agent/").split("/") if part not in ("", ".")
+    )
+    whole = "/".join((*under, name))
+    waits_for = [whole] if is_waited_for else []
     prompts = _stored(fields)
     own = {key: fields.pop(key) for key in OF_AGENT if key in fields}
     if "instructions" in fields:
@@ -136,10 +150,12 @@ def sketched(raw: Json) -> Sketch:
         fields["agent"] = _with(fields.get("agent"), own)
     if isinstance(children := fields.get("tasks"), list):
         inner = unlike([sketched(child) for child in children])
-        fields["tasks"] = {sketch.name: sketch.node for sketch in inner}
+        if any(sketch.under for sketch in inner):
+            raise ToolFailed("BadArguments", "`under` is for a child of yours, not for one among `tasks`")
+        fields["tasks"] = {sketch.id: sketch.node for sketch in inner}
         prompts = prompts_of([Sketch(name, {}, prompts), *inner])
-        waits_for += [f"{name}/{path}" for sketch in inner for path in sketch.waits_for]
-    return Sketch(name, fields, prompts, tuple(waits_for))
+        waits_for += [f"{whole}/{path}" for sketch in inner for path in sketch.waits_for]
+    return Sketch(name, fields, prompts, tuple(waits_for), under)
 
 
 def additions(plan: JsonObject, path: Sequence[str], nodes: JsonObject) -> list[Op]:

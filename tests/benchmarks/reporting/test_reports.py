@@ -295,3 +295,29 @@ def test_a_run_with_next_to_nothing_has_a_report(entries: list[Outcome]) -> None
     assert Page(html(report)).names[0] == "html"
     assert markdown(report).startswith("# Benchmark report\n")
     assert markdown(combined.combine([])) == "# Benchmark report\n"
+
+
+def test_totals_are_sums_over_all_suites_and_runs_and_say_what_is_in_them() -> None:
+    sections = {section.suite: section for section in REPORT.sections}
+    found = {one.model: one for one in REPORT.totals}
+    assert set(found) == {"acme/large", "acme/small"}
+    large = found["acme/large"]
+    columns = [one for section in sections.values() for one in section.columns if one.standing.model == "acme/large"]
+    counts = [one.standing.share.counts for one in columns]
+    assert large.counts.passed == sum(one.passed for one in counts)
+    assert large.counts.decided == sum(one.decided for one in counts)
+    assert (large.suites, large.runs) == (tuple(sections), 3)
+    assert large.usage.usd == sum(one.standing.usage.usd for one in columns)
+    assert large.mean_rate is not None and large.rate is not None
+    assert large.mean_rate == pytest.approx(sum(large.rates.values()) / 2)
+    assert json_of(REPORT)["totals"]["acme/large"]["entries"]["pass"] == large.counts.passed
+    total = sheets.totals(REPORT).title
+    assert total in markdown(REPORT) and total in Page(html(REPORT)).text
+    alone = combined.combine([FIRST])
+    assert total not in markdown(alone) and total not in html(alone)
+
+
+def test_a_model_that_was_not_in_every_suite_says_so() -> None:
+    report = combined.combine([FIRST, summarised(outcomes(3, ("acme/tiny",), seed=7), Told(suite="planning"))])
+    rows = {row[0]: row[1] for row in sheets.totals(report).rows}
+    assert rows == {"acme/large": "1 of 2", "acme/small": "1 of 2", "acme/tiny": "1 of 2"}

@@ -83,12 +83,131 @@ async def test_law_6_a_clone_has_the_rights_of_its_place_not_of_what_it_copies(t
         assert here.get("agent/copy").spec["rights"]["deny"] == ["shell"]
 
 
-@given(st.sampled_from(["ann", "ann/x", "../ann", "agent/ann", "dump:0"]), st.lists(st.sampled_from(TOOLS), max_size=3))
+HANDED = f"""
+            agent:
+              script:
+                - task: {{id: ann, prompt: a, {SCRIPT}}}
+                - call: {{discuss: {{prompt: again}}}}
+                - expect: two
+                - {{HAND}}
+                - expect: ok
+                - {{when: {{message: never}}, done: x}}
+"""
+CARL = "agent: {script: [{when: {message: never}, done: x}]}"
+EVE = "[{id: eve, from: ann, goal: help carl}]"
+NEW_PARENT = f"call: {{task: {{tasks: [{{id: carl, goal: c, {CARL}, tasks: {EVE}}}]}}}}"
+KNOWN_PARENT = "task: {id: eve, from: ann, goal: help carl, under: carl}"
+BY_PATCH = (
+    "call: {plan_patch: {ops: [{op: add, path: /tasks/carl/tasks, value: {eve: {goal: help carl, "
+    f"agent: {{from: agent/ann, {SCRIPT}}}}}}}}}]}}}}"
+)
+
+
+@pytest.mark.parametrize(
+    ("hand", "is_there"), [(NEW_PARENT, False), (KNOWN_PARENT, True), (BY_PATCH, True)], ids=["new", "known", "patch"]
+)
+async def test_a_copy_of_one_agent_is_handed_to_another_as_its_child(tmp_path: Path, hand: str, is_there: bool) -> None:
+    carl = f"            tasks: {{carl: {{goal: c, {CARL}}}}}\n" if is_there else ""
+    async with arena(tmp_path) as here:
+        await here.apply(HANDED.replace("{HAND}", hand) + carl)
+        await here.until_state("agent/carl/eve", "asleep")
+        eve = here.get("agent/carl/eve").spec
+        assert (eve["source"], eve["parent"]) == ("agent/ann", "agent/carl")
+        await here.tell("agent/carl/eve", "more", "m1")
+        await here.until_state("task/carl/eve", "done", "failed")
+        assert here.get("task/carl/eve").status["result"]["text"] == "three"
+
+
+async def test_a_copy_outlives_its_original(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply(f"""
+            agent:
+              script:
+                - task: {{id: ann, prompt: a, {SCRIPT}}}
+                - call: {{discuss: {{prompt: again}}}}
+                - task: {{id: eve, from: ann, goal: another}}
+                - when: {{message: go}}
+                  call: {{terminate: {{name: ann}}}}
+                - expect: ok
+                - call: {{discuss: {{prompt: more, speakers: [eve]}}}}
+                - expect: three
+                - done: x
+        """)
+        await here.until_state("agent/eve", "asleep")
+        kept = here.get("agent/eve").status["origin"]
+        await here.tell("agent/.", "go", "m")
+        await here.until_state("task/.", "done", "failed")
+        assert here.state("task/.") == "done", here.get("task/.").status
+        assert here.gate.present.document["tasks"]["eve"]["agent"]["from"] == "dump:kept"
+        assert here.get("agent/eve").status["origin"] == kept
+
+
+async def test_a_child_that_leaves_does_not_need_its_parents_leave_to_be_copied_elsewhere(tmp_path: Path) -> None:
+    # The copy is not below the agent that removes the original: its `from` changes all the same.
+    bob = (
+        "script: [{when: {message: go}, call: {terminate: {name: low}}}, {expect: ok}, {when: {message: end}, done: x}]"
+    )
+    async with arena(tmp_path) as here:
+        await here.apply(f"""
+            tasks:
+              bob:
+                goal: b
+                agent: {{tools: [terminate], {bob}}}
+            """)
+        low: JsonObject = {"goal": "l", "agent": {"script": [{"when": {"message": "never"}, "done": "x"}]}}
+        await here.patch({"op": "add", "path": "/tasks/bob/tasks", "value": {"low": low}})
+        copy: JsonObject = {**low, "agent": {**low["agent"], "from": "agent/bob/low"}}
+        await here.patch({"op": "add", "path": "/tasks/far", "value": copy})
+        await here.until_state("agent/far", "asleep")
+        await here.tell("agent/bob", "go", "m")
+        await here.until(lambda: here.find("agent/bob/low") is None)
+        assert here.get("agent/far").spec["source"] == "dump:kept"
+
+
+@pytest.mark.parametrize("name", ["nobody", "an", "agent/nobody", "carl/ann", "carl/nobody"])
+async def test_a_copy_of_no_agent_is_refused_with_the_names_there_are(tmp_path: Path, name: str) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply(f"""
+            agent:
+              script:
+                - call: {{task: {{id: eve, from: {name}, goal: x}}}}
+                - expect: {{error: NoSuchAgent}}
+                - call: {{edit_plan: {{path: tasks/eve, value: {{goal: x, agent: {{from: {name}}}}}}}}}
+                - expect: {{error: Refused}}
+                - say: so be it
+            tasks: {{ann: {{goal: a, {CARL}}}, carl: {{goal: c, {CARL}}}}}
+        """)
+        await here.until_state("agent/.", "asleep")
+        texts = [each["text"] for tool in ("task", "edit_plan") for each in await here.results(tool)]
+        assert len(texts) == 2 and all("`ann`" in text for text in texts), texts
+
+
+async def test_law_6_an_agent_copies_no_stranger_wherever_a_patch_puts_the_copy(tmp_path: Path) -> None:
+    value = "{goal: x, agent: {from: agent/ann, script: []}}"
+    async with arena(tmp_path) as here:
+        await here.apply(f"""
+            tasks:
+              ann: {{goal: a, {CARL}}}
+              bob:
+                goal: b
+                agent:
+                  script:
+                    - call: {{plan_patch: {{ops: [{{op: add, path: tasks, value: {{eve: {value}}}}}]}}}}
+                    - expect: {{error: Refused}}
+                    - done: x
+        """)
+        await here.until_state("task/bob", "done", "failed")
+        assert here.state("task/bob") == "done", here.get("task/bob").status
+        assert here.find("agent/bob/eve") is None
+
+
+@given(st.sampled_from(["ann", "ann/x", "agent/top/ann", "dump:0"]), st.lists(st.sampled_from(TOOLS), max_size=3))
 def test_law_6_what_an_agent_is_a_copy_of_changes_nothing_but_what_it_remembers(source: str, tools: list[str]) -> None:
     def specs(**agent: Json) -> list[JsonObject]:
         node: JsonObject = {"goal": "g", "agent": {"script": [], "tools": tools, **agent}}
         parent: JsonObject = {"goal": "p", "agent": {"script": []}, "rights": {"deny": ["shell(rm *)"]}}
-        below: JsonObject = {"ann": {"goal": "a", "agent": {"script": [], "tools": ["shell"]}}, "eve": node}
+        ann: JsonObject = {"goal": "a", "agent": {"script": [], "tools": ["shell"]}}
+        below: JsonObject = {"ann": {**ann, "tasks": {"x": ann}}, "eve": node}
         document: JsonObject = {"plan": "p", "goal": "g", "tasks": {"top": {**parent, "tasks": below}}}
         made = compiler.check_document(document, sources=FolderSources(Path()))
         assert made.graph is not None, made.diagnostics
@@ -120,7 +239,70 @@ async def test_an_agent_in_a_file_is_restored_as_a_child_with_its_memory(tmp_pat
         assert here.state("task/.") == "done", here.get("task/.").status
         assert here.find("agent/ann") is None
         head = decode(here.read("ann.jsonl").splitlines()[0].encode())
-        assert (head["format"], head["version"], head["name"]) == ("planloop-agent", 1, "agent/ann")
+        assert (head["format"], head["version"], head["name"]) == ("planloop-agent", 2, "agent/ann")
+
+
+FAMILY = """
+            agent:
+              tools: [task, discuss, hook, dump, restore, terminate]
+              script:
+                - call: {task: {tasks: [{id: ann, goal: a, agent: {SCRIPT}, tasks: [{KID}]}]}}
+                - call: {hook: {name: guard, to: ann/kid, on: before-call, rule: [{deny: never}]}}
+                - expect: ok
+                - when: {message: go}
+                  call: {dump: {name: ann, path: ann.jsonl}}
+                - expect: {contains: "1 agent below it, 1 hook"}
+                - call: {terminate: {name: ann}}
+                - call: {restore: {path: ann.jsonl, id: eve}}
+                - expect: ok
+                - when: {message: never}
+                  done: x
+"""
+
+
+async def test_children_and_the_hooks_that_the_caller_set_on_them_come_back_from_a_file(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply(
+            FAMILY.replace("{KID}", "{id: kid, goal: k, agent: {SCRIPT}}").replace("{SCRIPT}", f"{{{SCRIPT}}}")
+        )
+        await here.until(lambda: here.find("hook/ann/kid/guard") is not None)
+        await here.until_state("task/ann/kid", "done")
+        await here.tell("agent/.", "go", "m")
+        await here.until(lambda: here.find("hook/eve/kid/guard") is not None)
+        await here.until_state("agent/eve/kid", "asleep", "ended")
+        kid, guard = here.get("agent/eve/kid"), here.get("hook/eve/kid/guard").spec
+        assert kid.spec["source"].startswith("dump:") and kid.status["origin"][0]["memory"]
+        assert (guard["watches"], guard["mind"]["clauses"]) == ("agent/eve/kid", [{"deny": "never"}])
+
+
+async def test_law_6_a_file_that_an_agent_writes_has_no_hook_that_somebody_else_set(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply(f"""
+            hooks: {{top: {{on: [on-end], rule: [{{comment: secret word}}]}}}}
+            agent:
+              tools: [dump, hook]
+              hooks: [lib:todo-reminder]
+              script:
+                - call: {{hook: {{name: own, on: on-end, rule: [{{comment: my own}}]}}}}
+                - call: {{dump: {{path: me.jsonl}}}}
+                - {{when: {{message: never}}, done: x}}
+            tasks:
+              ann:
+                goal: a
+                agent: {{{SCRIPT}}}
+                hooks: {{persons: {{on: [on-end], rule: [{{comment: another secret}}]}}}}
+        """)
+        await here.until((tmp_path / "me.jsonl").exists)
+        head = decode(here.read("me.jsonl").splitlines()[0].encode())
+        assert set(head["tasks"]) == set(head["members"]) == {"ann"}
+        assert [head["hooks"], head["tasks"]["ann"].get("hooks")] == [{}, None] and "hooks" not in head["agent"]
+        assert "secret" not in here.read("me.jsonl")
+
+
+def test_a_file_of_the_first_version_is_read() -> None:
+    found = dumping.read(whole())
+    sources = dumping.kept(found, digest)
+    assert list(sources) == [""] and dumping.as_child(found, "eve", sources)["from"] == sources[""]
 
 
 async def test_a_copy_begins_again_with_the_same_after_a_restart(tmp_path: Path) -> None:
@@ -176,7 +358,13 @@ def test_a_dump_cut_at_any_byte_is_refused() -> None:
         (b"", "no JSON"),
         (b"hello\n", "no JSON"),
         (b'{"a":1}\n', "no dump"),
-        (whole().replace(b'"version":1', b'"version":2'), "version 2"),
+        (whole().replace(b'"version":1', b'"version":3'), "version 3"),
+        (sealed(b'{"format":"planloop-agent","version":2,"carried":{},"hooks":[]}'), "head"),
+        (sealed(b'{"format":"planloop-agent","version":2,"carried":{},"tasks":{"a":1}}'), "head"),
+        (
+            sealed(b'{"format":"planloop-agent","version":2,"carried":{},"members":{"a":{"transcript":{"1":{}}}}}'),
+            "missing",
+        ),
         (whole().replace(b'"goal":"g"', b'"goal":"h"'), "changed"),
         (sealed(b'{"format":"planloop-agent","version":1,"carried":[]}'), "head"),
         (sealed(b'{"format":"planloop-agent","version":1,"carried":{"transcript":{"1":{"blob":"x"}}}}'), "missing"),

@@ -86,6 +86,52 @@ async def test_meta_ends_nothing_but_what_the_agent_handed_over(tmp_path: Path) 
         assert here.state("hook/work/lead") != OVER
 
 
+@pytest.mark.parametrize("tools", ["task, endo", "all"])
+@pytest.mark.parametrize("rights", ["", "rights: {tools: [task, endo, send]}\n"])
+async def test_who_may_hand_over_may_take_back_whatever_its_list_of_tools(
+    tmp_path: Path, tools: str, rights: str
+) -> None:
+    steps = (f"task: {CHILD}", "call: {endo: {subagent: pupil}}", "{when: {message: back}, call: {meta: {}}}", NEVER)
+    async with arena(tmp_path) as here:
+        await here.apply(rights + scripted(*steps, tools=tools))
+        await here.until(lambda: primary(here) == "agent/pupil")
+        await here.tell("agent/.", "back", "m1")
+        await here.until(lambda: primary(here) == "agent/.")
+
+
+async def test_an_agent_behind_a_hook_that_may_hand_over_may_take_back(tmp_path: Path) -> None:
+    text = """
+goal: write
+agent: {script: [{when: {message: never}, done: ok}]}
+hooks:
+  mind:
+    on: [on-input]
+    agent:
+      tools: [endo]
+      script:
+        - {when: {message: hand over}, call: {endo: {subagent: .}}}
+        - say: over to you
+        - {when: {message: return}, call: {meta: {}}}
+"""
+    async with arena(tmp_path) as here:
+        await here.apply(text)
+        await here.tell("agent/~mind", "hand over", "m1")
+        await here.until(lambda: primary(here) == "agent/.")
+        await here.tell("agent/~mind", "return", "m2")
+        await here.until(lambda: primary(here) == "agent/~mind")
+
+
+@pytest.mark.parametrize("denied", ["deny: [meta]", "rights: {deny: ['me*']}"])
+async def test_endo_is_refused_where_a_denial_bars_the_way_back(tmp_path: Path, denied: str) -> None:
+    steps = (f"task: {CHILD}", "call: {endo: {subagent: pupil}}", "expect: {error: NoWayBack}", "say: so be it")
+    async with arena(tmp_path) as here:
+        await here.apply(scripted(*steps).replace("agent:\n", f"agent:\n  {denied}\n", 1))
+        await here.until_state("agent/.", "asleep")
+        ((error, said),) = await results(here, "endo")
+        assert error == "NoWayBack" and "me" in said
+        assert primary(here) == ""
+
+
 @pytest.mark.parametrize(
     ("name", "error"),
     [("parent", "NoSuchAgent"), ("other", "NotBelow"), ("nobody", "NoSuchAgent"), (".", "NoSuchAgent")],

@@ -21,6 +21,9 @@ def test_the_sessions_of_the_page_are_real(tmp_path: Path, is_updating: bool) ->
     text = PAGE.read_text()
     (suite,) = re.findall(r"(?ms)^```yaml\n(suite: .*?)^```\n", text)
     (tmp_path / "notes.yaml").write_text(suite)
+    for name, content in re.findall(r"(?ms)^```yaml\n# (suites/\S+)\n(.*?)^```\n", text):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
 
     now = SESSION.sub(lambda found: f"```console\n{played(found[1], tmp_path, timeout_s=60)}```\n", text)
 

@@ -12,6 +12,7 @@ import { plural } from "../../words/amounts";
 import { Costs } from "../../words/budgets";
 import { byNow, conditionsOf, isBad, list, map, nameOf, stateOf, text, unblocksOf } from "../../words/objects";
 import { Long, Who } from "./pieces";
+import { SystemPrompt } from "./SystemPrompt";
 import { bodyWords, rightsOf } from "./words";
 
 export function Aside({ item, task }: { item: Resource; task: string }) {
@@ -32,10 +33,11 @@ export function Aside({ item, task }: { item: Resource; task: string }) {
       </section>
       {text(item.spec.prompt) && (
         <details>
-          <summary>Prompt</summary>
+          <summary>Prompt in the plan</summary>
           <pre tabIndex={0}>{text(item.spec.prompt)}</pre>
         </details>
       )}
+      {map(item.spec.mind).kind === "model" && <SystemPrompt agent={item.address} turn={Number(item.status.turn ?? 0)} />}
     </>
   );
 }
