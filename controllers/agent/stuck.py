@@ -92,7 +92,7 @@ def after_turn(seen: Observed, turn: OpenTurn, effects: Sequence[EffectClass]) -
 
 def _after_success(tried: list[JsonObject], made: JsonObject, effect: EffectClass) -> list[JsonObject]:
     if effect is EffectClass.READ:
-        # Looking at something new is no attempt, but the row of failing calls ends there.
+        # A look at something new ends the row of failing calls.
         return tried if made in tried else [*(each for each in tried if each["kind"] != CALL), made]
     if made not in tried:
         return [made]
