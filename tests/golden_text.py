@@ -27,14 +27,17 @@ FOLDER: Final = TESTS / "golden" / "said"
 LIKENESS_MIN: Final = 0.4
 """A line that resembles the stored one less than this is not taken for its new wording."""
 
-_PLACES: Final = (
-    (re.escape(tempfile.gettempdir()) + r"/pytest-of-[^/\s]+/pytest-\d+/(popen-gw\d+/)?[\w.-]+", "TMP"),
+_IN_BASE: Final = r"/(popen-gw\d+/)?[\w.-]+"
+"""A test's folder in the folder of a run."""
+
+_PLACES: Final = [
+    (re.escape(tempfile.gettempdir()) + r"/pytest-of-[^/\s]+/pytest-\d+" + _IN_BASE, "TMP"),
     (re.escape(tempfile.gettempdir()) + r"/tmp\w{8}\b", "TMP"),
     (re.escape(str(TESTS.parent)) + r"\b", "ROOT"),
     (r"(127\.0\.0\.1|localhost|\[::1\])(:|'?, | port )\d{5}\b", r"\1\g<2>8080"),
     (r"\b[0-9a-f]{64}\b", "5f2c…"),
     (r"(?<![\w.])(?=[0-9a-f]*\d)[0-9a-f]{12}\b", "5b1e0c77a2f4"),
-)
+]
 """Patterns of what differs from run to run in every test, and what replaces it."""
 
 _TIMES: Final = (
@@ -72,6 +75,11 @@ class Entries:
 
 _files: dict[Path, dict[str, list[Text]]] = {}
 _now: list[Entries] = []
+
+
+def use_base(folder: str) -> None:
+    """Take folders below `folder`, which `--basetemp` named, for the folders of tests."""
+    _PLACES.insert(0, (re.escape(str(Path(folder).resolve())) + _IN_BASE, "TMP"))
 
 
 def golden_file(test_file: Path) -> Path:

@@ -57,6 +57,13 @@ def node() -> str:
     return program("node", "Node.js", "make node")
 
 
+def model_server() -> str:
+    """The Python that has the small model and its server (`tests/servers/model-requirements.txt`)."""
+    from tests.servers import MODEL
+
+    return str(MODEL) if MODEL.exists() else missing("a small model", "make model")
+
+
 def compose() -> str:
     return program("docker-compose")
 
@@ -154,9 +161,9 @@ def linux() -> None:
 
 NEEDS: Final[Mapping[str, Callable[[], object]]] = {
     one.__name__: one
-    for one in (bubblewrap, busybox, cgroups, chromium, compose, dockerd, engine, git, linux, node, root)
+    for one in (bubblewrap, busybox, cgroups, chromium, compose, dockerd, engine, git, linux, model_server, node, root)
 }
-BY_MARK: Final[Mapping[str, Callable[[], object]]] = {"browser": chromium, "engine": engine}
+BY_MARK: Final[Mapping[str, Callable[[], object]]] = {"browser": chromium, "engine": engine, "model": model_server}
 
 
 def closing_line(reasons: Iterable[str]) -> str:

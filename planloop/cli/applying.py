@@ -169,12 +169,12 @@ async def _own(place: Place, wish: Wish) -> None:
                 _hand_over(wish)
             leave_at_once(core.store.view, place.name, going_on.command(place))
 
-        leaving = await Owning(core, wish, screen, leave).run()
-        end(leaving, core.store.view, place)
+        owning = Owning(core, wish, screen, leave)
+        end(await owning.run(), core.store.view, place, is_cleared=owning.is_cleared)
 
 
-def end(leaving: Leaving, view: View, place: Place) -> None:
-    """Says how the plan ended. Raises Halt when that is not exit 0."""
+def end(leaving: Leaving, view: View, place: Place, *, is_cleared: bool = True) -> None:
+    """Print how the plan ended. Raises Halt unless it is done and no container stays that nobody needs."""
     if leaving is Leaving.DOWN:
         click.echo(f"{place.name} was stopped by plan down; {going_on.command(place)} goes on from here")
         raise Halt(Exit.CANCELLED)
@@ -182,6 +182,8 @@ def end(leaving: Leaving, view: View, place: Place) -> None:
     code = hosting.ending_of(view)
     if code is not Exit.DONE:
         raise Halt(code, "", _next_after(view, place))
+    if not is_cleared:
+        raise Halt(Exit.FAILED, "", "plan down removes what is left of its containers")
 
 
 def _next_after(view: View, place: Place) -> str:

@@ -23,6 +23,7 @@ from controllers.agent.models.port import (
     Price,
     Usage,
 )
+from controllers.agent.tools import trespassing
 from controllers.agent.tools.tool import Context, Ending, Settlement, Tool
 from controllers.sandboxes import LEADS_OUT, Astray
 from controllers.task.checking import Bench, Finding
@@ -157,7 +158,7 @@ def _played(director: Director, tool: Tool, is_alive: Callable[[], bool]) -> Too
         return replace(tool, function=_patching(director, tool, is_alive))
     if tool.name in OUTSIDE_TOOLS:
         how = _instant(director, tool) if tool.is_instant else _recorded(director, tool, is_alive)
-        return replace(tool, function=how)
+        return replace(tool, function=how, ended=None if tool.ended is None else _adopted(director))
     return tool if tool.is_instant else replace(tool, function=_placed(director, tool))
 
 
@@ -182,6 +183,19 @@ def _recorded(director: Director, tool: Tool, is_alive: Callable[[], bool]) -> C
         await _result_at(director, index, fits, is_alive)
         assert index is not None, "it came next"
         return _settlement(director, context, director.story.records[index].draft)
+
+    return play
+
+
+def _adopted(director: Director) -> Callable[[Context, Exit], Awaitable[Settlement]]:
+    """What a tool said of a process that an earlier owner started. Its record comes next, since the process ended."""
+
+    async def play(context: Context, found: Exit) -> Settlement:
+        del found
+        wanted = director.expected
+        if wanted is None or _end_of(director, context, wanted.draft) is None:
+            raise Conflict(context.call.address, None, None)
+        return _settlement(director, context, wanted.draft)
 
     return play
 
@@ -251,7 +265,9 @@ def _settlement(director: Director, context: Context, draft: Draft) -> Settlemen
     kept = {"tool", "result"}
     data = {name: value for name, value in end.data.items() if name not in kept}
     result = result_from_json(director.likeness.ours(end.data["result"]))
-    return Settlement(result, agent=director.likeness.ours(agent), turn=director.likeness.ours(opened), data=data)
+    settled = Settlement(result, agent=director.likeness.ours(agent), turn=director.likeness.ours(opened), data=data)
+    is_command = context.spec.is_process
+    return trespassing.consequences(context, settled, data.get("violated", {})) if is_command else settled
 
 
 class RecordedChecks:

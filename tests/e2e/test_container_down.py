@@ -12,6 +12,7 @@ from tests import golden_text, needs
 from tests.e2e import yards
 from tests.e2e.folder import Folder
 from tests.e2e.yards import IMAGE, Yard, ready
+from tests.product import CommandExit as Exit
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
@@ -124,6 +125,25 @@ def test_an_engine_that_cannot_be_asked_leaves_names_and_an_exit_code(
     (named,) = [line for line in alone.err.splitlines() if "may still be there" in line]
     assert all(name in named for name in made)
     assert (yard.left(), volumes(yard)) == ([], [])
+
+
+def test_a_plan_that_is_done_fails_if_something_of_its_containers_stays(yard: Yard, folder: Folder) -> None:
+    folder.write("p.yaml", PLAN + "tasks: {t: {run: 'until test -e go; do sleep 0.05; done', containers: [app]}}\n")
+    with folder.started("--yes", "p.yaml") as owner:
+        owner.until("running +task/t")
+        (network,) = yard.networks()
+        (stranger,) = yard.strangers
+        yard.api.disconnect_container_from_network(stranger, "none")
+        yard.api.connect_container_to_network(stranger, network)
+        folder.write("go", "")
+        assert owner.ended() == Exit.FAILED
+    assert set(folder.states().values()) == {"done"}
+    assert yard.left() == [network]
+    golden_text.said(owner.text.splitlines()[-1])
+
+    yard.api.disconnect_container_from_network(stranger, network)
+    assert folder.run("down", "--volumes").code == 0
+    assert yard.left() == []
 
 
 def test_an_owner_that_is_killed_leaves_no_container(yard: Yard, folder: Folder) -> None:

@@ -69,6 +69,31 @@ agent:
     - done: all of it
 """
 
+VIOLATION = """\
+plan: demo
+tasks:
+  holds:
+    agent:
+      tools: [lock, write, send]
+      topology: {talk-to: [intrudes]}
+      script:
+        - call: {lock: {paths: [held], reason: mine}}
+        - call: {write: {path: held, content: "mine"}}
+        - call: {send: {to: intrudes, text: go}}
+        - when: {message: go}
+          done: held
+  intrudes:
+    agent:
+      tools: [shell, send]
+      topology: {talk-to: [holds]}
+      script:
+        - when: {message: go}
+          call: {shell: {command: "echo theirs > held"}}
+        - call: {shell: {command: "true"}}
+        - call: {send: {to: holds, text: go}}
+        - done: intruded
+"""
+
 
 def _play(folder: Folder) -> Outcome:
     place = places.find(None, folder.path)
@@ -154,6 +179,14 @@ def test_a_plan_whose_owner_was_killed_is_the_same_again(folder: Folder) -> None
 
 
 @pytest.mark.process
+def test_a_command_that_changed_a_file_that_another_agent_held_has_the_same_consequences_again(folder: Folder) -> None:
+    folder.done(VIOLATION)
+    assert [one["data"]["violated"] for one in folder.records() if "violated" in one["data"]] == [
+        {"held": "agent/holds"}
+    ]
+    _is_same(_play(folder))
+
+
 def test_held_edits_and_the_answers_to_them_are_decided_again(folder: Folder) -> None:
     text = 'plan: demo\ntasks:\n  one: {run: "sleep 2", protect: true}\n  two: {run: "true"}\n'
     folder.write("demo.plan.yaml", text)

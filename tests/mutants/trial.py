@@ -20,7 +20,11 @@ from tests.suite.changes import GROUPS
 from tests.suite.plugin import TOUCHED
 
 TIMEOUT_S: Final = 3600.0
+"""Of a run of the whole set."""
+NEAR_TIMEOUT_S: Final = 900.0
+"""Of a run of the near tests, or of the one that failed."""
 FAILED: Final = re.compile(r"^(?:FAILED|ERROR) (\S+?)(?:\[.*)?(?: - .*)?$", re.MULTILINE)
+WHOLE: Final = ("tests",)
 NOTHING_FAILED: Final = (0, 5)
 """Exit codes of pytest: all passed, or the set has no test here."""
 
@@ -59,7 +63,7 @@ def trial(mutant: Mutant, copy: Path, suite: str, *, is_whole: bool) -> Result:
     with tree.mutated(copy, mutant):
         killer, is_near = _first_failure(copy, suite, mutant, mutant.near), True
         if not killer and is_whole:
-            killer, is_near = _first_failure(copy, suite, mutant, ("tests",)), False
+            killer, is_near = _first_failure(copy, suite, mutant, WHOLE), False
     # A run that ended without the name of a test, as one whose imports fail, is repeated whole.
     again = (killer,) if killer.startswith("tests/") else mutant.near
     is_sound = not killer or not _first_failure(copy, suite, mutant, again)
@@ -78,7 +82,7 @@ def _first_failure(copy: Path, suite: str, mutant: Mutant, tests: Sequence[str])
     ) as run:
         _running.add(run.pid)
         try:
-            output, _ = run.communicate(timeout=TIMEOUT_S)
+            output, _ = run.communicate(timeout=TIMEOUT_S if tests == WHOLE else NEAR_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             return "the time limit"
         finally:

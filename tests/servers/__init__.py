@@ -15,3 +15,5 @@ EVERYTHING = [PROGRAM, str(NODE / "mcp-server-everything")]
 FILES = [PROGRAM, str(NODE / "mcp-server-filesystem")]
 GIT = [str(PYTHON / "mcp-server-git")]
 TIME = [str(PYTHON / "mcp-server-time")]
+MODEL = INSTALLED / "model" / "bin" / "python"
+"""The Python that has a small model and its server, as `make model` installs them."""

@@ -20,10 +20,10 @@ from typing import Final
 
 import pytest
 
-from tests.suite.selection import function_of, marks
+from tests.suite.selection import NIGHTLY, function_of, marks
 
 BUDGET_CPU_S: Final[Mapping[str, float]] = {"": 0.5, "process": 3.0, "browser": 5.0, "engine": 5.0, "sweep": 10.0}
-"""By mark; without a mark, under the empty string. `network` has none: those tests run in nightly only."""
+"""By mark; without a mark, under the empty string. Tests that run in nightly only have none."""
 ITEMS_PER_FUNCTION: Final = 20
 TOLERANCE: Final = 1.5
 """A test fails when it uses this many times its budget."""
@@ -46,7 +46,7 @@ def offenders() -> Mapping[str, Mapping[str, float]]:
 def budget(item: pytest.Item) -> float | None:
     """Processor seconds that `item` may use, by its marks or as a listed offender; None if there is no bound."""
     reasons = marks(item)
-    if "network" in reasons:
+    if reasons & NIGHTLY:
         return None
     own = max(BUDGET_CPU_S[reason] for reason in reasons or {""})
     return max(own, offenders()["cpu_s"].get(function_of(item.nodeid), 0.0))

@@ -1,7 +1,7 @@
 """Which of the collected tests run in a set.
 
 *quick*: the tests without a mark of MARKS. *change*: those, and one parameter of each marked function (or as many
-as its mark says with `keep=N`), except `network`. If the change does not touch the sources of a group, only the
+as its mark says with `keep=N`), except those of NIGHTLY. If the change does not touch the sources of a group, only the
 `smoke` tests of that group run. *nightly*: all.
 """
 
@@ -15,7 +15,9 @@ import pytest
 from tests import sets
 from tests.suite.changes import GROUPS
 
-MARKS: Final = ("process", "browser", "engine", "network", "sweep")
+MARKS: Final = ("process", "browser", "engine", "network", "model", "sweep")
+NIGHTLY: Final = frozenset({"network", "model"})
+"""Marks of tests that only nightly runs."""
 
 
 def marks(item: pytest.Item) -> frozenset[str]:
@@ -38,7 +40,7 @@ def select(items: Sequence[pytest.Item], touched: Iterable[str]) -> list[pytest.
 
 
 def _is_in_change(item: pytest.Item, touched: frozenset[str]) -> bool:
-    if "network" in marks(item):
+    if marks(item) & NIGHTLY:
         return False
     group = next((group for group in GROUPS if group.has(item.nodeid)), None)
     is_untouched = group is not None and group.name not in touched

@@ -69,6 +69,16 @@ def entries(folder: Path, *stored: Text, is_real: bool = False, is_updating: boo
     return Entries(folder / "a.yaml", "test_a", is_real, is_updating, is_reached=True, stored=[*stored])
 
 
+def test_folders_below_a_base_that_was_named_are_folders_of_tests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(golden_text, "_PLACES", [*golden_text._PLACES])
+    golden_text.use_base(str(tmp_path / "base"))
+    with entries_of(entries(tmp_path, "TMP/p is gone", "TMP/q is gone")):
+        said(f"{tmp_path}/base/popen-gw1/test_a0/p is gone")
+        said(f"{tmp_path}/base/test_b0/q is gone")
+
+
 def test_a_text_is_compared_whole(tmp_path: Path) -> None:
     with entries_of(entries(tmp_path, "task a failed")):
         said("task a failed")

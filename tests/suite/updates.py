@@ -111,6 +111,8 @@ def configure(config: pytest.Config) -> None:
     """Register the plugin. A run that updates visits every point of every loop, as nightly does."""
     if config.getoption("--update"):
         os.environ[sets.SET] = "nightly"  # noqa: TID251 - workers inherit it
+    if base := config.getoption("basetemp"):
+        golden_text.use_base(str(base))
     config.pluginmanager.register(Updates(config), "planloop-updates")
 
 

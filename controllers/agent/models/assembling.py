@@ -42,7 +42,12 @@ class Assembly:
     @property
     def is_empty(self) -> bool:
         """Whether the reply is empty and the provider reports no usage."""
-        return not self._text and not self._calls.all and not self._extra and self._said() is None
+        return not self._text and not self._calls.all and not self._extra and not self.is_counted
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the provider reports usage."""
+        return self._said() is not None
 
     @property
     def calls(self) -> tuple[ModelCall, ...]:

@@ -50,7 +50,7 @@ class Dialect:
     `output_max` is the longest reply of the model. `is_strict` wants roles that alternate, and one that does not
     `takes_system` has that message in the first of the user. `is_plain` wants no fields that
     the server does not know, `needs_thoughts` those of every message with calls. `is_streamed` is False where the
-    server cannot send the reply in pieces.
+    server cannot send the reply in pieces. `states_end` is True once the server has said why a reply ended.
     """
 
     limit_field: LimitField = "max_tokens"
@@ -62,6 +62,7 @@ class Dialect:
     is_plain: bool = False
     needs_thoughts: bool = False
     is_streamed: bool = True
+    states_end: bool = False
 
     def after(self, status: int, said: bytes, request: ModelRequest) -> Dialect | None:
         """The dialect to try when the server refused `request` with `said`; None when no other one would help."""

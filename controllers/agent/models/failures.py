@@ -59,7 +59,7 @@ def of_status(
     status: int, body: bytes, *, retry_after_s: float | None, cure: str, secrets: Sequence[str] = ()
 ) -> ModelFailed:
     """The failure that an error status stands for. `cure` is added where the key is the matter."""
-    said = masked(said_in(body), secrets)
+    said = said_in(body, secrets)
     text = f"HTTP {status}: {said}" if said else f"HTTP {status}"
     lower = lower_of(body)
     is_exhausted = any(word in lower for word in EXHAUSTED)
@@ -138,13 +138,14 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
     return waits.retry_after_s(headers, now)
 
 
-def said_in(body: bytes) -> str:
-    """The message of an error body, cut to what fits a status; the body itself when it is no JSON."""
+def said_in(body: bytes, secrets: Iterable[str] = ()) -> str:
+    """The message of an error body without `secrets`, cut to what fits a status; the body itself if it is no JSON."""
     try:
         value = encoding.decode(body)
     except ValueError:
         value = body.decode(errors="replace")
-    return str(_message(value)).strip()[: limits.MODEL_ERROR_CHARS]
+    # Before the cut, which could leave the first half of a key.
+    return masked(str(_message(value)), secrets).strip()[: limits.MODEL_ERROR_CHARS]
 
 
 def _message(value: Json) -> Json:

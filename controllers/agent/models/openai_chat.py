@@ -64,6 +64,8 @@ class OpenAIChat:
         while True:
             answer = await self._ask(asking, dialect)
             if isinstance(answer, ModelReply):
+                if asking.has_stated_end and not dialect.states_end:
+                    self._dialects[place] = replace(dialect, states_end=True)
                 return answer
             if isinstance(answer, Dialect):
                 dialect = self._dialects[place] = answer
@@ -84,7 +86,7 @@ class OpenAIChat:
         response = await self._session(endpoint.url).post(url, data=body, headers=headers, allow_redirects=False)
         try:
             if response.status == 200:
-                return await asking.read(response)
+                return await asking.read(response, dialect)
             said = await response.content.read(limits.OUTPUT_SHOWN_BYTES)
             instead = asking.lowered(response.status, said, dialect) or dialect.after(
                 response.status, said, asking.request
@@ -135,8 +137,12 @@ class _Asking:
         self._times_lowered += found is not None
         return found
 
-    async def read(self, response: aiohttp.ClientResponse) -> ModelReply:
-        """The reply in the body of a 200, streamed or whole. Raises ModelFailed, NoEvents, ClientError."""
+    async def read(self, response: aiohttp.ClientResponse, dialect: Dialect) -> ModelReply:
+        """The reply in the body of a 200, streamed or whole. Raises ModelFailed, NoEvents, ClientError.
+
+        llama-cpp-python's server ends a stream with a bare `[DONE]` when another request interrupts it, but some
+        servers never state why a reply ended. So a missing reason counts where the server has stated one before.
+        """
         self._has_begun = True
         body = BodyReader()
         async for piece in response.content.iter_any():
@@ -148,7 +154,8 @@ class _Asking:
         else:
             for payload in body.end():
                 self._take(payload)
-        if body.is_stream and not (body.is_done or self._assembly.finish):
+        is_whole = body.is_done and not (dialect.states_end and not self._assembly.is_counted)
+        if body.is_stream and not (is_whole or self._assembly.finish):
             raise self.failed("CutOff", f"{self.endpoint.url} ended the stream before the reply was complete")
         if self._assembly.is_empty and not self._assembly.finish:
             raise NoEvents("there was nothing in it")
@@ -156,6 +163,11 @@ class _Asking:
         if failure is not None:
             raise failure
         return self._assembly.reply(self.prompt)
+
+    @property
+    def has_stated_end(self) -> bool:
+        """Whether the server said why the reply ended."""
+        return bool(self._assembly.finish)
 
     @property
     def prompt(self) -> tuple[bytes, ...]:

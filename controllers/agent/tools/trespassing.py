@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -75,23 +75,27 @@ async def judged(context: Context, ending: Settlement) -> Settlement:
     changed = {} if not noted else await anyio.to_thread.run_sync(_changed, Workspace(folder, folder), noted)
     found = {path: (digest, *noted["locks"][lock]) for path, (digest, lock) in changed.items()}
     guilty = {path: str(one[1]) for path, one in found.items() if not _is_theirs(context, path, *one)}
-    if guilty:
-        return _told(context, ending, guilty)
-    # The condition stands until a command leaves what others hold alone.
-    return replace(ending, agent={**ending.agent, **condition_merge(context.seen, VIOLATED, "")})
-
-
-def _told(context: Context, ending: Settlement, guilty: dict[str, str]) -> Settlement:
-    """The ending in which the caller, the holders and the record are told of `guilty`: holders by path."""
-    seen = replace(context.seen, now=context.world.clock.now())
+    ending = consequences(context, ending, guilty)
+    if not guilty:
+        return ending
     lines = "\n".join(f"`{path}`, which {owner} holds" for path, owner in sorted(guilty.items()))
     text = f"{ending.result.text}\n[this command changed files that others hold, and they are told:\n{lines}]"
+    return replace(ending, result=replace(ending.result, text=text.lstrip("\n")))
+
+
+def consequences(context: Context, ending: Settlement, guilty: Mapping[str, str]) -> Settlement:
+    """Return `ending` with what else follows from `guilty`: the holders of the files that the command changed, by path.
+
+    Each holder gets a message, and the caller a condition, which stands until a command of it changes no such file.
+    """
+    seen = replace(context.seen, now=context.world.clock.now())
+    if not guilty:
+        return replace(ending, agent={**ending.agent, **condition_merge(context.seen, VIOLATED, "")})
     words = f"a command changed {', '.join(sorted(guilty))}, which others hold"
     merge = condition_merge(seen, VIOLATED, words)
     told = [change for owner in dict.fromkeys(guilty.values()) for change in _telling(context, seen, owner, guilty)]
     return replace(
         ending,
-        result=replace(ending.result, text=text.lstrip("\n")),
         changes=(*ending.changes, *told),
         agent={**ending.agent, **merge},
         data={**ending.data, "violated": dict(guilty)},
@@ -178,7 +182,7 @@ def _is_theirs(context: Context, path: str, digest: str | None, owner: str, fenc
     )
 
 
-def _telling(context: Context, seen: Observed, owner: str, guilty: dict[str, str]) -> tuple[Change, ...]:
+def _telling(context: Context, seen: Observed, owner: str, guilty: Mapping[str, str]) -> tuple[Change, ...]:
     """The changes that tell the holder what became of its files."""
     paths = ", ".join(f"`{path}`" for path, whose in sorted(guilty.items()) if whose == owner)
     receiver = owner.replace("task/", "agent/", 1)

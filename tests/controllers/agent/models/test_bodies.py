@@ -12,6 +12,7 @@ from controllers.agent.models.event_lines import EventLines, NoEvents
 from tests import rows
 from tests.controllers.agent.models.test_openai_chat import asked
 from tests.golden_text import said
+from tests.product import ModelFailed
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +31,6 @@ HALF, END, DONE = event(delta("yes")), event(delta(finish="stop")), "data: [DONE
 REPLIES = {
     "a stream": HALF + END + DONE,
     "no [DONE]": HALF + END,
-    "[DONE] without a finish reason": HALF + DONE,
     "no empty line at the end": HALF + END.rstrip(),
     "a byte order mark": "\ufeff" + HALF + END + DONE,
     "CRLF": (HALF + END + DONE).replace("\n", "\r\n"),
@@ -61,6 +61,17 @@ async def test_a_reply_is_read_whatever_its_content_type(kind: str) -> None:
         found = {name: (await on.complete()).text for name in REPLIES}
 
     assert found == dict.fromkeys(REPLIES, "yes")
+
+
+async def test_a_bare_done_is_a_cut_where_the_server_has_stated_an_end_before() -> None:
+    counted = event({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 10}})
+    bodies = [HALF + DONE, HALF + END + DONE, HALF + counted + DONE, HALF + DONE, DONE]
+    async with asked([{"garbage": body, "headers": {"Content-Type": "text/event-stream"}} for body in bodies]) as on:
+        assert [(await on.complete()).text for _ in range(3)] == ["yes"] * 3
+        for _ in range(2):
+            with pytest.raises(ModelFailed) as caught:
+                await on.complete()
+            assert (caught.value.reason, caught.value.is_transient) == ("CutOff", True)
 
 
 @rows.each("body", REPLIES.values(), ids=list(REPLIES))

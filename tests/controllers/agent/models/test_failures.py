@@ -8,6 +8,7 @@ from email.utils import formatdate
 import pytest
 
 from controllers.agent.models import failures
+from schemas import limits
 from tests import golden_text, rows
 from tests.product import ModelFailed
 
@@ -79,6 +80,13 @@ def test_no_key_is_told() -> None:
     failed = failures.of_status(400, b'{"error": "bad key sk-1"}', retry_after_s=None, cure="", secrets=("", "sk-1"))
 
     golden_text.said(str(failed))
+
+
+def test_no_part_of_a_key_is_left_where_a_message_is_cut() -> None:
+    for before in range(limits.MODEL_ERROR_CHARS - 20, limits.MODEL_ERROR_CHARS):
+        body = b"x" * before + b" key-that-is-secret " + b"y" * 100
+        failed = failures.of_status(400, body, retry_after_s=None, cure="", secrets=("key-that-is-secret",))
+        assert "key-" not in str(failed)
 
 
 def test_a_long_page_is_cut() -> None:
