@@ -152,41 +152,11 @@ class Lowering:
         path = place.path
         suffix = "/".join(path) or "."
         address = f"task/{suffix}"
-        children = task.get("tasks", {})
-        prefix = f"{address}/" if path else "task/"
         made, rights, choice = self._made(task, place)
         agent = f"agent/{suffix}" if made is not None else None
         outer = place.fork
         place = _within(place, task)
-        bounds = self.making.bounds(task, path, choice if made is not None else None, self.document)
-        cap = self.making.rights.cap(len(path))
-        spec = TaskSpec(
-            goal=_goal(task, path, self.document["plan"]),
-            work=_work(task, agent, cap.budget.time_s),
-            notes=task.get("notes", ""),
-            parent=_parent_of(path),
-            children=tuple(prefix + name for name in children),
-            needs=tuple("task/" + ("/".join(need) or ".") for need in self.needs.get(path, ())),
-            cwd=place.cwd,
-            env=place.env,
-            acceptance=tuple(_checks(task)),
-            when=task.get("when", "after"),
-            heal=task.get("heal", False) is not False,
-            heal_every_s=_heal_every(task),
-            locks=_locks(task, place.fork),
-            containers=self._containers(task, path, choice.sandbox if made is not None or "run" in task else None),
-            budget=bounds.budget,
-            agent_bounds=bounds.of_agent,
-            retries=_fewer(task.get("retries", limits.RETRIES_DEFAULT), cap.budget.retries),
-            again=task.get("again", 0),
-            on_change=task.get("on-change", "message"),
-            pause=place.pause,
-            cancel=place.cancel,
-            protect=task.get("protect", False),
-            priority=place.priority,
-            fork=place.fork,
-            rulings=_rulings(task),
-        )
+        spec = self._spec(task, place, agent, choice)
         if "case" in task:
             self._keep_case(task["case"], address, agent)
         if place.fork == _fork_of(path):
@@ -203,7 +173,7 @@ class Lowering:
             self._keep_agent(agent, full, choice)
             self._keep_hooks(hooks, address)
         above = agent or place.agent_above
-        for name, child in children.items():
+        for name, child in task.get("tasks", {}).items():
             self._task(
                 child,
                 Place(
@@ -220,6 +190,40 @@ class Lowering:
                     carried,
                 ),
             )
+
+    def _spec(self, task: JsonObject, place: Place, agent: str | None, choice: Choice) -> TaskSpec:
+        """The spec of the task at `place`, which `agent` does if there is one."""
+        path = place.path
+        prefix = f"task/{'/'.join(path)}/" if path else "task/"
+        bounds = self.making.bounds(task, path, choice if agent is not None else None, self.document)
+        cap = self.making.rights.cap(len(path))
+        return TaskSpec(
+            goal=_goal(task, path, self.document["plan"]),
+            work=_work(task, agent, cap.budget.time_s),
+            notes=task.get("notes", ""),
+            parent=_parent_of(path),
+            children=tuple(prefix + name for name in task.get("tasks", ())),
+            needs=tuple("task/" + ("/".join(need) or ".") for need in self.needs.get(path, ())),
+            cwd=place.cwd,
+            env=place.env,
+            acceptance=tuple(_checks(task)),
+            when=task.get("when", "after"),
+            heal=task.get("heal", False) is not False,
+            heal_every_s=_heal_every(task),
+            locks=_locks(task, place.fork),
+            containers=self._containers(task, path, choice.sandbox if agent is not None or "run" in task else None),
+            budget=bounds.budget,
+            agent_bounds=bounds.of_agent,
+            retries=_fewer(task.get("retries", limits.RETRIES_DEFAULT), cap.budget.retries),
+            again=task.get("again", 0),
+            on_change=task.get("on-change", "message"),
+            pause=place.pause,
+            cancel=place.cancel,
+            protect=task.get("protect", False),
+            priority=place.priority,
+            fork=place.fork,
+            rulings=_rulings(task),
+        )
 
     def _made(self, task: JsonObject, place: Place) -> tuple[AgentSpec | None, Rights, Choice]:
         """The agent of a task, if it has one, and its rights: without writing what answers for hooks set here."""

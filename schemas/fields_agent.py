@@ -53,7 +53,7 @@ MIND_FIELDS: Final = (
     Field(
         "escalate",
         Table("escalate", short="model"),
-        "A stronger model that goes on with the conversation when the agent is stuck, or after so many rejected "
+        "A stronger model that continues the conversation when the agent is stuck, or after so many rejected "
         "answers. The rights of the agent and of its parent hold for this model too.",
         {"after": 3, "model": "openai/gpt-5", "budget": {"usd": "2"}},
         lowered=("escalate",),
@@ -384,7 +384,7 @@ AGENT_TABLES: Final = (
     ),
     FieldTable(
         "escalate",
-        "When another model goes on with an agent's conversation, and what it may use.",
+        "When another model continues an agent's conversation, and what it may use.",
         (
             Field(
                 "after",

@@ -278,7 +278,7 @@ GRANTED: Final = FieldTable(
         Field(
             "model",
             PATTERN,
-            "The model that goes on with its conversation.",
+            "The model that continues its conversation.",
             "ollama/qwen3:32b",
             lowered=("granted",),
         ),

@@ -161,7 +161,7 @@ class Projection:
         return iter(())
 
     def _escalated(self, record: Record, said: Also) -> Iterator[JsonObject]:
-        """A stronger model goes on: what is used from here on is its cost."""
+        """A stronger model continues: what is used from here on is its cost."""
         attempt = self._of(said.subject)
         if attempt is not None:
             attempt.stronger.add(said.subject)

@@ -83,7 +83,7 @@ def costs(section: Section) -> Sheet:
     has_escalated = any(column.standing.usage.escalated for column in section.columns)
     if has_escalated:
         head += ("escalated", "stronger model: $", "tokens")
-        note += " Escalated: entries that a stronger model went on with; what it used is part of `$ in all`."
+        note += " Escalated: entries that a stronger model continued; what it used is part of `$ in all`."
     rows = [_cost(column) + (_escalated(column) if has_escalated else ()) for column in section.columns]
     return Sheet("Cost", head, tuple(rows), note=note)
 

@@ -24,7 +24,7 @@ class BadRun(Exception):
 
 @frozen
 class Usage:
-    """What an attempt used, or several. `escalated` of them went on with a stronger model, which used `stronger`."""
+    """What an attempt used, or several. `escalated` of them continued with a stronger model, which used `stronger`."""
 
     tokens_in: int = 0
     tokens_out: int = 0

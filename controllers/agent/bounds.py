@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from controllers.agent.status import AgentStatus, Used
     from schemas.agent import AgentSpec
 
-TIER: Final = "the cap of its tier"
-ESCALATED: Final = "the budget of its escalation"
+TIER: Final = "its tier's cap"
+ESCALATED: Final = "its escalation's budget"
 
 
 @frozen
@@ -151,12 +151,12 @@ def _of_ledger(seen: Observed, unit: Unit, asked: Decimal | None) -> tuple[Bound
 def _whose(seen: Observed, task: Resource, unit: Unit) -> str:
     is_of_agent = bool((task.spec.get("agent_bounds") or {}).get(unit, {}).get("lines"))
     if task.address != seen.spec.task:
-        return "the plan's budget" if task.spec.get("parent") is None else f"the budget of {task.address}, above it,"
+        return "the plan's budget" if task.spec.get("parent") is None else f"{task.address}'s budget"
     if is_of_agent:
         said = task.spec["agent_bounds"][unit]
         least = min(amount_of(unit, value) for value in said["lines"].values())
         if said["task"] is None or least <= amount_of(unit, said["task"]):
-            return "the budget that its agent states"
+            return "its agent's budget"
     return "its budget"
 
 

@@ -39,7 +39,7 @@ def is_possible(seen: Observed) -> bool:
 
 
 def due(seen: Observed) -> str:
-    """Why the stronger model goes on from here; empty when it does not. Asked between two turns."""
+    """Why the stronger model continues from here; empty when it does not. Asked between two turns."""
     escalate = seen.spec.escalate
     if escalate is None or not is_possible(seen):
         return ""
@@ -53,7 +53,7 @@ def due(seen: Observed) -> str:
 
 
 def merge_of(seen: Observed, why: str) -> JsonObject:
-    """The merge into the agent's status after which the stronger model goes on."""
+    """The merge into the agent's status after which the stronger model continues."""
     assert seen.spec.escalate is not None, "an escalation is due"
     before: JsonObject = {**seen.status.used.to_json(), "tokens": seen.status.used.tokens, "usd": seen.status.used.usd}
     over = "" if seen.spec.granted is None else seen.spec.granted.stated

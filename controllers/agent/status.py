@@ -273,7 +273,7 @@ class AgentStatus:
     often hooks have sent back the answer that it gives, `nudges` how often in a row nothing but a hook's comment woke
     it, `spoken` the turn in which it last spoke with a child, by the child's agent. `seat` is who plays it, if it is an
     outside one that somebody has taken, `seats` how many have, `said` the calls that wait for their turn. `escalated`
-    is set once a stronger model goes on (`escalation.py`), `tried` are the last attempts that failed (`stuck.py`).
+    is set once a stronger model continues (`escalation.py`), `tried` are the last attempts that failed (`stuck.py`).
     """
 
     state: str = ""

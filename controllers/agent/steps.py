@@ -49,7 +49,7 @@ class Start:
 
 @frozen
 class Escalate:
-    """A stronger model goes on with the conversation."""
+    """A stronger model continues the conversation."""
 
     why: str
 

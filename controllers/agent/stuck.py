@@ -27,7 +27,9 @@ DONE: Final = "done"
 
 _OWN: Final = frozenset({"verdict", "results", "again", "start", "watchdog"})
 """Reasons of a turn that are no news from outside."""
-_PASSING: Final = frozenset("ChildrenOpen Deferred Locked NoAnswer NotUp TimedOut Unread".split())
+_PASSING: Final = frozenset(
+    "Changed ChildrenOpen Deadlock Deferred Disconnected Locked NoAnswer NotUp TimedOut Unread".split()
+)
 """Errors of calls that are meant to be made again."""
 _WORD: Final = re.compile(r"[^\W_]+")
 _NUMBER: Final = re.compile(r"[-+]?\d+(?:,\d{3})*(?:[.:]\d+)*%?")
@@ -80,7 +82,9 @@ def after_turn(seen: Observed, turn: OpenTurn, effects: Sequence[EffectClass]) -
                 continue
             tried.append({"kind": CALL, "what": what})
         elif result.state is CallState.SUCCEEDED and call.tool not in ("done", "fail"):
-            tried = _after_success(tried, {"kind": DONE, "what": what}, effect)
+            # The same look with another result is news.
+            seen_now = f"{what} {digest_of(result.text)[:_DIGEST_CHARS]}" if effect is EffectClass.READ else what
+            tried = _after_success(tried, {"kind": DONE, "what": seen_now}, effect)
     if turn.claim is not None and turn.claim["kind"] == "done":
         tried.append({"kind": ANSWER, "what": normalised(turn.claim["result"])})
     return tuple(tried[-limits.TRIED_KEPT_MAX :])
@@ -88,7 +92,7 @@ def after_turn(seen: Observed, turn: OpenTurn, effects: Sequence[EffectClass]) -
 
 def _after_success(tried: list[JsonObject], made: JsonObject, effect: EffectClass) -> list[JsonObject]:
     if effect is EffectClass.READ:
-        # Looking at something new is no attempt, but the row of failing calls ends there.
+        # A look at something new ends the row of failing calls.
         return tried if made in tried else [*(each for each in tried if each["kind"] != CALL), made]
     if made not in tried:
         return [made]

@@ -304,7 +304,7 @@ class RunFrame(Model):
 
 
 class Stronger(Model):
-    """What the stronger model used with which an entry went on."""
+    """What the stronger model used that continued an entry."""
 
     count: int
     tokens: int
@@ -312,7 +312,7 @@ class Stronger(Model):
 
 
 class Used(Model):
-    """What an entry used. `escalated`: null where no stronger model went on."""
+    """What an entry used. `escalated`: null if no stronger model continued it."""
 
     tokens_in: int
     tokens_out: int

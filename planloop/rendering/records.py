@@ -356,7 +356,7 @@ _SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
     "lock.deadlock": _broken_ring,
     **forks.SAYERS,
     "hook.fired": verdicts.words,
-    "agent.escalated": lambda data: f"{data.get('to', '')} goes on: {data.get('why', '')}",
+    "agent.escalated": lambda data: f"{data.get('to', '')} continues: {data.get('why', '')}",
     "message.sent": _message,
     "message.delivered": _message,
     "model.requested": _requested,

@@ -133,7 +133,7 @@ def _own(draft: Draft, agent: str, letter: Letter) -> Iterator[JsonObject]:
         case "turn.ended":
             yield _ended(data)
         case "agent.escalated":
-            text = f"{data.get('to', '')} goes on: {data.get('why', '')}"
+            text = f"{data.get('to', '')} continues: {data.get('why', '')}"
             yield {"kind": "life", "word": "escalated", "text": text}
         case "agent.woken":
             yield {"kind": "life", "word": "began", "text": f"run {data.get('incarnation')} begins"}

@@ -58,7 +58,7 @@ SITUATIONS: Final[dict[str, Situation]] = {
         "task/a",
         "plan patch . rights.tiers.1.budget.turns=",
     ),
-    "a budget that nobody has to give": Situation(
+    "a budget over what is left above": Situation(
         f"budget: {{turns: 5}}\ntasks:\n  z: {{goal: w, agent: {{{STEPS}}}}}\n"
         f"  a: {{goal: x, needs: z, budget: {{turns: 4}}, agent: {{{STEPS}}}}}",
         "task/a",
@@ -133,7 +133,7 @@ def test_a_hint_ends_what_it_was_printed_for(folder: Folder, name: str) -> None:
             until(folder, one.at, one.blocked)
             hint = matching(unblocks(folder, one.at), one.hint)
         else:
-            # A task that only waits its turn writes nothing: what it waits for is told when somebody looks.
+            # A task that only waits its turn writes nothing: what it waits for is computed by `plan describe`.
             hint = one.hint
             while hint not in folder.run("describe", one.at).out:
                 continue

@@ -2512,7 +2512,7 @@ export interface components {
         Stopping: {
             stopping: boolean;
         };
-        /** @description What the stronger model used with which an entry went on. */
+        /** @description What the stronger model used that continued an entry. */
         Stronger: {
             count: number;
             tokens: number;
@@ -2664,7 +2664,7 @@ export interface components {
             owners: string[];
             commands: string[];
         };
-        /** @description What an entry used. `escalated`: null where no stronger model went on. */
+        /** @description What an entry used. `escalated`: null if no stronger model continued it. */
         Used: {
             tokens_in: number;
             tokens_out: number;

@@ -109,7 +109,7 @@ async def test_a_tool_that_rights_deny_is_refused_and_the_request_waits_on(tmp_p
         assert here.state("approval/kid.1") == "waiting"
 
 
-async def test_a_yes_to_another_model_goes_on_with_the_same_conversation(tmp_path: Path) -> None:
+async def test_a_yes_to_another_model_continues_the_same_conversation(tmp_path: Path) -> None:
     asks: JsonObject = {"kind": "model", "what": "test/strong", "why": "it is hard", "to": "person"}
     models = ScriptedModels(
         [

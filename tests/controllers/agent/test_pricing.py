@@ -40,7 +40,8 @@ def test_an_unknown_price_is_refused_only_where_money_is_bounded_and_nobody_said
 def test_a_refusal_says_how_to_get_further() -> None:
     assert Unpriced("x/y").unblocks == (
         "state its price: models: {x/y: {price: {in: …, out: …}}} (dollars a million tokens)",
-        "plan patch . limits.unknown-price=estimate (or allow)",
+        "plan patch . limits.unknown-price=estimate",
+        "plan patch . limits.unknown-price=allow",
     )
 
 

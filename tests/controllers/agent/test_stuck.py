@@ -1,4 +1,4 @@
-"""An agent that repeats what has failed is stopped, and a stronger model goes on with its conversation if it may."""
+"""An agent that repeats what has failed is stopped, and a stronger model continues its conversation if it may."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_answers_are_compared_by_what_they_say(one: Any, other: Any, alike: bool
     assert stuck.is_alike(*made) is alike
 
 
-async def test_a_stuck_agent_escalates_and_the_conversation_goes_on(tmp_path: Path) -> None:
+async def test_a_stuck_agent_escalates_and_the_conversation_continues(tmp_path: Path) -> None:
     models = ScriptedModels(
         [
             {**says("it cannot be done"), "times": 3},

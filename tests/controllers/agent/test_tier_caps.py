@@ -73,7 +73,7 @@ async def test_an_agent_at_its_tiers_cap_is_parked_with_the_line_and_the_hint_se
         await here.until_state("task/a", "blocked")
         found = ready(here, "task/a")
         assert found["reason"] == "BudgetSpent"
-        assert "the cap of its tier of turns is used up: 2 turns (rights.tiers.1.budget.turns)" in found["message"]
+        assert "its tier's cap of turns is used up: 2 turns (rights.tiers.1.budget.turns)" in found["message"]
         await obey(here, found["unblocks"][0])
         await here.until_state("task/a", "done")
 
@@ -93,11 +93,11 @@ async def test_each_agent_of_a_tier_has_the_cap_for_itself(tmp_path: Path) -> No
     ("lines", "whose", "line"),
     [
         ("a: {goal: x, agent: AGENT, budget: {turns: 2}}", "its budget", "tasks.a.budget.turns"),
-        ("a: {goal: x, agent: worker}", "the budget that its agent states", "agents.worker.budget.turns"),
+        ("a: {goal: x, agent: worker}", "its agent's budget", "agents.worker.budget.turns"),
         ("a: {goal: x, agent: AGENT}", "the plan's budget", "budget.turns"),
         (
             "g: {budget: {turns: 2}, tasks: {a: {goal: x, agent: AGENT}}}",
-            "the budget of task/g",
+            "task/g's budget",
             "tasks.g.budget.turns",
         ),
         (
