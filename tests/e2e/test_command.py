@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from planloop import wiring
+from tests import sets
 from tests.architecture.tree import ROOT
 from tests.e2e import command
 from tests.e2e.command import Forked
@@ -285,7 +286,8 @@ input()
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_the_server_and_its_commands_end_with_the_process_that_started_it(tmp_path: Path, number: int) -> None:
     (tmp_path / "p.yaml").write_text(PLAN)
-    given = {**wiring.environment(), "PYTHONPATH": str(ROOT)}
+    # Nightly starts Python for each command, and this is about the server.
+    given = {**wiring.environment(), "PYTHONPATH": str(ROOT), sets.SET: "change", command.FRESH: ""}
     with subprocess.Popen(
         [sys.executable, "-c", OWNER, str(tmp_path)],
         cwd=tmp_path,

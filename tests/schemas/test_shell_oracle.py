@@ -52,6 +52,7 @@ def is_push(note: str) -> bool:
     return words[:1] == ["push"]
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("shell", ["dash", "bash"])
 def test_law_6_what_a_shell_runs_of_a_line_is_denied_before(shell: str, tmp_path: Path) -> None:
     programs = tmp_path / "bin"
