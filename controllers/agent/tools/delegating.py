@@ -24,7 +24,7 @@ from schemas import address as addresses
 from schemas import limits, pointer
 from schemas.agent import ADDRESS, DUMP
 from schemas.call import CallResult, CallState
-from schemas.encoding import Json, JsonObject
+from schemas.encoding import JsonObject
 from schemas.hook import is_hook_agent
 from schemas.patching import Op
 from schemas.resource import Resource
