@@ -297,8 +297,8 @@ PLAN_TABLES: Final = (
             Field(
                 "cap-add",
                 WORDS,
-                "Capabilities that it needs all the same. Left out with `cap-drop`: those with which an entrypoint changes "
-                "its user, unless the container may write a folder of this machine.",
+                "Capabilities that it needs all the same. Left out with `cap-drop`: those with which an entrypoint "
+                "changes its user, unless the container may write a folder of this machine.",
                 ["SETUID"],
                 _REPLACE,
                 lowered=("cap_add",),

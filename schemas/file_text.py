@@ -126,9 +126,9 @@ def replaced(text: str, old: str, new: str, *, every: bool) -> str | int:
         spans = exact if len(exact) == 1 else spans
     if not spans or (len(spans) > 1 and not every):
         return len(spans)
-    parts, at = [], 0
+    parts, at, style = [], 0, _style_of(text)
     for start, end in spans:
-        put = _fitted(text, start, end, new)
+        put = _fitted(text, start, end, new, style)
         parts += [text[at:start], _without_break(put) if is_cut else put]
         at = end
     return "".join((*parts, text[at:]))
@@ -136,7 +136,7 @@ def replaced(text: str, old: str, new: str, *, every: bool) -> str | int:
 
 def rewritten(text: str, new: str) -> str:
     """`new` with the line ends of the file's present `text`; as it is if it has CR, and so says which ends it wants."""
-    return new if "\r" in new else _fitted(text, 0, len(text), new)
+    return new if "\r" in new else _fitted(text, 0, len(text), new, _style_of(text))
 
 
 def line_ends(text: str) -> str:
@@ -172,26 +172,37 @@ def _without_break(text: str) -> str:
     return text[: last[0].start()] if last and last[0].end() == len(text) else text
 
 
-def _fitted(text: str, start: int, end: int, new: str) -> str:
-    """`new` with the line ends that it has in the place of `text[start:end]`."""
+@frozen
+class _Style:
+    """`kinds` of line ends that a text has, and the pattern of what ends its lines."""
+
+    kinds: tuple[str, ...]
+    breaks: re.Pattern[str]
+
+
+def _style_of(text: str) -> _Style:
     crlf, lf, cr = _counted(text)
     has_cr = _has_cr_ends(text)
-    breaks = _BREAK if has_cr else _BREAK_NOT_CR
-    kinds = [kind for kind, count in (("\r\n", crlf), ("\n", lf), ("\r", cr if has_cr else 0)) if count]
-    if not kinds or not breaks.search(new):
+    counts = (("\r\n", crlf), ("\n", lf), ("\r", cr if has_cr else 0))
+    return _Style(tuple(kind for kind, count in counts if count), _BREAK if has_cr else _BREAK_NOT_CR)
+
+
+def _fitted(text: str, start: int, end: int, new: str, style: _Style) -> str:
+    """`new` with the line ends that it has in the place of `text[start:end]`."""
+    if not style.kinds or not style.breaks.search(new):
         return new
-    if len(kinds) == 1:
-        return breaks.sub(kinds[0], new)
-    usual = _near(text, start, end, breaks)
-    return _aligned(_split(_BREAK, text[start:end]), _split(breaks, new), usual)
+    if len(style.kinds) == 1:
+        return style.breaks.sub(style.kinds[0], new)
+    usual = _near(text, start, style)
+    return _aligned(_split(_BREAK, text[start:end]), _split(style.breaks, new), usual)
 
 
-def _near(text: str, start: int, end: int, breaks: re.Pattern[str]) -> str:
-    """The line end that is nearest to a place: in it, behind it, or before it."""
-    if (behind := breaks.search(text, start)) is not None and (behind.start() < end or start == 0):
+def _near(text: str, start: int, style: _Style) -> str:
+    """The line end that is nearest to a place: in it or behind it, else the last one before it."""
+    if (behind := style.breaks.search(text, start)) is not None:
         return behind[0]
-    before = [match[0] for match in breaks.finditer(text, 0, start)][-1:]
-    return behind[0] if behind is not None else before[0]
+    last = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start) if "\r" in style.kinds else -1)
+    return "\r\n" if text[last - 1 : last + 1] == "\r\n" else text[last]
 
 
 _Line = tuple[str, str]

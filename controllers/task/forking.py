@@ -6,6 +6,8 @@ merged is its controller's. A task below the one that has the fork only waits fo
 
 from __future__ import annotations
 
+from typing import Final
+
 from controllers.task import claiming, finishing, verifying, working
 from controllers.task.observing import Observed
 from controllers.task.step import Says, Step, after
@@ -24,6 +26,10 @@ from schemas.fork import (
 )
 from schemas.task import ByAgent, TaskState
 
+_UNMARKED: Final = (
+    "A file without marks (binary, UTF-16, or removed on one side) has your version, and `git show MERGE_HEAD:./FILE` "
+    "prints the other"
+)
 MADE: JsonObject = {"fork": {"wants": "made"}}
 """What a task writes that cannot go on before its fork is there."""
 
@@ -85,7 +91,9 @@ def _conflict(observed: Observed, status: ForkStatus) -> Step:
     if not isinstance(observed.spec.work, ByAgent):
         cure = (f"mend the files in {status.folder}, no mark left; what has none: git add it",)
         return Step(Says(TaskState.BLOCKED, MERGE_CONFLICT, words, cure))
-    words = f"{words}: mend them where they are marked `<<<<<<<` and `>>>>>>>`, then say again that it is done"
+    words = (
+        f"{words}: mend them where they are marked `<<<<<<<` and `>>>>>>>`. {_UNMARKED}; then say again that it is done"
+    )
     refused = verifying.verdict(observed, accepted=False, message=words)
     told: JsonObject = {"fork": {"wants": None, "told": status.answered}, "verdict": refused}
     if hopeless := verifying.hopeless(observed):

@@ -82,7 +82,7 @@ def test_what_cannot_be_a_file_says_why(folder: Folder) -> None:
         folder,
         """\
 - call: {shell: {command: "mkdir d; echo x > d/real; ln -s d way; ln -s real d/link; mkfifo p"}}
-- call: {shell: {command: "head -c 2000000 /dev/zero > big"}}
+- call: {shell: {command: "yes | head -c 2000000 > big; head -c 2000000 /dev/zero > zeros"}}
 - call: {read: {path: none}}
 - expect: {error: NotFound, contains: "there is no file `/none` in `sut`"}
 - call: {read: {path: no/none}}
@@ -93,6 +93,8 @@ def test_what_cannot_be_a_file_says_why(folder: Folder) -> None:
 - expect: {error: NotAFile}
 - call: {read: {path: big}}
 - expect: {error: TooLarge, contains: "2000000"}
+- call: {read: {path: zeros}}
+- expect: {error: Binary, contains: "1.9 MiB"}
 - call: {read: {path: way/real}}
 - expect: {error: BadPath, contains: "/d/real"}
 - call: {write: {path: way/new/x, content: x}}

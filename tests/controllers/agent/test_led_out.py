@@ -64,7 +64,9 @@ async def test_a_command_below_an_agent_gets_a_missing_folder_and_none_behind_a_
 ) -> None:
     async with arena(folder) as here:
         await made(here, "true", "{id: c, wait: true, cwd: work/new/deep, run: 'pwd > here'}")
-        assert here.state("task/t/c") == "done" and here.read("work/new/deep/here") == f"{folder}/work/new/deep\n"
+        assert (
+            here.state("task/t/c") == "done" and here.read("work/new/deep/here") == str(folder / "work/new/deep") + "\n"
+        )
     async with arena(folder / "work") as here:
         await here.apply(
             MAKER.replace("cwd: work", "cwd: in")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,54 @@ async def test_what_a_task_does_in_its_fork_comes_back_and_the_fork_goes(tmp_pat
     assert not (home.path / "untracked").exists()
     assert home.own() == own
     assert (home.branches(), home.trees()) == ([], 0)
+
+
+def editing(*edits: tuple[str, str, str]) -> str:
+    """A task of an agent in a fork of its own that reads each file and replaces one text in it."""
+    steps: list[JsonObject] = []
+    for path, old, new in edits:
+        steps += [{"call": {"read": {"path": path}}}, {"call": {"edit": {"path": path, "old": old, "new": new}}}]
+    return json.dumps({"fork": True, "agent": {"tools": ["read", "edit"], "script": [*steps, {"done": "x"}]}})
+
+
+async def test_edits_in_two_forks_merge_with_line_ends_and_encodings_as_they_were(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="one\n")
+    files = {
+        "crlf": b"one\r\ntwo\r\nthree\r\nfour\r\n",
+        "latin": b"caf\xe9\n2\n3\n4\n",
+        "wide": "é one".encode("utf-16"),
+    }
+    for name, content in files.items():
+        (home.path / name).write_bytes(content)
+    home.git("add", "-A")
+    home.git("commit", "-qm", "x")
+    first = editing(("crlf", "one\n", "uno\nuno\n"), ("latin", "café", "thé"), ("wide", "one", "uno"))
+    second = editing(("crlf", "four\n", "quatre\n"), ("latin", "4", "ü"))
+
+    async with arena(home.path) as owner:
+        await owner.apply(f"tasks: {{a: {first}, b: {second}}}")
+        await owner.until_state("task/.", "done", "failed")
+        assert owner.state("task/.") == "done", owner.get("task/.").status
+        await owner.settled()
+
+    assert (home.path / "crlf").read_bytes() == b"uno\r\nuno\r\ntwo\r\nthree\r\nquatre\r\n"
+    assert (home.path / "latin").read_bytes() == b"th\xe9\n2\n3\n\xfc\n"
+    assert (home.path / "wide").read_bytes() == "é uno".encode("utf-16")
+
+
+async def test_an_agent_is_told_where_the_other_version_of_a_file_without_marks_is(tmp_path: Path) -> None:
+    home = Home(tmp_path).begin(a="one\n")
+    (home.path / "wide").write_bytes("one two".encode("utf-16"))
+    home.git("add", "-A")
+    home.git("commit", "-qm", "x")
+
+    async with arena(home.path) as owner:
+        first, second = editing(("wide", "one", "1")), editing(("wide", "two", "2"))
+        await owner.apply(f"tasks: {{a: {first}, b: {second}}}")
+        await owner.until_state("task/.", "done", "failed")
+        ended = [owner.get(f"task/{name}") for name in "ab"]
+        (stuck,) = [each for each in ended if each.state == "failed"]
+        assert "git show MERGE_HEAD:./FILE" in stuck.status["why"]
 
 
 async def test_binary_files_modes_links_renames_and_removals_come_back(tmp_path: Path) -> None:
