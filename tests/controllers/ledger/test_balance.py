@@ -59,6 +59,20 @@ def _made(name: str, units: dict[str, object], is_group: bool) -> TaskSpec:
     return spec(GROUP, budget=bound) if is_group else thinks(name, budget=bound)
 
 
+def test_a_task_at_the_old_place_of_one_that_moved_is_another_in_the_books() -> None:
+    bank = Bank()
+    bank.edit({".": spec(GROUP), "a": spec(GROUP), "a/y": thinks("a/y")})
+    bank.settle()
+    bank.move("a/y", "a/x")
+    bank.edit({"a/y": thinks("a/y")})
+    bank.budget("a/x", tokens=0)
+    bank.budget(".", tokens=0)
+
+    bank.settle()
+
+    assert bank["task/a/x"].uid != bank["task/a/y"].uid
+
+
 class Histories(RuleBasedStateMachine):
     """A bank to which anything may happen in any order. Its `fold` looks at every ledger after every record."""
 

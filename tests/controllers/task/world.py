@@ -280,9 +280,14 @@ class World:
     def _jobs(self, name: str) -> list[Job]:
         return [job for key, job in self.plane.jobs.items() if self.plane.owners[key] == f"task/{name}"]
 
-    def _uid(self, address: str) -> Uid | None:
-        found = self.view.get(address)
-        return None if found is None else found.uid
+    def _uid(self, address: str) -> Uid:
+        """The uid of the task there; for a new one, one that no task has, also none that has moved away from there."""
+        if (found := self.view.get(address)) is not None:
+            return found.uid
+        used, uid = {task.uid for task in self.view.list("task")}, f"uid-{address}"
+        while uid in used:
+            uid += "'"
+        return Uid(uid)
 
     def _drop_released(self) -> None:
         for task in list(self.view.list("task")):
