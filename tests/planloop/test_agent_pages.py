@@ -14,6 +14,7 @@ from compiler.codes import STOPS_APPLY
 from controllers.agent.models.providers import PROVIDERS
 from planloop.cli.main import cli
 from planloop.sources import FolderSources
+from tests import rows
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = ("agents.md", "hooks.md", "mixins.md", "models.md", "rights.md", "tool-servers.md", "../README.md")
@@ -37,7 +38,7 @@ def commands() -> list[list[str]]:
     return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("plan ")]
 
 
-@pytest.mark.parametrize("fragment", fragments())
+@rows.each("fragment", fragments())
 def test_a_fragment_of_a_plan_compiles_and_may_be_applied(fragment: str, tmp_path: Path) -> None:
     text = HEAD + ("" if re.search("(?m)^agent:", fragment) else AGENT) + fragment
     made = compiler.compile_source(text.encode(), file="p.plan.yaml", sources=FolderSources(tmp_path))

@@ -35,9 +35,7 @@ Tokens: TypeAlias = tuple[str, ...]
 
 
 async def task(context: Context, **fields: Unpack[TaskFields]) -> Ending:
-    """Adds a child task with its agent, or several under `tasks`. You are woken when one ends, fails or asks.
-
-    A goal or an id beside `tasks` makes one child that has those as its children.
+    """Adds a child task with its agent, or several under `tasks`. You wake when one ends, fails or asks.
 
     With `prompt` your result is the child's answer to it, and with `wait` how it ended. Without either you go on, or
     sleep until it reports. A child is there until you terminate it: ask it again with `discuss`.
