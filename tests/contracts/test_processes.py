@@ -44,7 +44,6 @@ class TestLocal(ProcessesContract):
     def machine(self, tmp_path: Path) -> RealMachine:
         return RealMachine(tmp_path / "run")
 
-
     async def test_a_command_does_not_get_a_file_that_our_caller_left_open(
         self, machine: RealMachine, folder: Path
     ) -> None:
