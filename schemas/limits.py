@@ -13,6 +13,7 @@ PLAN_DEPTH_MAX: Final = 64  # Parsers recurse; both YAML readers fail between 20
 FOREIGN_DEPTH_MAX: Final = 100  # Of JSON that a program prints: what folds and masks it recurses.
 DIAGNOSTICS_SHOWN_MAX: Final = 20  # More faults than that are one cause repeated.
 PATCH_OPS_MAX: Final = 5_000  # Of one patch: each copies the maps on its path, and a map may have 10,000 keys.
+PATCH_POINTER_CHARS_MAX: Final = 16_384  # Of a path in a patch, which messages and records repeat.
 PATCH_VALUES_MAX: Final = 4 * PLAN_NODES_MAX  # That the operations of a patch add or copy, aliases counted each time.
 PATCH_BYTES_MAX: Final = 64 << 20  # Of the text in these values: `copy` repeats a long text for a few bytes.
 SUGGESTIONS_MAX: Final = 2 * DIAGNOSTICS_SHOWN_MAX  # "did you mean" looks at every name: not for thousands of faults.

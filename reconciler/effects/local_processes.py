@@ -300,7 +300,7 @@ class LocalProcesses:
 
 def _keep_descriptors() -> None:
     """Give no child a file that our own caller left open: it may be one that the child's sandbox hides."""
-    for name in os.listdir(DESCRIPTORS):
+    for name in os.listdir(DESCRIPTORS):  # noqa: PTH208 - names of no files
         with contextlib.suppress(OSError):  # The listing's own descriptor is closed by now.
             if int(name) > 2:
                 os.set_inheritable(int(name), False)
