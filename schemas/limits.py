@@ -7,6 +7,7 @@ from typing import Final
 
 # What may be read.
 PLAN_FILE_BYTES_MAX: Final = 1 << 20  # A plan is written by hand; 5,000 tasks take 350 KB. `--max-size` raises it.
+PLAN_FILE_BYTES_LAST: Final = 64 << 20  # What it raises that to at most.
 YAML_ALIASES_MAX: Final = 100  # Ten nested levels of aliases expand to gigabytes; people use a handful.
 PLAN_NODES_MAX: Final = 100_000  # After expansion: about 20,000 tasks, well past what a person can steer.
 PLAN_DEPTH_MAX: Final = 64  # Parsers recurse; both YAML readers fail between 200 and 500.

@@ -56,19 +56,17 @@ def changed_steering(before: Mapping[str, object], after: Mapping[str, object]) 
     return tuple(name for name in names if is_steering(name) and before.get(name) != after.get(name))
 
 
-def git_set(env: Mapping[str, str], folder: str, *, may_run_all: bool) -> dict[str, str]:
-    """`env` with git set for a command of an agent, in a plan whose folder is `folder`.
+def git_set(env: Mapping[str, str], *, may_run_all: bool, is_owners: bool) -> dict[str, str]:
+    """`env` with git set for a command of an agent.
 
     A folder is no repository because files in it look like one, and no program watches the work tree for git. Hooks run
     from `.git/hooks` only, and only for agents that `may_run_all` lines, since hooks run what is in the work tree.
-    What `env` sets itself comes later and so counts more.
+    The user's configuration counts if `is_owners`: agents cannot write it. What `env` sets itself comes later and so
+    counts more.
     """
     hooks = ".git/hooks" if may_run_all else "/dev/null"
     settings = [*_OF_GIT, (_HOOKS, hooks), *_given(env)]
-    home = env.get("HOME", "")
-    # What the agent may write is no configuration of the owner's.
-    is_home_inside = bool(home) and f"{home.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")
-    whole = {"GIT_CONFIG_GLOBAL": "/dev/null"} if is_home_inside and not may_run_all else {}
+    whole = {} if is_owners or may_run_all else {"GIT_CONFIG_GLOBAL": "/dev/null"}
     named = {name: value for at, pair in enumerate(settings) for name, value in zip(_names(at), pair, strict=True)}
     return {**whole, **env, **named, _COUNT: str(len(settings))}
 
