@@ -209,7 +209,7 @@ PROBES: Final = (
         PROCESSES,
         ("signal the owner", "tried(os.kill, OWNER, 0)"),
         ("read the owner's environment", "read(f'/proc/{OWNER}/environ', 'none')"),
-        ("read the owner's files", "read(f'/proc/{OWNER}/root/etc/shadow', 'none')"),
+        ("read the owner's files", "read(f'/proc/{OWNER}/cwd/README.md', 'none')"),
         ("attach to the owner", "call('ptrace', 16, OWNER, 0, 0)"),
         ("compare with the owner", "call('kcmp', os.getpid(), OWNER, 0, 0, 0)"),
         ("hold the owner by a descriptor", "tried(os.pidfd_open, OWNER)"),
