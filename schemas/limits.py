@@ -7,12 +7,14 @@ from typing import Final
 
 # What may be read.
 PLAN_FILE_BYTES_MAX: Final = 1 << 20  # A plan is written by hand; 5,000 tasks take 350 KB. `--max-size` raises it.
+PLAN_FILE_BYTES_LAST: Final = 64 << 20  # What it raises that to at most.
 YAML_ALIASES_MAX: Final = 100  # Ten nested levels of aliases expand to gigabytes; people use a handful.
 PLAN_NODES_MAX: Final = 100_000  # After expansion: about 20,000 tasks, well past what a person can steer.
 PLAN_DEPTH_MAX: Final = 64  # Parsers recurse; both YAML readers fail between 200 and 500.
 FOREIGN_DEPTH_MAX: Final = 100  # Of JSON that a program prints: what folds and masks it recurses.
 DIAGNOSTICS_SHOWN_MAX: Final = 20  # More faults than that are one cause repeated.
 PATCH_OPS_MAX: Final = 5_000  # Of one patch: each copies the maps on its path, and a map may have 10,000 keys.
+PATCH_POINTER_CHARS_MAX: Final = 16_384  # Of a path in a patch, which messages and records repeat.
 PATCH_VALUES_MAX: Final = 4 * PLAN_NODES_MAX  # That the operations of a patch add or copy, aliases counted each time.
 PATCH_BYTES_MAX: Final = 64 << 20  # Of the text in these values: `copy` repeats a long text for a few bytes.
 SUGGESTIONS_MAX: Final = 2 * DIAGNOSTICS_SHOWN_MAX  # "did you mean" looks at every name: not for thousands of faults.

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 from schemas import pointer
 from schemas.encoding import Json, JsonObject, extent_of
 from schemas.frozen import frozen
-from schemas.limits import FOREIGN_DEPTH_MAX, PATCH_BYTES_MAX, PATCH_OPS_MAX, PATCH_VALUES_MAX
+from schemas.limits import FOREIGN_DEPTH_MAX, PATCH_BYTES_MAX, PATCH_OPS_MAX, PATCH_POINTER_CHARS_MAX, PATCH_VALUES_MAX
 
 OpName: TypeAlias = Literal["add", "remove", "replace", "move", "copy", "test"]
 
@@ -48,6 +48,8 @@ def op_from_json(index: int, raw: Json) -> Op:
     """The operation that `raw` states. Raises PatchFailed for an unknown op, a bad path or a missing member."""
     if not isinstance(raw, dict) or raw.get("op") not in ("add", "remove", "replace", "move", "copy", "test"):
         raise PatchFailed(index, "an operation is a map with `op`: add, remove, replace, move, copy or test")
+    if any(len(str(raw.get(name, ""))) > PATCH_POINTER_CHARS_MAX for name in ("path", "from")):
+        raise PatchFailed(index, f"a path in a patch has at most {PATCH_POINTER_CHARS_MAX:,} characters")
     try:
         path = pointer.parse(str(raw.get("path", "")))
         source = pointer.parse(str(raw["from"])) if raw["op"] in ("move", "copy") else ()

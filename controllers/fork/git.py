@@ -21,6 +21,7 @@ _QUIET: Final = (
     *("-c", "core.fsmonitor=false"),
     *("-c", "safe.bareRepository=explicit"),
     *("-c", "core.quotePath=false"),
+    *("-c", "core.safecrlf=false"),
     *("-c", "commit.gpgSign=false"),
     *("-c", "merge.verifySignatures=false"),
     *("-c", "merge.conflictStyle=merge"),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +26,7 @@ PRIVATE: Final = "repository"
 _IGNORED: Final = b"paths are ignored by one of your .gitignore files"
 _SPARSE: Final = b"outside of your sparse-checkout definition"
 _NO_COMMIT: Final = re.compile(rb"^error: '(.+)/' does not have a commit checked out$", re.MULTILINE)
+_REJECTED: Final = re.compile(rb"^error: (?:invalid path '(.+)'|open\(\"(.+)\"\): Permission denied)$", re.MULTILINE)
 _GITLINK: Final = b"160000 "  # How the index begins to tell of the commit of a repository within.
 _NO_REPOSITORY: Final = ("not a git repository (or any", "work tree", "bare repository")
 ALL: Final = ("--", ":(top)", ":(top,exclude,glob)**/.plan/**", ":(top,exclude,glob).plan/**")
@@ -99,27 +100,33 @@ class Repository:
 async def add_all(git: Git, folder: str, more: Mapping[str, str] | None = None) -> None:
     """Takes all of `folder` that git does not ignore into the index, but no state of plans. Raises GitFailed.
 
-    A repository within it that has no commit yet cannot be taken, and is left out. Those that the index has are told to
-    it by their commits: of those `git add` would run a git inside, and with that what is configured there.
+    What git cannot take is left out: a repository within it that has no commit yet, a path that it rejects as invalid
+    (a `.gitmodules` that is a link), a file that may not be read. Repositories that the index has are told to it by
+    their commits: of those `git add` would run a git inside, and with that what is configured there.
     """
     within = await _repositories_in(git, folder, more)
     if within:
-        names = "".join(f"{name}\0" for name in within).encode(errors="surrogateescape")
-        await git.run("update-index", "--remove", "-z", "--stdin", cwd=folder, more=more, stdin=names)
-    left: list[str] = list(within)
+        await git.run("update-index", "--remove", "-z", "--stdin", cwd=folder, more=more, stdin=_lines(within, b"\0"))
+    left = list(within)
     sparse: tuple[str, ...] = ()
     while True:
-        but = (f":(top,exclude,literal){name}" for name in left)
-        said = await git.says("add", "-A", *sparse, *ALL, *but, cwd=folder, more=more)
+        names = [*ALL[1:], *(f":(top,exclude,literal){name}" for name in left)]
+        from_stdin = ("--pathspec-from-file=-", "--pathspec-file-nul")
+        said = await git.says("add", "-A", *sparse, *from_stdin, cwd=folder, more=more, stdin=_lines(names, b"\0"))
         # Git has added everything and still complains when what we leave out is ignored by the user as well.
         if said.code == 0 or (said.code == 1 and _IGNORED in said.output):
             return
-        empty = [os.fsdecode(name) for name in _NO_COMMIT.findall(said.output)]
+        rejected = [name for found in _REJECTED.findall(said.output) for name in found if name]
+        refused = [os.fsdecode(name) for name in (*_NO_COMMIT.findall(said.output), *rejected)]
         if said.code == 1 and _SPARSE in said.output and not sparse:
             sparse = ("--sparse",)
-        elif not empty or set(empty) <= set(left):
+        elif not refused or set(refused) <= set(left):
             raise GitFailed(f"`git add`: {said.words}")
-        left += empty
+        left += refused
+
+
+def _lines(names: Iterable[str], end: bytes) -> bytes:
+    return b"".join(os.fsencode(name) + end for name in names)
 
 
 async def _repositories_in(git: Git, folder: str, more: Mapping[str, str] | None) -> tuple[str, ...]:

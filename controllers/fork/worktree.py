@@ -100,6 +100,7 @@ class Worktree:
         where = Path(await self._text("rev-parse", "--absolute-git-dir"))
         for name in ("index.lock", "HEAD.lock", "MERGE_HEAD.lock", "ORIG_HEAD.lock"):
             (where / name).unlink(missing_ok=True)
+        (await self.shared() / f"refs/heads/{self.branch}.lock").unlink(missing_ok=True)
 
     async def shared(self) -> Path:
         """The absolute folder of the data that all working trees of the repository share."""

@@ -2,7 +2,16 @@
 
 from controllers.sandboxes.having import EVERY, NO_OTHERS, Sandboxes
 from controllers.sandboxes.rooming import room_of
-from controllers.sandboxes.staying import LEADS_OUT, Astray, beside, ground, led_out, make_folder, without_links
+from controllers.sandboxes.staying import (
+    LEADS_OUT,
+    Astray,
+    beside,
+    ground,
+    is_git_outside,
+    led_out,
+    make_folder,
+    without_links,
+)
 from controllers.sandboxes.wishing import agent_above, mounted_folders, sandbox_of, steering_files
 
 __all__ = [
@@ -14,6 +23,7 @@ __all__ = [
     "agent_above",
     "beside",
     "ground",
+    "is_git_outside",
     "led_out",
     "make_folder",
     "mounted_folders",

@@ -9,6 +9,7 @@ tools hold to what was found.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -17,6 +18,8 @@ from typing import Final
 from reconciler.storing.store import View
 from schemas import limits
 from schemas.frozen import frozen
+
+_OF_USER: Final = ("", ".gitconfig", ".config/git/config")  # Where git looks in the user's home, and that itself.
 
 LEADS_OUT: Final = "FolderLeadsOut"
 """The reason of a task that ends because its folder is not one to work in."""
@@ -90,6 +93,13 @@ def make_folder(top: Path, path: str) -> None:
 def without_links(folder: Path) -> Path:
     """`folder`, the plan's or a fork's, without links: found once, for it stays where it is while the owner runs."""
     return folder.resolve()
+
+
+def is_git_outside(env: Mapping[str, str], folder: Path) -> bool:
+    """Whether git's configuration of the user in `env` lies outside `folder`, which has no links."""
+    home = env.get("HOME", "")
+    found = [os.path.realpath(f"{home}/{name}") for name in _OF_USER] if home else []
+    return not any(path == str(folder) or path.startswith(f"{folder}/") for path in found)
 
 
 def _plain(folder: Path, cwd: str) -> Path | None:

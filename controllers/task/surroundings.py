@@ -8,7 +8,17 @@ from dataclasses import field
 from pathlib import Path
 
 from controllers.inside import Containers
-from controllers.sandboxes import NO_OTHERS, Astray, Sandboxes, ground, led_out, make_folder, sandbox_of, without_links
+from controllers.sandboxes import (
+    NO_OTHERS,
+    Astray,
+    Sandboxes,
+    ground,
+    is_git_outside,
+    led_out,
+    make_folder,
+    sandbox_of,
+    without_links,
+)
 from controllers.task.checking import RunCheck, run_check
 from reconciler.effects.processes import Sandbox
 from reconciler.storing.store import View
@@ -101,4 +111,4 @@ class Surroundings:
             return env
         rights = rights_from_json(encloser.spec["rights"])
         may_run_all = any(patterns.allowed_by(each, "shell", None) for each in (rights.tools, rights.grant_tools))
-        return git_set(env, str(without_links(self.folder)), may_run_all=may_run_all)
+        return git_set(env, may_run_all=may_run_all, is_owners=is_git_outside(env, without_links(self.folder)))

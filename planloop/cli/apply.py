@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from planloop.cli.options import model_option
+from planloop.cli.options import max_size_option, model_option
 from planloop.exits import Exit, Halt
 
 EXAMPLE = """
@@ -33,7 +33,7 @@ Examples:
 @model_option
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Save the preview and leave.")
 @click.option("--plan-file", type=click.Path(path_type=Path), metavar="FILE", help="Apply a saved preview.")
-@click.option("--max-size", metavar="BYTES", type=int, default=None, help="How large the file may be.")
+@max_size_option
 @click.option("--as-is", is_flag=True, hidden=True, help="Go on with the live plan; the file is not applied.")
 @click.option("--stay", is_flag=True, hidden=True, help="Keep the owner when all is done: what --detach starts.")
 def command(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from planloop.cli.options import file_argument, model_option, output_option
+from planloop.cli.options import file_argument, max_size_option, model_option, output_option
 from planloop.exits import Exit, Halt
 
 EXAMPLE = """
@@ -28,7 +28,7 @@ Examples:
 @click.option(
     "--checks", is_flag=True, help="Also run the acceptance checks, in their sandboxes, and say which hold now."
 )
-@click.option("--max-size", metavar="BYTES", type=int, default=None, help="How large the file may be.")
+@max_size_option
 def command(
     file: Path,
     output: str | None,

@@ -10,6 +10,7 @@ import click
 
 from planloop.access import Access
 from planloop.places import Place, find
+from schemas.limits import PLAN_FILE_BYTES_LAST
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -26,6 +27,13 @@ def output_option(*formats: str) -> Callable[[Verb], Verb]:
     """`-o` with these formats."""
     text = "How to print: " + ", ".join(formats) + "."
     return click.option("-o", "--output", type=click.Choice(formats), metavar="FORMAT", help=text)
+
+
+def max_size_option(verb: Verb) -> Verb:
+    """`--max-size`, for verbs that read a plan file."""
+    size = click.IntRange(1, PLAN_FILE_BYTES_LAST)
+    text = f"How large a plan file may be, up to {PLAN_FILE_BYTES_LAST >> 20} MiB."
+    return click.option("--max-size", metavar="BYTES", type=size, default=None, help=text)(verb)
 
 
 def model_option(verb: Verb) -> Verb:

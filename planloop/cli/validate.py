@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from planloop.cli.options import output_option
+from planloop.cli.options import max_size_option, output_option
 from planloop.exits import Exit, Halt
 from planloop.rendering import printing
 from schemas import amounts
@@ -26,7 +26,7 @@ Examples:
 @click.command(epilog=EXAMPLE)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path, allow_dash=True))
 @output_option("json", "yaml")
-@click.option("--max-size", metavar="BYTES", type=int, default=None, help="How large a file may be.")
+@max_size_option
 def command(files: tuple[Path, ...], output: str | None, max_size: int | None) -> None:
     """Say what is wrong with a plan file.
 

@@ -29,6 +29,7 @@ from schemas import limits
 SHELL: Final = "/bin/sh"
 OUTPUT_LOOK_FIRST_S: Final = 0.02  # A process is looked at soon for runaway output, then ever more rarely.
 OUTPUT_LOOK_LAST_S: Final = 0.5
+DESCRIPTORS: Final = "/dev/fd"
 KILL_WAIT_S: Final = 5.0  # What has not died of KILL by then hangs in the kernel, and nobody can help it.
 NO_CWD: Final = b"the folder to run it in is gone"
 _OP = re.compile(r"[0-9A-Za-z_-]+")
@@ -47,6 +48,7 @@ class LocalProcesses:
         self._epoch = epoch
         self._grace_s = grace_s
         folders.make(folder)
+        _keep_descriptors()
         self._umask = table.umask()
         self._boot = table.boot_id()
         self._boot_file = folder / "boot"
@@ -294,6 +296,14 @@ class LocalProcesses:
             with anyio.move_on_after(KILL_WAIT_S if is_last else grace_ends - now):
                 for pid in pids:
                     await table.exited(pid)
+
+
+def _keep_descriptors() -> None:
+    """Give no child a file that our own caller left open: it may be one that the child's sandbox hides."""
+    for name in os.listdir(DESCRIPTORS):  # noqa: PTH208 - names of no files
+        with contextlib.suppress(OSError):  # The listing's own descriptor is closed by now.
+            if int(name) > 2:
+                os.set_inheritable(int(name), False)
 
 
 def obstacle_of(command: Command) -> str:

@@ -29,15 +29,25 @@ class _Columns(msgspec.Struct):
 def check(connection: sqlite3.Connection, folder: Path) -> int:
     """Verifies the log in `folder` from the first record to the last; returns the last revision.
 
-    Raises: StoreCorrupt for the first record that does not verify, and when `events.jsonl` has records after the last.
+    Raises: StoreCorrupt for the first record that does not verify, when `events.jsonl` has records after the last, and
+        when it is a copy of another log.
     """
     mirror = layout.mirror_file(folder)
     ahead = mirroring.last_rev(mirror)  # Read first: an owner may be writing, and the mirror never leads.
+    copied = mirroring.ends(mirror)
     with failures_named(layout.log_file(folder)), one_moment(connection):
         rev = _chain(connection)
+        if copied and not any(_has(connection, *line) for line in copied):
+            # A damaged mirror differs in one place; it is written again. Here neither end is of this log.
+            raise mirroring.of_another(mirror)
     if ahead > rev and mirroring.has_line(mirror, rev + 1):
         raise mirroring.lost_end(mirror, rev + 1)
     return rev
+
+
+def _has(connection: sqlite3.Connection, rev: int, line: bytes) -> bool:
+    found = connection.execute("SELECT CAST(body AS BLOB) FROM log WHERE rev = ?", (rev,)).fetchone()
+    return found is None or found[0] == line
 
 
 def _chain(connection: sqlite3.Connection) -> int:

@@ -7,6 +7,7 @@ the plan: it is left alone until the next opening.
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from itertools import islice
@@ -41,6 +42,7 @@ class Mirror:
         """Rewrite the file where it differs from the log; `integrity.check` has verified that it is not ahead."""
         try:
             self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            _opened(self._path).close()
             rev, end = self._repeated(connection)
             os.ftruncate(self._handle, end)
             self._append_after(connection, rev)
@@ -79,7 +81,7 @@ class Comparison:
 
     def __enter__(self) -> Self:
         try:
-            self._file = self._path.open("rb")
+            self._file = _opened(self._path)
         except OSError:
             self._file = None  # No mirror: nothing agrees, and nothing is lost.
         return self
@@ -119,7 +121,7 @@ def _write(handle: int, lines: list[bytes]) -> None:
 def last_rev(path: Path) -> int:
     """The revision that the last whole line of the mirror names; 0 when there is no such line."""
     try:
-        with path.open("rb") as file:
+        with _opened(path) as file:
             line, _ = last_line(file.fileno())
         return int(encoding.decode(line or b"")["rev"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -129,11 +131,37 @@ def last_rev(path: Path) -> int:
 def has_line(path: Path, rev: int) -> bool:
     """Whether line number `rev`, counted from 1, holds that revision. Damage elsewhere does not matter."""
     try:
-        with path.open("rb") as file:
+        with _opened(path) as file:
             line = next(islice(file, rev - 1, rev), b"")
         return line.endswith(b"\n") and int(encoding.decode(line)["rev"]) == rev
     except (OSError, ValueError, KeyError, TypeError):
         return False
+
+
+def ends(path: Path) -> tuple[tuple[int, bytes], ...]:
+    """The first and the last whole line of the mirror with the revisions that they name; empty if one is no record."""
+    try:
+        with _opened(path) as file:
+            first, (last, _) = file.readline().rstrip(b"\n"), last_line(file.fileno())
+        return tuple((int(encoding.decode(line or b"")["rev"]), line or b"") for line in (first, last))
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
+
+
+def _opened(path: Path) -> BinaryIO:
+    """The file at `path`, to be read. Raises OSError, also for what is no file: a pipe would be waited for."""
+    if not path.is_file():
+        raise FileNotFoundError(errno.ENOENT, "not a regular file", str(path))
+    return path.open("rb")
+
+
+def of_another(path: Path) -> StoreCorrupt:
+    """The error of a log that is another one than that of which the mirror at `path` is a copy."""
+    return StoreCorrupt(
+        1,
+        f"{path} is a copy of another log: `log.db` was replaced",
+        f"restore the folder from a copy, or delete {path} to continue with this log",
+    )
 
 
 def lost_end(path: Path, rev: int) -> StoreCorrupt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,6 +43,19 @@ class TestLocal(ProcessesContract):
     @pytest.fixture
     def machine(self, tmp_path: Path) -> RealMachine:
         return RealMachine(tmp_path / "run")
+
+    async def test_a_command_does_not_get_a_file_that_our_caller_left_open(
+        self, machine: RealMachine, folder: Path
+    ) -> None:
+        (secret := folder / "secret").write_text("told")
+        left = os.open(secret, os.O_RDONLY)
+        try:
+            os.set_inheritable(left, True)  # As a shell leaves it: `exec 9<secret; plan apply`.
+            found = await machine.owner().run("a", self.command(folder, f"cat /dev/fd/{left}"))
+        finally:
+            os.close(left)
+
+        assert b"told" not in found.output
 
 
 class TestLocalOnTrio(TestLocal):

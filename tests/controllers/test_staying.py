@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controllers.sandboxes import Astray, ground, led_out
+from controllers.sandboxes import Astray, ground, is_git_outside, led_out
 from tests.golden_text import said
 from tests.product import MemoryView, Resource, Uid
 
@@ -175,3 +175,26 @@ def test_agents_that_work_outside_of_the_plans_folder_bind_nobody(folder: Path) 
 
     view = objects(t="..", u="/", v="none/../..")
     assert ground(view, "data", folder) == folder / "other" and led_out(view, "data", folder) is None
+
+
+@pytest.mark.parametrize(
+    "home",
+    ["{own}", "{own}/work", "{own}/other/../work", "{way}", "{dotted}", "{configured}"],
+    ids=["the folder", "in it", "a step back", "a link to it", "a linked .gitconfig", "a linked .config"],
+)
+def test_law_6_configuration_of_git_that_agents_write_is_not_the_users(folder: Path, home: str) -> None:
+    own, beside = folder / "work", folder / "other"
+    (way := folder / "way").symlink_to(own)
+    (dotted := beside / "dotted").mkdir()
+    (dotted / ".gitconfig").symlink_to(own / "gitconfig")
+    (configured := beside / "configured").mkdir()
+    (configured / ".config").symlink_to(own)
+
+    env = {"HOME": home.format(own=own, way=way, dotted=dotted, configured=configured)}
+
+    assert not is_git_outside(env, own)
+
+
+@pytest.mark.parametrize("env", [{}, {"HOME": ""}, {"HOME": "/root"}], ids=["unset", "empty", "elsewhere"])
+def test_configuration_of_git_outside_the_folder_is_the_users(folder: Path, env: dict[str, str]) -> None:
+    assert is_git_outside(env, folder)

@@ -154,3 +154,12 @@ def test_usage_errors_are_exit_two(folder: Folder) -> None:
     assert folder.run("aply").code == 2
     assert "did you mean" in folder.run("aply").err.lower()
     assert folder.run("get", "--nonsense").code == 2
+
+
+def test_a_largest_size_that_is_no_size_is_a_usage_error(folder: Folder) -> None:
+    folder.write("p.yaml", GOOD)
+
+    for size in ("-5", "0", "9" * 30, "nan"):
+        assert folder.run("validate", "--max-size", size, "p.yaml").code == 2, size
+    assert folder.run("validate", "--max-size", "20", "p.yaml").code == 3
+    assert folder.run("validate", "--max-size", "2000000", "p.yaml").code == 0

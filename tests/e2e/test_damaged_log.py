@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from reconciler.storing import sqlite_log
 from tests.e2e.folder import Folder
 from tests.golden_text import said
 
@@ -51,6 +55,24 @@ def gone(state: Path) -> None:
     (state / "log.db").unlink()
 
 
+def of_another_run(state: Path) -> None:
+    """The log becomes one that is sound in itself: of the same plan, a second later."""
+    with closing(sqlite3.connect(state / "log.db")) as connection, connection:
+        checksum = sqlite_log.GENESIS
+        for rev, text in connection.execute("SELECT rev, body FROM log ORDER BY rev").fetchall():
+            record = json.loads(text)
+            record["at"] += 1
+            body = json.dumps(record)
+            checksum = sqlite_log.chained(checksum, body.encode())
+            values = (record["at"], body, checksum, rev)
+            connection.execute("UPDATE log SET at = ?, body = ?, checksum = ? WHERE rev = ?", values)
+
+
+def a_pipe(state: Path) -> None:
+    (state / "events.jsonl").unlink()
+    os.mkfifo(state / "events.jsonl")
+
+
 NOTICED: Final[dict[str, Callable[[Path], None]]] = {
     "a byte of a record": replaced("log.db", b"saved p.plan.yaml", b"saved q.plan.yaml"),
     "a column of a record": in_table("UPDATE log SET subject = 'task/z' WHERE rev = 4"),
@@ -61,11 +83,14 @@ NOTICED: Final[dict[str, Callable[[Path], None]]] = {
     "no file": gone,
     "a newer version": in_table("UPDATE meta SET value = 99 WHERE key = 'version'"),
     "a word for an epoch": in_table("UPDATE meta SET value = 'many' WHERE key = 'epoch'"),
+    "the log of another run": of_another_run,
 }
 HARMLESS: Final[dict[str, Callable[[Path], None]]] = {
     "the snapshot": in_table("UPDATE objects SET body = replace(body, 'done', 'gone')"),
     "the snapshot's revision": in_table("UPDATE meta SET value = 3 WHERE key = 'snapshot_rev'"),
     "the mirror": replaced("events.jsonl", b"saved p.plan.yaml", b"saved q.plan.yaml"),
+    "a pipe in place of the mirror": a_pipe,
+    "the mirror's beginning": replaced("events.jsonl", b'"rev":1', b'"rev":7'),
     "the owner's file": replaced("owner", b"pid", b"qid"),
 }
 

@@ -55,7 +55,10 @@ VARIABLES: Final = tuple(
     """
     GIT_CONFIG_COUNT GIT_CONFIG_GLOBAL GIT_CONFIG_PARAMETERS GIT_DIR GIT_EXEC_PATH GIT_PAGER GIT_EDITOR GIT_SSH_COMMAND
     GIT_EXTERNAL_DIFF GIT_TRACE PATH HOME XDG_CONFIG_HOME LD_PRELOAD LD_LIBRARY_PATH BASH_ENV ENV SHELLOPTS IFS PAGER
-    EDITOR LESSOPEN SSH_ASKPASS GCONV_PATH PYTHONSTARTUP NODE_OPTIONS PERL5OPT npm_config_script_shell
+    EDITOR LESSOPEN SSH_ASKPASS GCONV_PATH PYTHONSTARTUP NODE_OPTIONS PERL5OPT npm_config_script_shell GIT_WORK_TREE
+    GIT_INDEX_FILE GIT_TEMPLATE_DIR GIT_ATTR_SOURCE GIT_ASKPASS GIT_PROXY_COMMAND DYLD_INSERT_LIBRARIES GLIBC_TUNABLES
+    RUBYOPT JAVA_TOOL_OPTIONS MAKEFLAGS CONFIG_SITE CROSS_COMPILE CHROME_BIN CLOUDSDK_PYTHON DJANGO_SETTINGS_MODULE
+    FLASK_APP MPLBACKEND AWS_SHARED_CREDENTIALS_FILE
     """.split()
 )
 """Variables that a child task or its agent would be given."""
@@ -127,6 +130,12 @@ REPOSITORIES: Final = (
         HOOKS,
         {"lint.sh": SCRIPT},
         {"lint.sh": "#!/bin/sh\n", ".git/hooks/post-index-change": "#!/bin/sh\nexec ./lint.sh\n"},
+    ),
+    Repository(
+        "a program for differences in .gitattributes",
+        CONFIGURED,
+        {".gitattributes": "* diff=evil merge=evil\n", ".gitconfig": "[diff 'evil']\n\ttextconv = touch ran\n"},
+        is_armed=False,
     ),
     Repository(
         "a filter in .gitattributes",

@@ -119,3 +119,13 @@ def test_patch_with_too_many_operations_is_refused_where_it_is_read() -> None:
 )
 def test_extent_of_a_value_counts_each_place_and_stops_at_a_bound(value: Json, found: object) -> None:
     assert encoding.extent_of(value, values_max=10, bytes_max=10, depth_max=3) == found
+
+
+@pytest.mark.parametrize("name", ["path", "from"])
+def test_law_11_a_path_in_a_patch_is_bounded(name: str) -> None:
+    ways = {"op": "copy", "from": "/goal", "path": "/goal", name: "/" * (limits.PATCH_POINTER_CHARS_MAX + 1)}
+
+    with pytest.raises(patching.PatchFailed) as failed:
+        patching.ops_from_json([ways])
+
+    assert len(failed.value.reason) < limits.PATCH_POINTER_CHARS_MAX

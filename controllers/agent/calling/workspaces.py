@@ -12,7 +12,7 @@ from controllers.agent.ports import World
 from controllers.agent.tools.faults import ToolDenied
 from controllers.agent.tools.workspace import Workspace
 from controllers.inside import Place, place_of
-from controllers.sandboxes import Astray, beside, ground, sandbox_of, without_links
+from controllers.sandboxes import Astray, beside, ground, is_git_outside, sandbox_of, without_links
 from reconciler.effects.processes import Sandbox
 from schemas import patterns
 from schemas.fork import lock_place, tree_of
@@ -30,7 +30,7 @@ def environment(world: World, seen: Observed) -> dict[str, str]:
     env = {**world.env, **{name: value for name, value in own.items() if not name.startswith(RESERVED)}}
     lists = (seen.spec.tools, seen.spec.rights.tools)
     may_run_all = all(patterns.allowed_by(each, "shell", None) for each in lists)
-    return git_set(env, str(without_links(world.folder)), may_run_all=may_run_all)
+    return git_set(env, may_run_all=may_run_all, is_owners=is_git_outside(env, without_links(world.folder)))
 
 
 def workspace_of(world: World, seen: Observed) -> Workspace:

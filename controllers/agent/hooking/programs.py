@@ -22,7 +22,7 @@ from controllers.agent.observing import Observed
 from controllers.agent.ports import World
 from controllers.agent.tools.faults import ToolDenied, ToolFault
 from controllers.agent.tools.workspace import Workspace
-from controllers.sandboxes import Astray, ground, without_links
+from controllers.sandboxes import Astray, ground, is_git_outside, without_links
 from reconciler.effects.clamping import last_line
 from reconciler.effects.processes import Command, Ending
 from schemas import limits
@@ -103,7 +103,8 @@ def _place(world: World, seen: Observed, hook: HookSpec) -> Place:
         raise ToolDenied(f"where the hook is set: {folder.words}")
     Workspace(whole, folder).ensure()  # Following no link: one may have come since.
     own = {str(name): str(value) for name, value in task.spec["env"].items() if not str(name).startswith(RESERVED)}
-    return Place(str(folder), git_set({**world.env, **own}, str(whole), may_run_all=False))
+    env = {**world.env, **own}
+    return Place(str(folder), git_set(env, may_run_all=False, is_owners=is_git_outside(env, whole)))
 
 
 def _in_their_words(world: World, seen: Observed, asked: JsonObject) -> JsonObject:

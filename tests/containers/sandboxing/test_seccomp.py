@@ -51,7 +51,12 @@ async def test_law_6_no_probe_leads_out_of_tier_2(plan: Plan, share: tuple[probe
         sandbox=box,
     )
 
-    ended = await homes.enclosing(plan.folder, plan.state / "run").run("a", command)
+    left = os.open(plan.outside / "secret", os.O_RDONLY)
+    try:
+        os.set_inheritable(left, True)
+        ended = await homes.enclosing(plan.folder, plan.state / "run").run("a", command)
+    finally:
+        os.close(left)
 
     assert ended.ending is Ending.EXITED and ended.code == 0, ended.output.decode()
     found = dict(json.loads(line) for line in ended.output.decode().splitlines() if line.startswith("["))
