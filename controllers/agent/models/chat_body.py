@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final, Literal
 
 from controllers.agent.models import context_limits, history
-from controllers.agent.models.failures import lower_of
+from controllers.agent.models.error_body import lower_of
 from controllers.agent.models.port import ModelRequest
 from schemas import encoding
 from schemas.encoding import JsonObject

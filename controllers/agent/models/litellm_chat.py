@@ -22,7 +22,7 @@ from anyio.abc import Process, TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from controllers.agent.models import failures
+from controllers.agent.models import error_body, failures, waits
 from controllers.agent.models.assembling import Assembly
 from controllers.agent.models.chat_body import Dialect, is_streamed, lowered, stated_options
 from controllers.agent.models.endpoint import Endpoint
@@ -113,7 +113,7 @@ class LitellmModels:
 
     def _failure(self, said: JsonObject, endpoint: Endpoint, request: ModelRequest, assembly: Assembly) -> ModelFailed:
         kind, status = str(said["kind"]), said["status"]
-        text = failures.masked(f"{kind}: {said['message']}", endpoint.secrets)[: limits.MODEL_ERROR_CHARS]
+        text = error_body.masked(f"{kind}: {said['message']}", endpoint.secrets)[: limits.MODEL_ERROR_CHARS]
         has_begun = bool(assembly.text or assembly.calls)
         usage = assembly.usage(_prompt(request)) if has_begun else None
         is_unanswered = NO_CONNECTION in text and not has_begun
@@ -128,7 +128,7 @@ class LitellmModels:
             return ModelFailed("TimedOut", text, is_transient=True, usage=usage)
         if not isinstance(status, int):
             return ModelFailed("BadRequest", text)
-        wait_s = failures.retry_after_s(said["headers"], self._now())
+        wait_s = waits.retry_after_s(said["headers"], self._now())
         return failures.of_status(
             status, text.encode(), retry_after_s=wait_s, cure=endpoint.cure, secrets=endpoint.secrets
         )

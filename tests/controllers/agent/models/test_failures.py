@@ -7,7 +7,7 @@ from email.utils import formatdate
 
 import pytest
 
-from controllers.agent.models import failures
+from controllers.agent.models import error_body, failures, waits
 from schemas import limits
 from tests import golden_text, rows
 from tests.product import ModelFailed
@@ -28,7 +28,7 @@ NOW = 1_700_000_000.0
         ({"retry-after": "soon"}, None),
         ({"retry-after": ""}, None),
         ({"retry-after": "nan"}, None),
-        ({"retry-after": "2m30.5s"}, None),
+        ({"retry-after": "2m30.5s"}, 150.5),
         ({"retry-after-ms": "soon", "retry-after": "1"}, 1.0),
         ({"retry-after": "2023-11-14T22:14:20Z"}, 60.0),
         ({"retry-after": "2023-11-14T22:14:20"}, 60.0),
@@ -38,7 +38,7 @@ NOW = 1_700_000_000.0
     ],
 )
 def test_retry_after_is_read_in_each_of_its_forms(headers: dict[str, str], seconds: float | None) -> None:
-    assert failures.retry_after_s(headers, NOW) == seconds
+    assert waits.retry_after_s(headers, NOW) == seconds
 
 
 @rows.each(
@@ -73,7 +73,7 @@ def test_a_wait_that_a_refusal_states_in_words_is_read(said: str, seconds: float
     ],
 )
 def test_the_message_of_an_error_is_found_in_every_vendors_words(body: bytes, said: str) -> None:
-    assert failures.said_in(body) == said
+    assert error_body.said_in(body) == said
 
 
 def test_no_key_is_told() -> None:
