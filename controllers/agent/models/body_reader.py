@@ -16,11 +16,12 @@ from schemas import encoding, limits
 from schemas.encoding import Json
 
 SPACE: Final = b" \t\r\n"
-GZIP: Final = b"\x1f\x8b"
+PACKED: Final = (b"\x1f\x8b", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+"""How bodies begin that are compressed with gzip, or with the deflate of HTTP. No reply begins like that."""
 
 
 class Inflater:
-    """Makes plain bytes of a body that may be compressed with gzip, in one member or several."""
+    """Makes plain bytes of a body that may be compressed, as a whole or piece by piece."""
 
     def __init__(self) -> None:
         self._begin = b""
@@ -33,25 +34,25 @@ class Inflater:
             return piece
         if self._member is None:
             piece, self._begin = self._begin + piece, b""
-            if not piece.startswith(GZIP):
-                self._is_plain = not GZIP.startswith(piece)
+            if not piece.startswith(PACKED):
+                self._is_plain = not any(begin.startswith(piece) for begin in PACKED)
                 self._begin = b"" if self._is_plain else piece
                 return piece if self._is_plain else b""
             self._member = _member()
         try:
             found = self._member.decompress(piece, limits.MODEL_STREAM_BYTES_MAX)
-            while self._member.unused_data.startswith(GZIP):
+            while self._member.unused_data.startswith(PACKED):
                 rest, self._member = self._member.unused_data, _member()
                 found += self._member.decompress(rest, limits.MODEL_STREAM_BYTES_MAX)
         except zlib.error as fault:
-            raise NoEvents(f"its gzip is damaged ({fault})") from None
+            raise NoEvents(f"it is compressed and damaged ({fault})") from None
         if self._member.unconsumed_tail or len(found) > limits.MODEL_STREAM_BYTES_MAX:
             raise NoEvents(f"the answer is longer than {limits.MODEL_STREAM_BYTES_MAX} bytes")
         return found
 
 
 def _member() -> zlib._Decompress:
-    return zlib.decompressobj(zlib.MAX_WBITS | 16)
+    return zlib.decompressobj(zlib.MAX_WBITS | 32)
 
 
 class BodyReader:

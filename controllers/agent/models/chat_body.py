@@ -6,6 +6,7 @@ The history is joined from the bytes that each message was encoded to once: a re
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -24,22 +25,32 @@ OURS: Final = frozenset({"model", "messages", "tools", "stream", "stream_options
 LIMIT_FIELDS: Final = ("max_tokens", "max_completion_tokens")
 
 _ORDER: Final = re.compile(
-    r"roles? must alternate|conversation roles|alternate user|unexpected role|invalid_request_message_order"
+    r"\balternat|conversation roles|unexpected role|invalid_request_message_order|user message after tool"
     r"|after role|role (?:'user'|user) (?:is not allowed|cannot|must)|message order|consecutive (?:user|messages)"
 )
 """How templates and Mistral say that the order of the messages is not theirs."""
 
 _NO_STREAM: Final = re.compile(
-    r"stream\w*[^.]{0,40}(?:not supported|unsupported|not available|not allowed|cannot|can't|must be false)"
-    r"|(?:not support|unsupported|cannot|can't)[^.]{0,40}stream"
+    r"stream\w*[^.]{0,40}(?:not (?:supported|available|allowed|implemented)|unsupported|cannot|can't|must be false)"
+    r"|(?:not support|n't support|unsupported|cannot|can't|verified to)[^.]{0,40}stream"
 )
 _NO_SYSTEM: Final = re.compile(
     r"system (?:role|message|prompt|instruction)s?(?: is| are)? not (?:supported|enabled|allowed)"
-    r"|not support (?:the )?(?:role )?[`'\"]?system|developer instruction is not enabled"
+    r"|(?:not|n't) support (?:the )?(?:role )?[`'\"]?system|unexpected role \W*system"
+    r"|developer instruction is not enabled"
 )
 _FOREIGN: Final = re.compile(
     r"extra|unsupported|not (?:permitted|allowed|supported)|un(?:known|expected|recognized)|remove|invalid `"
 )
+_NO_OPTION: Final = re.compile(
+    r"unsupported|n[o']t support|not (?:permitted|allowed|available|enabled)|un(?:known|expected|recognized)|deprecated"
+    r"|extra inputs|cannot both|only [^.]{0,40}(?:supported|allowed)|cannot be (?:used|set|specified)"
+)
+"""How a server says that a model does not have an option, or has one value of it only."""
+
+_TOGETHER: Final = re.compile(r"both|together|use only one")
+NEED_TOOLS: Final = frozenset(("tool_choice", "parallel_tool_calls"))
+
 _MISSING: Final = re.compile(r"missing|required|must be (?:passed|provided|included)|expected")
 
 
@@ -50,7 +61,8 @@ class Dialect:
     `output_max` is the longest reply of the model. `is_strict` wants roles that alternate, and one that does not
     `takes_system` has that message in the first of the user. `is_plain` wants no fields that
     the server does not know, `needs_thoughts` those of every message with calls. `is_streamed` is False where the
-    server cannot send the reply in pieces. `states_end` is True once the server has said why a reply ended.
+    server cannot send the reply in pieces. `states_end` is True once the server has said why a reply ended. `without`
+    names options of the plan that the model does not take.
     """
 
     limit_field: LimitField = "max_tokens"
@@ -63,15 +75,16 @@ class Dialect:
     needs_thoughts: bool = False
     is_streamed: bool = True
     states_end: bool = False
+    without: frozenset[str] = frozenset()
 
     def after(self, status: int, said: bytes, request: ModelRequest) -> Dialect | None:
         """The dialect to try when the server refused `request` with `said`; None when no other one would help."""
         lower = lower_of(said)
-        if status in (400, 422, 500) and not self.is_strict and _ORDER.search(lower):
-            return replace(self, is_strict=True)
         if status in (400, 422, 500) and self.takes_system and _NO_SYSTEM.search(lower):
             return replace(self, takes_system=False)
-        if status not in (400, 404, 422):
+        if status in (400, 422, 500) and not self.is_strict and _ORDER.search(lower):
+            return replace(self, is_strict=True)
+        if status not in (400, 404, 422, 501):
             return None
         if self.takes_usage_option and ("stream_options" in lower or "include_usage" in lower):
             return replace(self, takes_usage_option=False)
@@ -81,6 +94,9 @@ class Dialect:
             return replace(self, limit_field=other, is_limit_settled=True)
         if self.is_streamed and is_streamed(request.options) and _NO_STREAM.search(lower):
             return replace(self, is_streamed=False)
+        option = None if is_too_long else _refused_option(lower, request.options.keys() - self.without)
+        if option is not None:
+            return replace(self, without=self.without | {option})
         return self._after_fields(lower, request)
 
     def _after_fields(self, lower: str, request: ModelRequest) -> Dialect | None:
@@ -95,7 +111,7 @@ class Dialect:
 
 def lowered(status: int, said: bytes, request: ModelRequest, dialect: Dialect) -> context_limits.Lowered | None:
     """The longest reply to ask for instead, when the server refused `request` because it may not be as long."""
-    asked = stated_options(request, dialect.limit_field, dialect.output_max)
+    asked = stated_options(request, dialect)
     stated = next((asked[name] for name in LIMIT_FIELDS if isinstance(asked.get(name), int)), None)
     return context_limits.lowered(status, lower_of(said), stated)
 
@@ -117,18 +133,38 @@ def body_of(model: str, request: ModelRequest, dialect: Dialect) -> bytes:
     more: JsonObject = {"stream": dialect.is_streamed and is_streamed(request.options)}
     if more["stream"] and dialect.takes_usage_option:
         more["stream_options"] = {"include_usage": True}
-    more |= stated_options(request, dialect.limit_field, dialect.output_max)
+    more |= stated_options(request, dialect)
     return b"".join((*parts, b",", encoding.encode(more)[1:]))
 
 
-def stated_options(request: ModelRequest, limit_field: str, output_max: int | None = None) -> JsonObject:
-    """The plan's options as they stand, with the smallest bound: the plan's, this attempt's or the model's."""
-    options = {name: value for name, value in request.options.items() if name not in OURS}
-    stated = next((name for name in LIMIT_FIELDS if isinstance(options.get(name), int)), limit_field)
+def stated_options(request: ModelRequest, dialect: Dialect) -> JsonObject:
+    """The plan's options as they stand, with the smallest bound: the plan's, this attempt's or the model's.
+
+    Those that the model does not take are left out, and without tools those that are about tools.
+    """
+    left_out = OURS | dialect.without | (frozenset() if request.tools else NEED_TOOLS)
+    options = {name: value for name, value in request.options.items() if name not in left_out}
+    stated = next((name for name in LIMIT_FIELDS if isinstance(options.get(name), int)), dialect.limit_field)
     bounds = [one for one in (options.pop(stated, None), request.output_tokens_max) if one is not None]
-    if bounds and output_max is not None:
-        bounds.append(output_max)
+    if bounds and dialect.output_max is not None:
+        bounds.append(dialect.output_max)
     return options | ({stated: min(bounds)} if bounds else {})
+
+
+def _refused_option(lower: str, options: Iterable[str]) -> str | None:
+    """The plan's option that a refusal names as one the model lacks; the last of two that exclude each other."""
+    if not _NO_OPTION.search(lower):
+        return None
+    places = {
+        found.start(): name
+        for name in options
+        if name not in OURS and name not in LIMIT_FIELDS
+        for found in [re.search(rf"(?<![a-z_]){re.escape(name)}(?![a-z_])|{name.replace('_', '')}\b", lower)]
+        if found
+    }
+    if not places:
+        return None
+    return places[max(places) if _TOGETHER.search(lower) else min(places)]
 
 
 def _names_one(lower: str, request: ModelRequest) -> bool:

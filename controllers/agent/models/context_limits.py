@@ -19,7 +19,7 @@ TOO_LONG: Final = re.compile(
             r"string_above_max_length|prompt_tokens_exceeded|prompttoolong|token limit exceeded",
             r"context (?:length|size|window|limit)|long context",  # Most say one of these.
             r"(?:prompt|input|request|conversation|message|text)\w*(?: tokens?)?(?: is| are| was)? too (?:long|large)",
-            r"messages?[\w.\[\]]*\W*: (?:string|array) too long",  # OpenAI, of one message, or of too many.
+            r"messages?[\w.\[\]]{0,40}\W{0,8}: (?:string|array) too long",  # OpenAI, of one message, or of too many.
             r"exceed(?:s|ed)? (?:the |its )?(?:context|max(?:imum)?(?: allowed| input| message| prompt)?)"
             r" ?(?:limit|length|size|tokens)|request_too_large|body too large|payload (?:size )?exceeds",
             r"maximum prompt length|longer than the (?:model'?s )?(?:maximum|context)|exceeded model token limit",
@@ -60,7 +60,7 @@ _OF_MODEL: Final = tuple(
         rf"at most {_NUMBER} (?:completion|output) tokens",  # OpenAI.
         rf"less (?:than )?or equal to {_NUMBER}",  # Groq, Fireworks.
         r"\[\d+,\s*(\d+)\]",  # DeepSeek, DashScope: a range.
-        r"\d+ > (\d+), which is the maximum",  # Anthropic.
+        r"(?<!\d)\d{1,12} > (\d{1,12}), which is the maximum",  # Anthropic.
         rf"(?:model limit|maximum|limit) (?:of|is) {_NUMBER}",  # Bedrock.
         rf"(?:must|can|should)(?:not| not)? be (?:at most|<=|no more than|greater than|less than|lower than) {_NUMBER}",
         rf"<= {_NUMBER}",  # OpenAI: an integer above the largest value.
@@ -74,7 +74,7 @@ _BOUND: Final = re.compile(
     r"exceed|maximum|too (?:large|high|big|many)|above|limit|up to|larger|greater|smaller|at most|超|最大"
 )
 _UNKNOWN: Final = re.compile(r"unsupported|not supported|unrecognized|unknown|unexpected|instead")
-_EXCLUSIVE: Final = re.compile(r"(\d+) \(exclusive\)")  # Gemini.
+_EXCLUSIVE: Final = re.compile(r"(?<!\d)(\d{1,12}) \(exclusive\)")  # Gemini.
 _LEFT: Final = tuple(
     re.compile(pattern)
     for pattern in (
@@ -86,7 +86,7 @@ _LEFT: Final = tuple(
         r"must be <= (?P<window>\d+)\. given: (?P<prompt>\d+) `?inputs",  # TGI and Together.
         r"max_total_tokens \((?P<total>\d+)\) must be .{0,30}max_seq_len \((?P<window>\d+)",  # SiliconFlow.
         r"model token limit: (?P<window>\d+) \(requested: (?P<total>\d+)\)",  # Moonshot.
-        r"(?P<prompt>\d+) \+ \d+ > (?P<window>\d+)",  # Anthropic.
+        r"(?<!\d)(?P<prompt>\d{1,12}) \+ \d{1,12} > (?P<window>\d{1,12})",  # Anthropic.
     )
 )
 """The window, with the prompt or with what prompt and reply are together."""

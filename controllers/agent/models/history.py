@@ -116,11 +116,12 @@ def _names(message: bytes) -> set[str]:
     for call in said.get("tool_calls") or ():
         found |= {name for name in call if name not in _CALL}
         found |= call["function"].keys() - {"name", "arguments"}
-    parts = [part for part in said["content"] if isinstance(part, dict)] if isinstance(said["content"], list) else []
-    found |= {str(part.get("type")) for part in parts if part.get("type") != "text"}
+    parts = said["content"] if isinstance(said["content"], list) else []
     blocks: list[Json] = [value for name, value in said.items() if name not in _PLAIN] + parts
-    if any("signature" in one for value in blocks for one in (value if isinstance(value, list) else [value])):
-        found.add("signature")
+    for one in (one for value in blocks for one in (value if isinstance(value, list) else [value])):
+        if isinstance(one, dict):
+            found |= {str(one.get("type") or "text")} - {"text"}
+            found |= {"signature"} & one.keys()
     return found
 
 

@@ -16,7 +16,7 @@ from typing import Final, NoReturn
 
 import aiohttp
 
-from controllers.agent.models import error_body, failures, waits
+from controllers.agent.models import error_body, failures, text_calls, waits
 from controllers.agent.models.assembling import Assembly, TooLong
 from controllers.agent.models.body_reader import BodyReader, Inflater
 from controllers.agent.models.chat_body import Dialect, body_of, lowered
@@ -164,7 +164,7 @@ class _Asking:
         failure = self._assembly.failure(self.endpoint.url, self.prompt)
         if failure is not None:
             raise failure
-        return self._assembly.reply(self.prompt)
+        return text_calls.taken(self._assembly.reply(self.prompt), self.request.tools)
 
     async def _take_all(self, response: aiohttp.ClientResponse, body: BodyReader) -> None:
         async for piece in response.content.iter_any():

@@ -13,7 +13,7 @@ from schemas import limits
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _UNIT: Final = r"(?:ms|millis\w*|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)(?![a-z])"
-_SPAN: Final = re.compile(rf"(\d+(?:\.\d+)?)\s?({_UNIT})")
+_SPAN: Final = re.compile(rf"(?<![\d.])(\d+(?:\.\d+)?)\s?({_UNIT})")
 _SPANS: Final = rf"(?:\d+(?:\.\d+)?\s?{_UNIT}\s?)+"
 _SAID: Final = re.compile(
     rf"(?:try|retry|wait)(?: again)?(?: in| after)?(?: for)?(?: about)?\W{{1,3}}({_SPANS})"
@@ -22,11 +22,9 @@ _SAID: Final = re.compile(
 _FIELD: Final = re.compile(
     r'(?:retry_?after(_?ms)?(?:_?s(?:ec(?:ond)?s?)?)?|estimated_time)[\\"]*\s*:\s*[\\"]*(-?\d+(?:\.\d+)?)(?![\w.])'
 )
-_CHINESE: Final = re.compile(
-    r"(\d+(?:\.\d+)?)\s?(秒|分钟|小时)\s?(?:后|再)"
-)  # "After so many seconds, minutes, hours."
+_CHINESE: Final = re.compile(r"(?<!\d)(\d{1,9}(?:\.\d{1,9})?)\s?(秒|分钟|小时)\s?(?:后|再)")  # "After 30 seconds."
 _CHINESE_UNITS: Final = {"秒": 1.0, "分钟": 60.0, "小时": 3_600.0}
-_SEVERAL: Final = re.compile(r"([-+.\deE]+)\s*,[\s,.\d]*")  # A header that came more than once.
+_SEVERAL: Final = re.compile(r"([-+.\deE]{1,20})\s*,[\s,.\d]*")  # A header that came more than once.
 EPOCH_FROM: Final = 1e9
 """From this many seconds on, a number is a Unix time: no provider asks to wait for thirty years."""
 
@@ -42,7 +40,7 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
     if milliseconds is not None:
         return max(0.0, milliseconds / 1000)
     for name in ("retry-after", "x-ratelimit-reset-after", "x-ratelimit-reset"):
-        found = _read(headers.get(name, "").strip().strip('"'), now)
+        found = _read(headers.get(name, "")[: limits.VALUE_SHOWN_CHARS].strip().strip('"'), now)
         if found is not None:
             return found
     return None
