@@ -22,7 +22,7 @@ LimitField = Literal["max_tokens", "max_completion_tokens"]
 OURS: Final = frozenset({"model", "messages", "tools", "stream", "stream_options", "n"})
 """What no option of a plan may change; `stream: false` is heard all the same."""
 
-LIMIT_FIELDS: Final = ("max_tokens", "max_completion_tokens")
+LIMIT_FIELDS: Final[tuple[LimitField, ...]] = ("max_tokens", "max_completion_tokens")
 
 _ORDER: Final = re.compile(
     r"\balternat|conversation roles|unexpected role|invalid_request_message_order|user message after tool"
@@ -77,6 +77,11 @@ class Dialect:
     states_end: bool = False
     without: frozenset[str] = frozenset()
 
+    def limit_name(self, options: JsonObject) -> LimitField:
+        """What the longest reply is called: as the plan has it, unless the server refused one of the names."""
+        stated = None if self.is_limit_settled else next((one for one in LIMIT_FIELDS if one in options), None)
+        return stated or self.limit_field
+
     def after(self, status: int, said: bytes, request: ModelRequest) -> Dialect | None:
         """The dialect to try when the server refused `request` with `said`; None when no other one would help."""
         lower = lower_of(said)
@@ -89,8 +94,9 @@ class Dialect:
         if self.takes_usage_option and ("stream_options" in lower or "include_usage" in lower):
             return replace(self, takes_usage_option=False)
         is_too_long = context_limits.is_too_long(status, lower)
-        if not self.is_limit_settled and self.limit_field in lower and not is_too_long:
-            other: LimitField = "max_tokens" if self.limit_field == "max_completion_tokens" else "max_completion_tokens"
+        sent = self.limit_name(request.options)
+        if not self.is_limit_settled and sent in lower and not is_too_long:
+            other: LimitField = "max_tokens" if sent == "max_completion_tokens" else "max_completion_tokens"
             return replace(self, limit_field=other, is_limit_settled=True)
         if self.is_streamed and is_streamed(request.options) and _NO_STREAM.search(lower):
             return replace(self, is_streamed=False)
@@ -144,11 +150,11 @@ def stated_options(request: ModelRequest, dialect: Dialect) -> JsonObject:
     """
     left_out = OURS | dialect.without | (frozenset() if request.tools else NEED_TOOLS)
     options = {name: value for name, value in request.options.items() if name not in left_out}
-    stated = next((name for name in LIMIT_FIELDS if isinstance(options.get(name), int)), dialect.limit_field)
-    bounds = [one for one in (options.pop(stated, None), request.output_tokens_max) if one is not None]
+    stated = [options.pop(name) for name in LIMIT_FIELDS if isinstance(options.get(name), int)]
+    bounds = [*stated, *([] if request.output_tokens_max is None else [request.output_tokens_max])]
     if bounds and dialect.output_max is not None:
         bounds.append(dialect.output_max)
-    return options | ({stated: min(bounds)} if bounds else {})
+    return options | ({dialect.limit_name(request.options): min(bounds)} if bounds else {})
 
 
 def _refused_option(lower: str, options: Iterable[str]) -> str | None:

@@ -33,8 +33,8 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
     """The seconds that a provider asks to wait, from its headers by lower-case name; None: it does not say.
 
     `retry-after-ms` is what OpenAI and Azure send besides. `retry-after` holds seconds or a date (RFC 9110, 10.2.3),
-    at some gateways an ISO date, a time since 1970, or a span such as `1m30s`. OpenRouter has only a time at which its
-    limit is reset. Anything else says nothing.
+    at some gateways an ISO date or a time since 1970. OpenRouter has only a time at which its limit is reset. Anything
+    else says nothing.
     """
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
@@ -63,7 +63,7 @@ def _read(stated: str, now: float) -> float | None:
     seconds = _number(stated)
     if seconds is not None:
         return _since_1970(seconds, now)
-    return _sum_of(stated) if re.fullmatch(_SPANS, stated.lower()) else _until(stated, now)
+    return _until(stated, now)
 
 
 def _sum_of(spans: str) -> float:

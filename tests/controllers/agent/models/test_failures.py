@@ -28,7 +28,7 @@ NOW = 1_700_000_000.0
         ({"retry-after": "soon"}, None),
         ({"retry-after": ""}, None),
         ({"retry-after": "nan"}, None),
-        ({"retry-after": "2m30.5s"}, 150.5),
+        ({"retry-after": "2m30.5s"}, None),
         ({"retry-after-ms": "soon", "retry-after": "1"}, 1.0),
         ({"retry-after": "2023-11-14T22:14:20Z"}, 60.0),
         ({"retry-after": "2023-11-14T22:14:20"}, 60.0),
