@@ -25,8 +25,9 @@ OURS: Final = frozenset({"model", "messages", "tools", "stream", "stream_options
 LIMIT_FIELDS: Final[tuple[LimitField, ...]] = ("max_tokens", "max_completion_tokens")
 
 _ORDER: Final = re.compile(
-    r"\balternat|conversation roles|unexpected role|invalid_request_message_order|user message after tool"
-    r"|after role|role (?:'user'|user) (?:is not allowed|cannot|must)|message order|consecutive (?:user|messages)"
+    r"(?:must|should) alternate|alternate (?:between|user)|alternating|conversation roles|unexpected role"
+    r"|invalid_request_message_order|user message after tool|message order|consecutive (?:user|messages)"
+    r"|after role|role (?:'user'|user) (?:is not allowed|cannot|must)"
 )
 """How templates and Mistral say that the order of the messages is not theirs."""
 
@@ -51,6 +52,33 @@ _NO_OPTION: Final = re.compile(
 _TOGETHER: Final = re.compile(r"both|together|use only one")
 NEED_TOOLS: Final = frozenset(("tool_choice", "parallel_tool_calls"))
 
+_NO_NULL: Final = re.compile(
+    r"content type: <nil>|content\W{0,8}(?:field )?(?:is required|cannot be null|must be a (?:valid )?string)"
+    r"|content.{0,60}(?:none is not an allowed|input should be a valid string|null value)"
+)
+"""How a server says that a message of the assistant has to have a text beside its calls."""
+
+_NO_EMPTY: Final = re.compile(r"content.{0,60}(?:is empty|must be non-?empty|contain non-whitespace|cannot be empty)")
+_TOOLS_TOO: Final = re.compile(
+    r"must define tools|expects `?tools|toolconfig"
+    r"|tools?\W{0,3} (?:field |param\w* )?must be (?:defined|provided|specified)"
+)
+"""How Anthropic and Bedrock say that a history with calls wants tools, though none may be called any more."""
+
+CALLED: Final = "Calling tools."
+NO_TOOLS: Final = encoding.encode(
+    [
+        {
+            "type": "function",
+            "function": {
+                "name": "none",
+                "description": "There are no tools any more. Answer with text.",
+                "parameters": {"type": "object", "properties": {}},
+            },
+        }
+    ]
+)
+
 _MISSING: Final = re.compile(r"missing|required|must be (?:passed|provided|included)|expected")
 
 
@@ -62,7 +90,8 @@ class Dialect:
     `takes_system` has that message in the first of the user. `is_plain` wants no fields that
     the server does not know, `needs_thoughts` those of every message with calls. `is_streamed` is False where the
     server cannot send the reply in pieces. `states_end` is True once the server has said why a reply ended. `without`
-    names options of the plan that the model does not take.
+    names options of the plan that the model does not take. `blank` is the text beside calls where there is none, and
+    `wants_tools` is True where a history with calls needs a declaration.
     """
 
     limit_field: LimitField = "max_tokens"
@@ -76,6 +105,8 @@ class Dialect:
     is_streamed: bool = True
     states_end: bool = False
     without: frozenset[str] = frozenset()
+    blank: str | None = None
+    wants_tools: bool = False
 
     def limit_name(self, options: JsonObject) -> LimitField:
         """What the longest reply is called: as the plan has it, unless the server refused one of the names."""
@@ -107,6 +138,12 @@ class Dialect:
 
     def _after_fields(self, lower: str, request: ModelRequest) -> Dialect | None:
         """The dialect to try when fields of the history may be the matter: one that is missing, or one too many."""
+        if self.blank is None and _NO_NULL.search(lower):
+            return replace(self, blank="")
+        if self.blank != CALLED and _NO_EMPTY.search(lower):
+            return replace(self, blank=CALLED)
+        if not (self.wants_tools or request.tools) and _TOOLS_TOO.search(lower):
+            return replace(self, wants_tools=True)
         is_missing = _MISSING.search(lower) is not None and _FOREIGN.search(lower) is None
         if not self.needs_thoughts and history.THOUGHTS in lower and is_missing:
             return replace(self, needs_thoughts=True, is_plain=False)
@@ -133,9 +170,12 @@ def body_of(model: str, request: ModelRequest, dialect: Dialect) -> bytes:
     messages = messages if dialect.takes_system else history.without_system(messages)
     messages = history.with_thoughts(messages) if dialect.needs_thoughts else messages
     messages = history.alternating(messages) if dialect.is_strict else messages
+    messages = messages if dialect.blank is None else history.with_blank(messages, dialect.blank)
     parts = [b'{"model":', encoding.encode(model), b',"messages":[', b",".join(messages), b"]"]
     if request.tools:
         parts += [b',"tools":', request.tools]
+    elif dialect.wants_tools:
+        parts += [b',"tools":', NO_TOOLS]
     more: JsonObject = {"stream": dialect.is_streamed and is_streamed(request.options)}
     if more["stream"] and dialect.takes_usage_option:
         more["stream_options"] = {"include_usage": True}

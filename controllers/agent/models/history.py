@@ -77,6 +77,11 @@ def with_thoughts(messages: Sequence[bytes]) -> list[bytes]:
     return [_with_thoughts(one) if one.startswith(ASSISTANT) else one for one in messages]
 
 
+def with_blank(messages: Sequence[bytes], text: str) -> list[bytes]:
+    """The messages with `text` where one of the assistant has calls and no content."""
+    return [_with_blank(one, text) if one.startswith(ASSISTANT) else one for one in messages]
+
+
 def extra_names(messages: Sequence[bytes]) -> frozenset[str]:
     """The names of those fields, at every depth."""
     found: set[str] = set()
@@ -103,6 +108,12 @@ def _with_thoughts(message: bytes) -> bytes:
     said = encoding.decode(message)
     is_lacking = said.get("tool_calls") and not said.get(THOUGHTS)
     return encoding.encode(said | {THOUGHTS: " "}) if is_lacking else message
+
+
+@lru_cache(maxsize=limits.TOOLSETS_KEPT_MAX * 16)
+def _with_blank(message: bytes, text: str) -> bytes:
+    said = encoding.decode(message)
+    return message if said.get("content") else encoding.encode(said | {"content": text})
 
 
 def _plain_call(call: JsonObject) -> JsonObject:
