@@ -78,8 +78,7 @@ REPLIES = {
     "the end in another spelling": HALF + event({"choices": [{"delta": {}, "finishReason": "STOP"}]}),
     "the text null for no end": event(delta("yes", "null")) + END + DONE,
     "the text of the older API": event({"choices": [{"text": "yes", "finish_reason": "stop"}]}) + DONE,
-    "a refusal as a part": event({"choices": [{"message": {"content": [{"type": "refusal", "refusal": "yes"}]}}]})
-    + DONE,
+    "a refusal as a part": event({"choices": [{"message": {"content": [REFUSAL]}}]}) + END + DONE,
     "the end in capitals": HALF + event(delta(finish="STOP")) + DONE,
 }
 
