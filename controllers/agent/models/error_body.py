@@ -16,9 +16,6 @@ NUMBERS: Final = ("code", "status", "statusCode", "status_code", "type")
 MINIMAX: Final[Mapping[int, int]] = {1002: 429, 1004: 401, 1008: 402, 1039: 429, 2013: 400, 2049: 401, 2056: 429}
 """MiniMax's own numbers in `base_resp`, and the status that each stands for."""
 
-NESTED_MAX: Final = 4
-"""Levels of errors within errors: gateways put that of the provider into their own message, as JSON text."""
-
 _ESCAPE: Final = re.compile(r"\\+u([0-9a-fA-F]{4})")
 
 
@@ -96,7 +93,7 @@ def _in_place(payload: JsonObject) -> Json:
     return None
 
 
-def _message(value: Json, depth: int = NESTED_MAX) -> Json:
+def _message(value: Json, depth: int = limits.ERRORS_NESTED_MAX) -> Json:
     """OpenAI nests it under `error`, Ollama has `error: text`, FastAPI `detail`, Gemini puts it in a list.
 
     OpenRouter keeps what the provider said beside its own message, in `metadata.raw`.

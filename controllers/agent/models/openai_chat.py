@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final, NoReturn
+from typing import NoReturn
 
 import aiohttp
 
@@ -26,9 +26,6 @@ from controllers.agent.models.event_lines import NoEvents
 from controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, OnDelta, Usage
 from schemas import limits
 from schemas.encoding import Json, JsonObject
-
-ENDS_MAX: Final = 2
-"""Pieces of a reply that state its end: the last one, and the usage after it. Some servers state it in every piece."""
 
 
 class OpenAIChat:
@@ -184,7 +181,7 @@ class _Asking:
         with suppress(NoEvents):
             for payload in body.end():
                 self._take(payload)
-            return bool(self._assembly.finish) and self._assembly.ends <= ENDS_MAX
+            return bool(self._assembly.finish) and self._assembly.ends <= limits.REPLY_ENDS_MAX
         return False
 
     @property

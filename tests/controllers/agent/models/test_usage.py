@@ -76,7 +76,7 @@ def test_usage_that_can_be_right_is_billed_as_it_is_stated(usage: Any, counts: t
     assert (found.tokens_in, found.tokens_out, found.tokens_cached, found.tokens_reasoning) == counts
 
 
-STATED: dict[str, tuple[list[Any], tuple[int, int, int]]] = {
+DIVIDED: dict[str, tuple[list[Any], tuple[int, int, int]]] = {
     "Anthropic's input without the cache": (
         [{"input_tokens": 10, "cache_read_input_tokens": 900, "cache_creation_input_tokens": 90, "output_tokens": 100}],
         (1000, 100, 900),
@@ -109,7 +109,7 @@ STATED: dict[str, tuple[list[Any], tuple[int, int, int]]] = {
 }
 
 
-@rows.each(("said", "counts"), STATED.values(), ids=list(STATED))
+@rows.each(("said", "counts"), DIVIDED.values(), ids=list(DIVIDED))
 def test_usage_is_read_however_a_provider_divides_it(said: list[Any], counts: tuple[int, int, int]) -> None:
     assembly = Assembly()
     assembly.take({"choices": [{"delta": {"content": TEXT}}]})
