@@ -77,31 +77,32 @@ class Assembly:
         choice = choices[0] if isinstance(choices, list) else None
         if not isinstance(choice, dict):
             raise ValueError("`choices` is no list of objects")
-        delta = choice.get("delta")
-        is_message = not delta and "message" in choice and self._is_blank
-        if is_message:
-            delta = choice["message"]  # Beside deltas, a message says everything again.
-        if not delta and isinstance(choice.get("text"), str):
-            delta = {"content": choice["text"]}  # The older API of completions.
-        delta = delta or {}
+        delta = choice.get("delta") or self._without_delta(choice)
         if not isinstance(delta, dict):
             raise ValueError("a delta is no object")
-        self._take_end(choice, delta)
-        if is_message and self._extra:
-            delta = {name: value for name, value in delta.items() if name not in self._extra}
-        text = self._take_delta(delta, is_last=bool(self.finish))
-        for other in choices[1:]:  # Copilot has the text in the first choice and the calls in the next one.
-            self._take_calls_beside(other)
+        for holder in (choice, delta):
+            if holder.get("finish_reason") or "finishReason" in holder or "usage" in holder:
+                self._take_end(holder)
+        text = self._take_delta(delta, is_last=bool(self.finish) and self.ends <= limits.REPLY_ENDS_MAX)
+        if len(choices) > 1:  # Copilot has the text in the first choice and the calls in the next one.
+            self._take_calls_beside(choices[1:])
         return text
 
-    def _take_end(self, choice: JsonObject, delta: JsonObject) -> None:
-        for holder in (choice, delta):
-            if "usage" in holder:
-                self._take_usage(holder)
-            if holder.get("finish_reason") or "finishReason" in holder:
-                stated = finishes.stated_in(holder)
-                self.ends += bool(stated)
-                self.finish = stated or self.finish
+    def _without_delta(self, choice: JsonObject) -> Json:
+        """What a choice has in place of a delta: a whole message, or the text of the older API of completions."""
+        if "message" in choice and self._is_blank:  # Beside deltas, a message says everything again.
+            message = choice["message"] or {}
+            if self._extra and isinstance(message, dict):
+                return {name: value for name, value in message.items() if name not in self._extra}
+            return message
+        return {"content": choice["text"]} if isinstance(choice.get("text"), str) else {}
+
+    def _take_end(self, holder: JsonObject) -> None:
+        """Takes how a choice or a delta says that the reply ended, and its usage."""
+        self._take_usage(holder)
+        stated = finishes.stated_in(holder)
+        self.ends += bool(stated)
+        self.finish = stated or self.finish
 
     def reply(self, prompt: Iterable[bytes]) -> ModelReply:
         """The reply, complete. Usage that is missing or absurd is estimated over `prompt` and what was written."""
@@ -158,17 +159,17 @@ class Assembly:
         if isinstance(raw, dict) and raw and not (self._stated and is_nothing(raw)):
             self._stated = [*self._stated[-1:], raw]
 
-    def _take_calls_beside(self, choice: Json) -> None:
-        message = (choice.get("delta") or choice.get("message")) if isinstance(choice, dict) else None
-        if isinstance(message, dict) and message.get("tool_calls") and not self._calls.all:
-            self._take_calls(message)
+    def _take_calls_beside(self, others: list[Json]) -> None:
+        for choice in others:
+            message = (choice.get("delta") or choice.get("message")) if isinstance(choice, dict) else None
+            if isinstance(message, dict) and message.get("tool_calls") and not self._calls.all:
+                self._take_calls(message)
 
     def _take_delta(self, delta: JsonObject, *, is_last: bool) -> str:
-        text = _text_of(delta["content"]) if "content" in delta else ""
-        if is_last and len(text) >= SAID_AGAIN_CHARS and text == self.text:
-            text = ""  # All of it once more, with the end.
-        elif text or delta.get("content"):
-            text = self._take_content(delta["content"])
+        content = delta.get("content")
+        if is_last and content and len(text := _text_of(content)) >= SAID_AGAIN_CHARS and text == self.text:
+            content = None  # All of it once more, with the end.
+        text = self._take_content(content) if content else ""
         if not text and delta.get("refusal"):
             text = _text_of(delta["refusal"])
         if text:

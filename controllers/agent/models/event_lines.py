@@ -91,6 +91,9 @@ class EventLines:
         raise NoEvents(f"an event is no JSON: {_shown(text)}")
 
     def _take(self, line: bytes) -> list[Json]:
+        if line.startswith(b"data: {") and not (self._held or self._event):  # Once for every token.
+            self._is_event_stream = True
+            return self._payload(line[6:].strip())
         name, _, value = line.partition(b":")
         name, value = name.removeprefix(BOM).strip().lower(), value.strip()
         if name == b"data":
