@@ -209,6 +209,11 @@ MODEL_STREAM_BYTES_MAX: Final = 32 << 20  # Of one answer on the wire; each toke
 MODEL_REPLY_CHARS_MAX: Final = (
     2 << 20
 )  # Of one reply, text and arguments: half a million tokens; several records hold it.
+REPLY_ENDS_MAX: Final = 2  # Pieces that state the end of a reply: the last, and that with usage. Not every piece.
+ERRORS_NESTED_MAX: Final = 4  # Levels of errors as JSON text in the message of another: each gateway adds one.
+TEXT_CALLS_MAX: Final = 64  # Calls in one such text.
+TEXT_CALLS_CHARS_MAX: Final = 256 << 10  # Of a text that is looked through for calls: a whole file in one is less.
+MODEL_HEADER_BYTES_MAX: Final = 64 << 10  # Of one header of an answer: gateways repeat policies and limits there.
 MODEL_EVENT_LINES_MAX: Final = 64  # Of one event: vendors send one; each more is decoded anew with those before.
 MODEL_PIECES_HELD: Final = 1_000  # Of a reply between litellm's process and whoever reads it; then reading waits.
 MODEL_LOWERED_MAX: Final = 3  # Times that one request is repeated with a shorter reply: a server may never be content.

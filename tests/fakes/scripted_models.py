@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from controllers.agent.models import failures
+from controllers.agent.models import failures, waits
 from controllers.agent.models.assembling import Assembly
 from schemas import limits
 from schemas.model import model_name
@@ -101,7 +101,7 @@ class ScriptedModels:
     def _fail_at_once(self, step: Step) -> None:
         if step.status != 200:
             body = json.dumps(chunking.error_of(step)).encode()
-            wait_s = failures.retry_after_s(step.headers, self._now())
+            wait_s = waits.retry_after_s(step.headers, self._now())
             raise failures.of_status(step.status, body, retry_after_s=wait_s, cure="state a key")
         if step.garbage is not None:
             raise ModelFailed("Garbage", f"no event stream: {step.garbage[:80]}", is_transient=True)

@@ -7,6 +7,7 @@ result.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
@@ -16,6 +17,9 @@ from controllers.agent.models.port import ModelCall, ModelReply, Usage
 from controllers.agent.thinking import transcript
 from schemas.call import given_of
 from schemas.encoding import Json, JsonObject, decode_foreign
+
+_AROUND: Final = re.compile(r"^(?:functions|default_api|tools?)[.:]|:\d+$|<\|.*$")
+"""What gpt-oss, Gemini and Kimi put around names: `functions.`, `default_api.`, a number, `<|channel|>…`."""
 
 CUT_OFF: Final = "length"
 WAS_CUT: Final = "[Your answer was cut off: it reached the longest output that is allowed. Go on in smaller pieces.]"
@@ -49,9 +53,7 @@ def usage_json(used: Usage) -> JsonObject:
 
 
 def _proposed(call: ModelCall, names: Mapping[str, str], *, is_cut: bool) -> ProposedCall:
-    # A tool's own name is understood too, whatever stands for its dot.
-    is_own = call.name in names.values()
-    tool = names.get(call.name) or (call.name if is_own else call.name.replace(transcript.DOT, ".")) or "?"
+    tool = _tool(call.name, names)
     try:
         if is_cut and not call.arguments.strip():
             raise ValueError
@@ -59,6 +61,14 @@ def _proposed(call: ModelCall, names: Mapping[str, str], *, is_cut: bool) -> Pro
     except ValueError as error:
         why = "the answer was cut off inside of it" if is_cut else f"its arguments are no JSON: {error}"
         return ProposedCall(tool, call.arguments, call.id, fault=why, extra=call.extra)
+
+
+def _tool(called: str, names: Mapping[str, str]) -> str:
+    """The tool that is called as `called`, also by its own name, or with what templates of models put around it."""
+    for name in (called, _AROUND.sub("", called.strip())):
+        if name in names or name in names.values():
+            return names.get(name, name)
+    return called.replace(transcript.DOT, ".") or "?"
 
 
 def _arguments(text: str) -> Json:

@@ -10,13 +10,15 @@ from contextlib import suppress
 from typing import Final
 
 from controllers.agent.models import extras, finishes
-from controllers.agent.models.call_pieces import Calls, piece_of
+from controllers.agent.models.call_pieces import Calls, meant, piece_of
 from controllers.agent.models.port import ModelCall, ModelFailed, ModelReply, Usage
-from controllers.agent.models.usage import checked, estimated
+from controllers.agent.models.usage import checked, estimated, filled, is_nothing
 from schemas import encoding, limits
 from schemas.encoding import Json, JsonObject
 
-TEXT_PARTS: Final = (None, "text", "output_text", "input_text")
+TEXT_PARTS: Final = (None, "text", "output_text", "input_text", "refusal")
+SAID_AGAIN_CHARS: Final = 16
+"""From this length on, a last piece of text that equals all before it says it again; a shorter one may be a "ha"."""
 
 
 class TooLong(ValueError):
@@ -28,6 +30,7 @@ class Assembly:
 
     def __init__(self) -> None:
         self.finish = ""
+        self.ends = 0  # Pieces that stated an end: one that every piece states says nothing.
         self._stated: list[JsonObject] = []  # The newest two words on usage.
         self._text: list[str] = []
         self._parts: list[Json] | None = None  # Of a content that is not only text.
@@ -52,7 +55,12 @@ class Assembly:
     @property
     def calls(self) -> tuple[ModelCall, ...]:
         """In the order in which they began. Pieces without any name are noise."""
-        return tuple(ModelCall(one.id, one.name, one.arguments, one.extra) for one in self._calls.all if one.has_begun)
+        return tuple(
+            ModelCall(one.id, one.name, arguments, {} if at else one.extra)
+            for one in self._calls.all
+            if one.has_begun
+            for at, arguments in enumerate(meant(one.whole_arguments))
+        )
 
     def take(self, chunk: JsonObject) -> str:
         """Adds one chunk of a stream, or a whole answer; the new text.
@@ -69,14 +77,32 @@ class Assembly:
         choice = choices[0] if isinstance(choices, list) else None
         if not isinstance(choice, dict):
             raise ValueError("`choices` is no list of objects")
-        if "usage" in choice:
-            self._take_usage(choice)
-        if choice.get("finish_reason"):
-            self.finish = str(choice["finish_reason"])
-        delta = choice.get("delta")
-        if not delta and "message" in choice and self._is_blank:
-            delta = choice["message"]  # Beside deltas, a message says everything again.
-        return self._take_delta(delta or {})
+        delta = choice.get("delta") or self._without_delta(choice)
+        if not isinstance(delta, dict):
+            raise ValueError("a delta is no object")
+        for holder in (choice, delta):
+            if holder.get("finish_reason") or "finishReason" in holder or "usage" in holder:
+                self._take_end(holder)
+        text = self._take_delta(delta, is_last=bool(self.finish) and self.ends <= limits.REPLY_ENDS_MAX)
+        if len(choices) > 1:  # Copilot has the text in the first choice and the calls in the next one.
+            self._take_calls_beside(choices[1:])
+        return text
+
+    def _without_delta(self, choice: JsonObject) -> Json:
+        """What a choice has in place of a delta: a whole message, or the text of the older API of completions."""
+        if "message" in choice and self._is_blank:  # Beside deltas, a message says everything again.
+            message = choice["message"] or {}
+            if self._extra and isinstance(message, dict):
+                return {name: value for name, value in message.items() if name not in self._extra}
+            return message
+        return {"content": choice["text"]} if isinstance(choice.get("text"), str) else {}
+
+    def _take_end(self, holder: JsonObject) -> None:
+        """Takes how a choice or a delta says that the reply ended, and its usage."""
+        self._take_usage(holder)
+        stated = finishes.stated_in(holder)
+        self.ends += bool(stated)
+        self.finish = stated or self.finish
 
     def reply(self, prompt: Iterable[bytes]) -> ModelReply:
         """The reply, complete. Usage that is missing or absurd is estimated over `prompt` and what was written."""
@@ -120,22 +146,31 @@ class Assembly:
         return extras.storable(fields) if fields else {}
 
     def _said(self) -> JsonObject | None:
-        """The last word of the provider on usage that a log can hold."""
+        """The last word of the provider on usage that a log can hold, with counts that only the one before has."""
+        kept: list[JsonObject] = []
         for raw in reversed(self._stated):
             with suppress(ValueError):
-                return _kept(raw)
-        return None
+                kept.append(_kept(raw))
+        return filled(kept[0], kept[-1]) if kept else None
 
     def _take_usage(self, holder: Json) -> None:
-        """Some say it once, some with every chunk."""
-        if isinstance(holder, dict) and isinstance(holder.get("usage"), dict) and holder["usage"]:
-            self._stated = [*self._stated[-1:], holder["usage"]]
+        """Some say it once, some with every chunk, some once more with zeros."""
+        raw = holder.get("usage") if isinstance(holder, dict) else None
+        if isinstance(raw, dict) and raw and not (self._stated and is_nothing(raw)):
+            self._stated = [*self._stated[-1:], raw]
 
-    def _take_delta(self, delta: Json) -> str:
-        if not isinstance(delta, dict):
-            raise ValueError("a delta is no object")
-        text = self._take_content(delta.get("content"))
-        if not text and "refusal" in delta:
+    def _take_calls_beside(self, others: list[Json]) -> None:
+        for choice in others:
+            message = (choice.get("delta") or choice.get("message")) if isinstance(choice, dict) else None
+            if isinstance(message, dict) and message.get("tool_calls") and not self._calls.all:
+                self._take_calls(message)
+
+    def _take_delta(self, delta: JsonObject, *, is_last: bool) -> str:
+        content = delta.get("content")
+        if is_last and content and len(text := _text_of(content)) >= SAID_AGAIN_CHARS and text == self.text:
+            content = None  # All of it once more, with the end.
+        text = self._take_content(content) if content else ""
+        if not text and delta.get("refusal"):
             text = _text_of(delta["refusal"])
         if text:
             self._count(len(text))
@@ -165,12 +200,14 @@ class Assembly:
 
     def _take_calls(self, delta: JsonObject) -> None:
         raw = delta.get("tool_calls") or [{"function": delta["function_call"]}]  # The older word for a single call.
+        if isinstance(raw, dict) and ("function" in raw or "name" in raw):
+            raw = [raw]
         if not isinstance(raw, list):
             raise ValueError("`tool_calls` is no list")
-        for one in raw:
-            piece = piece_of(one)
+        pieces = [piece_of(one) for one in raw if one is not None]
+        for piece in pieces:
             self._count(len(piece.id) + len(piece.name) + len(piece.arguments) + extras.size_of(piece.extra))
-            self._calls.take(piece)
+        self._calls.take_all(pieces)
 
     def _count(self, written: int) -> None:
         self._size += written
@@ -207,7 +244,7 @@ def _text_of(content: Json) -> str:
     if not isinstance(content, list):
         return ""
     return "".join(
-        part if isinstance(part, str) else str(part.get("text") or "")
+        part if isinstance(part, str) else str(part.get("text") or part.get("refusal") or "")
         for part in content
         if isinstance(part, str) or (isinstance(part, dict) and part.get("type") in TEXT_PARTS)
     )

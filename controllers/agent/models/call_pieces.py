@@ -8,6 +8,9 @@ begins a call while another one is there. Arguments stay the text that the model
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Sequence
 from typing import Final
 
 from controllers.agent.models import extras
@@ -19,14 +22,21 @@ EMPTY: Final = frozenset({"{}", "null"})
 """Arguments that stand for none: the real ones may follow."""
 
 EMPTY_CHARS: Final = 16  # With blanks around them: long arguments are not looked through with every piece.
-KNOWN: Final = frozenset({"index", "id", "type", "function", "name", "arguments"})
+OTHER_NAMES: Final = ("input", "parameters")
+"""What some call the arguments: Anthropic, Llama."""
+
+KNOWN: Final = frozenset({"index", "id", "type", "function", "name", "arguments", *OTHER_NAMES})
+
+_DECODER: Final = json.JSONDecoder()
+_AFTER: Final = re.compile(r"(?:[\s}\]`]|</?[\w:]+>|<\|[^|>]*\|>)*")
+"""What models leave behind arguments: a brace too many, or the mark that ends a call in their own notation."""
 
 
 @frozen
 class Piece:
     """One member of `tool_calls`, in a delta or a whole message. `index` is the provider's number of the call."""
 
-    index: Json
+    index: int | str | None
     id: str
     name: str
     arguments: str
@@ -36,6 +46,10 @@ class Piece:
     def says_nothing(self) -> bool:
         return not (self.id or self.name or self.arguments or self.extra)
 
+    @property
+    def is_nameless(self) -> bool:
+        return self.index is None and not (self.id or self.name)
+
 
 def piece_of(raw: Json) -> Piece:
     """Raises ValueError for a piece of another shape."""
@@ -43,29 +57,39 @@ def piece_of(raw: Json) -> Piece:
         raise ValueError("a tool call is no object")
     function = raw.get("function")
     if function is None:
-        function = {name: raw[name] for name in ("name", "arguments") if name in raw}
+        function = {name: raw[name] for name in ("name", "arguments", *OTHER_NAMES) if name in raw}
     if not isinstance(function, dict):
         raise ValueError("a tool call is no object")
     arguments = function.get("arguments")
+    if "arguments" not in function:
+        arguments = next((function[name] for name in OTHER_NAMES if isinstance(function.get(name), str | dict)), None)
     if not isinstance(arguments, str):  # Some servers send the value itself.
         arguments = "" if arguments is None else encoding.encode_text(arguments)
     extra = {name: value for name, value in raw.items() if name not in KNOWN and value not in (None, "")}
     inner = {name: value for name, value in function.items() if name not in KNOWN and value not in (None, "")}
     head = str(raw.get("id") or ""), str(function.get("name") or "")
-    return Piece(raw.get("index"), *head, arguments, extra | ({"function": inner} if inner else {}))
+    return Piece(_index_of(raw.get("index")), *head, arguments, extra | ({"function": inner} if inner else {}))
 
 
 class Call:
     """One tool call so far."""
 
-    __slots__ = ("arguments", "extra", "id", "index", "name")
+    __slots__ = ("_first", "_last", "arguments", "extra", "id", "index", "name")
 
-    def __init__(self, index: Json) -> None:
+    def __init__(self, index: int | str | None) -> None:
         self.index = index
         self.id = ""
         self.name = ""
         self.arguments = ""
         self.extra: JsonObject = {}
+        self._first = ""  # The first piece of the arguments, and the newest.
+        self._last = ""
+
+    @property
+    def whole_arguments(self) -> str:
+        """The arguments, complete. Of a provider that sends all of them so far with each piece, the last piece."""
+        is_snapshot = self._last != self._first and self._last.startswith(self._first)
+        return self._last if is_snapshot and _is_json(self._last) and not _is_json(self.arguments) else self.arguments
 
     @property
     def has_begun(self) -> bool:
@@ -86,6 +110,8 @@ class Call:
     def is_followed_by(self, piece: Piece) -> bool:
         """Whether a piece at the same index begins another call."""
         has_other_id = bool(piece.id and self.id and piece.id != self.id and self.has_begun)
+        if not self.name or self._is_all_of(piece):  # Its name comes late, or everything once more.
+            return has_other_id and bool(piece.name)
         if not piece.name:  # A head whose name comes later, or more of this call under another id.
             return has_other_id and not piece.arguments and self.is_whole
         if has_other_id:
@@ -97,6 +123,11 @@ class Call:
         if _is_empty(self.arguments) and piece.id != self.id:
             return True  # Two calls without arguments, and no id to tell them apart.
         return self.is_whole or piece.name != self.name
+
+    def _is_all_of(self, piece: Piece) -> bool:
+        """Whether `piece` says the whole call again: with its id, its name and its arguments."""
+        is_alike = bool(piece.id) and (piece.id, piece.name) == (self.id, self.name)
+        return is_alike and bool(piece.arguments) and piece.arguments == self.arguments and self.is_whole
 
     def _goes_on_with(self, piece: Piece) -> bool:
         """Whether a head of the same name under another id has the next arguments: a `{` begins those of a new call."""
@@ -119,6 +150,7 @@ class Call:
             self.extra = extras.merged(self.extra, piece.extra)
 
     def _add(self, arguments: str) -> None:
+        self._first, self._last = self._first or arguments, arguments
         if _is_empty(self.arguments):
             self.arguments = arguments
         elif not self._is_said_again(arguments):
@@ -135,6 +167,14 @@ class Calls:
     def __init__(self) -> None:
         self.all: list[Call] = []
 
+    def take_all(self, pieces: Sequence[Piece]) -> None:
+        """Adds what came together. Several pieces that have nothing else to go by go to the last calls, in order."""
+        is_by_place = 1 < len(pieces) <= len(self.all) and all(one.is_nameless for one in pieces)
+        for call, piece in zip(self.all[-len(pieces) :] if is_by_place else (), pieces, strict=False):
+            call.take(piece)
+        for piece in () if is_by_place else pieces:
+            self.take(piece)
+
     def take(self, piece: Piece) -> None:
         """Adds a piece to the call that it belongs to, or begins one with it."""
         if piece.says_nothing:
@@ -146,15 +186,28 @@ class Calls:
         found.take(piece)
 
     def _at(self, piece: Piece) -> Call | None:
-        """The call of a piece: at its index the newest, else the one with its id, else what it continues."""
-        found = self._newest("index", piece.index) if piece.index is not None else None
+        """The call of a piece: at its index that with its id or the newest, else the one with its id, else the last."""
+        found = None
+        if piece.index is not None:
+            at_index = [one for one in self.all if one.index == piece.index]
+            found = next(
+                (one for one in at_index if piece.id and one.id == piece.id), at_index[-1] if at_index else None
+            )
         if found is None and piece.id and (piece.index is None or piece.arguments):
-            found = self._newest("id", piece.id)
-        if found is not None or piece.name or not self.all:
-            return found
+            found = next((one for one in reversed(self.all) if one.id == piece.id), None)
+        if found is not None:
+            return self._open_instead(piece, found)
+        if piece.name or not self.all:
+            return None
         if piece.id and not (piece.arguments or piece.extra):
             return None  # The head of a call whose name comes later.
         return self._unnumbered(piece.index)
+
+    def _open_instead(self, piece: Piece, found: Call) -> Call:
+        """The last call where that at the piece's index is complete: some servers number heads, and no pieces."""
+        last = self.all[-1]
+        is_more = last is not found and not (piece.name or piece.id) and bool(piece.arguments)
+        return last if is_more and found.is_whole and not last.is_whole else found
 
     def _unnumbered(self, index: Json) -> Call:
         """The call that a piece without a name continues: by place among heads without an index, or the last."""
@@ -166,8 +219,37 @@ class Calls:
             return heads[index]
         return self.all[-1]
 
-    def _newest(self, name: str, value: Json) -> Call | None:
-        return next((one for one in reversed(self.all) if getattr(one, name) == value), None)
+
+def meant(arguments: str) -> list[str]:
+    """The arguments that a model meant: one text for each call, as it came where nothing else can be made of it.
+
+    Two objects in a row are two calls that a server glued together; one that is empty or repeated is none. Marks and
+    braces after an object are left out.
+    """
+    text = arguments.strip()
+    if not text or _is_json(text):
+        return [arguments]
+    text = text.removeprefix("```json").lstrip("`").lstrip()
+    found: list[str] = []
+    while text.startswith("{"):
+        try:
+            _, end = _DECODER.raw_decode(text)
+        except (ValueError, RecursionError):
+            return [arguments]
+        found.append(text[:end])
+        text = text[end:].lstrip()
+    if not found or not _AFTER.fullmatch(text):
+        return [arguments]
+    return [one for one in dict.fromkeys(found) if not _is_empty(one)] or found[:1]
+
+
+def _index_of(raw: Json) -> int | str | None:
+    """An index as a number where it is one in any form."""
+    if isinstance(raw, str) and raw.isascii() and raw.isdigit() and len(raw) < EMPTY_CHARS:
+        return int(raw)
+    if isinstance(raw, float) and raw.is_integer():
+        return int(raw)
+    return raw if isinstance(raw, int | str) else None
 
 
 def _is_empty(arguments: str) -> bool:

@@ -1,20 +1,27 @@
 """Server-sent events out of bytes that arrive in any pieces: the payloads of their `data` lines.
 
 After the WHATWG HTML standard's event stream format: lines end with LF, CRLF or CR, a byte order mark and comments are
-passed over, an event without data is none. With leave for servers that forget the empty line between events: data that
-is a JSON value is taken at once. Lines are cut from bytes, so a piece may end inside a UTF-8 character.
+passed over, an event without data is none. With leave for servers that forget the empty line between events, or the
+word `data`: a JSON value is taken at once. Lines are cut from bytes, so a piece may end inside a UTF-8 character.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Final
 
 from schemas import encoding, limits
 from schemas.encoding import Json
 
-DONE: Final = b"[DONE]"
+DONE: Final = frozenset((b"[DONE]", b"DONE"))
+DONE_CHARS: Final = 8  # With quotation marks around it.
 BOM: Final = b"\xef\xbb\xbf"
 NOTHING: Final = (b"", b"null")
+ALIVE: Final = re.compile(rb":.*|\W*(?:ping|pong|heart-?beat|keep[-_ ]?alive|processing|waiting)\W*", re.IGNORECASE)
+"""Data that only keeps the connection open: a comment that a proxy took for data, or one of these words."""
+
+ALIVE_CHARS: Final = 64
 FIELDS: Final = frozenset((b"", b"event", b"id", b"retry"))  # A line that begins with a colon is a comment.
 
 
@@ -75,23 +82,23 @@ class EventLines:
         name, text = self._event, b"\n".join(self._held).strip()
         self._event = b""
         self._held.clear()
+        if name == b"error":
+            return [{"error": _shown(text) or "an error that the server does not name"}]
         if not text:
             return []
-        if name == b"error":
-            return [{"error": _shown(text)}]
         if name:
             return []
         raise NoEvents(f"an event is no JSON: {_shown(text)}")
 
     def _take(self, line: bytes) -> list[Json]:
+        if line.startswith(b"data: {") and not (self._held or self._event):  # Once for every token.
+            self._is_event_stream = True
+            return self._payload(line[6:].strip())
         name, _, value = line.partition(b":")
-        name, value = name.removeprefix(BOM) if not self._is_event_stream else name, value.strip()
+        name, value = name.removeprefix(BOM).strip().lower(), value.strip()
         if name == b"data":
             self._is_event_stream = True
-            if value == DONE:
-                self.is_done = True
-                return []
-            return self._payload(value) if self._held or value not in NOTHING else []
+            return self._data(value)
         if name == b"error" and value:  # llama.cpp's older server has a field of its own for errors.
             self._is_event_stream = True
             return [_as_error(_decoded(value), value)]
@@ -99,27 +106,80 @@ class EventLines:
             self._is_event_stream = True
             if name == b"event":
                 self._event = value
+        elif line.lstrip().startswith((b"{", b"[", b"DONE")):
+            return self._bare(line.strip())
         return []
+
+    def _data(self, value: bytes) -> list[Json]:
+        while value.startswith(b"data:"):  # Proxies that put their own in front.
+            value = value[5:].lstrip()
+        if self._is_end(value):
+            return []
+        is_sign = len(value) <= ALIVE_CHARS and ALIVE.fullmatch(value) is not None
+        if not self._held and (value in NOTHING or is_sign or ALIVE.fullmatch(self._event)):
+            return []
+        return self._payload(value)
+
+    def _bare(self, line: bytes) -> list[Json]:
+        """The objects of a line that is JSON without a word before it."""
+        if self._is_end(line):
+            self._is_event_stream = True
+            return []
+        text, found = line.decode(errors="replace"), []
+        try:
+            while text:
+                value, end = _DECODER.raw_decode(text)
+                found.append(value)
+                text = text[end:].lstrip()
+        except (ValueError, RecursionError):
+            return []
+        is_all = all(isinstance(one, dict) for one in found)
+        self._is_event_stream |= is_all
+        return found if is_all else []
+
+    def _is_end(self, value: bytes) -> bool:
+        is_end = len(value) <= DONE_CHARS and value.strip(b'"').upper() in DONE
+        self.is_done |= is_end
+        return is_end
 
     def _payload(self, value: bytes) -> list[Json]:
         """One payload when `value` ends it, alone or together with the lines before."""
         text = b"\n".join((*self._held, value)) if self._held else value
         payload = _decoded(text)
         if payload is None:
+            glued = [_decoded(one) for one in _GLUED.split(value)]
+            if len(glued) > 1 and not self._held and None not in glued:
+                return glued
             self._held.append(value)
             if len(self._held) > limits.MODEL_EVENT_LINES_MAX:
                 raise NoEvents(f"an event is no JSON: {_shown(text)}")
             return []
         self._held.clear()
-        return [_as_error(payload, text) if self._event == b"error" else payload]
+        is_error, self._event = self._event == b"error", b""
+        return [_as_error(payload, text) if is_error else payload]
+
+
+_DECODER: Final = json.JSONDecoder(strict=False)
+_GLUED: Final = re.compile(rb"(?<=\})(?:\\[nr]|\s)*data:\s*(?=[{\[])")  # Two events in one line.
 
 
 def _decoded(text: bytes) -> Json:
-    """The value of `text`; None for invalid JSON and for null, which is not a payload."""
+    """The value of `text`; None for invalid JSON and for null, which is not a payload.
+
+    A byte that is no UTF-8, a control character in a text, or an escaped line end after the value is passed over.
+    """
     try:
         return encoding.decode(text.decode())
     except ValueError:
+        pass
+    if not text.startswith((b"{", b"[")):
         return None
+    try:
+        plain = text.decode(errors="replace")
+        value, end = _DECODER.raw_decode(plain)
+    except (ValueError, RecursionError):
+        return None
+    return None if plain[end:].strip("\\nr \t") else value
 
 
 def _as_error(payload: Json, text: bytes) -> Json:

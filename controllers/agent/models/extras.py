@@ -13,7 +13,10 @@ from schemas import encoding
 from schemas.encoding import Json, JsonObject
 
 ANSWER_ONLY: Final = frozenset(
-    ("role content tool_calls function_call refusal annotations audio images logprobs token_ids name").split()
+    (
+        "role content tool_calls function_call refusal annotations audio images logprobs token_ids name "
+        "finish_reason stop_reason usage error"
+    ).split()
 )
 """Fields of a message that are read here, or that no provider takes back."""
 

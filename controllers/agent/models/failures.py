@@ -5,28 +5,38 @@ Only what another attempt can fix is transient. No message holds a key: provider
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from controllers.agent.models import context_limits, waits
+from controllers.agent.models.error_body import NUMBERS, lower_of, said_in
 from controllers.agent.models.port import ModelFailed
-from schemas import encoding, limits
-from schemas.encoding import Json, JsonObject
+from schemas import encoding
+from schemas.encoding import Json
 
-MASK: Final = "***"
 EXHAUSTED: Final = (
     "insufficient_quota",
     "billing_hard_limit_reached",
     "credit balance is too low",
     "insufficient balance",
+    "insufficient credits",
+    "exceeded_current_quota_error",  # Moonshot.
+    "余额不足",  # Zhipu: too little on the account, and in arrears.
+    "欠费",
 )
-"""429s that no waiting fixes."""
+"""Refusals for want of money, whatever their status: no waiting fixes them."""
 
 FILTERED: Final = (
     "content_filter",
     "content management policy",
     "responsibleaipolicyviolation",
     "data_inspection_failed",
+    "content policy",
+    "content exists risk",  # DeepSeek.
+    "prohibited_content",
+    "input was flagged",
+    "敏感内容",  # Zhipu: sensitive content.
 )
 """How a provider says that its content filter refused the prompt."""
 
@@ -42,7 +52,11 @@ CODES: Final[Mapping[str, int]] = {
     "resource_exhausted": 429,
     "throttling": 429,
     "insufficient_quota": 429,
+    "quotaviolation": 429,
     "too_many_requests": 429,
+    "content_filter": 400,
+    "content_policy": 400,
+    "data_inspection": 400,
     "request_too_large": 413,
     "invalid_request": 400,
     "invalid_argument": 400,
@@ -54,6 +68,15 @@ CODES: Final[Mapping[str, int]] = {
 }
 """Parts of the names that errors have in a body, with the status that each stands for."""
 
+SPOKEN: Final[Mapping[str, int]] = {"rate limit": 429, "authentication": 401, "unauthorized": 401}
+"""The same in a message, where no name says which error it is."""
+
+LOADING: Final = re.compile(r"model is (?:currently |still )?(?:being )?loading")
+"""How a 400 or a 404 says that the model will be there soon."""
+
+MOMENTARY: Final = frozenset((409, 424, 425, 499))
+"""Statuses below 500 that another attempt may not get: conflict, failed dependency, too early, cancelled."""
+
 
 def of_status(
     status: int, body: bytes, *, retry_after_s: float | None, cure: str, secrets: Sequence[str] = ()
@@ -62,28 +85,32 @@ def of_status(
     said = said_in(body, secrets)
     text = f"HTTP {status}: {said}" if said else f"HTTP {status}"
     lower = lower_of(body)
-    is_exhausted = any(word in lower for word in EXHAUSTED)
     if retry_after_s is None:
-        retry_after_s = waits.said_in(body)
+        retry_after_s = waits.said_in(lower)
+    is_exhausted = any(word in lower for word in EXHAUSTED)
+    if status in (400, 403, 422) and any(word in lower for word in FILTERED):
+        return ModelFailed("Filtered", text)
     match status:
-        case 401 | 403:
-            return ModelFailed("Refused", f"{text}; {cure}")
         case 402:
             return ModelFailed("Refused", f"{text}; the account has to be paid for")
-        case 429 if is_exhausted:
+        case _ if is_exhausted:
             return ModelFailed("Refused", f"{text}; the account has nothing left")
+        case 401 | 403:
+            return ModelFailed("Refused", f"{text}; {cure}")
     if status in (400, 413, 422, 429, 500, 503) and context_limits.is_too_long(status, lower):
         return ModelFailed("ContextTooLong", text)
-    if status in (400, 422) and any(word in lower for word in FILTERED):
-        return ModelFailed("Filtered", text)
-    reason = {408: "TimedOut", 429: "RateLimited"}.get(status, "Overloaded" if status >= 500 else "BadRequest")
+    reason = _reason(status, lower)
     is_transient = reason != "BadRequest"
     return ModelFailed(reason, text, is_transient=is_transient, retry_after_s=retry_after_s if is_transient else None)
 
 
-def lower_of(body: bytes) -> str:
-    """The body in lower case, to look for words in."""
-    return body[: limits.OUTPUT_SHOWN_BYTES].decode(errors="replace").lower()
+def _reason(status: int, lower: str) -> str:
+    """The reason for the other statuses."""
+    if status in (400, 422) and (context_limits.is_rate(lower) or "throttling" in lower):
+        return "RateLimited"
+    if status >= 500 or status in MOMENTARY or (status in (400, 404) and LOADING.search(lower)):
+        return "Overloaded"
+    return {408: "TimedOut", 429: "RateLimited"}.get(status, "BadRequest")
 
 
 def in_stream(error: Json, *, cure: str, secrets: Sequence[str] = ()) -> ModelFailed:
@@ -92,27 +119,10 @@ def in_stream(error: Json, *, cure: str, secrets: Sequence[str] = ()) -> ModelFa
     return of_status(_status_of(error), body, retry_after_s=None, cure=cure, secrets=secrets)
 
 
-def error_in(payload: JsonObject) -> Json:
-    """The error in a chunk or a whole reply, beside its choices, in the first of them, or in their place; else None."""
-    if payload.get("error"):
-        return payload["error"]
-    choices = payload.get("choices")
-    if choices:
-        first = choices[0] if isinstance(choices, list) else None
-        return first.get("error") or None if isinstance(first, dict) else None
-    base = payload.get("base_resp")  # MiniMax has its errors there.
-    if isinstance(base, dict) and base.get("status_code"):
-        return {"code": base["status_code"], "message": base.get("status_msg")}
-    is_error = payload.get("object") == "error" or payload.get("type") == "error"
-    if is_error or any(isinstance(payload.get(name), str) and payload[name] for name in ("message", "detail", "msg")):
-        return payload
-    return None
-
-
 def _status_of(error: Json) -> int:
     if not isinstance(error, dict):
         return 500
-    words = [error[name] for name in ("code", "status", "statusCode", "status_code", "type") if error.get(name)]
+    words = [error[name] for name in NUMBERS if error.get(name)]
     for word in words:
         try:
             status = int(str(word))
@@ -121,7 +131,9 @@ def _status_of(error: Json) -> int:
         if 400 <= status < 600:
             return status
     names = " ".join(str(word).lower() for word in words)
-    return next((status for name, status in CODES.items() if name in names), 500)
+    found = next((status for name, status in CODES.items() if name in names), None)
+    message = str(error.get("message") or "").lower()
+    return found or next((status for said, status in SPOKEN.items() if said in message), 500)
 
 
 def _storable(error: Json) -> Json:
@@ -131,35 +143,3 @@ def _storable(error: Json) -> Json:
     except ValueError:
         return repr(error)
     return error
-
-
-def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
-    """See `waits.retry_after_s`."""
-    return waits.retry_after_s(headers, now)
-
-
-def said_in(body: bytes, secrets: Iterable[str] = ()) -> str:
-    """The message of an error body without `secrets`, cut to what fits a status; the body itself if it is no JSON."""
-    try:
-        value = encoding.decode(body)
-    except ValueError:
-        value = body.decode(errors="replace")
-    # Before the cut, which could leave the first half of a key.
-    return masked(str(_message(value)), secrets).strip()[: limits.MODEL_ERROR_CHARS]
-
-
-def _message(value: Json) -> Json:
-    """OpenAI nests it under `error`, Ollama has `error: text`, FastAPI `detail`, Gemini puts it in a list."""
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        return _message(value[0])
-    for name in ("error", "message", "detail", "msg"):
-        if isinstance(value, dict) and value.get(name):
-            return _message(value[name])
-    return value
-
-
-def masked(text: str, secrets: Iterable[str]) -> str:
-    """`text` without any of `secrets`."""
-    for secret in secrets:
-        text = text.replace(secret, MASK) if secret else text
-    return text

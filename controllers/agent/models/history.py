@@ -77,6 +77,11 @@ def with_thoughts(messages: Sequence[bytes]) -> list[bytes]:
     return [_with_thoughts(one) if one.startswith(ASSISTANT) else one for one in messages]
 
 
+def with_blank(messages: Sequence[bytes], text: str) -> list[bytes]:
+    """The messages with `text` where one of the assistant has calls and no content."""
+    return [_with_blank(one, text) if one.startswith(ASSISTANT) else one for one in messages]
+
+
 def extra_names(messages: Sequence[bytes]) -> frozenset[str]:
     """The names of those fields, at every depth."""
     found: set[str] = set()
@@ -105,6 +110,12 @@ def _with_thoughts(message: bytes) -> bytes:
     return encoding.encode(said | {THOUGHTS: " "}) if is_lacking else message
 
 
+@lru_cache(maxsize=limits.TOOLSETS_KEPT_MAX * 16)
+def _with_blank(message: bytes, text: str) -> bytes:
+    said = encoding.decode(message)
+    return message if said.get("content") else encoding.encode(said | {"content": text})
+
+
 def _plain_call(call: JsonObject) -> JsonObject:
     function = {name: call["function"][name] for name in ("name", "arguments")}
     return {name: value for name, value in call.items() if name in _CALL} | {"function": function}
@@ -116,11 +127,12 @@ def _names(message: bytes) -> set[str]:
     for call in said.get("tool_calls") or ():
         found |= {name for name in call if name not in _CALL}
         found |= call["function"].keys() - {"name", "arguments"}
-    parts = [part for part in said["content"] if isinstance(part, dict)] if isinstance(said["content"], list) else []
-    found |= {str(part.get("type")) for part in parts if part.get("type") != "text"}
+    parts = said["content"] if isinstance(said["content"], list) else []
     blocks: list[Json] = [value for name, value in said.items() if name not in _PLAIN] + parts
-    if any("signature" in one for value in blocks for one in (value if isinstance(value, list) else [value])):
-        found.add("signature")
+    for one in (one for value in blocks for one in (value if isinstance(value, list) else [value])):
+        if isinstance(one, dict):
+            found |= {str(one.get("type") or "text")} - {"text"}
+            found |= {"signature"} & one.keys()
     return found
 
 

@@ -22,7 +22,7 @@ from anyio.abc import Process, TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from controllers.agent.models import failures
+from controllers.agent.models import error_body, failures, text_calls, waits
 from controllers.agent.models.assembling import Assembly
 from controllers.agent.models.chat_body import Dialect, is_streamed, lowered, stated_options
 from controllers.agent.models.endpoint import Endpoint
@@ -93,7 +93,7 @@ class LitellmModels:
             raise failure
         if assembly.is_empty:  # litellm makes this of a stream that it cannot read.
             raise ModelFailed("Garbage", f"{endpoint.model} sent an empty reply", is_transient=True)
-        return assembly.reply(_prompt(request))
+        return text_calls.taken(assembly.reply(_prompt(request)), request.tools)
 
     async def aclose(self) -> None:
         """Ends the child; a later request starts another."""
@@ -113,7 +113,7 @@ class LitellmModels:
 
     def _failure(self, said: JsonObject, endpoint: Endpoint, request: ModelRequest, assembly: Assembly) -> ModelFailed:
         kind, status = str(said["kind"]), said["status"]
-        text = failures.masked(f"{kind}: {said['message']}", endpoint.secrets)[: limits.MODEL_ERROR_CHARS]
+        text = error_body.masked(f"{kind}: {said['message']}", endpoint.secrets)[: limits.MODEL_ERROR_CHARS]
         has_begun = bool(assembly.text or assembly.calls)
         usage = assembly.usage(_prompt(request)) if has_begun else None
         is_unanswered = NO_CONNECTION in text and not has_begun
@@ -128,7 +128,7 @@ class LitellmModels:
             return ModelFailed("TimedOut", text, is_transient=True, usage=usage)
         if not isinstance(status, int):
             return ModelFailed("BadRequest", text)
-        wait_s = failures.retry_after_s(said["headers"], self._now())
+        wait_s = waits.retry_after_s(said["headers"], self._now())
         return failures.of_status(
             status, text.encode(), retry_after_s=wait_s, cure=endpoint.cure, secrets=endpoint.secrets
         )
@@ -294,12 +294,13 @@ def _line(endpoint: Endpoint, request: ModelRequest) -> bytes:
     """What litellm is called with, as JSON on one line."""
     is_piecewise = endpoint.dialect.is_streamed and is_streamed(request.options)
     is_whole = endpoint.model.startswith(NO_STREAM) or not is_piecewise
-    more: JsonObject = stated_options(request, "max_tokens") | {
+    more: JsonObject = stated_options(request, Dialect()) | {
         "model": endpoint.model,
         "stream": not is_whole,
         "timeout": request.timeout_s,
         "num_retries": 0,
         "max_retries": 0,
+        "drop_params": True,  # Options that litellm knows the model not to take.
     }
     if not is_whole:
         more["stream_options"] = {"include_usage": True}

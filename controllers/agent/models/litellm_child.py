@@ -122,6 +122,7 @@ def main() -> None:
         return
     litellm.suppress_debug_info = True
     litellm.telemetry = False
+    litellm.modify_params = True  # A history that a provider refuses is changed: a tool declared, a blank filled in.
     asyncio.run(serve(litellm, to_parent, lines, wake))
 
 

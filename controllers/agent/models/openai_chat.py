@@ -16,9 +16,9 @@ from typing import NoReturn
 
 import aiohttp
 
-from controllers.agent.models import failures
+from controllers.agent.models import error_body, failures, text_calls, waits
 from controllers.agent.models.assembling import Assembly, TooLong
-from controllers.agent.models.body_reader import BodyReader
+from controllers.agent.models.body_reader import BodyReader, Inflater
 from controllers.agent.models.chat_body import Dialect, body_of, lowered
 from controllers.agent.models.context_limits import Lowered
 from controllers.agent.models.endpoint import Endpoint, is_loopback
@@ -85,9 +85,9 @@ class OpenAIChat:
         # Cancelled in here, aiohttp closes the connection itself.
         response = await self._session(endpoint.url).post(url, data=body, headers=headers, allow_redirects=False)
         try:
-            if response.status == 200:
+            if 200 <= response.status < 300:  # Some gateways answer each POST with 201.
                 return await asking.read(response, dialect)
-            said = await response.content.read(limits.OUTPUT_SHOWN_BYTES)
+            said = Inflater().feed(await response.content.read(limits.OUTPUT_SHOWN_BYTES))
             instead = asking.lowered(response.status, said, dialect) or dialect.after(
                 response.status, said, asking.request
             )
@@ -102,7 +102,7 @@ class OpenAIChat:
             where = response.headers.get("Location", "elsewhere")
             return ModelFailed("BadRequest", f"{endpoint.url} redirects to {where}: state that `url`")
         headers = {name.lower(): value for name, value in response.headers.items()}
-        wait_s = failures.retry_after_s(headers, self._now())
+        wait_s = waits.retry_after_s(headers, self._now())
         return failures.of_status(
             response.status, said, retry_after_s=wait_s, cure=endpoint.cure, secrets=endpoint.secrets
         )
@@ -114,8 +114,11 @@ class OpenAIChat:
                 connector=aiohttp.TCPConnector(limit=0),  # The work plane's pools are the bound.
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.MODEL_CONNECT_S),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                headers={"User-Agent": "planloop"},
+                headers={"User-Agent": "planloop", "Accept-Encoding": "gzip"},
                 trust_env=is_proxied,
+                auto_decompress=False,  # The body shows whether it is compressed; headers are wrong at times.
+                max_line_size=limits.MODEL_HEADER_BYTES_MAX,
+                max_field_size=limits.MODEL_HEADER_BYTES_MAX,
             )
         return self._opened[is_proxied]
 
@@ -145,15 +148,11 @@ class _Asking:
         """
         self._has_begun = True
         body = BodyReader()
-        async for piece in response.content.iter_any():
-            for payload in body.feed(piece):
-                self._take(payload)
-            if body.is_done:
-                await _drain(response)
-                break
-        else:
-            for payload in body.end():
-                self._take(payload)
+        try:
+            await self._take_all(response, body)
+        except aiohttp.ClientError:
+            if not self._may_stand(body):
+                raise
         is_whole = body.is_done and not (dialect.states_end and not self._assembly.is_counted)
         if body.is_stream and not (is_whole or self._assembly.finish):
             raise self.failed("CutOff", f"{self.endpoint.url} ended the stream before the reply was complete")
@@ -162,7 +161,28 @@ class _Asking:
         failure = self._assembly.failure(self.endpoint.url, self.prompt)
         if failure is not None:
             raise failure
-        return self._assembly.reply(self.prompt)
+        return text_calls.taken(self._assembly.reply(self.prompt), self.request.tools)
+
+    async def _take_all(self, response: aiohttp.ClientResponse, body: BodyReader) -> None:
+        async for piece in response.content.iter_any():
+            for payload in body.feed(piece):
+                self._take(payload)
+            if body.is_done:
+                await _drain(response)
+                return
+        for payload in body.end():
+            self._take(payload)
+
+    def _may_stand(self, body: BodyReader) -> bool:
+        """Whether all of the reply came before the connection broke: the server stated its end, and not in each piece.
+
+        Some proxies close without the last chunk of their own, or state a length that is too large.
+        """
+        with suppress(NoEvents):
+            for payload in body.end():
+                self._take(payload)
+            return bool(self._assembly.finish) and self._assembly.ends <= limits.REPLY_ENDS_MAX
+        return False
 
     @property
     def has_stated_end(self) -> bool:
@@ -177,15 +197,15 @@ class _Asking:
     def failed(self, reason: str, text: str, *, is_transient: bool = True) -> ModelFailed:
         """The failure, with what the provider may bill for what it did until then."""
         usage = self._usage() if self._has_begun else None
-        text = failures.masked(text, self.endpoint.secrets)
+        text = error_body.masked(text, self.endpoint.secrets)
         return ModelFailed(reason, text, is_transient=is_transient, usage=usage)
 
     def _take(self, payload: Json) -> None:
         if isinstance(payload, list) and len(payload) == 1:
-            payload = payload[0]  # Gemini puts its errors into a list.
+            payload = payload[0]  # Gemini puts its errors into a list, in streams too.
         if not isinstance(payload, dict):
             raise NoEvents("an event is no object")
-        error = failures.error_in(payload)
+        error = error_body.error_in(payload)
         if error is not None:
             raise self._refused(payload, error)
         try:

@@ -17,6 +17,11 @@ BYTES_A_TOKEN: Final = 4
 """English prose has 4 to 5 bytes a token, code and JSON 3 to 4 with the tokenizers in use since 2023."""
 
 
+NAMES_IN: Final = ("prompt_tokens", "input_tokens", "promptTokenCount")
+NAMES_OUT: Final = ("completion_tokens", "output_tokens", "candidatesTokenCount")
+READ: Final = "cache_read_input_tokens"
+
+
 def tokens_of(size_bytes: int) -> int:
     """About how many tokens so many bytes of text are; errs upwards for prose."""
     return -(-size_bytes // BYTES_A_TOKEN)
@@ -32,21 +37,45 @@ def usage_from_raw(raw: JsonObject) -> Usage:
     """Usage as a provider words it. What it keeps apart as cached or reasoning is counted into in and out.
 
     OpenAI has the cached tokens in `prompt_tokens_details`, DeepSeek in `prompt_cache_hit_tokens`, proxies of
-    Anthropic in `cache_read_input_tokens`. xAI and Gemini leave reasoning out of `completion_tokens` and count it in
-    `total_tokens`.
+    Anthropic in `cache_read_input_tokens`, which Anthropic itself and some of them leave out of the input. xAI and
+    Gemini leave reasoning out of `completion_tokens` and count it in `total_tokens`.
     """
-    tokens_in = _count(raw, "prompt_tokens", "input_tokens")
-    tokens_out = _count(raw, "completion_tokens", "output_tokens")
-    total = _count(raw, "total_tokens")
-    if tokens_in and tokens_out and total > tokens_in + tokens_out:
+    tokens_in = _count(raw, *NAMES_IN) + _apart(raw)
+    tokens_out = _count(raw, *NAMES_OUT)
+    total = _count(raw, "total_tokens", "totalTokenCount")
+    if tokens_in and total > tokens_in + tokens_out:
         tokens_out = total - tokens_in
     cached = (
         _count(raw.get("prompt_tokens_details"), "cached_tokens")
         or _count(raw.get("input_tokens_details"), "cached_tokens")
-        or _count(raw, "prompt_cache_hit_tokens", "cache_read_input_tokens", "cached_tokens")
+        or _count(raw, "prompt_cache_hit_tokens", READ, "cached_tokens", "cachedContentTokenCount")
     )
     reasoning = _count(raw.get("completion_tokens_details"), "reasoning_tokens") or _count(raw, "reasoning_tokens")
     return Usage(tokens_in, tokens_out, min(cached, tokens_in), min(reasoning, tokens_out), raw)
+
+
+def filled(raw: JsonObject, before: JsonObject) -> JsonObject:
+    """`raw` with the counts of `before` where it has none: some state the input first and the output last."""
+    missing = {
+        name: before[name]
+        for names in (NAMES_IN, NAMES_OUT)
+        if not _count(raw, *names)
+        for name in names
+        if _count(before, name)
+    }
+    return raw | missing
+
+
+def is_nothing(raw: JsonObject) -> bool:
+    """Whether `raw` counts no tokens at all: some close a reply with zeros."""
+    return not (_count(raw, *NAMES_IN) or _count(raw, *NAMES_OUT))
+
+
+def _apart(raw: JsonObject) -> int:
+    """Cached tokens that are not part of the input stated."""
+    read, stated = _count(raw, READ), _count(raw, *NAMES_IN)
+    is_anthropics = "input_tokens" in raw and "prompt_tokens" not in raw
+    return read + _count(raw, "cache_creation_input_tokens") if is_anthropics or read > stated else 0
 
 
 def checked(raw: JsonObject, counted: Usage) -> Usage:
@@ -74,10 +103,10 @@ def _can_be(said: int, counted: int, added: int) -> bool:
 
 
 def _count(raw: Json, *names: str) -> int:
-    """The first of `names` that holds a count; 0 when none does."""
+    """The first of `names` that holds more than zero; 0 when none does."""
     if not isinstance(raw, dict):
         return 0
-    return next((found for name in names if (found := _number(raw.get(name))) is not None), 0)
+    return next((found for name in names if (found := _number(raw.get(name)))), 0)
 
 
 def _number(value: Json) -> int | None:

@@ -12,13 +12,19 @@ from typing import Final
 from schemas import limits
 
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
-_SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_UNIT: Final = r"(?:ms|millis\w*|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)(?![a-z])"
+_SPAN: Final = re.compile(rf"(?<![\d.])(\d+(?:\.\d+)?)\s?({_UNIT})")
+_SPANS: Final = rf"(?:\d+(?:\.\d+)?\s?{_UNIT}\s?)+"
 _SAID: Final = re.compile(
-    r"(?:(?:try|retry)(?: again)?|wait)(?: in| after)?(?: for)?\W{1,3}((?:\d+(?:\.\d+)?\s?(?:ms|[smhd])(?![a-z])\s?)+)"
-    r"|(?:(?:try|retry)(?: again)?|wait)(?: in| after)?(?: for)? (\d+(?:\.\d+)?) (second|minute|hour)"
-    r'|"retrydelay"\s*:\s*"(\d+(?:\.\d+)?s)"'
+    rf"(?:try|retry|wait)(?: again)?(?: in| after)?(?: for)?(?: about)?\W{{1,3}}({_SPANS})"
+    rf'|retry_?delay[\\"]*\s*:\s*[\\"]*({_SPANS})'
 )
-_WORDS: Final = {"second": 1.0, "minute": 60.0, "hour": 3_600.0}
+_FIELD: Final = re.compile(
+    r'(?:retry_?after(_?ms)?(?:_?s(?:ec(?:ond)?s?)?)?|estimated_time)[\\"]*\s*:\s*[\\"]*(-?\d+(?:\.\d+)?)(?![\w.])'
+)
+_CHINESE: Final = re.compile(r"(?<!\d)(\d{1,9}(?:\.\d{1,9})?)\s?(秒|分钟|小时)\s?(?:后|再)")  # "After 30 seconds."
+_CHINESE_UNITS: Final = {"秒": 1.0, "分钟": 60.0, "小时": 3_600.0}
+_SEVERAL: Final = re.compile(r"([-+.\deE]{1,20})\s*,[\s,.\d]*")  # A header that came more than once.
 EPOCH_FROM: Final = 1e9
 """From this many seconds on, a number is a Unix time: no provider asks to wait for thirty years."""
 
@@ -27,27 +33,42 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
     """The seconds that a provider asks to wait, from its headers by lower-case name; None: it does not say.
 
     `retry-after-ms` is what OpenAI and Azure send besides. `retry-after` holds seconds or a date (RFC 9110, 10.2.3),
-    at some gateways an ISO date or a time since 1970. Anything else says nothing.
+    at some gateways an ISO date or a time since 1970. OpenRouter has only a time at which its limit is reset. Anything
+    else says nothing.
     """
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return max(0.0, milliseconds / 1000)
-    stated = headers.get("retry-after", "").strip()
+    for name in ("retry-after", "x-ratelimit-reset-after", "x-ratelimit-reset"):
+        found = _read(headers.get(name, "")[: limits.VALUE_SHOWN_CHARS].strip().strip('"'), now)
+        if found is not None:
+            return found
+    return None
+
+
+def said_in(said: str) -> float | None:
+    """The seconds that a refusal, in lower case, asks to wait: `Please try again in 6.2s`, `"retryDelay": "34s"`."""
+    said = said[: limits.OUTPUT_SHOWN_BYTES]
+    if found := _SAID.search(said):
+        return _sum_of(found[1] or found[2])
+    if found := _FIELD.search(said):
+        return max(0.0, float(found[2]) / (1000 if found[1] else 1))
+    found = _CHINESE.search(said)
+    return float(found[1]) * _CHINESE_UNITS[found[2]] if found else None
+
+
+def _read(stated: str, now: float) -> float | None:
+    several = _SEVERAL.fullmatch(stated)
+    stated = several[1] if several else stated
     seconds = _number(stated)
-    return _until(stated, now) if seconds is None else _since_1970(seconds, now)
-
-
-def said_in(body: bytes) -> float | None:
-    """The seconds that a refusal asks to wait in words: `Please try again in 6.2s`, `"retryDelay": "34s"`."""
-    found = _SAID.search(body[: limits.OUTPUT_SHOWN_BYTES].decode(errors="replace").lower())
-    if found is None:
-        return None
-    spans, count, unit, delay = found.groups()
-    return float(count) * _WORDS[unit] if count else _sum_of((spans or delay).replace(" ", ""))
+    if seconds is not None:
+        return _since_1970(seconds, now)
+    return _until(stated, now)
 
 
 def _sum_of(spans: str) -> float:
-    return sum(float(count) * _UNITS[unit] for count, unit in _SPAN.findall(spans))
+    found = _SPAN.findall(spans.lower())
+    return sum(float(count) * _UNITS["ms" if unit.startswith(("ms", "mil")) else unit[0]] for count, unit in found)
 
 
 def _number(stated: str) -> float | None:
@@ -55,7 +76,8 @@ def _number(stated: str) -> float | None:
         number = float(stated)
     except ValueError:
         return None
-    return number if isfinite(number) or number > 0 else None
+    is_plain = "_" not in stated and (isfinite(number) or number > 0)
+    return number if is_plain else None
 
 
 def _since_1970(stated: float, now: float) -> float:

@@ -20,6 +20,7 @@ from schemas.message import Message
 
 BYTES_PER_TOKEN: Final = 4  # What English text and JSON have on average; the provider's own count corrects the sum.
 _PLAIN: Final = re.compile(r"[a-zA-Z0-9_-]+([.:][a-zA-Z0-9_-]+)?")
+_BEGIN: Final = re.compile(r"[a-zA-Z_]")
 _FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 SIGNED: Final = "__thought__"
@@ -45,6 +46,8 @@ def wire_name(tool: str) -> str:
     """
     name = _FOREIGN.sub("_", tool.replace(".", DOT).replace(":", DOT))
     is_plain = len(name) <= limits.WIRE_NAME_CHARS_MAX and _PLAIN.fullmatch(tool) is not None and DOT not in tool
+    if not _BEGIN.match(name):  # Gemini and Bedrock take no digit or dash there.
+        name, is_plain = f"t_{name}", False
     return name if is_plain else f"{name[: limits.WIRE_NAME_CHARS_MAX - 9]}_{digest(tool.encode())[:8]}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -145,6 +146,24 @@ async def test_arguments_that_were_encoded_twice_are_read(tmp_path: Path) -> Non
     raw = '"{\\"path\\": \\"out.txt\\", \\"content\\": \\"hello\\"}"'
     async with played(tmp_path, replies([{"name": "write", "id": "c", "raw": raw}], "done")) as (here, _):
         assert here.state("task/.") == "done"
+
+
+async def test_a_call_that_the_model_wrote_as_text_is_made(tmp_path: Path) -> None:
+    text = f"I write it.\n<tool_call>\n{json.dumps(WRITE)}\n</tool_call>"
+    async with played(tmp_path, replies(text, "done")) as (here, server):
+        assert here.state("task/.") == "done"
+    sent = next(message for message in server.asked[-1]["messages"] if message["role"] == "assistant")
+    assert (sent["content"], len(sent["tool_calls"])) == ("I write it.", 1)
+
+
+NAMES = ["functions.write", "default_api:write", "write<|channel|>commentary", "functions.write:0", " write "]
+
+
+async def test_a_tool_is_found_whatever_a_template_puts_around_its_name(tmp_path: Path) -> None:
+    calls = [WRITE | {"name": name, "id": f"c{n}"} for n, name in enumerate(NAMES)]
+    async with played(tmp_path, replies(calls, "done")) as (here, _):
+        results = [draft.data["result"]["state"] for draft in await here.log() if draft.type == "call.settled"]
+    assert results[: len(NAMES)] == ["Succeeded"] * len(NAMES)
 
 
 def test_ids_of_calls_have_nine_letters_and_digits_and_differ() -> None:

@@ -18,7 +18,7 @@ names = st.text(min_size=1, max_size=90) | st.from_regex(r"[a-z_]{1,4}([._:]{1,3
 def test_no_two_tools_have_the_same_name_for_models_and_providers_take_each(tools: set[str]) -> None:
     wired = {wire_name(tool) for tool in tools}
 
-    assert all(re.fullmatch("[a-zA-Z0-9_-]{1,64}", name) for name in wired)
+    assert all(re.fullmatch("[a-zA-Z_][a-zA-Z0-9_-]{0,63}", name) for name in wired)
     assert len(wired) == len({tool.replace(":", ".") if re.fullmatch("agent:[a-z]+", tool) else tool for tool in tools})
 
 

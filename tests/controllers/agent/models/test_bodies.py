@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from controllers.agent.models import finishes
+from controllers.agent.models.assembling import Assembly
 from controllers.agent.models.body_reader import BodyReader
 from controllers.agent.models.event_lines import EventLines, NoEvents
 from tests import rows
@@ -23,11 +25,12 @@ def event(value: Any, end: str = "\n\n") -> str:
     return f"data: {json.dumps(value)}{end}"
 
 
-def delta(content: str | None = None, finish: str | None = None, **more: Any) -> dict[str, Any]:
+def delta(content: str | None = None, finish: Any = None, **more: Any) -> dict[str, Any]:
     return {"choices": [{"index": 0, "delta": {"content": content}, "finish_reason": finish}], **more}
 
 
 HALF, END, DONE = event(delta("yes")), event(delta(finish="stop")), "data: [DONE]\n\n"
+REFUSAL = {"type": "refusal", "refusal": "yes"}
 REPLIES = {
     "a stream": HALF + END + DONE,
     "no [DONE]": HALF + END,
@@ -50,6 +53,32 @@ REPLIES = {
     "a message beside the deltas": HALF
     + event({"choices": [{"delta": {}, "message": {"content": "yes"}, "finish_reason": "stop"}]}),
     "a message in a stream": event(WHOLE) + DONE,
+    "keep-alives as data": f"data: : keepalive\n\ndata: ping\n\n{HALF}data: [HEARTBEAT]\n\n{END}{DONE}",
+    "a keep-alive with a message": f'{HALF}event: ping\ndata: {{"message": "alive"}}\n\n{END}{DONE}',
+    "[DONE] in small letters": HALF + END + "data: [done]\n\n",
+    "[DONE] without brackets": HALF + END + "data: DONE\n\n",
+    "[DONE] as a text": HALF + END + 'data: "[DONE]"\n\n',
+    "[DONE] without data": HALF + END + "[DONE]\n\n",
+    "data twice": (HALF + END + DONE).replace("data: ", "data: data: "),
+    "blanks before data": (HALF + END + DONE).replace("data: ", "  data: "),
+    "data in capitals": (HALF + END + DONE).replace("data: ", "DATA: "),
+    "a byte order mark at each event": "\ufeff" + HALF + "\ufeff" + END + DONE,
+    "two events in a line": HALF.strip() + " " + END + DONE,
+    "line ends that are escaped": HALF.strip() + "\\n\\n" + END + DONE,
+    "lines of JSON": (HALF + END).replace("data: ", "").replace("\n\n", "\n"),
+    "lines of JSON and [DONE]": (HALF + END + DONE).replace("data: ", ""),
+    "a first event without data": HALF.removeprefix("data: ") + END + DONE,
+    "JSON values without a line between": (HALF + END).replace("data: ", "").replace("\n\n", ""),
+    "a list of chunks": json.dumps([delta("yes"), delta(finish="stop")]),
+    "a whole reply and [DONE]": json.dumps(WHOLE) + "\n\n" + DONE,
+    "a tab in a text": HALF + 'data: {"x": "a\tb", "choices": [{"delta": {}, "finish_reason": "stop"}]}\n\n',
+    "numbers that are none": HALF.replace('"index": 0', '"logprob": [NaN, -Infinity]') + END + DONE,
+    "the end as an object": HALF + event(delta(finish={"type": "stop", "matched": 2})) + DONE,
+    "the end in the delta": HALF + event({"choices": [{"delta": {"finish_reason": "stop"}}]}),
+    "the end in another spelling": HALF + event({"choices": [{"delta": {}, "finishReason": "STOP"}]}),
+    "the text null for no end": event(delta("yes", "null")) + END + DONE,
+    "the text of the older API": event({"choices": [{"text": "yes", "finish_reason": "stop"}]}) + DONE,
+    "a refusal as a part": event({"choices": [{"message": {"content": [REFUSAL]}}]}) + END + DONE,
     "the end in capitals": HALF + event(delta(finish="STOP")) + DONE,
 }
 
@@ -113,6 +142,30 @@ BROKEN: dict[str, tuple[str, str, bool]] = {
         True,
     ),
     "an error event of text": (HALF + "event: error\ndata: upstream gone\n\n" + DONE, "Overloaded", True),
+    "an error event without data": (HALF + "event: error\n\n" + DONE, "Overloaded", True),
+    "an error event with null": (HALF + "event: error\ndata: null\n\n" + DONE, "Overloaded", True),
+    "an error in the delta": (event({"choices": [{"delta": {"error": ERROR}}]}), "Overloaded", True),
+    "an error in the second choice": (event({"choices": [{"delta": {}}, {"error": ERROR}]}), "Overloaded", True),
+    "an error that is true": (json.dumps({"error": True, "message": "slow down", "code": 429}), "RateLimited", True),
+    "an error as text with its code beside": (json.dumps({"error": "no", "status": 401}), "Refused", False),
+    "Cloudflare's errors": (json.dumps({"success": False, "errors": [{"code": 429}]}), "RateLimited", True),
+    "Apigee's fault": (
+        json.dumps({"fault": {"faultstring": "x", "detail": {"errorcode": "policies.ratelimit.QuotaViolation"}}}),
+        "RateLimited",
+        True,
+    ),
+    "MiniMax's rate beside choices": (
+        json.dumps({"choices": [{"message": {"content": ""}}], "base_resp": {"status_code": 1002}}),
+        "RateLimited",
+        True,
+    ),
+    "MiniMax's balance": (json.dumps({"base_resp": {"status_code": 1008, "status_msg": "x"}}), "Refused", False),
+    "a filter": (json.dumps({"error": {"code": "content_filter", "message": "x"}}), "Filtered", False),
+    "what OpenRouter's provider said": (
+        json.dumps({"error": {"code": 400, "message": "x", "metadata": {"raw": '{"error": "prompt is too long"}'}}}),
+        "ContextTooLong",
+        False,
+    ),
     "an error field": ('error: {"code": 500, "message": "failed to decode"}\n\n', "Overloaded", True),
     "vLLM's error": (event({"object": "error", "message": "bad", "code": 400}) + DONE, "BadRequest", False),
     "a gateway's message": (json.dumps({"statusCode": 429, "message": "try again in 26 s"}), "RateLimited", True),
@@ -166,6 +219,48 @@ async def test_a_reply_that_did_not_end_well_is_a_failed_attempt_and_billed() ->
     ] * 2
     assert all(failed.usage is not None and failed.usage.tokens_out for failed in found)
     said([str(failed).replace(on.server.url, "URL") for failed in (found[0], found[7])])
+
+
+SPELLINGS = {
+    "stop": "stopped endTurn EndTurn eosFound end_of_turn STOP_SEQUENCE normal",
+    "tool_calls": "toolUse ToolCalls tool-calls function_call",
+    "length": "maxTokens MaxTokens length_limit context_length_exceeded",
+    "content_filter": "guardrailIntervened content-filter ERROR_TOXIC SPII",
+    "broken": "cancelled UNEXPECTED_TOOL_CALL repetition network_error",
+    "": "null None unspecified FINISH_REASON_UNSPECIFIED",
+}
+
+
+@rows.each(("kind", "words"), SPELLINGS.items(), ids=list(SPELLINGS))
+def test_the_word_for_an_end_is_known_in_each_spelling(kind: str, words: str) -> None:
+    assert {word: finishes.kind_of(word) for word in words.split()} == dict.fromkeys(words.split(), kind)
+
+
+async def test_a_malformed_call_that_a_gateway_reports_as_stop_is_a_failed_attempt() -> None:
+    choice = {"delta": {}, "finish_reason": "stop", "native_finish_reason": "MALFORMED_FUNCTION_CALL"}
+    async with asked([{"garbage": HALF + event({"choices": [choice]}) + DONE}]) as on:
+        assert (await on.failure()).reason == "CutOff"
+
+
+def test_a_whole_reply_that_is_said_again_with_its_end_is_said_once() -> None:
+    long, short = "This is the whole answer.", "ha"
+    for text, found in ((long, long), (short, short * 2)):
+        assembly = Assembly()
+        for one in (delta(text), delta(text, "stop")):
+            assembly.take(one)
+        assert assembly.text == found
+
+
+def test_thoughts_in_a_message_beside_the_deltas_go_back_once() -> None:
+    assembly = Assembly()
+    assembly.take({"choices": [{"delta": {"reasoning_content": "hm"}}]})
+    assembly.take({"choices": [{"delta": {}, "message": {"content": "yes", "reasoning_content": "hm"}}]})
+
+    assert (assembly.text, assembly.reply(()).extra) == ("yes", {"reasoning_content": "hm"})
+
+
+def test_a_byte_that_is_no_utf_8_costs_one_character() -> None:
+    assert EventLines().feed(b'data: {"a": "x\xff"}\n\n') == [{"a": "x\N{REPLACEMENT CHARACTER}"}]
 
 
 GOOD_ENDS = {

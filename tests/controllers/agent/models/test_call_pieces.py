@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from controllers.agent.models.call_pieces import Calls, piece_of
+from controllers.agent.models.assembling import Assembly
+from controllers.agent.models.call_pieces import Calls, meant, piece_of
 from tests import rows
 
 WHOLE = '{"path": "out.txt", "content": "hello"}'
@@ -23,7 +24,7 @@ def calls(*pieces: dict[str, Any]) -> list[tuple[str, str]]:
     made = Calls()
     for one in pieces:
         made.take(piece_of(one))
-    return [(one.name, one.arguments) for one in made.all if one.has_begun]
+    return [(one.name, given) for one in made.all if one.has_begun for given in meant(one.whole_arguments)]
 
 
 def streamed(**more: Any) -> list[dict[str, Any]]:
@@ -68,6 +69,30 @@ ONE_CALL = {
     "braces after the arguments": [piece("write", "", "a"), *streamed(), piece(arguments="{}")],
     "the whole arguments again at the end": [piece("write", "", "a"), *streamed(), piece(arguments=WHOLE, id_="a")],
     "an empty piece under another id at the end": [piece("write", "", "a"), *streamed(), piece(None, "", "z")],
+    "the name with each piece and no id": [piece("write", ""), *(piece("write", part) for part in PARTS)],
+    "the name in two pieces": [piece("wr", "", "a"), piece("ite"), *streamed()],
+    "the arguments begin before the name": [
+        piece(None, PARTS[0], "a"),
+        piece("write", PARTS[1]),
+        piece(None, PARTS[2]),
+    ],
+    "the whole head again at the end": [piece("write", "", "a"), *streamed(), piece("write", WHOLE, "a")],
+    "all so far with each piece": [piece("write", WHOLE[:end], "a") for end in (9, 20, len(WHOLE))],
+    "all so far with each piece, the head once": [
+        piece("write", WHOLE[:9], "a"),
+        piece(None, WHOLE[:20]),
+        piece(None, WHOLE),
+    ],
+    "braces and the arguments in one piece": [piece("write", "{}" + WHOLE, "a")],
+    "the arguments twice in one piece": [piece("write", WHOLE + WHOLE, "a")],
+    "a brace too many": [piece("write", WHOLE + "}", "a")],
+    "the mark that ends a call": [piece("write", WHOLE + "\n</tool_call>", "a")],
+    "a fence around the arguments": [piece("write", f"```json\n{WHOLE}\n```", "a")],
+    "an index that is a float": [piece("write", "", "a", 0.0), *streamed(index=0)],
+    "an index that is a text in the head only": [piece("write", "", "a", "0"), *streamed(index=0)],
+    "an index below zero": [piece("write", "", "a", -1), *streamed(index=-1)],
+    "no function in a later piece": [piece("write", WHOLE, "a"), {"index": 0, "function": None}],
+    "parameters in place of arguments": [{"id": "a", "function": {"name": "write", "parameters": WHOLE}}],
     "arguments as an object": [piece("write", {"path": "out.txt", "content": "hello"}, "a")],
     "no function around name and arguments": [{"id": "a", "name": "write", "arguments": WHOLE}],
 }
@@ -111,6 +136,29 @@ TWO_CALLS = {
         piece(arguments=A[4:], index=0),
         piece(arguments=B[6:], index=1),
     ],
+    "one index for both, pieces go by their ids": [
+        piece("read", "", "x"),
+        piece("read", "", "y"),
+        piece(None, A[:5], "x"),
+        piece(None, B[:5], "y"),
+        piece(None, A[5:], "x"),
+        piece(None, B[5:], "y"),
+    ],
+    "numbers for the heads only": [
+        piece("read", "", "x", 0),
+        piece(None, A, index=0),
+        piece("read", "", "y", 1),
+        piece(None, B[:4], index=0),
+        piece(None, B[4:], index=0),
+    ],
+    "another index with each piece": [
+        *(piece("read", "", "x", 0), piece(None, A[:5], index=1), piece(None, A[5:], index=2)),
+        *(piece("read", "", "y", 3), piece(None, B[:5], index=4), piece(None, B[5:], index=5)),
+    ],
+    "both again at the end": [piece("read", A, "x", 0), piece("read", B, "y", 1)] * 2,
+    "both again at the end, without an index": [piece("read", A, "x", NONE), piece("read", B, "y", NONE)] * 2,
+    "glued in one piece": [piece("read", A + B, "x")],
+    "glued in two pieces": [piece("read", A, "x"), piece(None, B)],
     "one id for both": [piece("read", A, "x", 0), piece("read", B, "x", 1)],
     "a cut one, then another under its own id": [piece("read", A, "x", 0), piece("read", B, "y", 0)],
 }
@@ -134,3 +182,52 @@ def test_fields_of_a_call_that_are_not_known_are_kept_whichever_piece_has_them()
     made.take(piece_of({"index": 0, "extra_content": signed}))
 
     assert [one.extra for one in made.all] == [{"function": {"thought_signature": "x"}, "extra_content": signed}]
+
+
+def of_reply(*chunks: dict[str, Any]) -> list[tuple[str, str]]:
+    assembly = Assembly()
+    for one in chunks:
+        assembly.take(one)
+    return [(call.name, call.arguments) for call in assembly.reply(()).calls]
+
+
+def delta(*pieces: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": {"tool_calls": list(pieces)}}]}
+
+
+def test_pieces_without_anything_to_go_by_go_by_their_place_in_the_list() -> None:
+    heads = delta(piece("read", "", "x", NONE), piece("read", "", "y", NONE))
+    rest = [delta(piece(None, a, index=NONE), piece(None, b, index=NONE)) for a, b in ((A[:5], B[:5]), (A[5:], B[5:]))]
+
+    assert of_reply(heads, *rest) == [("read", A), ("read", B)]
+
+
+ODD_REPLIES = {
+    "an empty entry": delta(None, piece("read", A, "x")),
+    "a call that is not in a list": {"choices": [{"delta": {"tool_calls": piece("read", A, "x")}}]},
+    "calls in the second choice": {
+        "choices": [
+            {"message": {"content": "I look."}, "finish_reason": "tool_calls"},
+            {"message": {"content": None, "tool_calls": [piece("read", A, "x")]}, "finish_reason": "tool_calls"},
+        ]
+    },
+    "the older word beside the newer": {
+        "choices": [{"message": {"function_call": {"name": "read", "arguments": A}, "tool_calls": [piece("read", A)]}}]
+    },
+}
+
+
+@rows.each("chunk", ODD_REPLIES.values(), ids=list(ODD_REPLIES))
+def test_a_call_is_found_wherever_a_reply_has_it(chunk: dict[str, Any]) -> None:
+    assert of_reply(chunk) == [("read", A)]
+
+
+def test_the_older_word_for_a_call_is_read_in_pieces() -> None:
+    pieces = [{"name": "read", "arguments": ""}, {"arguments": A[:5]}, {"arguments": A[5:]}]
+
+    assert of_reply(*({"choices": [{"delta": {"function_call": one}}]} for one in pieces)) == [("read", A)]
+
+
+@rows.each("text", ["", A[:5], A + B[:5], "not JSON", A + " and so on", "[1][2]"])
+def test_arguments_that_nothing_can_be_made_of_stay_as_they_came(text: str) -> None:
+    assert meant(text) == [text]

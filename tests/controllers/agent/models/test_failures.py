@@ -7,7 +7,7 @@ from email.utils import formatdate
 
 import pytest
 
-from controllers.agent.models import failures
+from controllers.agent.models import error_body, failures, waits
 from schemas import limits
 from tests import golden_text, rows
 from tests.product import ModelFailed
@@ -15,7 +15,7 @@ from tests.product import ModelFailed
 NOW = 1_700_000_000.0
 
 
-@pytest.mark.parametrize(
+@rows.each(
     ("headers", "seconds"),
     [
         ({}, None),
@@ -34,11 +34,16 @@ NOW = 1_700_000_000.0
         ({"retry-after": "2023-11-14T22:14:20"}, 60.0),
         ({"retry-after": str(int(NOW) + 60)}, 60.0),
         ({"retry-after": str((int(NOW) + 60) * 1000)}, 60.0),
+        ({"retry-after": "20, 20"}, 20.0),
+        ({"retry-after": '"20"'}, 20.0),
+        ({"retry-after": "1_0"}, None),
+        ({"x-ratelimit-reset-after": "12.5"}, 12.5),
+        ({"x-ratelimit-reset": str((int(NOW) + 60) * 1000)}, 60.0),
         ({"retry-after": "Fri, 31 Dec 99999999999 23:59:59 GMT"}, None),
     ],
 )
 def test_retry_after_is_read_in_each_of_its_forms(headers: dict[str, str], seconds: float | None) -> None:
-    assert failures.retry_after_s(headers, NOW) == seconds
+    assert waits.retry_after_s(headers, NOW) == seconds
 
 
 @rows.each(
@@ -50,6 +55,18 @@ def test_retry_after_is_read_in_each_of_its_forms(headers: dict[str, str], secon
         ("Rate limit is exceeded. Try again in 26 seconds.", 26.0),
         ('{"details": [{"retryDelay": "34s"}]}', 34.0),
         ("Please wait for 2 minutes", 120.0),
+        ("Please try again in about 5 minutes", 300.0),
+        ("Please try again in 2h15m30.5s", 8130.5),
+        ("Please wait 26 seconds before retrying", 26.0),
+        ("retry in 12 secs", 12.0),
+        ('{"error": {"retry_after": 20}}', 20.0),
+        ('{"error": {"metadata": {"retry_after_seconds": 7.5}}}', 7.5),
+        ('{"error": "{\\"retryAfter\\": \\"5\\"}"}', 5.0),
+        ('{"retry_after_ms": 1500}', 1.5),
+        ('{"retry_after": -3}', 0.0),
+        ('{"error": "Model is loading", "estimated_time": 20.0}', 20.0),
+        ("请在 30 秒后重试", 30.0),
+        ("1" * 8_000, None),
         ("Please try again later", None),
         ("retry 3 of 5", None),
     ],
@@ -67,13 +84,39 @@ def test_a_wait_that_a_refusal_states_in_words_is_read(said: str, seconds: float
         (b'{"error": {"message": "no such model", "type": "x"}}', "no such model"),
         (b'{"error": "model not found"}', "model not found"),
         (b'{"detail": "not here"}', "not here"),
+        (b'{"error": {"message": "x", "metadata": {"raw": "{\\"error\\": \\"too long\\"}"}}}', "x: too long"),
+        (b'{"error": {"message": "{\\"error\\": {\\"message\\": \\"too long\\"}}"}}', "too long"),
         (b"<html>502</html>", "<html>502</html>"),
         (b"\xff\xfe", "��"),
         (b"", ""),
     ],
 )
 def test_the_message_of_an_error_is_found_in_every_vendors_words(body: bytes, said: str) -> None:
-    assert failures.said_in(body) == said
+    assert error_body.said_in(body) == said
+
+
+REFUSALS: dict[str, tuple[int, str, str, bool]] = {
+    "no money at Zhipu": (429, '{"error": {"code": "1113", "message": "余额不足"}}', "Refused", False),
+    "no money at Zhipu, escaped": (429, r'{"error": {"message": "\u8d26\u6237\u5df2\u6b20\u8d39"}}', "Refused", False),
+    "no money at Moonshot": (429, '{"error": {"type": "exceeded_current_quota_error"}}', "Refused", False),
+    "no money at Anthropic": (400, '{"error": {"message": "Your credit balance is too low"}}', "Refused", False),
+    "a rate that Gemini calls a quota": (429, '{"error": {"message": "You exceeded your quota"}}', "RateLimited", True),
+    "moderation": (403, '{"error": {"message": "Your input was flagged", "metadata": {}}}', "Filtered", False),
+    "a filter of DeepSeek": (400, '{"error": {"message": "Content Exists Risk"}}', "Filtered", False),
+    "a filter of Zhipu": (400, '{"error": {"message": "可能包含不安全或敏感内容"}}', "Filtered", False),
+    "a model that loads": (400, '{"error": "Model is currently loading"}', "Overloaded", True),
+    "a conflict": (409, "", "Overloaded", True),
+    "too early": (425, "", "Overloaded", True),
+    "cancelled": (499, '{"error": {"status": "CANCELLED"}}', "Overloaded", True),
+    "a model that is not there": (404, '{"error": "model not found"}', "BadRequest", False),
+}
+
+
+@rows.each(("status", "body", "reason", "is_transient"), REFUSALS.values(), ids=list(REFUSALS))
+def test_a_refusal_is_known_for_what_it_is(status: int, body: str, reason: str, is_transient: bool) -> None:
+    failed = failures.of_status(status, body.encode(), retry_after_s=None, cure="")
+
+    assert (failed.reason, failed.is_transient) == (reason, is_transient)
 
 
 def test_no_key_is_told() -> None:

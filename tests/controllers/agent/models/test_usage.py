@@ -74,3 +74,47 @@ def test_usage_that_can_be_right_is_billed_as_it_is_stated(usage: Any, counts: t
     found = billed(usage)
 
     assert (found.tokens_in, found.tokens_out, found.tokens_cached, found.tokens_reasoning) == counts
+
+
+DIVIDED: dict[str, tuple[list[Any], tuple[int, int, int]]] = {
+    "Anthropic's input without the cache": (
+        [{"input_tokens": 10, "cache_read_input_tokens": 900, "cache_creation_input_tokens": 90, "output_tokens": 100}],
+        (1000, 100, 900),
+    ),
+    "an input without the cache": (
+        [{"prompt_tokens": 100, "cache_read_input_tokens": 900, "completion_tokens": 100}],
+        (1000, 100, 900),
+    ),
+    "an input with the cache": (
+        [{"prompt_tokens": 1000, "cache_read_input_tokens": 900, "completion_tokens": 100}],
+        (1000, 100, 900),
+    ),
+    "zeros at the end": (
+        [{"prompt_tokens": 1100, "completion_tokens": 110}, *[{"prompt_tokens": 0, "completion_tokens": 0}] * 2],
+        (1100, 110, 0),
+    ),
+    "the input first and the output last": (
+        [{"prompt_tokens": 1100, "completion_tokens": 0}, {"completion_tokens": 110}],
+        (1100, 110, 0),
+    ),
+    "a sum that grows": (
+        [{"prompt_tokens": 1100, "completion_tokens": count} for count in (1, 50, 110)],
+        (1100, 110, 0),
+    ),
+    "Gemini's names": (
+        [{"promptTokenCount": 1100, "candidatesTokenCount": 100, "totalTokenCount": 1210}],
+        (1100, 110, 0),
+    ),
+    "the input and a total": ([{"prompt_tokens": 1100, "total_tokens": 1210}], (1100, 110, 0)),
+}
+
+
+@rows.each(("said", "counts"), DIVIDED.values(), ids=list(DIVIDED))
+def test_usage_is_read_however_a_provider_divides_it(said: list[Any], counts: tuple[int, int, int]) -> None:
+    assembly = Assembly()
+    assembly.take({"choices": [{"delta": {"content": TEXT}}]})
+    for usage in said:
+        assembly.take({"choices": [{"delta": {"usage": usage}}]})
+    found = assembly.reply(PROMPT).usage
+
+    assert (found.tokens_in, found.tokens_out, found.tokens_cached, found.is_estimated) == (*counts, False)
