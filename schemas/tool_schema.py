@@ -336,7 +336,9 @@ def _sizes(kind: str, schema: JsonObject) -> JsonObject:
 
 
 def _is_number(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return isinstance(value, int) and not isinstance(value, bool)  # It may be too large for isfinite().
 
 
 def _list(value: Json) -> list[Json]:

@@ -159,12 +159,20 @@ class EventLines:
         return [_as_error(payload, text) if is_error else payload]
 
 
-_DECODER: Final = json.JSONDecoder(strict=False)
+def _whole(digits: str) -> int | float:
+    """An integer; one with more digits than Python converts is a float, thus infinite."""
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
+
+
+_DECODER: Final = json.JSONDecoder(strict=False, parse_int=_whole)
 _GLUED: Final = re.compile(rb"(?<=\})(?:\\[nr]|\s)*data:\s*(?=[{\[])")  # Two events in one line.
 
 
 def _decoded(text: bytes) -> Json:
-    """The value of `text`; None for invalid JSON and for null, which is not a payload.
+    """The value of `text`, UTF-8; None for invalid JSON and for null, which is not a payload.
 
     A byte that is no UTF-8, a control character in a text, or an escaped line end after the value is passed over.
     """

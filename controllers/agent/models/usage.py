@@ -113,5 +113,7 @@ def _number(value: Json) -> int | None:
     """A count given as a non-negative number or its digits; None for anything else."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= limits.USAGE_DIGITS_MAX:
         return int(value)
-    is_count = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
-    return max(0, int(value)) if is_count else None
+    if isinstance(value, float):
+        return max(0, int(value)) if isfinite(value) else None
+    # An integer may be too large for isfinite().
+    return max(0, value) if isinstance(value, int) and not isinstance(value, bool) else None

@@ -92,6 +92,16 @@ async def test_a_reply_is_read_whatever_its_content_type(kind: str) -> None:
     assert found == dict.fromkeys(REPLIES, "yes")
 
 
+@pytest.mark.parametrize("digits", [19, 300, 400, 5_000])
+async def test_a_count_of_any_length_bills_the_estimate(digits: int) -> None:
+    usage = f'"usage": {{"prompt_tokens": {"9" * digits}, "completion_tokens": {"9" * digits}}}'
+    bodies = [event(delta("yes", "stop"))[:-3] + f", {usage}}}\n\n" + DONE, json.dumps(WHOLE)[:-1] + f", {usage}}}"]
+    async with asked([{"garbage": body, "headers": {"Content-Type": "text/event-stream"}} for body in bodies]) as on:
+        for _ in bodies:
+            reply = await on.complete()
+            assert (reply.text, reply.usage.is_estimated, reply.usage.tokens_out) == ("yes", True, 1)
+
+
 async def test_a_bare_done_is_a_cut_where_the_server_has_stated_an_end_before() -> None:
     counted = event({"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 10}})
     bodies = [HALF + DONE, HALF + END + DONE, HALF + counted + DONE, HALF + DONE, DONE]
