@@ -181,6 +181,18 @@ def test_the_hint_of_a_model_that_refuses_has_it_asked_again(folder: Folder) -> 
 
 
 @pytest.mark.process
+@pytest.mark.parametrize("written", ["task/a/goal=go on", "a/goal=go on", "a.goal=go on"])
+def test_the_hint_for_a_field_in_one_word_with_its_task_changes_it(folder: Folder, written: str) -> None:
+    folder.done("plan: demo\ntasks: {a: {run: 'true'}}\n")
+
+    refused = folder.run("patch", written)
+
+    hint = refused.text.partition("help: ")[2].strip()
+    assert refused.code == 2 and folder.run(*shlex.split(hint)[1:]).code == 0
+    assert folder.json("get", "task/a")["spec"]["goal"] == "go on"
+
+
+@pytest.mark.process
 def test_the_hints_of_a_failed_plan_run_in_a_folder_with_two_plans(folder: Folder) -> None:
     folder.done("plan: other\ntasks: {a: {run: 'true'}}\n")
     folder.write("demo.plan.yaml", "plan: demo\ntasks: {a: {run: 'false'}}\n")
