@@ -207,6 +207,13 @@ def test_an_unknown_field_is_reported_without_an_article_before_a_plural(written
     assert [fault.summary for fault in compiled(written).diagnostics if fault.code == "P0201"] == [said]
 
 
+@pytest.mark.parametrize("name", ["db", "container/db"])
+def test_a_need_that_names_a_container_leads_to_the_field_for_containers(name: str) -> None:
+    written = f"containers: {{db: {{image: x}}}}\ntasks: {{a: {{run: x, needs: [{name}]}}, dc: {{run: x}}}}"
+    [found] = [fault for fault in compiled(written).diagnostics if fault.code == "P0204"]
+    assert "containers: [db]" in (found.hint or "")
+
+
 def test_the_nearest_name_is_near() -> None:
     assert nearest("worekr", ["worker", "writer"]) == "worker"
     assert nearest("shell_exec", ["shell"]) is None
