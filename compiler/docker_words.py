@@ -1,4 +1,7 @@
-"""What people who come from Docker and Compose write first, and how a plan says it: for hints, never for reading."""
+"""Field names of Compose, Make, Ansible and CI systems, and the field of a plan that does the same.
+
+They are used in hints only: a plan with one of these names is still refused.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,37 @@ from typing import Final
 
 from compiler.syntax import SourceValue
 
+_OF_TASK: Final = {
+    "after": "needs",
+    "checks": "acceptance",
+    "cmd": "run",
+    "command": "run",
+    "depends-on": "needs",
+    "depends_on": "needs",
+    "dependsOn": "needs",
+    "desc": "goal",
+    "description": "goal",
+    "environment": "env",
+    "exec": "run",
+    "requires": "needs",
+    "shell": "run",
+    "tests": "acceptance",
+    "title": "goal",
+    "working-directory": "cwd",
+    "working_dir": "cwd",
+    "workdir": "cwd",
+}
+"""What other tools call the fields that a task and the plan share."""
 _FIELDS: Final[dict[str, dict[str, str]]] = {
-    "plan": {"services": "containers"},
+    "plan": {
+        **_OF_TASK,
+        "jobs": "tasks",
+        "name": "plan",
+        "services": "containers",
+        "stages": "tasks",
+        "steps": "tasks",
+    },
+    "task": {**_OF_TASK, "name": "goal", "steps": "tasks"},
     "container": {
         "cap_add": "cap-add",
         "command": "cmd",
@@ -43,7 +75,7 @@ _MOUNT: Final = re.compile(r"([^:]+):(/[^:]*)(?::(ro|rw|z|Z))?")
 
 
 def field(table: str, name: str) -> str:
-    """What the field is called here; empty when it is called nothing in Compose either."""
+    """The field of `table` that does what other tools call `name`; empty for an unknown name."""
     return _FIELDS.get(table, {}).get(name, "")
 
 

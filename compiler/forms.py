@@ -93,7 +93,7 @@ class _Top:
         elif isinstance(item, Form):
             self._take_form(item, at)
         else:
-            hint = "a plan is a map, `(task …)`, or several forms"
+            hint = "a plan is a map, as in `plan: demo` and `tasks: …`; in EDN also `(task …)`, or several forms"
             self._faults.add("P0220", f"a plan cannot be {shown(item)}", hint, to=(), at=at)
 
     def _take_form(self, form: Form, at: Path) -> None:

@@ -59,6 +59,10 @@ class Needs:
         return self._by_name
 
     def _hint(self, path: TaskPath, reference: str) -> str:
+        root = self.paths.get(())
+        name = reference.removeprefix("container/")
+        if isinstance(root, Mapping) and name in root.get("containers", {}):
+            return f"`{name}` is a container: write `containers: [{name}]` on this task"
         if not self.faults.are_many and (near := self._nearest(path, reference.rpartition("/")[2])):
             return f"did you mean `{near[-1] if len(self.by_name[near[-1]]) == 1 else '/'.join(near)}`?"
         return "needs name other tasks of this plan, by id or by path"

@@ -311,7 +311,8 @@ def _keep_setting_or_complain(table: str, entry: Entry, to: Pointer, work: Work,
     if not hint and near:
         hint = f"did you mean `{near}`?"
     hint = hint or did_you_mean(entry.key, [row.name for row in EVERY[table].fields])
-    where = f"{'an' if table[0] in 'aeiou' else 'a'} {table}"
+    article = "an" if table[0] in "aeiou" else "a"
+    where = f"`{table}`" if table.endswith("s") else f"{article} {table}"  # `limits` and `contains` take no article.
     work.faults.on_key("P0201", f"{where} has no field `{entry.key}`", hint, to=(*to, entry.key), at=entry.at)
 
 

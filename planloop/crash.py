@@ -7,6 +7,7 @@ one line on the terminal, the traceback in a file, exit 70.
 from __future__ import annotations
 
 import errno
+import shlex
 import sys
 import tempfile
 import traceback
@@ -43,8 +44,7 @@ def _explained_os(error: OSError) -> Halt | None:
         case errno.ENOSPC | errno.EDQUOT:
             return Halt(Exit.FAILED, f"the disk is full{where}", "free some space and run the command again")
         case errno.EACCES | errno.EPERM | errno.EROFS:
-            hint = "check who owns the folder and its mode: ls -ld .plan"
-            return Halt(Exit.FAILED, f"no permission to write or read here{where}", hint)
+            return _explained_permission(error, where)
         case errno.EISDIR | errno.ENOTDIR:
             stands = (
                 "a folder stands where a file should" if error.errno == errno.EISDIR else "a file stands in the way"
@@ -53,6 +53,14 @@ def _explained_os(error: OSError) -> Halt | None:
         case errno.ENOENT:
             return Halt(Exit.NOT_FOUND, f"no such file{where}", "check the path")
     return None
+
+
+def _explained_permission(error: OSError, where: str) -> Halt:
+    if error.errno == errno.EROFS:
+        return Halt(Exit.FAILED, f"the file system is read-only{where}", "work in a folder that can be written")
+    folder = str(Path(error.filename).parent) if isinstance(error.filename, str) else "."
+    hint = f"check the owner and the mode of the folder: ls -ld {shlex.quote(folder)}"
+    return Halt(Exit.FAILED, f"no permission to write or read here{where}", hint)
 
 
 def _explained_engine(error: BaseException) -> Halt | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from planloop.exits import Exit, Halt
-from planloop.places import Place
+from planloop.places import Place, all_in
 
 RUN_PLAN: Final = "run.plan.yaml"
 RUN_JSON: Final = "plan.json"
@@ -24,6 +24,11 @@ def command(place: Place) -> str:
     if file is None:
         return "plan apply FILE"
     return _of_run(file) or f"plan apply {file.name}"
+
+
+def flag(place: Place) -> str:
+    """What a printed command needs to mean the plan at `place`: empty where it is the only one in its folder."""
+    return f" --plan {place.name}" if len(all_in(place.root)) > 1 else ""
 
 
 def refuse_run(file: Path) -> None:

@@ -35,7 +35,7 @@ def failed(observed: Observed, reason: str, message: str) -> Step:
         TaskState.WAITING,
         "Retrying",
         f"attempt {progress.attempt} failed: {message}",
-        ("the pause ends", "or the task is edited"),
+        ("the pause ends", "the task is edited"),
     )
     again: JsonObject = {"stage": "", "attempt": progress.attempt + 1, "not_before": observed.now + pause_s}
     used = budgets.billed(observed, retries=1)

@@ -157,7 +157,7 @@ def _needs(observed: Observed) -> Says | None:
     bad = observed.bad_need
     if bad is not None:
         how = _HOW[standing(bad)]
-        cure = (f"{bad.address} becomes done: edit it, or raise its retries", f"or drop the need on {bad.address}")
+        cure = (f"{bad.address} becomes done: edit it, or raise its retries", f"the need on {bad.address} is removed")
         reason = "NeedsCancelled" if how == "cancelled" else "NeedsFailed"
         return Says(TaskState.BLOCKED, reason, f"needs {bad.address}, which is {how}", cure, is_stuck=True)
     if observed.needs.open:

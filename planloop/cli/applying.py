@@ -188,27 +188,31 @@ def end(leaving: Leaving, view: View, place: Place, *, is_cleared: bool = True) 
 
 def _next_after(view: View, place: Place) -> str:
     """What gets further after an end that nobody wanted."""
+    flag = going_on.flag(place)
     failed = [task.address for task in view.list("task") if task.state == "failed" and task.address != hosting.ROOT]
     if not failed:
         return _next_for_root(view, place)
     what = " ".join(failed) if len(failed) <= NAMED_MAX else "."
-    again = f"{what}, then {going_on.command(place)}: tries what failed again"
-    return f"plan describe {failed[0]} · plan logs {failed[0]}\nplan resume {again}"
+    again = f"{what}{flag}, then {going_on.command(place)}: tries what failed again"
+    named = f"{failed[0]}{flag}"
+    return f"plan describe {named} · plan logs {named}\nplan resume {again}"
 
 
 def _next_for_root(view: View, place: Place) -> str:
     """The same when no task below it failed, so that it is the plan as a whole that did not get there."""
-    root = view.get(hosting.ROOT)
+    root, flag = view.get(hosting.ROOT), going_on.flag(place)
     if root is None or root.state != TaskState.FAILED:
-        return "plan tree"
+        return f"plan tree{flag}"
     failed = [one for one in view.list("container") if one.state == ContainerState.FAILED]
     if not failed:
-        return f"plan describe . · plan logs .\nplan resume ., then {going_on.command(place)}: tries it again"
+        again = f".{flag}, then {going_on.command(place)}: tries it again"
+        return f"plan describe .{flag} · plan logs .{flag}\nplan resume {again}"
     # Of a plan that is the run of its containers, the one that failed first says more than the plan itself.
     own = [one for one in failed if not _failed_for_need(one)] or failed
     first = min(own, key=_failed_at)
     cure = containers.cure(first)
-    way = f"plan describe {first.address} · plan logs {first.address}\n{going_on.command(place)} tries it again"
+    named = f"{first.address}{flag}"
+    way = f"plan describe {named} · plan logs {named}\n{going_on.command(place)} tries it again"
     return way if cure.startswith("plan ") or not cure else f"{cure}\n{way}"
 
 

@@ -129,7 +129,8 @@ def run(arguments: Sequence[str]) -> int:
 def _usage(error: click.ClickException, arguments: Sequence[str]) -> int:
     verb = next((word for word in arguments[:1] if word in VERBS), "")
     context = getattr(error, "ctx", None)  # Of the command that was meant, such as `plan bench run`.
-    hint = f"{context.command_path} --help" if verb and context is not None else "plan --help"
+    meant = context.command_path if context is not None else f"plan {verb}"
+    hint = f"{meant} --help" if verb else "plan --help"
     parameter = getattr(error, "param", None)
     if isinstance(error, click.MissingParameter) and parameter is not None and parameter.name == "file":
         from pathlib import Path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -57,11 +58,7 @@ def command(
     given = [name for name, value in (("changes", changes), ("--merge", merge), ("--json", json_)) if value]
     if len(given) != 1:
         if what is not None and "=" in what and not given:
-            raise Halt(
-                Exit.USAGE,
-                f"`{what}` of what?",
-                f"plan patch task/x {what}, or `.` for the plan itself: plan patch . {what}",
-            )
+            raise Halt(Exit.USAGE, f"`{what}` of what?", _apart(access, what))
         hint = "plan patch task/x FIELD=VALUE, or --merge, or --json"
         raise Halt(Exit.USAGE, "say in one way what to change", hint)
     if json_:
@@ -71,6 +68,17 @@ def command(
         _require(access, address)
         ops = _merge_ops(access, address, merge) if merge else _field_ops(access, address, changes)
     patching.submit(access, ops, reason=reason, dry_run=dry_run)
+
+
+def _apart(access: Access, what: str) -> str:
+    """The command meant by `task/a/run=x` or `a.run=x`, with the task and its field in two words."""
+    named, _, value = what.partition("=")
+    known = {one.address for one in access.objects("task")}
+    for sign in "/.":
+        head, _, field = named.rpartition(sign) if sign == "/" else named.partition(sign)
+        if field and head and f"task/{head.removeprefix('task/')}" in known:
+            return f"plan patch {head} {shlex.quote(f'{field}={value}')}"
+    return f"plan patch task/x {what}, or `.` for the plan itself: plan patch . {what}"
 
 
 def _require(access: Access, address: str) -> None:

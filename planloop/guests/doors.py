@@ -15,6 +15,7 @@ import stat
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, cast
 
 import anyio
@@ -62,7 +63,7 @@ def _taken_input() -> Iterator[AsyncIterator[str]]:
 
 async def _lines(wire: int) -> AsyncIterator[str]:
     """Waited for in the loop: the SDK's own read is in a thread, where Ctrl-C at a terminal would not end it."""
-    is_file = stat.S_ISREG(os.fstat(wire).st_mode)  # Has no way to be waited for, and no need of it.
+    is_file = stat.S_ISREG(os.fstat(wire).st_mode) or _is_empty_device(wire)  # The loop cannot wait for these.
     rest = b""
     while True:
         if not is_file:
@@ -75,6 +76,11 @@ async def _lines(wire: int) -> AsyncIterator[str]:
             yield line.decode(errors="replace")
     if rest:
         yield rest.decode(errors="replace")
+
+
+def _is_empty_device(wire: int) -> bool:
+    """Whether `wire` is /dev/null, which programs without a terminal get as standard input."""
+    return os.path.samestat(os.fstat(wire), Path(os.devnull).stat())
 
 
 class HttpDoor:

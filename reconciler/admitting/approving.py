@@ -15,6 +15,7 @@ from reconciler.errors import Terminal
 from reconciler.storing.store import View
 from schemas import pointer
 from schemas.approval import WAITING, patch_from_json, wish
+from schemas.condition import of_status
 from schemas.conflict import WAYS
 from schemas.encoding import JsonObject
 from schemas.frozen import frozen
@@ -36,6 +37,9 @@ class Answer:
 
 def waiting(view: View, address: str) -> Resource:
     """The approval at `address` (the bare id will do). Raises Terminal when there is none or it was answered."""
+    other = view.get(address)
+    if other is not None and other.kind == "task":
+        raise Terminal("NoApproval", f"{address} is a task and cannot be approved{_ways_on(other)}")
     found = view.get(address if address.startswith("approval/") else f"approval/{address}")
     if found is None:
         raise Terminal("NotFound", f"there is no {address}; `plan get approvals` lists what waits")
@@ -47,6 +51,13 @@ def waiting(view: View, address: str) -> Resource:
         ways = f"plan approve {name} --{WAYS[0]}; or {others}"
         raise Terminal("NeedsRuling", f"{found.address} asks how {name} goes on: {ways}")
     return found
+
+
+def _ways_on(task: Resource) -> str:
+    """The commands that unblock the task, as the end of a sentence; empty if it is not blocked."""
+    ready = of_status(task.status).get("Ready")
+    ways = ready.unblocks if ready is not None and ready.status != "True" else ()
+    return f"; to unblock it: {' · or: '.join(ways)}" if ways else ""
 
 
 def ended(hook: Resource, by: Author, reason: str) -> Draft:

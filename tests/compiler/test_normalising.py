@@ -184,11 +184,34 @@ def test_no_cure_is_told_that_does_not_help() -> None:
         ("containers: {a: {image: x, mem_limit: 1GB, cpus: 1, pids_limit: 9}}", "limits limits limits"),
         ("containers: {a: {image: x, command: x, working_dir: /w, cap_add: [KILL]}}", "cmd workdir cap-add"),
         ("services: {a: {image: x}}", "containers"),
+        ("tasks: {a: {command: x, depends_on: [b]}, b: {cmd: x, dependsOn: []}}", "run needs run needs"),
+        ("tasks: {a: {run: x, environment: {A: b}, working_dir: w, checks: [x]}}", "env cwd acceptance"),
+        ("tasks: {a: {run: x, description: x}}", "goal"),
+        ("steps: {a: {run: x}}", "tasks"),
     ],
 )
-def test_the_word_of_compose_leads_to_ours(written: str, meant: str) -> None:
+def test_the_field_name_of_another_tool_leads_to_ours(written: str, meant: str) -> None:
     hints = [fault.hint for fault in compiled(written).diagnostics if fault.code == "P0201"]
     assert hints == [f"did you mean `{ours}`?" for ours in meant.split()]
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("limits: {paralel: 4}", "`limits` has no field `paralel`"),
+        ("acceptance: [{contains: {path: a, text: b, txt: c}}]", "`contains` has no field `txt`"),
+        ("budget: {tims: 1h}", "a budget has no field `tims`"),
+    ],
+)
+def test_an_unknown_field_is_reported_without_an_article_before_a_plural(written: str, said: str) -> None:
+    assert [fault.summary for fault in compiled(written).diagnostics if fault.code == "P0201"] == [said]
+
+
+@pytest.mark.parametrize("name", ["db", "container/db"])
+def test_a_need_that_names_a_container_leads_to_the_field_for_containers(name: str) -> None:
+    written = f"containers: {{db: {{image: x}}}}\ntasks: {{a: {{run: x, needs: [{name}]}}, dc: {{run: x}}}}"
+    [found] = [fault for fault in compiled(written).diagnostics if fault.code == "P0204"]
+    assert "containers: [db]" in (found.hint or "")
 
 
 def test_the_nearest_name_is_near() -> None:

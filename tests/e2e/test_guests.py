@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import tomllib
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -18,6 +20,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from planloop.guests.speaking import FACTS
 from tests import golden_text
 from tests.e2e import guests
+from tests.e2e.command import PLAN
 from tests.e2e.folder import Folder
 
 pytestmark = [pytest.mark.anyio, pytest.mark.process, pytest.mark.timeout(240)]
@@ -227,6 +230,14 @@ def test_a_script_by_hand_goes_the_whole_way(folder: Folder) -> None:
         assert folder.run("wait").code == 0
     assert set(folder.states().values()) == {"done"}
     assert folder.run("replay", "--tree").code == 0
+
+
+def test_the_server_ends_without_an_error_when_standard_input_is_empty(folder: Folder) -> None:
+    with guests.running(folder), Path(os.devnull).open("rb") as nothing:
+        words = [*PLAN, "mcp", "--as", "helper"]
+        ended = subprocess.run(words, check=False, cwd=folder.path, stdin=nothing, capture_output=True)
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
 
 
 @pytest.mark.parametrize("client", ["claude", "codex"])

@@ -152,6 +152,8 @@ def test_the_hint_of_a_call_with_an_unknown_outcome_settles_it(folder: Folder, w
     with folder.owned("demo.plan.yaml", plan):
         until(folder, "task/a", "blocked")
         hint = matching(unblocks(folder, "task/a"), f"plan approve call/ {word}")
+        refused = folder.run("approve", "task/a")
+        assert refused.code != 0 and hint in refused.text
         assert folder.run(*shlex.split(hint)[1:]).code == 0
         until(folder, "task/a", "done")
 
@@ -176,6 +178,30 @@ def test_the_hint_of_a_model_that_refuses_has_it_asked_again(folder: Folder) -> 
             hint = matching(unblocks(folder, "agent/."), "plan resume task/.")
             assert folder.run(*shlex.split(hint)[1:]).code == 0
             until(folder, "task/.", "done")
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("written", ["task/a/goal=go on", "a/goal=go on", "a.goal=go on"])
+def test_the_hint_for_a_field_in_one_word_with_its_task_changes_it(folder: Folder, written: str) -> None:
+    folder.done("plan: demo\ntasks: {a: {run: 'true'}}\n")
+
+    refused = folder.run("patch", written)
+
+    hint = refused.text.partition("help: ")[2].strip()
+    assert refused.code == 2 and folder.run(*shlex.split(hint)[1:]).code == 0
+    assert folder.json("get", "task/a")["spec"]["goal"] == "go on"
+
+
+@pytest.mark.process
+def test_the_hints_of_a_failed_plan_run_in_a_folder_with_two_plans(folder: Folder) -> None:
+    folder.done("plan: other\ntasks: {a: {run: 'true'}}\n")
+    folder.write("demo.plan.yaml", "plan: demo\ntasks: {a: {run: 'false'}}\n")
+
+    hints = [line for line in folder.run("apply", "demo.plan.yaml").text.splitlines() if line.startswith("help: plan ")]
+
+    printed = [part for line in hints for part in line.removeprefix("help: ").partition(", then")[0].split(" · ")]
+    assert [line.split()[1] for line in printed] == ["describe", "logs", "resume"]
+    assert {line: said.text for line in printed if (said := folder.run(*shlex.split(line)[1:])).code} == {}
 
 
 def until_asked(folder: Folder) -> None:

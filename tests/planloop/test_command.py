@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from planloop import crash
 from planloop.cli.main import cli, run
 from planloop.cli.verbs import VERBS
 from planloop.wiring import command_line
@@ -86,6 +88,7 @@ def test_a_slip_in_the_verb_is_usage_with_the_nearest_one(capsys: pytest.Capture
         (["bench", "report", "-o", "xml"], "plan bench report --help"),
         (["bench", "show"], "plan bench --help"),
         (["get", "--nope"], "plan get --help"),
+        (["mcp", "--print-config"], "plan mcp --help"),
         (["--nope"], "plan --help"),
     ],
 )
@@ -136,6 +139,21 @@ def test_a_bug_of_ours_is_one_report_line_with_a_saved_traceback(capsys: pytest.
     report = err.partition("report: ")[2].splitlines()[0]
     with open(report) as file:  # noqa: PTH123 - the path is text out of a message
         assert "ZeroDivisionError: by us" in file.read()
+
+
+@pytest.mark.parametrize(
+    ("code", "file", "named"),
+    [
+        (errno.EACCES, "/srv/my plans/a.yaml", ("no permission", "ls -ld '/srv/my plans'")),
+        (errno.EPERM, None, ("no permission", "ls -ld .")),
+        (errno.EROFS, "/srv/a.yaml", ("read-only (/srv/a.yaml)", "a folder that can be written")),
+    ],
+)
+def test_a_refused_write_names_the_folder_to_look_at(code: int, file: str | None, named: tuple[str, str]) -> None:
+    known = crash.explained(OSError(code, "refused", file))
+
+    assert known is not None and known.exit == Exit.FAILED
+    assert all(part in known.text() for part in named)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

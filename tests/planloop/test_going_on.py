@@ -8,6 +8,7 @@ import pytest
 
 from planloop import going_on
 from planloop.places import of_file
+from reconciler.storing import layout
 
 
 @pytest.mark.parametrize(
@@ -39,3 +40,13 @@ def test_a_plan_goes_on_with_apply_and_the_run_of_a_benchmark_with_bench(
 
 def test_a_plan_whose_file_nobody_knows_goes_on_with_apply(tmp_path: Path) -> None:
     assert going_on.command(of_file(tmp_path / "p.plan.yaml", "p")) == "plan apply FILE"
+
+
+def test_a_printed_command_names_the_plan_only_if_its_folder_has_several(tmp_path: Path) -> None:
+    first, second = of_file(tmp_path / "a.plan.yaml", "a"), of_file(tmp_path / "b.plan.yaml", "b")
+    for place in (first, second):
+        assert going_on.flag(first) == ""
+        place.folder.mkdir(parents=True)
+        layout.log_file(place.folder).touch()
+
+    assert (going_on.flag(first), going_on.flag(second)) == (" --plan a", " --plan b")
