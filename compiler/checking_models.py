@@ -98,7 +98,7 @@ def _check_name(text: str, to: Pointer, known: list[str], faults: Faults) -> Non
 
 
 def _check_escalation(text: str, to: Pointer, known: list[str], faults: Faults) -> None:
-    """Warns of a provider that nobody knows: else that is found out only when the agent is stuck."""
+    """Warn of an unknown provider, which would otherwise be found only when the agent is stuck."""
     provider = model_name(text).provider
     if provider and provider not in known and nearest(provider, known) is None and not faults.are_many:
         hint = f"name one of {', '.join(PROVIDERS[:4])} …, or say where it is: models: {{{provider}: {{url: …}}}}"

@@ -51,7 +51,7 @@ def check_hook(fields: Mapping[str, Json], to: Pointer, toolsets: Toolsets, faul
 
 
 def _check_transcript(fields: Mapping[str, Json], to: Pointer, faults: Faults) -> None:
-    """A transcript that nobody would read, or more of one than is ever shown."""
+    """Report a transcript that the hook does not read, and bounds over the most that is shown."""
     if "rule" in fields:
         hint = "give it a `run`, `python` or `agent`; `when` looks at the call, the reply and messages"
         faults.on_key("P0211", "`transcript` with `rule`, which does not read it", hint, to=to)

@@ -187,14 +187,21 @@ def _steps(file: Path) -> set[Path]:
     rest, at = list(file.parts[1:]), Path(file.anchor)
     while rest and len(found) < LINKS_MAX:
         name = at / rest.pop(0)
-        if name.is_symlink():
+        target = _link_of(name)
+        if target is not None:
             found.append(name)
-            target = name.readlink()
             at = Path(target.anchor) if target.is_absolute() else at
             rest = [*target.parts[target.is_absolute() :], *rest]
         else:
             at = at.parent if name.name == ".." else name
     return {*found, at}
+
+
+def _link_of(name: Path) -> Path | None:
+    """Where the link leads; None if it is no link, is gone by now or cannot be looked at."""
+    with suppress(OSError):
+        return name.readlink()
+    return None
 
 
 def _identity(folder: Path) -> tuple[int, int]:

@@ -59,7 +59,7 @@ async def until_gone(core: Core, work: WorkPools) -> None:
 
 
 async def clear(core: Core, say: Callable[[str], None]) -> bool:
-    """After a plan is over, remove what nobody needs, and print what stays and why. False if something stays."""
+    """After a plan is over, remove containers that are not needed, and print which stay and why. False if one stays."""
     if not core.store.view.list("container"):
         return True
     from controllers import container

@@ -133,7 +133,7 @@ class Guest:
 
 @frozen
 class Escalation:
-    """The stronger model that goes on with a conversation after `after` rejected answers, or when the agent is stuck.
+    """The stronger model that continues a conversation after `after` rejected answers, or when the agent is stuck.
 
     `budget` bounds what `to` uses for the agent; `at` is where it stands in the plan, as `plan patch .` takes it.
     """

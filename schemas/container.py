@@ -197,7 +197,7 @@ class ContainerSpec:
 
 
 def capabilities_of(mounts: Iterable[Mount]) -> tuple[str, ...]:
-    """The capabilities of a container with these mounts, of which the plan says nothing."""
+    """The capabilities of a container with these mounts if the plan states none."""
     return () if any(each.host and not each.is_read_only for each in mounts) else ENTRYPOINT_CAPABILITIES
 
 

@@ -102,8 +102,8 @@ class TaskSpec:
     """`cwd` is relative to the plan file's folder, `.` for that folder itself. `env` is added to the clean one.
 
     `fork` is the address of the fork that it works in, empty for the plan's own folder. `rulings` are the newest that
-    were made about it in conflicts, for its agent to read. `agent_bounds` are by unit those of `budget` that its agent
-    states too: `task` and `agent` are what each of them says (None: nothing), `at` are the lines of the agent.
+    were made about it in conflicts, for its agent to read. `agent_bounds` has each unit of `budget` that its agent
+    bounds too: `task` is the bound that the task states (None: none), `lines` are those of the agent by their paths.
     """
 
     goal: str

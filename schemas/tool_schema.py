@@ -43,7 +43,7 @@ _FLAT: Final[JsonObject] = {
     "anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}, {"type": "object", "properties": {}}]
 }
 ANY: Final[JsonObject] = {"anyOf": [*_FLAT["anyOf"], {"type": "array", "items": {"type": "string"}}]}
-"""Any value, for a property of which nothing is said."""
+"""Any value, for a property without a type."""
 _SIZES: Final = {
     "string": ("minLength", "maxLength"),
     "array": ("minItems", "maxItems"),
@@ -239,7 +239,7 @@ def _both(one: JsonObject, other: JsonObject) -> JsonObject:
 
 
 def _any_of(branches: list[JsonObject]) -> JsonObject:
-    """The properties of all of `branches`, of which those are required that each of them requires."""
+    """The properties of all of `branches`. Those that each branch requires are required."""
     properties: dict[str, Json] = {}
     for branch in branches:
         for name, each in _properties(branch).items():

@@ -6,6 +6,7 @@ figure beside the one it is for: 1 where it is kept, else 0, so that its mean is
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -59,7 +60,7 @@ class SoftFigure:
                 return float(sum(bool(line.strip()) for line in text.splitlines()))
             case "number":
                 numbers = _NUMBER.findall(text)
-                return float(numbers[-1]) if numbers else None
+                return _finite(numbers[-1]) if numbers else None
             case at:
                 return _pointed(text, pointer.parse(at))
 
@@ -145,7 +146,7 @@ def _pointed(text: str, path: Sequence[str]) -> float | None:
         found = [inner for each in found for inner in _below(each, token)]
     values = [number for each in found if (number := _as_number(each)) is not None]
     is_every = "*" in path  # Of no items the sum is 0; a value that is not there is none.
-    return float(sum(values)) if values or (is_every and not found) else None
+    return _finite(sum(values)) if values or (is_every and not found) else None
 
 
 def _below(value: Json, token: str) -> Iterator[Json]:
@@ -160,4 +161,13 @@ def _below(value: Json, token: str) -> Iterator[Json]:
 def _as_number(value: Json) -> float | None:
     if isinstance(value, list):
         return float(len(value))
-    return float(value) if isinstance(value, int | float) else None
+    return _finite(value) if isinstance(value, int | float) else None
+
+
+def _finite(value: str | float) -> float | None:
+    """The number, which commands may print as large as they like; None for one that no report can hold."""
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None

@@ -38,7 +38,8 @@ class _Attempt:
     calls: dict[str, int] = field(default_factory=dict)
     usage: dict[str, float] = field(default_factory=dict)
     billed: dict[str, Decimal] = field(default_factory=dict)  # Dollars by the uid of an agent, so far.
-    stronger: set[str] = field(default_factory=set)  # Agents that have escalated.
+    stronger: set[str] = field(default_factory=set)  # Agents that a stronger model continues.
+    has_escalated: bool = False
     escalated: dict[str, float] = field(default_factory=dict)  # What their stronger models used.
     is_up: bool = False
     started_at: float = 0.0
@@ -165,9 +166,18 @@ class Projection:
         attempt = self._of(said.subject)
         if attempt is not None:
             attempt.stronger.add(said.subject)
+            attempt.has_escalated = True
             yield self._event(
                 record, "llm/escalated", attempt, {name: said.data[name] for name in ("to", "why", "turn")}
             )
+
+    def _woken(self, record: Record, said: Also) -> Iterator[JsonObject]:
+        """A new run of an agent begins with its own model again."""
+        del record
+        attempt = self._of(said.subject)
+        if attempt is not None:
+            attempt.stronger.discard(said.subject)
+        return iter(())
 
     def _authorized(self, record: Record, said: Also) -> Iterator[JsonObject]:
         """A call that is turned down at once has no other end."""
@@ -242,6 +252,7 @@ _READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
         "model.failed": Projection._billed,
         "context.compacted": Projection._billed,
         "agent.escalated": Projection._escalated,
+        "agent.woken": Projection._woken,
         "call.authorized": Projection._authorized,
         "call.settled": Projection._settled,
         "container.observed": Projection._container,
@@ -284,4 +295,4 @@ def _usage(attempt: _Attempt) -> JsonObject:
     kept: JsonObject = {"tokens_in": 0, "tokens_out": 0, "calls": 0, "turns": 0}
     counts = {name: attempt.usage.get(name, zero) for name, zero in kept.items()}
     counts["usd"] = float(sum(attempt.billed.values()))
-    return counts | ({"escalated": {**_NOTHING, **attempt.escalated}} if attempt.stronger else {})
+    return counts | ({"escalated": {**_NOTHING, **attempt.escalated}} if attempt.has_escalated else {})

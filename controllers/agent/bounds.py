@@ -116,13 +116,21 @@ def binding(seen: Observed, unit: Unit, asked: Decimal | None = None) -> tuple[B
         bound = dict(amounts_of(cap.cap.budget.to_json()))[unit]
         line = f"{cap.cap.at}.{named(unit)}"
         more = _more(bound, rest, asked)
-        way = [f"{line}={rounded_up(unit, bound + more)}"]
+        way = [*_raised_with(own, cap, unit, more), f"{line}={rounded_up(unit, bound + more)}"]
         if of_ledger is not None and of_ledger < more:
             way += raises.raised(seen.purse, unit, more - max(of_ledger, ZERO))
         return Bound(cap.whose, unit, bound, (line,)), raises.command(way)
     if seen.hook is not None and unit in seen.spec.budget.to_json():
         return _of_hook(seen, seen.hook, unit, asked)
     return _of_ledger(seen, unit, asked)
+
+
+def _raised_with(own: Sequence[tuple[Decimal, Own]], cap: Own, unit: Unit, more: Decimal) -> Iterator[str]:
+    """The settings of the agent's other caps that leave less than `more`: they bind next, or forbid the raise."""
+    for left, other in own:
+        if other is not cap and left < more:
+            bound = dict(amounts_of(other.cap.budget.to_json()))[unit]
+            yield f"{other.cap.at}.{named(unit)}={rounded_up(unit, bound + more - left)}"
 
 
 def _of_hook(seen: Observed, hook: Resource, unit: Unit, asked: Decimal | None) -> tuple[Bound, str]:

@@ -1,4 +1,4 @@
-"""An agent that goes round: the same rejected answer, the same failing call, or a few of them in turn. Pure.
+"""An agent that is stuck: the same rejected answer, the same failing call, or two of them in turn. Pure.
 
 `status.tried` are its last failed attempts, newest last, since it last made progress: a call that changes something and
 was not made before, or news from outside. Answers are compared without case, punctuation, blanks and numbers, and may
@@ -108,11 +108,8 @@ def why(tried: Sequence[JsonObject]) -> str:
     thing = "answer" if newest["kind"] == ANSWER else f"failing call of {str(newest['what']).partition(' ')[0]}"
     count = sum(is_alike(each, newest) for each in failed)
     if count >= limits.REPEATS_MAX:
-        return (
-            f"its agent gave the same {thing} {count} times"
-            if newest["kind"] == ANSWER
-            else (f"its agent made the same {thing} {count} times")
-        )
+        verb = "gave" if newest["kind"] == ANSWER else "made"
+        return f"its agent {verb} the same {thing} {count} times"
     if len(failed) >= 4 and _is_pair(failed[-4:]):
         return "its agent went back and forth between the same two attempts, which failed before"
     return ""

@@ -25,6 +25,8 @@ _EVENTS: Final = "text/event-stream"
 _EXCERPT_CHARS: Final = 200
 _IS_LOST: Final = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.GATEWAY_TIMEOUT})
 """Answers of a gateway that sent the request on and has not heard what came of it."""
+_KEPT: Final = frozenset({b"event", b"id", b"retry", b""})
+"""Fields of an event beside its data, and comments, whose field has no name."""
 _FIELDS: Final = (b"data", b"event", b"id", b"retry", b":")
 
 
@@ -37,15 +39,14 @@ async def answered(response: httpx2.Response, asked: JsonObject) -> httpx2.Respo
     pieces = response.aiter_bytes()
     begin = b""
     async for piece in pieces:
-        begin += piece
-        if begin.lstrip(b"\xef\xbb\xbf \t\r\n"):
+        begin = (begin + piece).lstrip(b"\xef\xbb\xbf \t\r\n")
+        if begin:
             break
-    first = begin.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if first[:1] in (b"{", b"["):
+    if begin[:1] in (b"{", b"["):
         return _with(response, *_mine(*await _whole(begin, pieces), asked))
-    if first.startswith(_FIELDS):
+    if begin.startswith(_FIELDS):
         return _streamed(response, _events(_resumed(begin, pieces), asked))
-    return _with(response, await _nothing(response, first, asked))
+    return _with(response, await _nothing(response, begin, asked))
 
 
 def listened(response: httpx2.Response) -> httpx2.Response:
@@ -111,7 +112,7 @@ async def _whole(begin: bytes, pieces: AsyncIterator[bytes]) -> tuple[bytes, int
 
 
 def _mine(body: bytes, dropped: int, asked: JsonObject) -> list[JsonObject]:
-    """The messages of a body that answers `asked`, of which one does."""
+    """The messages of a body that answers `asked`; at least one of them is the answer."""
     messages = [_readable(each, asked) for each in wire.read(body, dropped)[0]]
     answers = [each for each in messages if "method" not in each]
     if not answers:
@@ -159,8 +160,9 @@ class _Event:
 
     def _begin(self) -> None:
         self._data: list[bytes] = []
-        self._others: list[bytes] = []
+        self._others: dict[bytes, bytes] = {}  # The last line of each field.
         self._dropped = 0
+        self._size = 0
 
     def take(self, line: bytes, dropped: int) -> bytes:
         """One more line; the event that it ends, as it is to be read."""
@@ -168,9 +170,12 @@ class _Event:
         if name.strip() == b"data":
             self._data.append(value.removeprefix(b" "))
             self._dropped += dropped
+            self._size += len(value)
             self._bound()
         elif line.strip():
-            self._others.append(line)
+            # Of a comment, which keeps the connection up, the last one is enough.
+            if name.strip() in _KEPT and len(line) <= limits.SERVER_FIELD_BYTES_MAX:
+                self._others[name.strip()] = line
         else:
             printed = self._printed()
             self._begin()
@@ -178,17 +183,16 @@ class _Event:
         return b""
 
     def _bound(self) -> None:
-        if sum(map(len, self._data)) > limits.SERVER_MESSAGE_BYTES_MAX:
+        if self._size > limits.SERVER_MESSAGE_BYTES_MAX or len(self._data) > limits.SERVER_DATA_LINES_MAX:
             joined = Lines()
-            for each in self._data:
-                joined.add(each)
+            joined.add(b"\n".join(self._data))
             kept, dropped = joined.rest()
-            self._data, self._dropped = [kept], self._dropped + dropped
+            self._data, self._dropped, self._size = [kept], self._dropped + dropped, len(kept)
 
     def _printed(self) -> bytes:
-        others = b"".join(each + b"\n" for each in self._others)
+        others = b"".join(each + b"\n" for each in self._others.values())
         data = b"\n".join(self._data)
-        if not data.strip() or any(each.startswith(b"event:") and b"message" not in each for each in self._others):
+        if not data.strip() or b"message" not in self._others.get(b"event", b"message"):
             kept = b"".join(b"data: " + each + b"\n" for each in self._data)
             return others + kept + b"\n" if others or kept else b""
         messages = [_readable(each, self._asked) for each in wire.read(data, self._dropped)[0]]

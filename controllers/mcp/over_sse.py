@@ -21,6 +21,7 @@ from mcp_types import CONNECTION_CLOSED
 from controllers.mcp import bodies, wire
 from controllers.mcp.stdio import BROKEN, message_of
 from controllers.mcp.wire import NO_SESSION, NOT_SENT
+from schemas import limits
 from schemas.encoding import JsonObject
 from schemas.mcp import ServerFailed
 
@@ -87,7 +88,7 @@ async def _listen(
 
 
 async def _pass_on(response: httpx2.Response, begin: Callable[[str], None], put: Any) -> None:
-    async for event in httpx2.EventSource(response, max_event_size=None):
+    async for event in httpx2.EventSource(response, max_event_size=limits.SERVER_MESSAGE_BYTES_MAX):
         if event.event == "endpoint":
             begin(event.data)
         elif event.event == "message" and event.data.strip():

@@ -34,7 +34,7 @@ _LAST_ID: Final = re.compile(
 _ENVELOPE: Final = re.compile(r'[{\[][{\[\s]*"(?:jsonrpc|id|result|error|method)"\s*:')
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
 _BARE: Final = frozenset({"id", "result", "error"})  # The members of an answer that does not say its version.
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]]', re.DOTALL)
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\]]', re.DOTALL)  # A text may break off: no second look at it.
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _TAIL_CHARS: Final = 400  # In which the id of a long answer is looked for when it does not begin with it.
 

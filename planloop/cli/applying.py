@@ -174,7 +174,7 @@ async def _own(place: Place, wish: Wish) -> None:
 
 
 def end(leaving: Leaving, view: View, place: Place, *, is_cleared: bool = True) -> None:
-    """Print how the plan ended. Raises Halt unless it is done and no container stays that nobody needs."""
+    """Print how the plan ended. Raises Halt unless it is done and all containers that are not needed are gone."""
     if leaving is Leaving.DOWN:
         click.echo(f"{place.name} was stopped by plan down; {going_on.command(place)} goes on from here")
         raise Halt(Exit.CANCELLED)

@@ -78,7 +78,7 @@ def admit(patch: Patch, present: Present, view: View, language: Language) -> Adm
     document = keyed.document if checked.document is None else checked.document
     # The canonical document is what goes into the log, so it, and not the spelling of the patch, is judged.
     ops = keyed.ops if document is keyed.document else tuple(patching.difference(present.document, document))
-    faults += _author_faults(patch, tuple(op for op in ops if not copies.is_settling(op, present)), present)
+    faults += _author_faults(patch, tuple(op for op in ops if not copies.is_settling(op, present, document)), present)
     faults += _name_faults(present, document)
     faults += _diagnosed(patch, present, view, checked, document)
     warnings = tuple(one for one in checked.diagnostics if one.severity == "warning")

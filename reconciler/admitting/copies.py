@@ -25,18 +25,26 @@ def without_lost(present: Present, document: JsonObject) -> JsonObject:
     lost = [
         Op("replace", (*pointer.of_task(path), *FROM), KEPT_ORIGIN)
         for path, name in _sources(document)
-        if (copied := copied_path(name, path[:-1])) is not None
-        and not pointer.has(document, pointer.of_task(copied))
-        and _said(present.document, path) == name
+        if _is_lost(name, path, document) and _said(present.document, path) == name
     ]
     return apply(document, lost) if lost else document
 
 
-def is_settling(op: Op, present: Present) -> bool:
-    """Whether `op` is of `without_lost`, and so not a wish of the author of a patch."""
-    if op.path[-2:] != FROM or op.value != KEPT_ORIGIN:
+def is_settling(op: Op, present: Present, document: JsonObject) -> bool:
+    """Whether `op` is of `without_lost`, and so not a wish of the author of the patch that makes `document`.
+
+    An author that writes `dump:kept` while the original stays changes another's agent, and is judged for it.
+    """
+    if op.path[-2:] != FROM or op.value != KEPT_ORIGIN or not pointer.has(present.document, op.path):
         return False
-    return pointer.has(present.document, op.path) and pointer.get(present.document, op.path) != KEPT_ORIGIN
+    name = pointer.get(present.document, op.path)
+    return isinstance(name, str) and _is_lost(name, op.path[1:-2:2], document)
+
+
+def _is_lost(name: str, path: tuple[str, ...], document: JsonObject) -> bool:
+    """Whether the task at `path` is a copy of an agent, named `name`, that is not in `document`."""
+    copied = copied_path(name, path[:-1])
+    return copied is not None and not pointer.has(document, pointer.of_task(copied))
 
 
 def source_faults(old: Resource | None, want: Wanted, author: tuple[str, ...]) -> Iterator[Fault]:

@@ -24,8 +24,10 @@ from schemas.patch import Author, Fault, Patch
 from schemas.patching import Op
 from schemas.resource import Resource
 
-_SAID: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(tokens|usd|dollars|seconds|calls|turns|retries)")
-_UNITS: Final = {"dollars": "usd", "seconds": "time"}
+_SAID: Final = re.compile(
+    r"(?<![\d.,])(\d{1,3}(?:,\d{3})+|\d+(?:\.\d+)?)\s*(tokens?|usd|dollars?|seconds?|calls?|turns?|retr(?:ies|y))\b"
+)
+_UNITS: Final = {"dollar": "usd", "second": "time", "retry": "retries", "usd": "usd"}
 
 
 def patch_of(approval: Resource, by: Author, now: Present, view: View) -> Patch | None:
@@ -79,12 +81,16 @@ def vain_faults(approval: Resource, answer: Admission) -> Iterator[Fault]:
     denied = agent.spec["rights"].get("deny") or ()
     for name in missing:
         denial = next((one for one in denied if patterns.any_name((str(one),), name)), "")
-        why = f"`deny: [{denial}]` stands above it, and nothing lifts that" if denial else "a line above it narrows it"
+        why = (
+            f"`deny: [{denial}]` above it forbids that, and no grant lifts a denial"
+            if denial
+            else "a line above it does not allow it"
+        )
         yield Fault("rights", f"{approval.owner} would not have `{name}`: {why}")
 
 
 def _capped(agent: JsonObject, task: JsonObject, more: JsonObject) -> Iterator[Fault]:
-    """The units of which the task would have more than the tier of its agent lets that use."""
+    """A fault for each unit that the task would have more of than the cap of its agent's tier allows."""
     cap = agent.get("cap") or {"budget": {}, "at": ""}
     for word in more:
         unit = unit_of(str(word))
@@ -96,7 +102,7 @@ def _capped(agent: JsonObject, task: JsonObject, more: JsonObject) -> Iterator[F
 
 
 def _more_budget(path: tuple[str, ...], document: JsonObject, view: View, more: JsonObject) -> list[Op]:
-    """Every line that bounds the task raised by `more`, unit by unit; one that it has not is that of the next above."""
+    """Operations that raise by `more` every line that bounds the task, or the next one above with a bound."""
     ops: list[Op] = []
     for word, amount in more.items():
         unit = unit_of(str(word))
@@ -129,22 +135,31 @@ def _setting(before: list[Op], at: tuple[str, ...], old: Json, new: JsonObject) 
 
 
 def _amounts(what: Json) -> JsonObject:
-    """How much more of which unit is asked for: a map, its text, or `5 turns`. Empty for what says no amount."""
+    """The amounts that are asked for, by unit, from a map, its text, or words such as `5 turns`. May be empty."""
     if isinstance(what, str):
         try:
             what = decode_foreign(what)
         except ValueError:
             found = _SAID.findall(str(what))
-            what = {_UNITS.get(unit, unit): amount for amount, unit in found}
+            what = {_unit(unit): amount.replace(",", "") for amount, unit in found}
     return {unit: amount for unit, amount in what.items() if amount} if isinstance(what, dict) else {}
+
+
+def _unit(word: str) -> str:
+    """The unit as a plan spells it, from the word of a request in either number."""
+    one = word.removesuffix("s")
+    return _UNITS.get(one) or (word if word == "retries" else f"{one}s")
 
 
 def _sum(now: Json, more: Json) -> Json:
     said = seconds(more) if isinstance(more, str) else None
     try:
-        total = Decimal(str(now)) + Decimal(str(more if said is None else said))
+        amount = Decimal(str(more if said is None else said))
     except ArithmeticError:
-        raise Terminal("BadRequest", f"{more!r} is no amount") from None
+        amount = Decimal("NaN")
+    if not (amount.is_finite() and amount > 0):
+        raise Terminal("BadRequest", f"{more!r} is no amount")
+    total = Decimal(str(now)) + amount
     if isinstance(now, str):
         return str(total)
     return int(total) if total == total.to_integral_value() else float(total)

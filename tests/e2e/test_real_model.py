@@ -1,4 +1,4 @@
-"""One plan against a real, small model, whose output nobody scripted: streams, verdicts, budgets and endings hold.
+"""One plan against a real, small model, with unscripted output: streams, verdicts, budgets and endings hold.
 
 The model (135 million parameters) understands little of what it reads. So these tests assert nothing of what it says.
 """
@@ -145,7 +145,7 @@ def assert_verdicts(folder: Folder) -> None:
 
 
 def assert_budgets(folder: Folder, answers: list[dict[str, Any]]) -> None:
-    """The plan was billed for what every attempt used, and nobody was asked again whose budget was used up."""
+    """The plan was billed for what every attempt used, and no agent with a spent budget was asked again."""
     assert_balance(folder)
     used = sum(usage.get("in", 0) + usage.get("out", 0) for one in answers if (usage := one["data"].get("usage")))
     assert accounts_of(folder.json("get", "task/.")["status"])["tokens"].spent == used

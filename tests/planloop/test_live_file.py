@@ -12,9 +12,10 @@ import anyio.lowlevel
 import pytest
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from planloop import folder_events
+from planloop import folder_events, live_file
 from planloop.live_file import LiveFile, Save, Saved, Unusable
 from planloop.stale_saves import Base, Bases, meant
+from tests.rights import without_rights
 
 pytestmark = pytest.mark.anyio
 Saves = MemoryObjectReceiveStream[Save]
@@ -151,6 +152,12 @@ async def test_a_folder_that_is_replaced_as_a_whole_is_a_save(watched: Watched, 
         assert await next_of(saves) == Saved(b"new")
         (tmp_path / "conf/p.yaml").write_text("edited")
         assert await next_of(saves) == Saved(b"edited")
+
+
+def test_a_folder_that_cannot_be_entered_is_watched_as_if_it_had_no_links(tmp_path: Path) -> None:
+    (tmp_path / "shut").mkdir(mode=0)
+    with without_rights():
+        assert live_file._steps(tmp_path / "shut" / "plan.yaml") == {tmp_path / "shut" / "plan.yaml"}
 
 
 async def test_a_symlink_to_itself_is_a_missing_file(watched: Watched, file: Path) -> None:

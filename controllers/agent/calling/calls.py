@@ -213,7 +213,7 @@ def _is_named(allowed: Sequence[str] | None, name: str) -> bool:
 
 
 def _granting(tool: str) -> tuple[str, ...]:
-    """The names of which one has to be granted for `tool` to be: its own, its server's, the tool that it comes with."""
+    """The names that grant `tool`, any one of them: its own, its server's, or the tool that it comes with."""
     with_it = GRANTED_WITH.get(tool)
     return _names(tool) if with_it is None else (tool, with_it)
 

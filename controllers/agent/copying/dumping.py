@@ -24,6 +24,9 @@ VERSION: Final = 2
 READ: Final = (1, 2)
 ROLES: Final = frozenset({"user", "assistant", "tool"})
 
+LEFT_BEHIND: Final = frozenset({"open", "protect", "approve", "granted", "moved", "case"})
+"""Fields of a child that do not go along: what people set or gave, and what is said of its place in the plan."""
+
 Blobs: TypeAlias = Callable[[str], bytes | None]
 
 
@@ -115,12 +118,26 @@ def _checked(head: JsonObject, rows: list[JsonObject]) -> Dump:
     parts = [head.get(name, {}) for name in ("hooks", "tasks", "members")]
     if not all(isinstance(each, dict) and all(isinstance(one, dict) for one in each.values()) for each in parts):
         raise BadDump("its head is not as it should be")
+    _check_tasks(parts[1])
     dump = Dump(str(head.get("name", "")), str(head.get("goal", "")), agent, carried, blobs, *parts)
     for _, one in dump.experiences:
         for key, chunk in _chunks(one):
             if not key.isdigit() or chunk.get("blob") not in blobs:
                 raise BadDump(f"turn {key} of its transcript is missing")
     return dump
+
+
+def _check_tasks(tasks: JsonObject) -> None:
+    """Raises BadDump for children that are not maps all the way down."""
+    waiting: list[Json] = [tasks]
+    while waiting:
+        below = waiting.pop()
+        if not isinstance(below, dict) or not all(isinstance(each, dict) for each in below.values()):
+            raise BadDump("its head is not as it should be")
+        for node in below.values():
+            if not isinstance(node.get("hooks", {}), dict):
+                raise BadDump("its head is not as it should be")
+            waiting.append(node.get("tasks", {}))
 
 
 def _chunks(carried: JsonObject) -> Iterator[tuple[str, JsonObject]]:
@@ -153,7 +170,7 @@ def as_child(dump: Dump, name: str, sources: Mapping[str, str], goal: str = "", 
 
 def _sourced(node: JsonObject, path: str, sources: Mapping[str, str]) -> JsonObject:
     """A task of the file whose agent, and those below it, begin with what is kept for them; whatever else it says."""
-    found = dict(node)
+    found = {name: value for name, value in node.items() if name not in LEFT_BEHIND}
     if isinstance(written := node.get("agent"), dict):
         found["agent"] = {key: value for key, value in written.items() if key != "from"}
     if path in sources:
@@ -178,15 +195,18 @@ def _line(line: bytes) -> JsonObject:
 def kept(dump: Dump, put_blob: Callable[[bytes], str]) -> dict[str, str]:
     """Stores what the agents of a file begin with; returns what `from` is to say, by path, the first's under "".
 
-    Of a turn only its messages are taken: whatever else a file says of it (sizes, what it was before it was made
-    shorter) would be believed of blobs that are not in the file.
+    Of a turn only its messages are taken, and the name of a model that had it in place of the agent's own: whatever
+    else a file says of it (sizes, what it was before it was made shorter) would be believed of blobs that are not in
+    the file.
     """
     found: dict[str, str] = {}
     for path, one in dump.experiences:
         chunks: JsonObject = {}
         for key, chunk in _chunks(one):
             content = dump.blobs[str(chunk["blob"])]
-            chunks[key] = {"blob": put_blob(content), "tokens": transcript.tokens_of(content)}
+            by = chunk.get("by")
+            whose: JsonObject = {"by": by} if isinstance(by, str) and by else {}
+            chunks[key] = {"blob": put_blob(content), "tokens": transcript.tokens_of(content), **whose}
         experience = {**one, "transcript": chunks} if chunks else one
         found[path] = DUMP + put_blob(encode({"format": FORMAT, "carried": experience}))
     return found

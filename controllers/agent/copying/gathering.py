@@ -1,15 +1,15 @@
 """The parts of a plan that go with an agent into a file: its fields, its children with theirs, its hooks. Pure.
 
 A child that is done by a command goes along while that has not ended: restored, it would be run again. What only people
-set (`open`, `protect`, `approve`) stays behind.
+set or gave (`open`, `protect`, `approve`, `granted`) stays behind.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
-from controllers.agent.copying.dumping import Dump
+from controllers.agent.copying.dumping import LEFT_BEHIND, Dump
 from controllers.agent.copying.origins import carried_of
 from schemas import address as addresses
 from schemas import pointer
@@ -17,9 +17,6 @@ from schemas.encoding import Json, JsonObject
 from schemas.frozen import mutable
 from schemas.resource import Resource
 from schemas.task import ENDED
-
-LEFT_BEHIND: Final = frozenset({"open", "protect", "approve", "moved", "case"})
-"""Fields of a child that do not go along."""
 
 Path: TypeAlias = tuple[str, ...]
 IsShown: TypeAlias = Callable[[Path], bool]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -32,6 +33,9 @@ from schemas.encoding import JsonObject
 
 CHILD: Final = Path(__file__).with_name("litellm_child.py")
 CURE: Final = "pip install 'planloop[litellm]'"
+NO_KEY: Final = re.compile(r"(?i)missing credentials|api[_ ]key (?:client )?option must be set|no api[_ ]key")
+"""In the message of a 500 that litellm makes up itself when a provider's key is missing."""
+
 NO_STREAM: Final = ("ollama/", "ollama_chat/")
 """litellm starts counting tool calls anew in each piece of these streams, and glues parallel calls into one."""
 
@@ -126,6 +130,8 @@ class LitellmModels:
             return ModelFailed("Filtered", text, usage=usage)
         if kind == "Timeout":
             return ModelFailed("TimedOut", text, is_transient=True, usage=usage)
+        if NO_KEY.search(text):  # The status says 500, as if another try could help.
+            return ModelFailed("NoKey", f"{text}; {endpoint.cure}")
         if not isinstance(status, int):
             return ModelFailed("BadRequest", text)
         wait_s = waits.retry_after_s(said["headers"], self._now())

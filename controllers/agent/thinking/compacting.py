@@ -113,7 +113,7 @@ def shorter(chunks: Chunks, old: Sequence[str], load: Load, surplus: int) -> Sho
         content = b"\n".join(encode(message) for message in turns[key])
         before = chunks[key]
         if (tokens := transcript.tokens_of(content)) < before.tokens:
-            changed[key] = (Chunk("", tokens, before.origin or before.blob), content)
+            changed[key] = (Chunk("", tokens, before.origin or before.blob, before.by), content)
     total = sum(changed[key][0].tokens if key in changed else chunk.tokens for key, chunk in chunks.items())
     return Shorter(changed, tiers, total)
 

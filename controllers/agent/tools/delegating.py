@@ -63,11 +63,10 @@ def talking_to(children: Sequence[str]) -> JsonObject:
 
 def _copying(context: Context, sketch: Sketch) -> Sketch:
     """The sketch with every copy in it, at whatever depth, made of the agent that it names, as seen by the caller."""
-    under = sketch.under
-    if under:
-        under = _below(context, "/".join(under), "to be its parent")[len(context.task_path) :]
-    node = _copied(context, sketch.node, (*context.task_path, *under))
-    return replace(sketch, node=node, under=under)
+    if sketch.under:
+        under = _below(context, "/".join(sketch.under), "to be its parent")[len(context.task_path) :]
+        sketch = sketch.moved(under)
+    return replace(sketch, node=_copied(context, sketch.node, (*context.task_path, *sketch.under)))
 
 
 def _copied(context: Context, node: JsonObject, parent: Tokens | None) -> JsonObject:

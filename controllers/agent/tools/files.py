@@ -7,7 +7,7 @@ order mark and its line ends (`schemas/file_text.py`); a binary file is neither 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
 import anyio.to_thread
@@ -92,7 +92,7 @@ async def write(
             return await _put(context, file, _bounded(content.encode(errors="surrogateescape")), None)
         known = context.seen.status.files.get(file.path)
         before = None if known is None else context.world.store.get_blob(known)
-        if before is not None and known != found.digest and _rewritten(file.path, before, content) == found.content:
+        if known != found.digest and _is_made(found.content, before, lambda old: _rewritten(file.path, old, content)):
             # It happened, and the owner died before it was recorded.
             return _written(context, file, found.content, "already is as you want it")
         wanted = _rewritten(file.path, found.content, content, is_known=known == found.digest)
@@ -115,10 +115,8 @@ async def edit(
         found = await file.read()
         known = context.seen.status.files.get(file.path)
         before = None if known is None else context.world.store.get_blob(known)
-        if (
-            before is not None
-            and known != found.digest
-            and _edited(file.path, before, old, new, every) == found.content
+        if known != found.digest and _is_made(
+            found.content, before, lambda was: _edited(file.path, was, old, new, every)
         ):
             # It happened, and the owner died before it was recorded.
             return _written(context, file, found.content, "was edited already")
@@ -222,6 +220,14 @@ def _require_storable(path: str, text: FileText, new: str) -> None:
     if char := text.unstorable(new):
         why = f"`{path}` is {text.how or 'UTF-8'}, which has no U+{ord(char):04X}"
         raise ToolFailed("NotStorable", f"{why}: use other characters, or convert the file with a command first")
+
+
+def _is_made(content: bytes, before: bytes | None, change: Callable[[bytes], bytes | int]) -> bool:
+    """Whether a file with `content` is what `change` makes of `before`, which the agent knew (None: nothing)."""
+    try:
+        return before is not None and change(before) == content
+    except ToolFailed:
+        return False  # It could not be changed so as it was, and is another file by now.
 
 
 async def _unseen(context: Context, file: Target, current: str) -> Settlement | None:

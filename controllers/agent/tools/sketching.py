@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Annotated, Any, Final, TypedDict
 
 from pydantic import Field
@@ -27,7 +27,7 @@ class Sketch:
     """A task to be added: its id and document form, the prompts to keep in the plan, and whose ends are waited for.
 
     `waits_for` are tasks among it and those below it, as paths below the caller. `under` is the path, below the caller,
-    of the task that gets it as its child; empty: the caller's own.
+    of the task that gets it as its child; empty: the caller's own. As a call states it, it may be an agent's address.
     """
 
     id: str
@@ -40,6 +40,12 @@ class Sketch:
     def name(self) -> str:
         """Its path below the caller."""
         return "/".join((*self.under, self.id))
+
+    def moved(self, under: tuple[str, ...]) -> Sketch:
+        """The same sketch below the task at `under`, with the paths of the tasks that are waited for."""
+        old = "".join(f"{part}/" for part in self.under)
+        new = "".join(f"{part}/" for part in under)
+        return replace(self, under=under, waits_for=tuple(new + path.removeprefix(old) for path in self.waits_for))
 
 
 TaskFields = TypedDict(
@@ -137,9 +143,7 @@ def sketched(raw: Json) -> Sketch:
         beside = [key for key in fields if key not in ("tasks", "under")]
         where = f": `{beside[0]}` beside `tasks` is of a task around them" if beside and "tasks" in fields else ""
         raise ToolFailed("BadArguments", f"a task has a goal, a prompt or an id{where}")
-    under = tuple(
-        part for part in str(fields.pop("under", "")).removeprefix("agent/").split("/") if part not in ("", ".")
-    )
+    under = tuple(part for part in str(fields.pop("under", "")).split("/") if part not in ("", "."))
     whole = "/".join((*under, name))
     waits_for = [whole] if is_waited_for else []
     prompts = _stored(fields)

@@ -374,6 +374,8 @@ def _take_after(number: int, spot: Spot) -> None:
         source = os.open(spot.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=spot.folder)
         try:
             for name in os.listxattr(source):
+                if name == "security.capability":
+                    continue  # As the kernel does: rights of a program do not pass to new content.
                 with suppress(OSError):
                     os.setxattr(number, name, os.getxattr(source, name))
         finally:

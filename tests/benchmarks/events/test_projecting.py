@@ -134,6 +134,9 @@ def test_what_a_stronger_model_used_is_counted_from_its_escalation_on_and_stands
         asked("model.replied", {"in": 900, "out": 40}, "0.002"),
         Draft("agent.escalated", "controller:agent", f"agent/{ENTRY.name}", data=why),
         asked("model.replied", {"in": 1000, "out": 60}, "0.05"),
+        # It is tried again, with its own model.
+        Draft("agent.woken", "controller:agent", f"agent/{ENTRY.name}", data={"incarnation": 2}),
+        asked("model.replied", {"in": 700, "out": 7}, "0.06"),
         ended(),
     )
     (end,) = (event["data"] for event in events if event["type"] == "case/end")

@@ -164,6 +164,41 @@ async def test_a_child_that_leaves_does_not_need_its_parents_leave_to_be_copied_
         assert here.get("agent/far").spec["source"] == "dump:kept"
 
 
+async def test_an_agent_does_not_cut_off_a_copy_elsewhere_while_the_original_stays(tmp_path: Path) -> None:
+    cut = '{"op": "replace", "path": "/tasks/far/agent/from", "value": "dump:kept"}'
+    async with arena(tmp_path) as here:
+        await here.apply(f"""
+            tasks:
+              low: {{goal: l, agent: {{script: [{{when: {{message: never}}, done: x}}]}}}}
+              far: {{goal: f, agent: {{from: low, script: [{{when: {{message: never}}, done: x}}]}}}}
+              bob:
+                goal: b
+                agent: {{script: [{{patch: [{cut}]}}, {{expect: {{ok: false}}}}, {{done: x}}]}}
+            """)
+        await here.until_state("task/bob", "done", "failed")
+        assert here.state("task/bob") == "done"
+        assert here.get("agent/far").spec["source"] == "agent/low"
+
+
+@pytest.mark.parametrize("under", ["ann", "agent/lead/ann"], ids=["path", "address"])
+async def test_the_end_of_a_child_under_another_agent_is_waited_for_however_that_is_named(
+    tmp_path: Path, under: str
+) -> None:
+    kid = f"{{id: kid, goal: k, under: {under}, wait: true, script: [{{done: seven}}]}}"
+    async with arena(tmp_path) as here:
+        await here.apply(f"""
+            tasks:
+              lead:
+                goal: l
+                agent: {{script: [{{call: {{task: {kid}}}}}, {{expect: seven}}, {{when: {{message: never}}, done: x}}]}}
+                tasks: {{ann: {{goal: a, agent: {{script: [{{when: {{message: never}}, done: x}}]}}}}}}
+            """)
+        await here.until(lambda: here.find("agent/lead") is not None)
+        await here.until_state("agent/lead", "asleep", "ended")
+        assert here.state("agent/lead") == "asleep"
+        assert here.state("task/lead/ann/kid") == "done"
+
+
 @pytest.mark.parametrize("name", ["nobody", "an", "agent/nobody", "carl/ann", "carl/nobody"])
 async def test_a_copy_of_no_agent_is_refused_with_the_names_there_are(tmp_path: Path, name: str) -> None:
     async with arena(tmp_path) as here:
@@ -361,6 +396,8 @@ def test_a_dump_cut_at_any_byte_is_refused() -> None:
         (whole().replace(b'"version":1', b'"version":3'), "version 3"),
         (sealed(b'{"format":"planloop-agent","version":2,"carried":{},"hooks":[]}'), "head"),
         (sealed(b'{"format":"planloop-agent","version":2,"carried":{},"tasks":{"a":1}}'), "head"),
+        (sealed(b'{"format":"planloop-agent","version":2,"carried":{},"tasks":{"a":{"tasks":{"b":1}}}}'), "head"),
+        (sealed(b'{"format":"planloop-agent","version":2,"carried":{},"tasks":{"a":{"hooks":1}}}'), "head"),
         (
             sealed(b'{"format":"planloop-agent","version":2,"carried":{},"members":{"a":{"transcript":{"1":{}}}}}'),
             "missing",
@@ -395,3 +432,30 @@ def test_a_file_cannot_name_what_is_not_in_it() -> None:
 
     dumping.kept(dumping.read(sealed(encode(head), encode({"blob": digest(text), "text": text.decode()}))), put)
     assert dumping.carried(kept[-1])["transcript"] == {"000001": {"blob": digest(text), "tokens": 8}}
+
+
+def test_a_file_keeps_which_model_had_a_turn_and_gives_children_nothing_that_people_give() -> None:
+    text = encode({"role": "user", "content": "hi"})
+    chunk = {"blob": digest(text), "tokens": 8, "by": "test/strong"}
+    node = {
+        "goal": "k",
+        "granted": {"model": "x/y"},
+        "open": ["all"],
+        "tasks": {"low": {"goal": "l", "approve": ["*"]}},
+    }
+    head = {
+        "format": "planloop-agent",
+        "version": 2,
+        "carried": {"transcript": {"000001": chunk}},
+        "tasks": {"kid": node},
+    }
+    found = dumping.read(sealed(encode(head), encode({"blob": digest(text), "text": text.decode()})))
+    blobs: list[bytes] = []
+
+    def put(content: bytes) -> str:
+        blobs.append(content)
+        return digest(content)
+
+    sources = dumping.kept(found, put)
+    assert dumping.carried(blobs[-1])["transcript"]["000001"]["by"] == "test/strong"
+    assert dumping.as_child(found, "new", sources)["tasks"] == {"kid": {"goal": "k", "tasks": {"low": {"goal": "l"}}}}

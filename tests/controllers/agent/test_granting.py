@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.admitting import granting
+from reconciler.errors import Terminal
+from tests import rows
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.scripted_models import ScriptedModels
 from tests.product import HUMAN_CLI, Accepted, JsonObject, Refused
@@ -61,12 +64,39 @@ async def test_a_budget_that_the_agent_states_is_raised_for_its_task_alone(tmp_p
         assert here.get("task/twin").spec["budget"]["turns"] == 9
 
 
-@pytest.mark.parametrize("what", ["'{\"turns\": 5}'", "5 turns", "{turns: '5'}"], ids=["text", "words", "number"])
+@pytest.mark.parametrize(
+    "what",
+    ["'{\"turns\": 5}'", "5 turns", "{turns: '5'}"],
+    ids=["text", "words", "number"],
+)
 async def test_a_budget_is_raised_however_the_amount_is_written(tmp_path: Path, what: str) -> None:
     async with arena(tmp_path) as here:
         await asked(here, SCRIPTED.format(what=request("budget", what), more=""))
         assert isinstance(await here.gate.approve("approval/kid.1", HUMAN_CLI), Accepted)
         assert here.get("task/kid").spec["budget"]["turns"] == 14
+
+
+WORDS = {
+    "1 turn": {"turns": "1"},
+    "1,000 tokens, $2": {"tokens": "1000"},
+    "2 dollars or 90 seconds": {"usd": "2", "time": "90"},
+    "3 retries": {"retries": "3"},
+    "a few more turns": {},
+}
+
+
+@rows.each("words, amounts".split(", "), WORDS.items(), ids=WORDS)
+def test_amounts_are_read_from_the_words_of_a_request(words: str, amounts: JsonObject) -> None:
+    assert granting._amounts(words) == amounts
+
+
+@pytest.mark.parametrize("amount", ["Infinity", "NaN", "-5", "[1]"])
+async def test_a_request_without_a_finite_positive_amount_is_refused(tmp_path: Path, amount: str) -> None:
+    async with arena(tmp_path) as here:
+        await asked(here, SCRIPTED.format(what=request("budget", f"{{turns: '{amount}'}}"), more=""))
+        with pytest.raises(Terminal, match="is no amount"):
+            await here.gate.approve("approval/kid.1", HUMAN_CLI)
+        assert here.get("task/kid").spec["budget"]["turns"] == 9
 
 
 async def test_a_budget_that_task_and_agent_state_is_raised_in_both(tmp_path: Path) -> None:

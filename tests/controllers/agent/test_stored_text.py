@@ -210,6 +210,17 @@ def test_a_difference_that_no_line_shows_is_in_words(old: bytes, new: bytes, wor
     assert words in difference(old, new, "f")
 
 
+@pytest.mark.parametrize("tool", ["edit", "write"])
+async def test_a_file_that_a_command_converted_is_told_as_changed_and_not_as_it_was(tmp_path: Path, tool: str) -> None:
+    (tmp_path / "a").write_bytes(b"caf\xe9 one\n")
+    change = {"old": "one", "new": "→"} if tool == "edit" else {"content": "café →\n"}
+    convert = "iconv -f latin1 -t utf-8 a > b && mv b a"
+    steps = (READ, call("shell", command=convert), call(tool, path="a", **change), "expect: {error: Changed}")
+    async with arena(tmp_path) as here:
+        assert await run(here, *steps, call(tool, path="a", **change), "expect: ok") == "done"
+    assert (tmp_path / "a").read_text() == "café →\n"
+
+
 def test_clamping_cuts_no_character() -> None:
     for size in range(60, 66):
         assert "\ufffd" not in clamped("✓".encode() * 1_000, size)

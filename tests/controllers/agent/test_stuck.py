@@ -15,6 +15,7 @@ from controllers.agent.models.port import ModelReply, ModelRequest, OnDelta
 from tests import rows
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.mortal import live_and_die, to_the_end
+from tests.controllers.agent.test_tier_caps import obey
 from tests.fakes.pure_models import Answer, PureModels
 from tests.fakes.scripted_models import ScriptedModels
 from tests.product import JsonObject
@@ -178,6 +179,17 @@ async def test_a_stronger_model_stops_at_its_own_budget(tmp_path: Path) -> None:
         ready = await run(here, ESCALATING.replace("after: 3", "after: 2").replace("turns: 4", "turns: 2"))
     assert ready["reason"] == "BudgetSpent"
     assert "agent.escalate.budget.turns" in ready["unblocks"][0]
+
+
+async def test_the_hint_at_an_escalations_budget_raises_the_cap_of_its_tier_with_it(tmp_path: Path) -> None:
+    plan = ESCALATING.replace("after: 3", "after: 2").replace("turns: 4", "turns: 5")
+    models = ScriptedModels([says("red"), says("a green one"), *(says(f"{word} it is") for word in "abcdefghijkl")])
+    async with arena(tmp_path, models=models) as here:
+        ready = await run(here, f"{plan}rights: {{tiers: [{{budget: {{turns: 9}}}}]}}\n")
+        assert "agent.escalate.budget.turns" in ready["message"]
+        count = len(models.asked)
+        await obey(here, ready["unblocks"][0])
+        await here.until(lambda: len(models.asked) > count)
 
 
 class Thinking(ScriptedModels):

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from controllers.mcp import linking, results
+from controllers.mcp import bodies, linking, results
 from controllers.mcp.asking import Request
 from schemas.call import CallResult
 from schemas.mcp import ServerFailed
@@ -24,6 +24,7 @@ from tests.servers.by_hand import texts as said
 
 pytestmark = pytest.mark.anyio
 
+LINES = 20_000
 EVENTS = "text/event-stream"
 ECHO: JsonObject = {"op": "op", "tool": "echo", "arguments": {}}
 
@@ -240,3 +241,15 @@ async def test_a_server_of_2024_cannot_send_requests_elsewhere(tmp_path: Path) -
         await here.apply(plan({"t": {"url": url}}, call("t.echo", text="a"), DONE))
         await here.until(lambda: here.get("mcp/t").status.get("why") is not None)
         assert "127.0.0.1:9" in here.get("mcp/t").status["why"]
+
+
+async def test_an_event_without_end_is_kept_within_bounds() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"id: 7\n"
+        for number in range(LINES):
+            yield b": %d\nx%d: y\ndata:\n" % (number, number)
+        yield f"data: {json.dumps({'jsonrpc': '2.0', 'id': 1, 'result': {}})}\n\n".encode()
+
+    (event,) = [each async for each in bodies._events(pieces(), None)]
+    assert event.splitlines()[:2] == [b"id: 7", b": %d" % (LINES - 1)]
+    assert json.loads(event.splitlines()[2].removeprefix(b"data: ")) == {"jsonrpc": "2.0", "id": 1, "result": {}}

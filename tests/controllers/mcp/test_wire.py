@@ -46,6 +46,13 @@ def test_a_message_is_read_whatever_stands_around_it(line: str, noise: str) -> N
     assert wire.read(line.encode()) == ([READ], noise)
 
 
+def test_an_answer_that_breaks_off_in_quoted_text_is_read_in_one_pass() -> None:
+    # Each quote of a JSON text in a result looks like the beginning of a text: the processor budget bounds the looks.
+    for end in ('\\"', "\\"):
+        head = '{"jsonrpc":"2.0","result":{"content":[{"type":"text","text":"'
+        assert broken(head + '\\"' * 32_000 + end).id is None
+
+
 def test_two_messages_on_one_line_are_two() -> None:
     assert messages(ANSWER + ANSWER.replace("3", "4")) == [READ, {**READ, "id": 4}]
 

@@ -49,6 +49,10 @@ class Stream:
             await asyncio.Event().wait()
         if self.word == "odd":
             raise KeyError("litellm has a fault of its own")
+        if self.word == "no key":
+            error = RuntimeError("OpenAIException - Missing credentials. Please pass an `api_key`")
+            error.status_code = 500
+            raise error
         yield Chunk(choices=[{"delta": {}, "finish_reason": "stop"}])
     async def aclose(self):
         with open(os.environ["CLOSED"], "a") as file:
@@ -170,6 +174,13 @@ async def test_whatever_litellm_raises_is_a_failure_with_its_name(env: dict[str,
 
     assert failed.reason == "BadRequest"
     assert "KeyError" in str(failed)
+
+
+async def test_a_missing_key_is_not_taken_for_a_busy_server(env: dict[str, str]) -> None:
+    async with models(env) as on:
+        failed = await failure(on, request("no key"))
+
+    assert (failed.reason, failed.is_transient) == ("NoKey", False)
 
 
 async def test_without_litellm_the_cure_is_to_install_it(env: dict[str, str], tmp_path: Path) -> None:
