@@ -66,8 +66,11 @@ OVER: Final = frozenset({ContainerState.COMPLETED, ContainerState.FAILED, Contai
 
 ENTRYPOINT_CAPABILITIES: Final = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
 """What the entrypoint of an official image needs to hand its files to another user and become that one, and what its
-init needs to pass signals on to it. With `no-new-privileges` they are of use inside the container alone, so that one
-has them which mounts nothing of this machine that it may write."""
+init needs to pass signals on to it. With `no-new-privileges` they are of use inside the container alone, so a container
+has them if it can write nothing of this machine."""
+
+PASSES_MODES: Final = "DAC_OVERRIDE"
+"""The one of them with which a container reads files of any user, also in what it mounts of this machine."""
 
 
 @frozen
@@ -198,12 +201,16 @@ class ContainerSpec:
 
 def capabilities_of(mounts: Iterable[Mount]) -> tuple[str, ...]:
     """The capabilities of a container with these mounts if the plan states none."""
-    return () if any(each.host and not each.is_read_only for each in mounts) else ENTRYPOINT_CAPABILITIES
+    of_host = [each for each in mounts if each.host]
+    if any(not each.is_read_only for each in of_host):
+        return ()
+    return tuple(each for each in ENTRYPOINT_CAPABILITIES if not (of_host and each == PASSES_MODES))
 
 
 def lacking_of(address: str, spec: ContainerSpec) -> str:
     """The line of the plan that gives the container what entrypoints of official images need; empty if it has that."""
-    if spec.user or "ALL" not in spec.cap_drop or set(ENTRYPOINT_CAPABILITIES) <= set(spec.cap_add):
+    has_all = {*ENTRYPOINT_CAPABILITIES} - {PASSES_MODES} <= {*spec.cap_add}
+    if spec.user or "ALL" not in spec.cap_drop or has_all:
         return ""
     line = f"`cap-add: [{', '.join(ENTRYPOINT_CAPABILITIES)}]`"
     return f"if its entrypoint changes owners or its user, write {line} under containers.{address.partition('/')[2]}"
