@@ -20,6 +20,8 @@ from tests.contracts.processes_contract import ProcessesContract
 from tests.fakes.owners import kill_operation
 from tests.product import Command, Creation, Placed, Processes, Sandbox
 
+pytestmark = pytest.mark.process
+
 
 @dataclass
 class EnclosedMachine:
