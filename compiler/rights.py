@@ -55,9 +55,9 @@ class Line:
 
 @frozen
 class Limit:
-    """A line of rights with `whose` it is. `at` is its path in the plan; `hands` are its members that are handed on."""
+    """A line of rights and its `holder`. `at` is its path in the plan; `hands` are the members that it hands on."""
 
-    whose: str
+    holder: str
     at: str
     line: Line
     hands: frozenset[str] = frozenset()
@@ -172,7 +172,7 @@ class RightsTree:
         """Whose line keeps `wanted`, one of `models` or `tools`, from a place with `rights`, and what it allows."""
         for limit in self._trace(rights):
             if not is_covered(allowed := limit.allows(name), wanted, covers):
-                return f"{limit.whose} allows {listed(allowed)}: add it at `{limit.place(name)}`"
+                return f"{limit.holder} allows {listed(allowed)}: add it at `{limit.place(name)}`"
         return ""
 
     def like(self, rights: Rights, other: Rights) -> Rights:

@@ -93,7 +93,7 @@ class Owning:
         self._screen_closed = anyio.Event()
         self._moved = anyio.Event()
         self._takes_volumes = False
-        self.is_cleared = True  # After the run: whether no container stayed that nobody needs.
+        self.is_cleared = True  # After the run: whether every container that is not needed was removed.
 
     async def run(self) -> Leaving:
         """Runs the plan until it is over. Raises Halt when the file is refused, EngineError when the log fails."""

@@ -160,8 +160,8 @@ async def _set_when_cancelled(stop: anyio.Event) -> None:
 
 @frozen
 class _Ways:
-    """What leads to some files: `names`, paths whose change may make a file another one, and the folders they are in,
-    each with what identifies it, since a folder can be swapped as well."""
+    """What to watch for some files: `names`, the paths on the way to them (a link among them can lead elsewhere after a
+    change), and the folders of these paths, each with its identity, since a folder can be swapped as well."""
 
     names: frozenset[str]
     identities: frozenset[tuple[Path, tuple[int, int]]]

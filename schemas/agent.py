@@ -157,7 +157,7 @@ def _escalation(raw: JsonObject | None) -> Escalation | None:
 
 @frozen
 class Cap:
-    """What each agent of a tier may use itself at most. `at` is where the plan says so, as `plan patch .` takes it."""
+    """The most that each agent of a tier may use itself. `at` is the place in the plan, as `plan patch .` takes it."""
 
     budget: Budget
     at: str

@@ -28,9 +28,9 @@ ESCALATED: Final = "its escalation's budget"
 
 @frozen
 class Bound:
-    """A limit in words: `whose` it is, its `amount`, and `lines`, the paths in the plan that state it."""
+    """A limit in words: its `holder`, its `amount`, and `lines`, the paths in the plan that state it."""
 
-    whose: str
+    holder: str
     unit: Unit
     amount: Decimal
     lines: tuple[str, ...]
@@ -39,7 +39,7 @@ class Bound:
     def words(self) -> str:
         """`its budget of turns is used up: 10 turns (budget.turns)`."""
         return (
-            f"{self.whose} of {named(self.unit)} is used up: {shown(self.unit, self.amount)} ({', '.join(self.lines)})"
+            f"{self.holder} of {named(self.unit)} is used up: {shown(self.unit, self.amount)} ({', '.join(self.lines)})"
         )
 
 
@@ -47,7 +47,7 @@ class Bound:
 class Own:
     """A cap of the agent's own: what it may use of each unit, and what of it is kept for handing over."""
 
-    whose: str
+    holder: str
     cap: Cap
     used: Mapping[Unit, Decimal]
     keeps: bool
@@ -119,7 +119,7 @@ def binding(seen: Observed, unit: Unit, asked: Decimal | None = None) -> tuple[B
         way = [*_raised_with(own, cap, unit, more), f"{line}={rounded_up(unit, bound + more)}"]
         if of_ledger is not None and of_ledger < more:
             way += raises.raised(seen.purse, unit, more - max(of_ledger, ZERO))
-        return Bound(cap.whose, unit, bound, (line,)), raises.command(way)
+        return Bound(cap.holder, unit, bound, (line,)), raises.command(way)
     if seen.hook is not None and unit in seen.spec.budget.to_json():
         return _of_hook(seen, seen.hook, unit, asked)
     return _of_ledger(seen, unit, asked)

@@ -418,7 +418,7 @@ def parked(seen: Observed, spent: tuple[str, ...], short: budget.Spent | None = 
         of = "dollars" if unit == "usd" else named(unit)
         left, asked = f"{short.left[unit]:f} {of}", f"{short.asked[unit]:f}"
         of_bound = f"{shown(unit, bound.amount)} ({', '.join(bound.lines)})"
-        words = f"too little of {bound.whose} is left: {left} of {of_bound}, and the next request may take {asked}"
+        words = f"too little of {bound.holder} is left: {left} of {of_bound}, and the next request may take {asked}"
     return Rest(AgentState.PARKED, words, "BudgetSpent", tuple(dict.fromkeys(way for _, way in found)))
 
 

@@ -135,7 +135,7 @@ def _readable(message: Read, asked: JsonObject | None) -> JsonObject:
 
 
 async def _events(pieces: AsyncIterator[bytes], asked: JsonObject | None) -> AsyncIterator[bytes]:
-    """Events whose data is JSON to the letter. The last one counts also without a line that ends it."""
+    """Events with strict JSON as data. The last event needs no line that ends it."""
     lines, event = Lines(), _Event(asked)
     ends = b""
     async for piece in pieces:

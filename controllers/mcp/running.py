@@ -150,7 +150,7 @@ class ServerRun:
     async def _until_gone(self, scope: anyio.CancelScope) -> None:
         await self._link.gone.wait()
         if not self._ready.is_set():
-            # A server whose answer ends the link is stopped, and so gone, before that answer is known here.
+            # If an answer ends the link, the server is stopped before the answer arrives here.
             with anyio.move_on_after(limits.SERVER_SETTLE_S):
                 await self._served.wait()
         elif not self._link.is_hung:

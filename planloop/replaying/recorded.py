@@ -188,7 +188,7 @@ def _recorded(director: Director, tool: Tool, is_alive: Callable[[], bool]) -> C
 
 
 def _adopted(director: Director) -> Callable[[Context, Exit], Awaitable[Settlement]]:
-    """What a tool said of a process that an earlier owner started. Its record comes next, since the process ended."""
+    """The recorded result of a process that an earlier owner started. Its record comes next: the process has ended."""
 
     async def play(context: Context, found: Exit) -> Settlement:
         del found

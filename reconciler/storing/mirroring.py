@@ -156,7 +156,7 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def of_another(path: Path) -> StoreCorrupt:
-    """The error of a log that is another one than that of which the mirror at `path` is a copy."""
+    """The error for a log that was replaced: the mirror at `path` is a copy of another log."""
     return StoreCorrupt(
         1,
         f"{path} is a copy of another log: `log.db` was replaced",

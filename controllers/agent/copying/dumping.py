@@ -169,7 +169,7 @@ def as_child(dump: Dump, name: str, sources: Mapping[str, str], goal: str = "", 
 
 
 def _sourced(node: JsonObject, path: str, sources: Mapping[str, str]) -> JsonObject:
-    """A task of the file whose agent, and those below it, begin with what is kept for them; whatever else it says."""
+    """A task of the dump: its agent, and those below, start with the memory that is kept for them."""
     found = {name: value for name, value in node.items() if name not in LEFT_BEHIND}
     if isinstance(written := node.get("agent"), dict):
         found["agent"] = {key: value for key, value in written.items() if key != "from"}

@@ -142,7 +142,7 @@ def _value(text: str) -> tuple[Json, int]:
 
 
 def _parameters(body: str) -> Texts:
-    """The parameters between their tags. No pattern for all: it would begin anew at each one that is not closed."""
+    """The parameters between their tags. One pattern for all would start again at each tag that is not closed."""
     given, at = Texts(), 0
     while found := _PARAMETER.search(body, at):
         end = body.find("</parameter>", found.end())
