@@ -48,7 +48,7 @@ class Access:
     def ask(self, path: str, body: JsonObject) -> Json:
         """The answer to a POST that changes nothing. Raises Halt; OwnerGone if the log is to answer instead."""
         try:
-            return self._reader.post(path, body)
+            return self._reader.ask(path, body)
         except Hung:
             self._note_hung()
             raise OwnerGone("the owner did not answer") from None

@@ -44,14 +44,24 @@ class OwnerClient:
     def get(self, path: str, **query: str | int) -> Json:
         """The answer to GET `path`. Raises Halt as the owner says, OwnerGone when there is none."""
         try:
-            return self._ask("GET", _target(path, query), b"")
+            return self._exchange("GET", _target(path, query), b"")
+        except OSError as error:
+            raise OwnerGone(str(error)) from error
+
+    def ask(self, path: str, body: JsonObject) -> Json:
+        """The answer to a POST that changes nothing, such as a preview.
+
+        Raises Halt as the owner says. Raises OwnerGone when there is no owner, or it ended before it answered.
+        """
+        try:
+            return self._exchange("POST", _target(path, {}), encode(body))
         except OSError as error:
             raise OwnerGone(str(error)) from error
 
     def post(self, path: str, body: JsonObject) -> Json:
-        """The answer to POST `path`. Raises Halt as the owner says, Unanswered, OwnerGone when there is none."""
+        """The answer to a POST that may change the plan. Raises Halt as the owner says, Unanswered, OwnerGone."""
         try:
-            return self._ask("POST", _target(path, {}), encode(body))
+            return self._exchange("POST", _target(path, {}), encode(body))
         except OSError as error:
             hint = "plan history shows whether it was taken; then give the command again"
             raise Unanswered(Exit.FAILED, "the owner ended before it answered", hint) from error
@@ -76,7 +86,7 @@ class OwnerClient:
         finally:
             connection.close()
 
-    def _ask(self, method: str, target: str, body: bytes) -> Json:
+    def _exchange(self, method: str, target: str, body: bytes) -> Json:
         connection = self._reach(self._timeout_s)
         try:
             with _sent(connection, method, target, body) as answer:

@@ -131,7 +131,7 @@ def _answer(access: Access, save: FileSave) -> JsonObject:
 def saved_form(shown: Shown) -> Json:
     """The preview in the form that a later apply takes exactly as it was shown."""
     try:
-        return OwnerClient(shown.access.place.folder).post("preview", save_to_json(shown.save))
+        return OwnerClient(shown.access.place.folder).ask("preview", save_to_json(shown.save))
     except OwnerGone:
         return wiring.gate_without_owner(shown.access.place).save_preview(shown.save)
 

@@ -73,7 +73,7 @@ def _wanted(place: Place, file: PlanFile) -> JsonObject:
     """What would be live after applying the file: as `plan pull` asks, so that what was left out stays in it."""
     save = FileSave(file.path.name, file.content, file.document)
     try:
-        answer: JsonObject = OwnerClient(place.folder).post("diff", save_to_json(save))
+        answer: JsonObject = OwnerClient(place.folder).ask("diff", save_to_json(save))
     except OwnerGone:
         answer = wiring.preview_without_owner(place, save)
     if answer["faults"]:

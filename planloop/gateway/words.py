@@ -18,13 +18,13 @@ from planloop.api.operations import REV_MAX
 from planloop.gateway.replica import Replica
 from planloop.server.hearing import Hearing, Reply
 from schemas.encoding import JsonObject, decode
-from schemas.record import Record
+from schemas.record import Also, Record
 
 AGAIN_S: Final = 0.25  # After an owner was not to be had, when the log has moved: a new one writes before it listens.
 AGAIN_ANYWAY_S: Final = 5.0  # The same in a log that does not move.
 CONNECT_S: Final = 0.1  # A socket of this machine takes us at once, or its owner has its hands full.
 LINE_BYTES_MAX: Final = 1 << 20
-ENDS: Final = ("model.replied", "turn.", "agent.")  # Records after which nothing more of a reply comes.
+ENDS: Final = ("model.replied", "turn.ended")  # Records after which nothing more of a reply of their turn comes.
 
 
 class Words:
@@ -86,16 +86,24 @@ class Words:
         self._hearing.tell(reply, str(said["text"]))
 
     def _recorded(self, record: Record) -> None:
+        """Ends the replies that the record ends. The log may be read later than the words of the next turn come."""
         if not self._replies:
             return
         for one in record.draft.entries:
-            if one.type.startswith(ENDS) and (reply := self._replies.pop(one.subject, None)) is not None:
-                self._hearing.end(reply)
+            reply = self._replies.get(one.subject)
+            if reply is not None and _ends(one, reply):
+                self._hearing.end(self._replies.pop(one.subject))
 
     def _forget(self) -> None:
         for reply in self._replies.values():
             self._hearing.end(reply)
         self._replies.clear()
+
+
+def _ends(entry: Also, reply: Reply) -> bool:
+    if entry.type not in ENDS:
+        return False
+    return "called_off" in entry.data or entry.data.get("turn") == reply.turn
 
 
 async def _stream(replica: Replica) -> AsyncGenerator[bytes, None]:

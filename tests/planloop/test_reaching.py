@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
@@ -11,6 +12,7 @@ import anyio.to_thread
 import pytest
 
 from planloop import places, sockets
+from planloop.access import Access
 from planloop.client import OwnerClient, OwnerGone, Unanswered
 from planloop.core import label_of
 from planloop.places import Place
@@ -70,18 +72,36 @@ async def test_endings_cross_the_socket_with_code_and_cure(tmp_path: Path) -> No
     assert broken.value.exit is Exit.BUG
 
 
-@pytest.mark.anyio
-async def test_a_change_that_the_owner_died_in_may_have_been_made_and_is_told_from_refused(tmp_path: Path) -> None:
+@asynccontextmanager
+async def dying(folder: Path) -> AsyncIterator[OwnerClient]:
+    """The client of an owner that ends after it has read a request, before it answers."""
+
     async def die(stream: anyio.abc.SocketStream) -> None:
         await stream.receive()
         await stream.aclose()
 
-    listener = await anyio.create_unix_listener(layout.socket_file(tmp_path))
+    listener = await anyio.create_unix_listener(layout.socket_file(folder))
     async with listener, anyio.create_task_group() as group:
         group.start_soon(listener.serve, die)
-        with pytest.raises(Unanswered):
-            await anyio.to_thread.run_sync(lambda: OwnerClient(tmp_path).post("guest/say", {}))
+        yield OwnerClient(folder)
         group.cancel_scope.cancel()
+
+
+@pytest.mark.anyio
+async def test_a_change_that_the_owner_died_in_may_have_been_made_and_is_told_from_refused(tmp_path: Path) -> None:
+    async with dying(tmp_path) as client:
+        with pytest.raises(Unanswered):
+            await anyio.to_thread.run_sync(lambda: client.post("guest/say", {}))
+
+
+@pytest.mark.anyio
+async def test_a_preview_that_the_owner_died_in_may_be_had_from_the_log(tmp_path: Path) -> None:
+    """A child that the killed owner had just started keeps its socket open until it runs its program."""
+    access = Access(Place("demo", tmp_path))
+    async with dying(tmp_path) as client:
+        for ask in (client.ask, access.ask):
+            with pytest.raises(OwnerGone):
+                await anyio.to_thread.run_sync(ask, "diff", {})
 
 
 @pytest.mark.anyio

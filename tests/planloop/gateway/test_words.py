@@ -1,0 +1,92 @@
+"""The words of models as the gateway passes them on, when the log comes later than the words do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import anyio.abc
+import pytest
+
+from planloop.gateway.replica import Replica
+from planloop.gateway.words import Words
+from planloop.places import Place
+from reconciler.storing import layout
+from tests.product import Draft, Record
+
+pytestmark = pytest.mark.anyio
+
+SAID = b'{"said":{"agent":"agent/.","turn":2,"reply":"2/1","text":"once upon"}}\n'
+
+
+@dataclass(slots=True)
+class Log:
+    """What `Words` needs of a replica; the test decides when a record is read."""
+
+    place: Place
+    listeners: list[Callable[[Record], None]] = field(default_factory=list)
+
+    def on_record(self, listener: Callable[[Record], None]) -> None:
+        self.listeners.append(listener)
+
+    async def moved(self) -> None:
+        await anyio.sleep_forever()
+
+    def read(self, kind: str, data: dict[str, Any]) -> None:
+        for listener in self.listeners:
+            listener(Record(1, 1.0, 1, Draft(kind, "controller:agent", "agent/.", data=data)))
+
+
+@asynccontextmanager
+async def hearing(folder: Path) -> AsyncIterator[tuple[Words, Log]]:
+    """The words of an owner that has told one stretch of the second turn and then falls silent."""
+
+    async def tell(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            await stream.send(b"HTTP/1.0 200 OK\r\n\r\n" + SAID)
+            await anyio.sleep_forever()
+
+    log = Log(Place("demo", folder))
+    words = Words(cast("Replica", log))
+    listener = await anyio.create_unix_listener(layout.socket_file(folder))
+    async with listener, anyio.create_task_group() as group:
+        group.start_soon(listener.serve, tell)
+        group.start_soon(words.run)
+        yield words, log
+        group.cancel_scope.cancel()
+
+
+async def first(words: Words) -> str:
+    """What somebody who begins to listen now is told first; empty if it is nothing."""
+    async with aclosing(words.listen()) as heard:
+        with anyio.move_on_after(0.05):
+            async for said in heard:
+                return str(said["text"])
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "is_over"),
+    [
+        ("turn.started", {"turn": 2}, False),
+        ("turn.ended", {"turn": 1}, False),
+        ("model.replied", {"turn": 1}, False),
+        ("model.replied", {"late": True}, False),
+        ("agent.woken", {"incarnation": 1}, False),
+        ("model.replied", {"turn": 2}, True),
+        ("turn.ended", {"turn": 2}, True),
+        ("turn.ended", {"called_off": "the goal changed"}, True),
+    ],
+)
+async def test_only_a_record_that_ends_the_reply_ends_what_a_late_listener_is_told(
+    tmp_path: Path, kind: str, data: dict[str, Any], is_over: bool
+) -> None:
+    async with hearing(tmp_path) as (words, log), aclosing(words.listen()) as early:
+        assert (await anext(early))["text"] == "once upon"
+        log.read(kind, data)
+
+        assert await first(words) == ("" if is_over else "once upon")
