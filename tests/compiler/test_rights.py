@@ -131,6 +131,15 @@ def test_the_last_tier_holds_for_all_deeper_levels() -> None:
     assert "write" not in spec.tools
 
 
+def test_the_budget_of_the_last_tier_bounds_every_deeper_agent() -> None:
+    text = """
+    rights: {tiers: [{}, {budget: {turns: 5}}]}
+    tasks: {t: {tasks: {u: {tasks: {v: {goal: x, agent: {script: [{done: ok}]}}}}}}}
+    """
+    cap = _agent(text, "agent/t/u/v").cap
+    assert (cap.budget.turns, cap.at) == (5, "rights.tiers.1.budget")
+
+
 def test_tiers_go_by_the_depth_they_state() -> None:
     text = """
     rights: {tiers: [{depth: 1, tools: [tiny]}, {depth: 0, tools: [all]}]}

@@ -361,10 +361,11 @@ class EngineContract:
             await outside.kill(others)
             await outside.kill(ref)
             told = []
-            async for event in events:
-                told.append(event)
-                if event.action == "die":
-                    break
+            with anyio.fail_after(30):
+                async for event in events:
+                    told.append(event)
+                    if event.action == "die":
+                        break
 
         actions = [event.action for event in told]
         assert [each for each in actions if each in ("create", "start", "die")] == ["create", "start", "die"]

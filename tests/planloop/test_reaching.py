@@ -13,14 +13,16 @@ import pytest
 
 from planloop import places, sockets
 from planloop.access import Access
+from planloop.cli import previewing
 from planloop.client import OwnerClient, OwnerGone, Unanswered
 from planloop.core import label_of
+from planloop.editing import filing
 from planloop.places import Place
 from planloop.server.serving import serving
 from reconciler.storing import layout
 from tests.golden_text import said
 from tests.product import CommandExit as Exit
-from tests.product import Draft, Halt, Json, JsonObject, Record
+from tests.product import Draft, Halt, Json, JsonObject, Record, digest
 from tests.rights import without_rights
 
 
@@ -102,6 +104,22 @@ async def test_a_preview_that_the_owner_died_in_may_be_had_from_the_log(tmp_path
         for ask in (client.ask, access.ask):
             with pytest.raises(OwnerGone):
                 await anyio.to_thread.run_sync(ask, "diff", {})
+
+
+@pytest.mark.anyio
+async def test_a_preview_to_keep_and_a_write_of_the_plan_file_need_no_owner_that_lives(tmp_path: Path) -> None:
+    file = tmp_path / "demo.plan.yaml"
+    file.write_text("plan: demo\ntasks: {t: {run: make}}\n")
+    place = places.of_file(file, "demo")
+    place.folder.mkdir(parents=True)
+    place.note_file(file)
+    shown = previewing.preview(file)
+    async with dying(place.folder):
+        kept = await anyio.to_thread.run_sync(previewing.saved_form, shown)
+        written = await anyio.to_thread.run_sync(filing.write, place, digest(file.read_bytes()), None)
+
+    assert [one["address"] for one in kept["differences"]] == ["task/.", "task/t"]
+    assert written.ops == ()
 
 
 @pytest.mark.anyio

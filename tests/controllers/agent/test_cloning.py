@@ -217,8 +217,11 @@ async def test_a_copy_of_no_agent_is_refused_with_the_names_there_are(tmp_path: 
         assert len(texts) == 2 and all("`ann`" in text for text in texts), texts
 
 
-async def test_law_6_an_agent_copies_no_stranger_wherever_a_patch_puts_the_copy(tmp_path: Path) -> None:
-    value = "{goal: x, agent: {from: agent/ann, script: []}}"
+@pytest.mark.parametrize("original", ["agent/ann", "agent/bob"], ids=["stranger", "itself"])
+async def test_law_6_an_agent_copies_only_agents_below_it_wherever_a_patch_puts_the_copy(
+    tmp_path: Path, original: str
+) -> None:
+    value = f"{{goal: x, agent: {{from: {original}, script: []}}}}"
     async with arena(tmp_path) as here:
         await here.apply(f"""
             tasks:
@@ -361,6 +364,12 @@ async def test_a_copy_begins_again_with_the_same_after_a_restart(tmp_path: Path)
         await here.until_state("task/.", "done", "failed")
         assert here.state("task/.") == "done", here.get("task/.").status
         assert here.get("agent/eve").status["origin"] == kept
+
+
+def test_a_child_in_a_file_is_no_copy_of_an_agent_of_the_plan_that_it_comes_from() -> None:
+    kid = {"goal": "k", "agent": {"from": "ann", "tools": ["read"]}}
+    made = dumping.as_child(dumping.Dump("agent/a", "g", None, {}, tasks={"kid": kid}), "new", {"": "dump:0"})
+    assert made["tasks"] == {"kid": {"goal": "k", "agent": {"tools": ["read"]}}}
 
 
 def whole() -> bytes:

@@ -55,6 +55,23 @@ done: x
         assert await run(here, script) == "done"
 
 
+async def test_an_edit_that_has_happened_since_the_file_was_read_is_done(tmp_path: Path) -> None:
+    """As when the owner died before the edit was recorded."""
+    (tmp_path / "a.txt").write_text("one")
+    async with arena(tmp_path) as here:
+        script = """
+call: {read: {path: a.txt}}
+call: {shell: {command: "printf two > a.txt"}}
+call: {edit: {path: a.txt, old: one, new: two}}
+expect: was edited already
+call: {edit: {path: a.txt, old: two, new: three}}
+expect: ok
+done: x
+"""
+        assert await run(here, script) == "done"
+        assert here.read("a.txt") == "three"
+
+
 async def test_an_own_write_counts_as_having_read(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         script = """

@@ -9,16 +9,22 @@ from typing import Any
 
 import pytest
 
-from controllers.agent import stuck
+from controllers.agent import escalation, stuck
+from controllers.agent import status as statuses
 from controllers.agent.models import history
 from controllers.agent.models.port import ModelReply, ModelRequest, OnDelta
+from controllers.agent.status import OpenTurn, TurnCall
+from controllers.agent.steps import Start
+from schemas.agent import AgentSpec, Escalation, Model
+from schemas.rights import Rights
 from tests import rows
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.mortal import live_and_die, to_the_end
+from tests.controllers.agent.test_deciding import CLAIMED, seen, step
 from tests.controllers.agent.test_tier_caps import obey
 from tests.fakes.pure_models import Answer, PureModels
 from tests.fakes.scripted_models import ScriptedModels
-from tests.product import JsonObject
+from tests.product import ByAgent, CallResult, CallState, EffectClass, JsonObject, TaskSpec
 
 pytestmark = pytest.mark.anyio
 
@@ -117,6 +123,44 @@ async def test_a_command_that_fails_between_two_edits_is_not_stuck(tmp_path: Pat
     assert ready["reason"] == "Done"
 
 
+async def test_a_change_that_was_made_before_is_no_progress(tmp_path: Path) -> None:
+    again = [calls("write", {"path": "answer.txt", "content": "x"}), says("The total is seven.")]
+    models = ScriptedModels(again * 4)
+    async with arena(tmp_path, models=models) as here:
+        ready = await run(here)
+    assert (ready["reason"], len(models.asked)) == ("Stuck", 6)
+
+
+FAILS = CallResult(CallState.FAILED, error="Exit", exit_code=3)
+BUSY = replace(FAILS, error="Locked")
+
+
+def looked(text: str) -> CallResult:
+    return CallResult(CallState.SUCCEEDED, text)
+
+
+BEFORE: dict[str, tuple[list[CallResult], str, list[str]]] = {
+    "failures": ([FAILS, FAILS], "results", ["call", "call", "call"]),
+    "news from outside": ([FAILS, FAILS], "message", ["call"]),
+    "calls that are meant to be made again": ([BUSY, BUSY], "results", ["call"]),
+    "looks at something new": ([FAILS, looked("a"), FAILS, looked("b")], "results", ["done", "done", "call"]),
+    "a look at something known": ([looked("a"), FAILS, looked("a")], "results", ["done", "call", "call"]),
+}
+
+
+@rows.each("before, reason, kinds".split(", "), BEFORE.values(), ids=BEFORE)
+def test_what_counts_when_a_call_fails(before: list[CallResult], reason: str, kinds: list[str]) -> None:
+    tried: tuple[JsonObject, ...] = ()
+    for number, result in enumerate((*before, FAILS)):
+        is_look = result.state is CallState.SUCCEEDED
+        made = TurnCall("call/c", "list" if is_look else "shell", {})
+        why = (reason if number == len(before) else "results",)
+        turn = OpenTurn(2, 0.0, 1, "op", why, (), calls=(made,), results={made.address: result})
+        effect = EffectClass.READ if is_look else EffectClass.ONCE
+        tried = stuck.after_turn(seen({"tried": list(tried)}), turn, [effect])
+    assert [each["kind"] for each in tried] == kinds
+
+
 ALIKE = {
     "small edits": (
         "the config is missing a comma near the end of it",
@@ -201,6 +245,22 @@ class Thinking(ScriptedModels):
         self.sent += (b"".join(request.messages),)
         reply = await super().complete(replace(request, messages=tuple(history.plain(request.messages))), on_delta)
         return replace(reply, extra={"reasoning_content": "hm"})
+
+
+def test_an_edit_while_the_third_answer_is_checked_does_not_escalate() -> None:
+    alike = [{"kind": stuck.ANSWER, "what": "it cannot be done"}] * 3
+    spec = AgentSpec("task/.", Model("test/m"), Rights(), escalate=Escalation(Model("test/strong"), 3))
+    edited = TaskSpec("another goal", ByAgent("agent/."))
+    taken = step(seen({**CLAIMED, "tried": alike}, spec=spec, task_spec=edited))
+    assert isinstance(taken, Start) and taken.news.reasons == ("goal",)
+
+
+def test_a_model_that_a_person_gives_after_the_escalation_takes_over() -> None:
+    given = Model("test/given", stated="given")
+    spec = AgentSpec("task/.", Model("test/m"), Rights(), escalate=Escalation(Model("test/strong"), 3), granted=given)
+    for before, model in (("", "test/given"), ("given", "test/strong")):
+        status = statuses.read({"escalated": {"to": "test/strong", "over": before}})
+        assert escalation.model_of(spec, status).model == model
 
 
 async def test_fields_of_the_model_before_are_not_sent_to_the_stronger_one(tmp_path: Path) -> None:

@@ -89,6 +89,18 @@ async def test_each_agent_of_a_tier_has_the_cap_for_itself(tmp_path: Path) -> No
         assert here.state("task/.") == "done"
 
 
+async def test_a_cap_over_the_budget_of_the_task_gives_nothing_more(tmp_path: Path) -> None:
+    async with arena(tmp_path) as here:
+        await here.apply(f"""
+            rights: {{tiers: [{{}}, {{budget: {{turns: 8}}}}]}}
+            tasks:
+              a: {{goal: x, agent: {IDLE}, budget: {{turns: 2}}}}
+        """)
+        await here.until_state("task/a", "blocked", "done")
+        assert here.state("task/a") == "blocked"
+        assert "tasks.a.budget.turns" in ready(here, "task/a")["message"]
+
+
 @pytest.mark.parametrize(
     ("lines", "whose", "line"),
     [
