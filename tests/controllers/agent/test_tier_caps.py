@@ -146,6 +146,18 @@ async def test_a_model_at_its_tiers_cap_hands_over_in_a_last_turn(tmp_path: Path
     assert len(models.asked) == 3
 
 
+async def test_no_request_uses_more_than_the_cap_leaves(tmp_path: Path) -> None:
+    last = {"reply": {"text": "half of it"}, "when": {"last": "last turn"}, "usage": {"in": 900, "out": 10}}
+    looks = {"reply": {"calls": [{"name": "list", "arguments": {}}]}, "times": 9, "usage": {"in": 7_890, "out": 10}}
+    models = ScriptedModels([last, looks])
+    async with arena(tmp_path, models=models) as here:
+        await here.apply("goal: x\nrights: {tiers: [{budget: {tokens: 20k}}]}\nagent: {model: test/m, tools: [list]}\n")
+        await here.until_state("task/.", "blocked")
+        used = here.get("agent/.").status["used"]["tokens"]
+
+    assert 15_800 < used <= 20_000
+
+
 async def test_a_model_is_told_of_its_cap_and_when_little_of_it_is_left(tmp_path: Path) -> None:
     looks = {"reply": {"calls": [{"name": "list", "arguments": {}}]}, "times": 9}
     models = ScriptedModels([looks, {"reply": {"text": "ten"}}])
