@@ -268,6 +268,17 @@ class EngineContract:
         assert await ground.engine.container(ref) is None
         assert await refusal(ground.engine.start(ref)) is Reason.NOT_FOUND
 
+    async def test_one_that_many_remove_at_once_is_gone_for_each(self, ground: Ground) -> None:
+        ref = await running(ground)
+
+        async def remove() -> None:
+            await ground.engine.remove(ref)
+            assert await ground.engine.container(ref) is None
+
+        async with anyio.create_task_group() as group:
+            for _ in range(6):
+                group.start_soon(remove)
+
     async def test_limits_are_moved_and_lifted_while_it_runs(self, ground: Ground) -> None:
         first, second = Bound(0.5, 64 << 20, 50), Bound(1.0, 128 << 20, 60)
         ref = await running(ground, bound=first)

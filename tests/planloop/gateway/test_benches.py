@@ -133,12 +133,15 @@ def test_whoever_follows_a_run_is_told_what_is_written_and_goes_on_where_they_we
             async with session.ws_connect(f"{url}?after=9", protocols=("planloop.v1",)) as socket:
                 await anyio.to_thread.run_sync(_append, run, lines[9:])
                 seen: list[int] = []
+                words: dict[str, str] = {}
                 while len(lines) not in seen:
                     frame = decode((await socket.receive()).data)
+                    words |= {one["type"]: one["words"] for one in frame["events"]}
                     seen += [one["seq"] for one in frame["events"]] + (
                         [len(lines)] if frame["seq"] == len(lines) else []
                     )
                 assert min(seen, default=10) > 9
+                assert words["check/result"].partition(": ")[2] in ("pass", "fail"), words
 
     anyio.run(follow)
     assert gateway.ask("GET", "/v1/runs/mixed/grown", token=gateway.read).json["done"] == 2 * benches.CASES

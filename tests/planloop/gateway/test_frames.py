@@ -15,6 +15,18 @@ def test_the_next_frame_begins_with_the_next_record_or_is_read_from_the_log() ->
     assert [kept.after(rev) for rev in range(6)] == [first, None, second, None, None, None]
 
 
+def test_old_frames_are_dropped_by_their_number_and_by_their_size() -> None:
+    many, large = Kept(), Kept()
+    for rev in range(1, frames.KEPT_MAX + 3):
+        many.add(Frame(rev, rev, b""))
+    body = b"x" * (frames.KEPT_BYTES_MAX // 2)
+    for rev in range(1, 4):
+        large.add(Frame(rev, rev, body))
+
+    assert [many.after(rev) is None for rev in range(4)] == [True, True, False, False]
+    assert [large.after(rev) is None for rev in range(4)] == [True, False, False, True]
+
+
 def test_frames_hold_each_record_once_and_end_when_they_are_full() -> None:
     text = '"' + "x" * frames.FRAME_BYTES_MAX + '"'
     rows = [(rev, 0.0, 1, "", "", text if rev == 2 else str(rev), b"") for rev in range(1, 5)]
