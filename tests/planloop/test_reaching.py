@@ -107,7 +107,7 @@ async def test_a_preview_that_the_owner_died_in_may_be_had_from_the_log(tmp_path
 
 
 @pytest.mark.anyio
-async def test_a_preview_to_keep_and_a_write_of_the_plan_file_need_no_owner_that_lives(tmp_path: Path) -> None:
+async def test_a_saved_preview_and_a_write_of_the_plan_file_work_though_the_owner_dies(tmp_path: Path) -> None:
     file = tmp_path / "demo.plan.yaml"
     file.write_text("plan: demo\ntasks: {t: {run: make}}\n")
     place = places.of_file(file, "demo")

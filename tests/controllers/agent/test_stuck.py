@@ -149,7 +149,7 @@ BEFORE: dict[str, tuple[list[CallResult], str, list[str]]] = {
 
 
 @rows.each("before, reason, kinds".split(", "), BEFORE.values(), ids=BEFORE)
-def test_what_counts_when_a_call_fails(before: list[CallResult], reason: str, kinds: list[str]) -> None:
+def test_attempts_that_count_when_a_call_fails(before: list[CallResult], reason: str, kinds: list[str]) -> None:
     tried: tuple[JsonObject, ...] = ()
     for number, result in enumerate((*before, FAILS)):
         is_look = result.state is CallState.SUCCEEDED
