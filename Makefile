@@ -1,4 +1,4 @@
-# Needs Python 3.11 to 3.13 and make; everything else is installed into .venv. `make help` lists the targets. Tests that
+# Needs Python 3.11 to 3.14 and make; everything else is installed into .venv. `make help` lists the targets. Tests that
 # need more (git, Chromium, a container engine, ...) are skipped with the reason; `sudo make setup` installs it.
 PYTHON ?= python3
 VENV := .venv
@@ -27,8 +27,8 @@ setup: ## As root: install everything that tests need beyond Python and make
 
 $(VENV)/demo.stamp: pyproject.toml
 	@echo "setting up $(VENV) (once)"
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
-	  { echo "planloop needs Python 3.11 to 3.13; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' || \
+	  { echo "planloop needs Python 3.11 to 3.14; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
 	@$(PYTHON) -m venv $(VENV) || { echo "the venv module is missing; on Debian: apt-get install python3-venv"; exit 1; }
 	@echo "installing planloop and what it needs"
 	@$(PIP) install --quiet --editable .
@@ -100,7 +100,7 @@ soak: $(VENV)/test.stamp $(VENV)/servers.stamp $(VENV)/model.stamp web/node_modu
 	seed=$${SEED:-$$(date +%s)}; echo "SEED=$$seed"; $(PYTEST) --set nightly --seed=$$seed --hypothesis-seed=$$seed $(ARGS)
 	@WORKERS=$(WORKERS) .ci/pythons
 
-pythons: $(VENV)/test.stamp $(VENV)/servers.stamp web/node_modules/stamp ## Run the change set on every other Python from 3.11 to 3.13 on this machine; SET=quick runs that set
+pythons: $(VENV)/test.stamp $(VENV)/servers.stamp web/node_modules/stamp ## Run the change set on every other Python from 3.11 to 3.14 on this machine; SET=quick runs that set
 	@WORKERS=$(WORKERS) .ci/pythons
 
 laws: $(VENV)/test.stamp ## Try the properties with new examples; SEED=N draws those of N

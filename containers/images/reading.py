@@ -36,7 +36,7 @@ def tar_tree(tar: Path, scratch: Path) -> Iterator[Tree]:
         source = stack.enter_context(_Bounded(plain.open("rb")))
         try:
             opened = stack.enter_context(tarfile.TarFile(fileobj=cast("IO[bytes]", source), mode="r"))
-            tree = _tree(opened, tar.name)
+            tree = _tree(source, opened, tar.name)
             _end_with_zeros(source, opened, tar.name)
         except tarfile.TarError as error:
             raise ImageFailed(f"{tar.name} is not a whole tar: {error}", DAMAGED) from error
@@ -44,10 +44,11 @@ def tar_tree(tar: Path, scratch: Path) -> Iterator[Tree]:
         yield tree
 
 
-def _tree(opened: tarfile.TarFile, name: str) -> Tree:
+def _tree(source: _Bounded, opened: tarfile.TarFile, name: str) -> Tree:
     tree = Tree()
     size_bytes = 0
     while (info := opened.next()) is not None:
+        source.headers_bytes = 0
         cast("list[tarfile.TarInfo]", vars(opened)["members"]).clear()  # It would keep them all.
         if info.size < 0:
             raise ImageFailed(f"{name} is not a whole tar: `{shown(info.name)}` has a size below zero", DAMAGED)
@@ -117,16 +118,21 @@ def _end_with_zeros(source: _Bounded, opened: tarfile.TarFile, name: str) -> Non
 
 
 class _Bounded(io.BufferedIOBase):
-    """Reads a file, but never much at once while headers are read, which are taken into memory whole."""
+    """Reads a file; limits the bytes of one entry's headers, which `tarfile` reads into memory whole or in pieces."""
 
     def __init__(self, opened: IO[bytes]) -> None:
         self._opened = opened
         self.is_in_headers = True
+        self.headers_bytes = 0
+        """Read so far for the headers of the current entry."""
 
     def read(self, size: int | None = -1, /) -> bytes:
-        if self.is_in_headers and not 0 <= (-1 if size is None else size) <= limits.TAR_HEADER_BYTES_MAX:
-            raise tarfile.ReadError(f"a header is longer than {limits.TAR_HEADER_BYTES_MAX >> 10} KiB")
-        return self._opened.read(-1 if size is None else size)
+        wanted_bytes = -1 if size is None else size
+        if self.is_in_headers:
+            self.headers_bytes += wanted_bytes
+            if wanted_bytes < 0 or self.headers_bytes > limits.TAR_HEADER_BYTES_MAX:
+                raise tarfile.ReadError(f"a header is longer than {limits.TAR_HEADER_BYTES_MAX >> 10} KiB")
+        return self._opened.read(wanted_bytes)
 
     def seek(self, offset: int, whence: int = 0, /) -> int:
         return self._opened.seek(offset, whence)

@@ -161,7 +161,7 @@ def open_files(process: Path) -> set[str]:
     for file in (process / "fd").iterdir():
         with suppress(FileNotFoundError):
             found.add(str(file.readlink()))
-    return found
+    return {file for file in found if "/libffi." not in file}  # Newer versions keep it open after the first callback.
 
 
 def test_files_signals_folder_and_session_of_the_process_are_the_same(tmp_path: Path) -> None:

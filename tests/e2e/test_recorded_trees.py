@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +141,7 @@ def test_other_instructions_are_told_as_what_differs_in_the_prompt(folder: Folde
 def test_a_prompt_of_another_version_is_told_by_the_lines_that_differ(folder: Folder) -> None:
     _recorded(folder)
     first = next(each for each in _requests(folder) if each["subject"] == "agent/.")
-    with sqlite3.connect(log_of(folder)) as connection:
+    with closing(sqlite3.connect(log_of(folder))) as connection, connection:
         row = connection.execute("SELECT content FROM blobs WHERE digest = ?", (first["data"]["system"],)).fetchone()
         before = row[0].replace(b"You tell tales.", b"You told tales.")
         blobs.put_row(connection, digest(before), before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -214,7 +215,7 @@ def test_another_version_that_decides_otherwise_is_told_where_it_parts(folder: F
 def test_a_missing_recording_stops_before_anything(folder: Folder) -> None:
     folder.write("demo.plan.yaml", 'plan: demo\ntasks:\n  one: {run: "echo hello"}\n')
     assert folder.run("apply", "demo.plan.yaml").code == 0
-    with sqlite3.connect(log_of(folder)) as connection:
+    with closing(sqlite3.connect(log_of(folder))) as connection, connection:
         connection.execute("DELETE FROM blobs WHERE content = ?", (b"hello\n",))
     said = folder.run("replay", "--tree")
     assert said.code == Exit.NOT_FOUND
@@ -253,7 +254,7 @@ def rewrite_all(folder: Folder, change: Any) -> None:
     from reconciler.storing import sqlite_log
     from tests.product import encode_text
 
-    with sqlite3.connect(log_of(folder)) as connection:
+    with closing(sqlite3.connect(log_of(folder))) as connection, connection:
         checksum = sqlite_log.GENESIS
         bodies = connection.execute("SELECT body FROM log ORDER BY rev").fetchall()
         for rev, record in enumerate(change([json.loads(body) for (body,) in bodies]), 1):

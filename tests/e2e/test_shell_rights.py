@@ -135,6 +135,7 @@ def test_there_are_enough_ways_and_each_has_its_name() -> None:
 
 
 def test_other_variables_are_given_and_a_bare_shell_gives_all(folder: Folder) -> None:
+    needs.git()
     op = {"op": "add", "path": "/tasks/{}/tasks", "value": {"x": {"run": "env > seen", "env": {"DEBUG": "1"}}}}
     narrow, wide = json.loads(json.dumps(op)), json.loads(json.dumps(op))
     subprocess.run(["git", "init", "-q", "."], cwd=folder.path, check=True)

@@ -109,6 +109,7 @@ def test_an_open_chat_follows_the_session_and_talkwith_moves_it(folder: Folder) 
         live.press("/talkwith .\r")
         live.until("now with agent/.")
         assert primary(folder) == "agent/."
+        live.shown = ""  # The first "now with agent/pupil" is still in it.
         live.press("/talkwith pupil\r")
         live.until("now with agent/pupil")
         assert primary(folder) == "agent/pupil"

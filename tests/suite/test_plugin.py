@@ -44,8 +44,10 @@ def test_{name}():
 BURNS = """
 from tests.suite import processor
 
+processor.BUDGET_CPU_S = {**processor.BUDGET_CPU_S, "": 0.1}
+
 def test_one():
-    work = [processor.probe_s() for _ in range(80)]
+    work = [processor.probe_s() for _ in range(20)]
 """
 
 
@@ -195,7 +197,7 @@ def test_a_test_over_its_budget_is_red(suite: Path) -> None:
     (suite / "test_a.py").write_text(BURNS)
     found = run(suite, "--set", "change")
     assert found.code == 1
-    assert "its budget is 0.5" in found.out
+    assert "its budget is 0.1" in found.out
     assert run(suite).code == 0, "outside a set the cost is only measured"
 
 

@@ -27,7 +27,7 @@ def test_a_program_says_what_it_is_linked_with() -> None:
     with PROGRAM.open("rb") as opened:
         needed = needed_by(opened)
 
-    assert any(name.startswith("/lib") for name in needed), "what starts it"
+    assert any(name.startswith("/") for name in needed), "what starts it"
     assert any(name.startswith("libc.") for name in needed)
     assert needed_by(io.BytesIO(b"#!/bin/sh\n")) == ()
     assert needed_by(io.BytesIO(b"\x7fELF")) == ()

@@ -8,7 +8,8 @@ import io
 import lzma
 import tarfile
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -173,6 +174,12 @@ def huge_name(path: Path) -> None:
         out.truncate((4 << 30) + 2048)
 
 
+def many_names(path: Path) -> None:
+    """Three names of half a megabyte for one file: each header is allowed, together they are not."""
+    long = info("././@LongLink", tarfile.GNUTYPE_LONGNAME, size=1 << 19).tobuf(tarfile.GNU_FORMAT) + b"a" * (1 << 19)
+    path.write_bytes(3 * long + info("a").tobuf(tarfile.GNU_FORMAT) + b"\0" * 1024)
+
+
 def huge_file(path: Path) -> None:
     """A file larger than all that may be in an image, as a hole."""
     one = info("a", size=limits.ROOTFS_BYTES_MAX + 1)
@@ -181,17 +188,31 @@ def huge_file(path: Path) -> None:
         out.truncate(limits.ROOTFS_BYTES_MAX + 4096)
 
 
+@contextmanager
+def little_memory() -> Iterator[None]:
+    """The block never holds 16 MiB."""
+    tracemalloc.start()
+    try:
+        yield
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 16 << 20
+
+
 @pytest.mark.parametrize(
-    ("make", "said"), [(huge_name, "a header is longer than 1024 KiB"), (huge_file, "unpacks to more than 16 GiB")]
+    ("make", "said"),
+    [
+        (huge_name, "a header is longer than 1024 KiB"),
+        (many_names, "a header is longer than 1024 KiB"),
+        (huge_file, "unpacks to more than 16 GiB"),
+    ],
 )
 def test_gigabytes_are_refused_before_they_are_read(make: Callable[[Path], None], said: str, tmp_path: Path) -> None:
     make(tmp_path / "root.tar")
 
-    tracemalloc.start()
-    with pytest.raises(ImageFailed, match=said):
+    with little_memory(), pytest.raises(ImageFailed, match=said):
         read(tmp_path / "root.tar")
-    assert tracemalloc.get_traced_memory()[1] < 16 << 20
-    tracemalloc.stop()
 
 
 def test_writing_an_image_holds_no_file_in_memory(tmp_path: Path) -> None:
@@ -199,8 +220,6 @@ def test_writing_an_image_holds_no_file_in_memory(tmp_path: Path) -> None:
         out.write(info("a", size=64 << 20).tobuf(tarfile.GNU_FORMAT))
         out.truncate((64 << 20) + 2048)
 
-    tracemalloc.start()
-    rootfs.write_rootfs(tmp_path / "root.tar", tmp_path / "work" / "image.tar", "0" * 64)
-    assert tracemalloc.get_traced_memory()[1] < 16 << 20
-    tracemalloc.stop()
+    with little_memory():
+        rootfs.write_rootfs(tmp_path / "root.tar", tmp_path / "work" / "image.tar", "0" * 64)
     assert (tmp_path / "work" / "image.tar").stat().st_size > 64 << 20

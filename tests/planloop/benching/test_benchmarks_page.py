@@ -16,6 +16,7 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 
 
 @pytest.mark.process
+@pytest.mark.needs("bubblewrap")
 @pytest.mark.timeout(240)
 def test_the_sessions_of_the_page_are_real(tmp_path: Path, is_updating: bool) -> None:
     text = PAGE.read_text()
