@@ -14,8 +14,8 @@ from controllers.agent.tools.registry import BUILT_IN
 from schemas.fields import ChangeClass
 from schemas.fields_all import TABLES
 from schemas.tools import CONTAINER_TOOLS
-from tests.planloop.test_readme import SESSION
-from tests.planloop.verb_pages import ROOT, shell, steady
+from tests.app.test_readme import SESSION
+from tests.app.verb_pages import ROOT, shell, steady
 from tests.product import Reason
 
 PAGE = ROOT / "docs" / "containers.md"

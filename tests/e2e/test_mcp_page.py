@@ -12,9 +12,9 @@ import pytest
 
 from planloop.guests.offering import OURS
 from planloop.guests.resources import SCHEME
+from tests.app import verb_pages
 from tests.e2e import guests
 from tests.e2e.folder import Folder
-from tests.planloop import verb_pages
 
 pytestmark = [pytest.mark.anyio, pytest.mark.process, pytest.mark.timeout(240)]
 

@@ -12,9 +12,9 @@ import pytest
 
 from planloop.core import label_of
 from planloop.places import Place
+from tests.app.gateway.gateways import Served, frames, listening, served
 from tests.e2e.folder import Folder, Owner
 from tests.fakes.model_server.running import started
-from tests.planloop.gateway.gateways import Served, frames, listening, served
 from tests.product import encode
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120), pytest.mark.anyio]

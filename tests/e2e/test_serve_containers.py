@@ -13,9 +13,9 @@ import anyio
 import pytest
 
 from reconciler.storing import owning
+from tests.app.gateway.gateways import Served, served
 from tests.e2e.yards import IMAGE, Yard
 from tests.golden_text import said
-from tests.planloop.gateway.gateways import Served, served
 from tests.product import decode
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]

@@ -11,8 +11,8 @@ from benchmarks.checks import calls
 from benchmarks.checks.classing import CallClass
 from benchmarks.checks.contract import Emitted, Evidence
 from benchmarks.checks.rules import MEMBERS
-from tests.planloop.test_readme import SESSION, played
-from tests.planloop.verb_pages import ROOT
+from tests.app.test_readme import SESSION, played
+from tests.app.verb_pages import ROOT
 
 PAGE = ROOT / "docs" / "tool-calling.md"
 

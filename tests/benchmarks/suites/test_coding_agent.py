@@ -13,7 +13,7 @@ from benchmarks.reading.reading import read_suite
 from benchmarks.reading.sources import FolderSuiteSources
 from benchmarks.reading.suite import Act, Case, Suite
 from containers.images.stock import PREFIX, STOCK
-from tests.planloop.verb_pages import ROOT
+from tests.app.verb_pages import ROOT
 
 FOLDER = ROOT / "benchmarks" / "suites" / "coding-agent"
 LANGUAGES = ("clojure", "clojurescript", "typescript")

@@ -16,7 +16,7 @@ from compiler.reading import read_source
 from planloop.benching import suites
 from schemas.fields_all import EVERY
 from schemas.fields_log import NEVER
-from tests.planloop.verb_pages import ROOT
+from tests.app.verb_pages import ROOT
 
 PAGE = (ROOT / "docs" / "planning-suite.md").read_text()
 

@@ -10,8 +10,8 @@ import pytest
 from containers.docker_engine import DockerEngine
 from containers.images.stock import STOCK, Stock
 from schemas import limits
-from tests.planloop.test_readme import SESSION
-from tests.planloop.verb_pages import ROOT, shell, steady
+from tests.app.test_readme import SESSION
+from tests.app.verb_pages import ROOT, shell, steady
 
 PAGE = ROOT / "docs" / "images.md"
 

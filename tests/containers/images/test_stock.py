@@ -20,9 +20,9 @@ from containers.images.errors import ImageFailed
 from containers.images.making import has, kept, make
 from containers.images.stock import STOCK
 from tests import golden_text
+from tests.app.verb_pages import ROOT
 from tests.containers.engines import Ground
 from tests.containers.images.stocked import shared, stocked
-from tests.planloop.verb_pages import ROOT
 from tests.product import Creation, Ending, Inside
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.timeout(180), pytest.mark.usefixtures("apt")]

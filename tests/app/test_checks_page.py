@@ -11,9 +11,9 @@ import pytest
 from aiohttp import web
 
 from schemas.matchers import WORDS
+from tests.app.verb_pages import ROOT
 from tests.controllers.task.chats import Echo
 from tests.controllers.task.served import serving
-from tests.planloop.verb_pages import ROOT
 
 pytestmark = pytest.mark.anyio
 PAGE = ROOT / "docs" / "checks-http.md"

@@ -8,7 +8,7 @@ import pytest
 
 from planloop.gateway.guarding import HEADERS
 from tests import golden_text
-from tests.planloop.gateway.gateways import Served
+from tests.app.gateway.gateways import Served
 
 UPGRADE = {
     "Connection": "Upgrade",

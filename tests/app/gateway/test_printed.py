@@ -12,8 +12,8 @@ from pydantic import TypeAdapter
 
 from planloop.api.answers import Printed
 from schemas.limits import LOG_PAGE_BYTES
+from tests.app.gateway.gateways import Served, served
 from tests.e2e.folder import Folder
-from tests.planloop.gateway.gateways import Served, served
 
 PLAN = """\
 plan: demo

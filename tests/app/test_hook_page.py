@@ -14,8 +14,8 @@ from controllers.agent.hooking import facts, programs
 from controllers.agent.hooking.facts import CallFact, Facts
 from schemas.hook import Point
 from schemas.rule import BLANKS, CONDITIONS, EFFECTS, NUMBER_TESTS, TEXT_TESTS
-from tests.planloop.test_readme import SESSION, played
-from tests.planloop.verb_pages import ROOT
+from tests.app.test_readme import SESSION, played
+from tests.app.verb_pages import ROOT
 from tests.product import CallResult, CallState
 
 PAGE = ROOT / "docs" / "hooks.md"

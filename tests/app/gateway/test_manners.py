@@ -12,9 +12,9 @@ import pytest
 
 from planloop.gateway import tokens
 from tests import golden_text
+from tests.app.gateway.gateways import served
 from tests.e2e import command
 from tests.e2e.folder import Folder
-from tests.planloop.gateway.gateways import served
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 

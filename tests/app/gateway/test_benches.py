@@ -11,9 +11,9 @@ import anyio
 import pytest
 
 from tests import golden_text
+from tests.app.gateway.gateways import Served, served
 from tests.e2e import benches
 from tests.e2e.folder import Folder
-from tests.planloop.gateway.gateways import Served, served
 from tests.product import decode, digest
 
 SCRIPT = b"<html><script>alert(1)</script></html>"

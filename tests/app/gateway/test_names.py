@@ -11,8 +11,8 @@ import pytest
 
 from planloop.gateway.guarding import Scheme, denied_place, names_of
 from tests import rows
+from tests.app.gateway.gateways import listening, served
 from tests.e2e.folder import Folder
-from tests.planloop.gateway.gateways import listening, served
 from tests.product import Halt
 
 PROXY = ["https://plan.example.org"]

@@ -12,9 +12,9 @@ import pytest
 
 from planloop.api.openapi import WORDS
 from planloop.api.table import TABLE
+from tests.app.gateway.gateways import Served, served
+from tests.app.verb_pages import ROOT
 from tests.e2e.folder import Folder
-from tests.planloop.gateway.gateways import Served, served
-from tests.planloop.verb_pages import ROOT
 
 PAGE = ROOT / "docs" / "api.md"
 REQUEST = re.compile(r"(?ms)^```http\n((?:GET|POST) \S+\n(?:\{.*?\}\n(?=\n|```))?)(?:.*?)^```\n")

@@ -1,4 +1,4 @@
-"""The page on reports is true: its suite runs, and its commands print what it shows."""
+"""The page on forks is true: its example runs and prints what it shows."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.planloop.test_readme import SESSION, played
-from tests.planloop.verb_pages import ROOT
+from tests.app.test_readme import SESSION, played
+from tests.app.verb_pages import ROOT
 
-PAGE = ROOT / "docs" / "reports.md"
+PAGE = ROOT / "docs" / "forks.md"
 
 
 @pytest.mark.process
+@pytest.mark.needs("git")
 @pytest.mark.timeout(120)
-@pytest.mark.needs("bubblewrap")
 def test_the_session_of_the_page_is_real(tmp_path: Path, is_updating: bool) -> None:
     text = PAGE.read_text()
-    (suite,) = re.findall(r"(?ms)^```yaml\n(suite: .*?)^```\n", text)
-    (tmp_path / "notes.yaml").write_text(suite)
+    (plan,) = re.findall(r"(?ms)^```yaml\n(plan: .*?)^```\n", text)
+    (tmp_path / "try.plan.yaml").write_text(plan)
 
     now = SESSION.sub(lambda found: f"```console\n{played(found[1], tmp_path)}```\n", text)
 

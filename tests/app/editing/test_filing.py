@@ -12,8 +12,8 @@ from planloop.gateway.forwarding import Forwarding
 from planloop.gateway.replica import Replica
 from planloop.server.forms import save_to_json
 from reconciler.editing.filing import FileSave
-from tests.planloop.editing.conftest import Opened
-from tests.planloop.editing.test_desk import PLAN
+from tests.app.editing.conftest import Opened
+from tests.app.editing.test_desk import PLAN
 from tests.product import CommandExit as Exit
 from tests.product import Halt, digest
 

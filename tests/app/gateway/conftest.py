@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.app.gateway.gateways import Served, served
 from tests.e2e.folder import Folder
-from tests.planloop.gateway.gateways import Served, served
 
 PLAN = "plan: demo\ngoal: a greeting\ntasks:\n  greet: {run: 'echo hello'}\n"
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.compiling.cheats import cheats_of
+from tests.app.test_readme import SESSION, played
+from tests.app.verb_pages import ROOT
 from tests.benchmarks.validating.suites import SOUND, suite_of
-from tests.planloop.test_readme import SESSION, played
-from tests.planloop.verb_pages import ROOT
 
 PAGE = ROOT / "docs" / "benchmarks.md"
 

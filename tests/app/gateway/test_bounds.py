@@ -15,7 +15,7 @@ from planloop.gateway import application, guarding, serving, tailing, tokens
 from planloop.gateway.application import Gateway
 from planloop.gateway.replica import Replica
 from planloop.places import Place
-from tests.planloop.gateway.writers import Writer, writing
+from tests.app.gateway.writers import Writer, writing
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from planloop.cli.main import cli
 from planloop.cli.verbs import VERBS
-from tests.planloop import verb_pages
+from tests.app import verb_pages
 
 
 def test_every_page_has_the_help_of_its_verb() -> None:

@@ -14,8 +14,8 @@ from benchmarks.reading.suite import Case
 from containers.docker_engine import DockerEngine
 from planloop.benching import suites
 from tests import sets
+from tests.app.verb_pages import ROOT, shell
 from tests.containers.images.stocked import stocked
-from tests.planloop.verb_pages import ROOT, shell
 
 PAGE = ROOT / "docs" / "matrix.md"
 SHIPPED = suites.shipped()

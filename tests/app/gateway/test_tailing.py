@@ -12,9 +12,9 @@ import aiohttp
 import pytest
 
 from reconciler.storing import layout
+from tests.app.gateway.gateways import Answer, Served, frames, listening, served
+from tests.app.gateway.writers import Writer, deleted, writing
 from tests.golden_text import said
-from tests.planloop.gateway.gateways import Answer, Served, frames, listening, served
-from tests.planloop.gateway.writers import Writer, deleted, writing
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.planloop.verb_pages import ROOT, shell, steady
+from tests.app.verb_pages import ROOT, shell, steady
 
 README = ROOT / "README.md"
 SESSION = re.compile(r"(?ms)^```console\n(\$ .*?)^```\n")

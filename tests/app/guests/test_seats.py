@@ -10,8 +10,8 @@ import pytest
 
 from planloop.guests.doing import Doing
 from schemas import limits
+from tests.app.guests.house import Inn, inn
 from tests.golden_text import said, said_in
-from tests.planloop.guests.house import Inn, inn
 from tests.product import HUMAN_CLI, Halt
 
 pytestmark = pytest.mark.anyio

@@ -11,8 +11,8 @@ from pydantic import TypeAdapter
 
 from planloop.api import naming
 from planloop.api.routing import Wanted, asked
+from tests.app.gateway.gateways import Answer, Served, served
 from tests.e2e.folder import Folder
-from tests.planloop.gateway.gateways import Answer, Served, served
 
 PLAN = """\
 plan: demo

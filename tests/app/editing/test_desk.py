@@ -12,7 +12,7 @@ from planloop.access import Access
 from planloop.editing.desk import EditDesk
 from planloop.gateway.forwarding import Forwarding
 from tests import golden_text
-from tests.planloop.editing.conftest import Opened, Room
+from tests.app.editing.conftest import Opened, Room
 from tests.product import CommandExit as Exit
 from tests.product import Halt
 
