@@ -7,7 +7,6 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 NODE := $(VENV)/node
 # The page's build tools run on Node.js 20.19 or later.
 FITS := const [a, b] = process.versions.node.split("."); process.exit(a > 20 || (a == 20 && b >= 19) ? 0 : 1)
-CODE := schemas compiler reconciler controllers containers benchmarks planloop
 
 # Tests and suites start `plan` hundreds of times; without its bytecode each start compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -84,7 +83,7 @@ $(VENV)/bench.stamp: $(VENV)/demo.stamp
 	@touch $@
 
 bench: $(VENV)/bench.stamp ## Run every benchmark suite with three models that need no provider, and report
-	$(BIN)/plan bench run --all --model oracle --model nop --model script:benchmarks/suites/hasty.yaml
+	$(BIN)/plan bench run --all --model oracle --model nop --model script:benchmarks/planloop/benchmarks/suites/hasty.yaml
 
 # Tests wait for programs half of the time, so there are three workers for two processors.
 WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN) && echo $$((n + (n + 1) / 2)))
@@ -129,14 +128,14 @@ docs: $(VENV)/test.stamp $(VENV)/servers.stamp web/node_modules/stamp ## Rewrite
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -rfEs --update $(ARGS)
 
 speed: $(VENV)/test.stamp ## Measure, each figure against its floor
-	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m planloop.benchmarks.speed
 
 web/node_modules/stamp: $(VENV)/node.stamp web/package.json web/package-lock.json
 	@echo "installing what the page is built with and of"
 	@cd web && npm ci --no-audit --no-fund --loglevel=error
 	@touch $@
 
-page: web/node_modules/stamp ## Check and build the page in planloop/page
+page: web/node_modules/stamp ## Check and build the page in server/planloop/server/page
 	cd web && npm run --silent check && npm run --silent test && npm run --silent build
 
 wheel: $(VENV)/test.stamp ## Build the wheel into dist/

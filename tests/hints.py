@@ -12,10 +12,10 @@ from typing import Any, Final
 import click
 
 from planloop.cli.main import cli
+from tests.architecture.tree import PACKAGES
 
 ROOT: Final = Path(__file__).parents[1]
-PACKAGES: Final = ("planloop", "benchmarks", "controllers", "compiler", "reconciler", "containers", "schemas")
-LEFT_OUT: Final = ("benchmarks/speed",)
+LEFT_OUT: Final = ("benchmarks/planloop/benchmarks/speed",)
 VERBS: Final = tuple(cli.list_commands(click.Context(cli)))
 NAMES: Final = re.compile(rf"(?<![\w.-])plan ({'|'.join(VERBS)})(?![\w-])")
 

@@ -5,7 +5,9 @@ A module that moves or is renamed is followed here, not in hundreds of tests. Ot
 
 from __future__ import annotations
 
-from containers.engine import (
+from planloop.app.exits import Exit as CommandExit
+from planloop.app.exits import Halt
+from planloop.containers.engine import (
     HEALS,
     LISTENING,
     Bound,
@@ -21,7 +23,7 @@ from containers.engine import (
     Published,
     Reason,
 )
-from controllers.agent.models.port import (
+from planloop.controllers.agent.models.port import (
     ModelCall,
     ModelFailed,
     ModelReply,
@@ -33,17 +35,15 @@ from controllers.agent.models.port import (
     RequestKey,
     Usage,
 )
-from planloop.exits import Exit as CommandExit
-from planloop.exits import Halt
-from reconciler.clock import IDS_DRAWN, MINTED, Clock, RandomIds, SystemClock
-from reconciler.effects.processes import Command, Ending, Processes, Sandbox, Trace
-from reconciler.effects.processes import Exit as ProcessExit
-from reconciler.storing.view import MemoryView
-from schemas.call import CallResult, CallSpec, CallState, EffectClass
-from schemas.encoding import Json, JsonObject, canonical, decode, digest, encode, encode_text
-from schemas.patch import HUMAN_CLI, HUMAN_FILE, Accepted, Author, Held, Patch, Refused, Verdict
-from schemas.patching import Op, OpName, PatchFailed, merge, op_from_json
-from schemas.record import (
+from planloop.reconciler.clock import IDS_DRAWN, MINTED, Clock, RandomIds, SystemClock
+from planloop.reconciler.effects.processes import Command, Ending, Processes, Sandbox, Trace
+from planloop.reconciler.effects.processes import Exit as ProcessExit
+from planloop.reconciler.storing.view import MemoryView
+from planloop.schemas.call import CallResult, CallSpec, CallState, EffectClass
+from planloop.schemas.encoding import Json, JsonObject, canonical, decode, digest, encode, encode_text
+from planloop.schemas.patch import HUMAN_CLI, HUMAN_FILE, Accepted, Author, Held, Patch, Refused, Verdict
+from planloop.schemas.patching import Op, OpName, PatchFailed, merge, op_from_json
+from planloop.schemas.record import (
     RECORD_TYPES,
     RECORD_VERSION,
     Also,
@@ -62,8 +62,8 @@ from schemas.record import (
     record_from_json,
     record_to_json,
 )
-from schemas.resource import Resource, Uid, Wanted, resource_from_json
-from schemas.task import ENDED, ByAgent, CheckSpec, Group, Run, TaskSpec, TaskState, Work, task_from_json
+from planloop.schemas.resource import Resource, Uid, Wanted, resource_from_json
+from planloop.schemas.task import ENDED, ByAgent, CheckSpec, Group, Run, TaskSpec, TaskState, Work, task_from_json
 
 __all__ = [
     "ENDED",

@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 import pytest
 
-import compiler
-from compiler.codes import STOPS_APPLY
-from controllers.agent.models.providers import PROVIDERS
+from planloop import compiler
+from planloop.app.sources import FolderSources
 from planloop.cli.main import cli
-from planloop.sources import FolderSources
+from planloop.compiler.codes import STOPS_APPLY
+from planloop.controllers.agent.models.providers import PROVIDERS
 from tests import rows
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -10,7 +10,7 @@ import anyio
 import pytest
 from aiohttp import web
 
-from schemas.matchers import WORDS
+from planloop.schemas.matchers import WORDS
 from tests.app.verb_pages import ROOT
 from tests.controllers.task.chats import Echo
 from tests.controllers.task.served import serving

@@ -12,10 +12,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from planloop import crash
+from planloop.app import crash
+from planloop.app.wiring import command_line
 from planloop.cli.main import cli, run
 from planloop.cli.verbs import VERBS
-from planloop.wiring import command_line
 from tests import golden_text, rows
 from tests.product import CommandExit as Exit
 from tests.product import Halt

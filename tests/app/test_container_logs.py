@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from planloop.written import Writing, key_of, page
-from reconciler.effects.rolling_file import RollingFile
+from planloop.app.written import Writing, key_of, page
+from planloop.reconciler.effects.rolling_file import RollingFile
 
 
 @pytest.mark.parametrize("bytes_max", [100, 103])  # At 103 a line ends just before the half that stays.

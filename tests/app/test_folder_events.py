@@ -10,7 +10,7 @@ LAST_FILES = """
 import os, resource, sys
 from pathlib import Path
 import anyio
-from planloop.folder_events import moves
+from planloop.app.folder_events import moves
 
 async def main():
     folder = Path(sys.argv[1])

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from planloop import going_on
-from planloop.places import of_file
-from reconciler.storing import layout
+from planloop.app import going_on
+from planloop.app.places import of_file
+from planloop.reconciler.storing import layout
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from planloop.schemas import limits
 from planloop.server.hearing import Hearing
-from schemas import limits
 
 pytestmark = pytest.mark.anyio
 

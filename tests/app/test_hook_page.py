@@ -9,11 +9,11 @@ from typing import get_args
 import pytest
 import yaml
 
-from compiler import explaining
-from controllers.agent.hooking import facts, programs
-from controllers.agent.hooking.facts import CallFact, Facts
-from schemas.hook import Point
-from schemas.rule import BLANKS, CONDITIONS, EFFECTS, NUMBER_TESTS, TEXT_TESTS
+from planloop.compiler import explaining
+from planloop.controllers.agent.hooking import facts, programs
+from planloop.controllers.agent.hooking.facts import CallFact, Facts
+from planloop.schemas.hook import Point
+from planloop.schemas.rule import BLANKS, CONDITIONS, EFFECTS, NUMBER_TESTS, TEXT_TESTS
 from tests.app.test_readme import SESSION, played
 from tests.app.verb_pages import ROOT
 from tests.product import CallResult, CallState

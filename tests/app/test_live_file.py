@@ -12,9 +12,9 @@ import anyio.lowlevel
 import pytest
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from planloop import folder_events, live_file
-from planloop.live_file import LiveFile, Save, Saved, Unusable
-from planloop.stale_saves import Base, Bases, meant
+from planloop.app import folder_events, live_file
+from planloop.app.live_file import LiveFile, Save, Saved, Unusable
+from planloop.app.stale_saves import Base, Bases, meant
 from tests.rights import without_rights
 
 pytestmark = pytest.mark.anyio

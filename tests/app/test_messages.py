@@ -8,8 +8,8 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from planloop.core import Core
-from planloop.places import Place
+from planloop.app.core import Core
+from planloop.app.places import Place
 from planloop.server import messages
 from tests.controllers.agent.arena import arena
 from tests.product import JsonObject

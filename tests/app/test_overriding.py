@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import compiler
-from planloop import overriding
-from schemas.model import model_table
+from planloop import compiler
+from planloop.app import overriding
+from planloop.schemas.model import model_table
 from tests.compiler.compiling import SOURCES, compiled, told
 from tests.product import Json, JsonObject
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from planloop.rendering import containers
-from schemas.container import ContainerSpec, ContainerState, Port
+from planloop.cli.rendering import containers
+from planloop.schemas.container import ContainerSpec, ContainerState, Port
 from tests.architecture.tree import ROOT
 from tests.product import JsonObject, Resource, Uid
 

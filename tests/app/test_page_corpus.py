@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from planloop.rendering import budgets, by_now, objects
-from schemas import amounts, patching
-from schemas.condition import of_status
+from planloop.cli.rendering import budgets, by_now, objects
+from planloop.schemas import amounts, patching
+from planloop.schemas.condition import of_status
 from tests import product
 from tests.architecture.tree import ROOT
 from tests.product import Change, Draft, JsonObject, Record, Resource, Uid, fold, record_to_json

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planloop import pointing
+from planloop.app import pointing
 from tests.golden_text import said
 from tests.product import CommandExit as Exit
 from tests.product import Halt

@@ -11,15 +11,15 @@ import anyio.abc
 import anyio.to_thread
 import pytest
 
-from planloop import places, sockets
-from planloop.access import Access
+from planloop.app import places, sockets
+from planloop.app.access import Access
+from planloop.app.client import OwnerClient, OwnerGone, Unanswered
+from planloop.app.core import label_of
+from planloop.app.places import Place
 from planloop.cli import previewing
-from planloop.client import OwnerClient, OwnerGone, Unanswered
-from planloop.core import label_of
-from planloop.editing import filing
-from planloop.places import Place
+from planloop.reconciler.storing import layout
+from planloop.server.editing import filing
 from planloop.server.serving import serving
-from reconciler.storing import layout
 from tests.golden_text import said
 from tests.product import CommandExit as Exit
 from tests.product import Draft, Halt, Json, JsonObject, Record, digest

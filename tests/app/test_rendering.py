@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.rendering import explanations, objects, pictures, tables, trees
-from schemas import amounts, widths
-from schemas.fields_all import EVERY
+from planloop.cli.rendering import explanations, objects, pictures, tables, trees
+from planloop.schemas import amounts, widths
+from planloop.schemas.fields_all import EVERY
 from tests.product import JsonObject, Resource, Uid
 
 

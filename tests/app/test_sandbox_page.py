@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-import compiler
-from planloop.sources import FolderSources
+from planloop import compiler
+from planloop.app.sources import FolderSources
 from tests.architecture.tree import ROOT
 
 BLOCKS = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "sandboxes.md").read_text(), re.DOTALL)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import compiler
-from compiler.reading import read_source
-from compiler.source import SizeLimits
-from planloop.sources import FolderSources
-from schemas.web_lexicon import SHIPPED
-from schemas.web_reading import VERBS, read
+from planloop import compiler
+from planloop.app.sources import FolderSources
+from planloop.compiler.reading import read_source
+from planloop.compiler.source import SizeLimits
+from planloop.schemas.web_lexicon import SHIPPED
+from planloop.schemas.web_reading import VERBS, read
 from tests import rows
 from tests.architecture.tree import ROOT
 

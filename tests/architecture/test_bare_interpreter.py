@@ -10,15 +10,15 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LOADED_BARE = (
-    "containers.sandboxing.inside",
-    "containers.sandboxing.entry",
-    "controllers.task.checking.pattern_child",
+    "planloop.containers.sandboxing.inside",
+    "planloop.containers.sandboxing.entry",
+    "planloop.controllers.task.checking.pattern_child",
 )
 
 
 @pytest.mark.parametrize("module", LOADED_BARE)
 def test_it_is_loaded_by_a_bare_interpreter(module: str) -> None:
-    file = ROOT.joinpath(*module.split(".")).with_suffix(".py")
+    file = ROOT.joinpath(module.split(".")[1], *module.split(".")).with_suffix(".py")
     load = f"import runpy; runpy.run_path({str(file)!r}, run_name='loaded')"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", load], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

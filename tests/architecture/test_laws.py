@@ -18,32 +18,40 @@ ENGINE = [file for file in python_files() if file.parts[0] in ("reconciler", "co
 
 # Fold, diff, admission and what each controller decides with; the compiler and the vocabulary have an import contract.
 PURE = [
-    *("reconciler/" + name for name in (
+    *("reconciler/planloop/reconciler/" + name for name in (
         "admitting/admission.py", "admitting/approving.py", "admitting/canonicalising.py",
         "admitting/commanding.py", "admitting/holding.py", "admitting/materialising.py", "admitting/ownership.py",
         "admitting/recording.py", "admitting/restricting.py", "admitting/scoping.py", "driving/fighting.py",
         "driving/watching.py", "editing/diffing.py", "editing/filing.py", "editing/keeping.py",
         "editing/selecting.py", "effects/masking.py", "storing/view.py",
     )),
-    *(f"controllers/{kind}/deciding.py" for kind in ("agent", "fork", "lock", "mcp", "plan", "task")),
-    *(f"controllers/{kind}/observing.py" for kind in ("agent", "fork", "lock", "mcp", "plan", "task")),
-    *("controllers/mcp/" + name for name in ("offering.py", "results.py", "status.py", "writing.py")),
-    "controllers/agent/tools/subjects.py",
-    *("controllers/leases/" + name for name in (
+    *(f"controllers/planloop/controllers/{kind}/deciding.py" for kind in (
+        "agent", "fork", "lock", "mcp", "plan", "task",
+    )),
+    *(f"controllers/planloop/controllers/{kind}/observing.py" for kind in (
+        "agent", "fork", "lock", "mcp", "plan", "task",
+    )),
+    *("controllers/planloop/controllers/mcp/" + name for name in (
+        "offering.py", "results.py", "status.py", "writing.py",
+    )),
+    "controllers/planloop/controllers/agent/tools/subjects.py",
+    *("controllers/planloop/controllers/leases/" + name for name in (
         "breaking.py", "granting.py", "owners.py", "places.py", "words.py", "writing.py",
     )),
-    *("controllers/lock/" + name for name in ("holding.py", "lapsing.py", "serving.py", "telling.py", "waiting.py")),
-    *("controllers/agent/hooking/" + name for name in (
+    *("controllers/planloop/controllers/lock/" + name for name in (
+        "holding.py", "lapsing.py", "serving.py", "telling.py", "waiting.py",
+    )),
+    *("controllers/planloop/controllers/agent/hooking/" + name for name in (
         "blanks.py", "closing.py", "comparing.py", "conditions.py", "facts.py", "lattice.py", "moments.py",
         "recording.py", "rules.py", "showing.py", "smart.py", "spoken.py",
     )),
-    *("controllers/agent/conflicts/" + name for name in (
+    *("controllers/planloop/controllers/agent/conflicts/" + name for name in (
         "deciding.py", "opening.py", "resolving.py", "routing.py", "standing.py", "telling.py", "terms.py", "waits.py",
     )),
-    *("controllers/agent/" + name for name in (
+    *("controllers/planloop/controllers/agent/" + name for name in (
         "budget.py", "calling/calls.py", "calling/ruling.py", "mail/telling.py", "turn.py",
     )),
-    *("controllers/task/" + name for name in (
+    *("controllers/planloop/controllers/task/" + name for name in (
         "basis.py", "budgets.py", "claiming.py", "conditions.py", "family.py", "finishing.py", "flight.py",
         "halting.py", "jobs.py", "outcome.py", "reopening.py", "settling.py", "starting.py", "verifying.py",
         "working.py",
@@ -81,7 +89,7 @@ def imported(node: ast.Import | ast.ImportFrom) -> set[str]:
 def test_law_2_only_the_gates_record_changes_the_document_of_a_plan() -> None:
     makers = {str(file) for file in ENGINE for call in calls_of(file, "PatchSpec") if call.args}
 
-    assert makers == {"reconciler/admitting/recording.py"}
+    assert makers == {"reconciler/planloop/reconciler/admitting/recording.py"}
 
 
 def test_law_3_every_write_says_what_it_was_computed_from() -> None:
@@ -95,7 +103,7 @@ def test_law_11_bounds_of_the_engine_and_the_controllers_live_in_one_module() ->
     named = {f"{file}: {node.target.id}" for file in ENGINE for node in nodes(file) if isinstance(node, ast.AnnAssign)
              if isinstance(node.target, ast.Name) and re.search(r"^_?[A-Z_]+_MAX(_S)?$", node.target.id)}  # fmt: skip
 
-    assert named == set(), "bounds belong into schemas/limits.py, with their unit and their reason"
+    assert named == set(), "bounds belong into schemas/planloop/schemas/limits.py, with their unit and their reason"
 
 
 def writes(file: Path) -> Iterator[ast.Call]:

@@ -52,7 +52,7 @@ def test_no_function_is_longer_than_the_limit() -> None:
 
 def test_no_function_takes_more_than_six_parameters() -> None:
     # A command's parameters are its flags, which click passes by name.
-    files = [file for file in source_files() if file.parts[:2] != ("planloop", "cli")]
+    files = [file for file in source_files() if file.parts[0] != "cli"]
     too_many = [
         f"{file}:{function.lineno} {function.name}"
         for file in files

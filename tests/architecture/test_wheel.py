@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop import VERSION
+from planloop.app import VERSION
 from tests.architecture.tree import PACKAGES, ROOT
 
 
@@ -35,25 +35,26 @@ def test_the_wheel_is_of_the_version_that_the_command_tells(names: list[str]) ->
 def test_the_wheel_has_exactly_the_top_level_names_of_the_product(names: list[str]) -> None:
     tops = {Path(name).parts[0] for name in names}
 
-    assert {top for top in tops if not top.endswith(".dist-info")} == {*PACKAGES, "plans"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"planloop"}
 
 
 @pytest.mark.process
 @pytest.mark.timeout(240)
 def test_the_wheel_ships_the_library_the_examples_the_editor_schema_and_the_page(names: list[str]) -> None:
-    assert any(name.startswith("plans/library/") for name in names)
-    assert any(name.startswith("plans/examples/quickstart/") for name in names)
-    assert any(name.startswith("schemas/json/") for name in names)
-    assert "planloop/page/index.html" in names
-    assert any(name.startswith("planloop/page/assets/") and name.endswith(".js") for name in names)
+    assert any(name.startswith("planloop/plans/library/") for name in names)
+    assert any(name.startswith("planloop/plans/examples/quickstart/") for name in names)
+    assert any(name.startswith("planloop/schemas/json/") for name in names)
+    assert "planloop/server/page/index.html" in names
+    assert any(name.startswith("planloop/server/page/assets/") and name.endswith(".js") for name in names)
 
 
 @pytest.mark.process
 @pytest.mark.timeout(240)
 def test_the_wheel_ships_every_file_that_the_product_reads_or_starts(names: list[str]) -> None:
-    kept = [*(ROOT / "plans").rglob("*"), *(file for top in PACKAGES for file in (ROOT / top).rglob("*"))]
-    files = {file.relative_to(ROOT) for file in kept if file.is_file()}
+    tops = {ROOT / "plans": "planloop/plans", **{ROOT / top / "planloop": "planloop" for top in PACKAGES}}
+    kept = ((top, file) for top in tops for file in top.rglob("*") if file.is_file())
+    files = {Path(tops[top]) / file.relative_to(top) for top, file in kept}
     shipped = {str(file) for file in files if not {"__pycache__", ".plan"} & set(file.parts)}
 
-    assert "controllers/agent/models/prices.yaml" in shipped
+    assert "planloop/controllers/agent/models/prices.yaml" in shipped
     assert shipped - set(names) == set()

@@ -8,7 +8,17 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PACKAGES: Final = ("schemas", "compiler", "reconciler", "controllers", "containers", "benchmarks", "planloop")
+PACKAGES: Final = (
+    "schemas",
+    "compiler",
+    "reconciler",
+    "controllers",
+    "containers",
+    "benchmarks",
+    "server",
+    "cli",
+    "app",
+)
 
 
 @cache

@@ -9,9 +9,9 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from benchmarks.events.reading import Event
-from benchmarks.scoring.folding import Fold
-from benchmarks.scoring.summary import Summary, summarise
+from planloop.benchmarks.events.reading import Event
+from planloop.benchmarks.scoring.folding import Fold
+from planloop.benchmarks.scoring.summary import Summary, summarise
 from tests.product import JsonObject, canonical
 
 PLAN = "5" * 64

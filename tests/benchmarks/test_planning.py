@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.compiling.compiling import Wish, compile_run
-from benchmarks.compiling.contestants import contestant
-from benchmarks.planning import plan_document
+from planloop.benchmarks.compiling.compiling import Wish, compile_run
+from planloop.benchmarks.compiling.contestants import contestant
+from planloop.benchmarks.planning import plan_document
 from tests.benchmarks.validating.suites import SOUND, suite_of
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from compiler import Compiled, Graph, compile_source
-from planloop.sources import FolderSources
-from schemas.diagnostic import Diagnostic
+from planloop.app.sources import FolderSources
+from planloop.compiler import Compiled, Graph, compile_source
+from planloop.schemas.diagnostic import Diagnostic
 from tests.product import JsonObject
 
 GOLDEN = Path(__file__).parents[1] / "golden"

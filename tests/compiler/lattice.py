@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from compiler.rights import Line, narrowed
-from schemas.narrowing import Covers, Patterns, covers_call, covers_host, covers_model, covers_path, is_covered
-from schemas.rights import Rights
+from planloop.compiler.rights import Line, narrowed
+from planloop.schemas.narrowing import Covers, Patterns, covers_call, covers_host, covers_model, covers_path, is_covered
+from planloop.schemas.rights import Rights
 
 TOOLS = ("read", "write", "shell", "shell(ls)", "shell(git push)", "write(a/x)", "write(a/b/x)", "files.read_file")
 MODELS = ("ollama/a", "ollama/b", "openai/a", "x@http://one/v1", "ollama/a@http://two/v1")

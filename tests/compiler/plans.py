@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from compiler.naming import leads_out
-from schemas.limits import GUEST_LEASE_MIN_S
+from planloop.compiler.naming import leads_out
+from planloop.schemas.limits import GUEST_LEASE_MIN_S
 from tests.product import Json, JsonObject
 
 ids = st.from_regex(r"[a-z][a-z0-9_-]{0,5}", fullmatch=True)

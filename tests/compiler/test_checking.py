@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from compiler import check_document, library_pages
-from compiler.explaining import explain, provenance, suggestion
-from schemas.fields_all import EVERY
+from planloop.compiler import check_document, library_pages
+from planloop.compiler.explaining import explain, provenance, suggestion
+from planloop.schemas.fields_all import EVERY
 from tests.compiler.compiling import SOURCES, codes, compiled, graph_of
 from tests.golden_text import said, said_in
 from tests.product import JsonObject

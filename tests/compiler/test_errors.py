@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from compiler import compile_source
-from compiler.codes import CODES, STOPS_APPLY, SUITE_CODES
-from compiler.error_pages import advice, page, spelling
-from planloop.sources import FolderSources
+from planloop.app.sources import FolderSources
+from planloop.compiler import compile_source
+from planloop.compiler.codes import CODES, STOPS_APPLY, SUITE_CODES
+from planloop.compiler.error_pages import advice, page, spelling
 from tests import rows
 from tests.compiler.compiling import GOLDEN, codes, told
 
@@ -49,7 +49,7 @@ def test_every_code_has_a_golden_case_and_none_is_made_up() -> None:
 def test_every_code_that_the_compiler_speaks_of_is_declared() -> None:
     spoken = {
         code
-        for folder in ("compiler", "benchmarks/validating")
+        for folder in ("compiler/planloop/compiler", "benchmarks/planloop/benchmarks/validating")
         for path in (ROOT / folder).glob("*.py")
         if not path.name.startswith(("advice", "codes"))
         for code in re.findall(r'"(P\d{4})"', path.read_text())

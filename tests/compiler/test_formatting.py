@@ -7,9 +7,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.formatting import format_document, to_edn, to_yaml
-from compiler.reading import read_source
-from compiler.syntax import Format, Trap
+from planloop.compiler.formatting import format_document, to_edn, to_yaml
+from planloop.compiler.reading import read_source
+from planloop.compiler.syntax import Format, Trap
 from tests import sets
 from tests.compiler.documents import TRICKY, documents, texts
 from tests.product import Json, JsonObject, canonical

@@ -10,8 +10,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from compiler import Compiled, compile_source
-from planloop.sources import FolderSources
+from planloop.app.sources import FolderSources
+from planloop.compiler import Compiled, compile_source
 from tests import rows
 from tests.compiler.compiling import GOLDEN, graph_json, told
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from compiler import hook_files
-from compiler.agents import argv_of
+from planloop.compiler import hook_files
+from planloop.compiler.agents import argv_of
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from compiler import Checked, check_document
-from schemas.agent import AgentSpec
-from schemas.fields import Field
-from schemas.fields_all import TABLES
-from schemas.fields_suite import SUITE_TABLES
-from schemas.hook import HookSpec
+from planloop.compiler import Checked, check_document
+from planloop.schemas.agent import AgentSpec
+from planloop.schemas.fields import Field
+from planloop.schemas.fields_all import TABLES
+from planloop.schemas.fields_suite import SUITE_TABLES
+from planloop.schemas.hook import HookSpec
 from tests import rows
 from tests.compiler.compiling import SOURCES, graph_json, told
 from tests.product import Json, JsonObject, TaskSpec
@@ -120,22 +120,27 @@ OTHERS: JsonObject = {
 }
 READ_AS_WRITTEN = {
     # Maps that stand in a lowered spec as they stand in the plan, and who looks into them.
-    "step": ("controllers/agent/minds",),
-    "when": ("controllers/agent/minds",),
-    "expect": ("controllers/agent/minds",),
-    "sandbox": ("schemas/sandbox.py",),
-    "retry": ("controllers/agent/behaviours",),
-    "concurrency-limit": ("controllers/agent/behaviours",),
-    "cache": ("controllers/agent/behaviours",),
-    "compact": ("controllers/agent",),
-    "model-config": ("schemas/model.py",),
-    "price": ("schemas/model.py",),
-    "contains": ("controllers/task/checking",),
-    "json": ("controllers/task/checking",),
-    "http": ("controllers/task/checking", "schemas/http_check.py"),
-    "port": ("controllers/task/checking",),
-    **dict.fromkeys(("http-step", "http-send", "http-expect", "http-repeat"), ("schemas/http_check.py",)),
-    **dict.fromkeys(("ws", "ws-discover", "ws-frame"), ("controllers/task/checking/ws", "schemas/ws_check.py")),
+    "step": ("controllers/planloop/controllers/agent/minds",),
+    "when": ("controllers/planloop/controllers/agent/minds",),
+    "expect": ("controllers/planloop/controllers/agent/minds",),
+    "sandbox": ("schemas/planloop/schemas/sandbox.py",),
+    "retry": ("controllers/planloop/controllers/agent/behaviours",),
+    "concurrency-limit": ("controllers/planloop/controllers/agent/behaviours",),
+    "cache": ("controllers/planloop/controllers/agent/behaviours",),
+    "compact": ("controllers/planloop/controllers/agent",),
+    "model-config": ("schemas/planloop/schemas/model.py",),
+    "price": ("schemas/planloop/schemas/model.py",),
+    "contains": ("controllers/planloop/controllers/task/checking",),
+    "json": ("controllers/planloop/controllers/task/checking",),
+    "http": ("controllers/planloop/controllers/task/checking", "schemas/planloop/schemas/http_check.py"),
+    "port": ("controllers/planloop/controllers/task/checking",),
+    **dict.fromkeys(
+        ("http-step", "http-send", "http-expect", "http-repeat"), ("schemas/planloop/schemas/http_check.py",)
+    ),
+    **dict.fromkeys(
+        ("ws", "ws-discover", "ws-frame"),
+        ("controllers/planloop/controllers/task/checking/ws", "schemas/planloop/schemas/ws_check.py"),
+    ),
 }
 NOT_LOWERED = ("mcp", "model-config", "price")
 
@@ -316,4 +321,6 @@ def test_law_10_every_field_of_a_lowered_spec_is_read_where_things_run() -> None
     ids=lambda part: part if isinstance(part, str) else part.name,
 )
 def test_law_10_every_field_of_a_suite_is_named_by_a_reader(table: str, row: Field) -> None:
-    assert row.name in _words("benchmarks", "compiler/lowering.py"), f"nothing reads `{table}.{row.name}`"
+    assert row.name in _words("benchmarks", "compiler/planloop/compiler/lowering.py"), (
+        f"nothing reads `{table}.{row.name}`"
+    )

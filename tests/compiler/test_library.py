@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from compiler.explaining import provenance
-from compiler.shelves import FOLDERS
-from schemas.tools import BY_NAME, CORE_TOOLS, HOOK_TOOLS, TOOLS
+from planloop.compiler.explaining import provenance
+from planloop.compiler.shelves import FOLDERS
+from planloop.schemas.tools import BY_NAME, CORE_TOOLS, HOOK_TOOLS, TOOLS
 from tests.compiler.compiling import SOURCES, codes, graph_of
 from tests.golden_text import said
 

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler import merging
-from schemas import patching
+from planloop.compiler import merging
+from planloop.schemas import patching
 from tests.golden_text import said
 
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-2, 2), st.sampled_from(["x", "y", ""]))

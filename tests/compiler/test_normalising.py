@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from compiler import compile_source
-from compiler.naming import derived_id, is_id, leads_out, plan_name
-from compiler.suggesting import edit_distance, nearest
+from planloop.compiler import compile_source
+from planloop.compiler.naming import derived_id, is_id, leads_out, plan_name
+from planloop.compiler.suggesting import edit_distance, nearest
 from tests.compiler.compiling import SOURCES, codes, compiled, document_of
 from tests.golden_text import said
 from tests.product import Json

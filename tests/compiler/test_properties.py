@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler import check_document
-from compiler.faults import Faults
-from compiler.formatting import to_edn, to_yaml
-from compiler.normalising import Work, normalise
+from planloop.compiler import check_document
+from planloop.compiler.faults import Faults
+from planloop.compiler.formatting import to_edn, to_yaml
+from planloop.compiler.normalising import Work, normalise
 from tests import sets
 from tests.compiler.compiling import SOURCES, compiled, document_of, graph_json, graph_of, told
 from tests.compiler.plans import plans

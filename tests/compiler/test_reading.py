@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.reading import SizeLimits, format_of, read_source
-from schemas.diagnostic import Diagnostic
+from planloop.compiler.reading import SizeLimits, format_of, read_source
+from planloop.schemas.diagnostic import Diagnostic
 from tests import sets
 
 MIB = 1 << 20

@@ -9,8 +9,8 @@ import edn_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from compiler.reading import SizeLimits, read_source
-from compiler.syntax import Form, Keyword, Path, SourceTree, SourceValue, Symbol
+from planloop.compiler.reading import SizeLimits, read_source
+from planloop.compiler.syntax import Form, Keyword, Path, SourceTree, SourceValue, Symbol
 from tests import rows, sets
 
 
@@ -131,7 +131,7 @@ def test_all_faults_come_in_one_pass() -> None:
 
 
 def plain(value: object) -> object:
-    """What edn-format read, in the values of `compiler/syntax.py`."""
+    """What edn-format read, in the values of `planloop.compiler.syntax`."""
     match value:
         case edn_format.Keyword():
             return ("keyword", value.name)

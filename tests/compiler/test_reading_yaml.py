@@ -9,10 +9,10 @@ import pytest
 import yaml
 from hypothesis import given, settings
 
-from compiler.reading import SizeLimits, read_source
-from compiler.reading_json import read_line
-from compiler.syntax import Path, SourceTree, SourceValue, Trap
-from compiler.yaml_layout import YamlLayout
+from planloop.compiler.reading import SizeLimits, read_source
+from planloop.compiler.reading_json import read_line
+from planloop.compiler.syntax import Path, SourceTree, SourceValue, Trap
+from planloop.compiler.yaml_layout import YamlLayout
 from tests import rows, sets
 from tests.compiler.documents import documents
 from tests.product import JsonObject, canonical

@@ -7,13 +7,13 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from compiler import compile_source
-from compiler.rights import Line, handed_down, narrowed
-from planloop.sources import FolderSources
-from schemas.agent import AgentSpec, agent_from_json
-from schemas.narrowing import Covers, covers_call, covers_model, meet
-from schemas.rights import Rights
-from schemas.tools import WRITING_TOOLS
+from planloop.app.sources import FolderSources
+from planloop.compiler import compile_source
+from planloop.compiler.rights import Line, handed_down, narrowed
+from planloop.schemas.agent import AgentSpec, agent_from_json
+from planloop.schemas.narrowing import Covers, covers_call, covers_model, meet
+from planloop.schemas.rights import Rights
+from planloop.schemas.tools import WRITING_TOOLS
 from tests.compiler.compiling import codes, compiled, graph_of, told
 from tests.compiler.lattice import (
     COVERINGS,

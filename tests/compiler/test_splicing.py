@@ -6,9 +6,9 @@ from textwrap import dedent
 
 import pytest
 
-from compiler import compile_source
-from compiler.reading import read_source
-from compiler.splicing import NotSpliced, Spliced, Writing, splice
+from planloop.compiler import compile_source
+from planloop.compiler.reading import read_source
+from planloop.compiler.splicing import NotSpliced, Spliced, Writing, splice
 from tests import rows
 from tests.compiler.compiling import SOURCES
 from tests.compiler.test_splicing_generated import splice_plain

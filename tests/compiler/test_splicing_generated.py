@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from compiler.reading import read_source
-from compiler.splicing import NotSpliced, Spliced, Writing, splice
-from compiler.syntax import Path
+from planloop.compiler.reading import read_source
+from planloop.compiler.splicing import NotSpliced, Spliced, Writing, splice
+from planloop.compiler.syntax import Path
 from tests import sets
 from tests.compiler.written import Dice, EdnWriter, Where, Written, YamlWriter, dice, edited, some_map
 from tests.product import Json, JsonObject, canonical

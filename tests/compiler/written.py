@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 from hypothesis import strategies as st
 
-from compiler import edn_writing, yaml_writing
+from planloop.compiler import edn_writing, yaml_writing
 from tests.compiler.documents import TRICKY
 from tests.product import Json, JsonObject, canonical
 

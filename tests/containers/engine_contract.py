@@ -1,6 +1,7 @@
 """What every `Engine` must do, real or simulated. Subclasses give a `ground`, the backend it runs on, and `outside`.
 
-Commands use only words that simulations know (`reconciler/effects/simulated_shell.py`), so that all are asked the same.
+Commands use only words that simulations know (`planloop.reconciler.effects.simulated_shell`), so that all are asked the
+same.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from containers.images.archive import Settings, write_archive
-from containers.images.entries import Tree, data, folder, symlink, text
+from planloop.containers.images.archive import Settings, write_archive
+from planloop.containers.images.entries import Tree, data, folder, symlink, text
 from tests import needs
 from tests.product import Engine, ImageFacts
 

@@ -6,9 +6,9 @@ import shlex
 
 import yaml
 
-from compiler.containing import container_spec
-from containers.compose import compose_file, left_out
-from schemas.limits import CONTAINER_PIDS_DEFAULT
+from planloop.compiler.containing import container_spec
+from planloop.containers.compose import compose_file, left_out
+from planloop.schemas.limits import CONTAINER_PIDS_DEFAULT
 from tests.golden_text import said
 from tests.product import JsonObject
 

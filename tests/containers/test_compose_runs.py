@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from containers.docker_engine import DockerEngine
-from containers.images.archive import Settings, write_archive
-from containers.images.entries import Tree, text
+from planloop.containers.docker_engine import DockerEngine
+from planloop.containers.images.archive import Settings, write_archive
+from planloop.containers.images.entries import Tree, text
 from tests import needs
 from tests.containers import engines
 from tests.e2e.folder import Folder

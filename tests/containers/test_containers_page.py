@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from compiler.codes import CODES
-from containers.docker_engine import DockerEngine
-from controllers.agent.tools.arguments import schema_of
-from controllers.agent.tools.registry import BUILT_IN
-from schemas.fields import ChangeClass
-from schemas.fields_all import TABLES
-from schemas.tools import CONTAINER_TOOLS
+from planloop.compiler.codes import CODES
+from planloop.containers.docker_engine import DockerEngine
+from planloop.controllers.agent.tools.arguments import schema_of
+from planloop.controllers.agent.tools.registry import BUILT_IN
+from planloop.schemas.fields import ChangeClass
+from planloop.schemas.fields_all import TABLES
+from planloop.schemas.tools import CONTAINER_TOOLS
 from tests.app.test_readme import SESSION
 from tests.app.verb_pages import ROOT, shell, steady
 from tests.product import Reason

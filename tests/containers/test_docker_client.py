@@ -18,9 +18,9 @@ import anyio
 import docker
 import pytest
 
-from containers.docker_client import Client, Stream, _Opening
-from containers.docker_engine import DockerEngine
-from schemas import limits
+from planloop.containers.docker_client import Client, Stream, _Opening
+from planloop.containers.docker_engine import DockerEngine
+from planloop.schemas import limits
 from tests import golden_text
 from tests.architecture.tree import ROOT
 from tests.product import EngineFailed, Reason
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.anyio
 
 HANGS = """
 import anyio, sys
-from containers.docker_engine import DockerEngine
+from planloop.containers.docker_engine import DockerEngine
 assert "docker" not in sys.modules
 async def main():
     with anyio.move_on_after(0.5):

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from containers import docker_faults
+from planloop.containers import docker_faults
 from tests.product import HEALS, Reason
 
 SAID = [

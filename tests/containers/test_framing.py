@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from containers.framing import Chunks, Frames
+from planloop.containers.framing import Chunks, Frames
 
 
 @given(st.lists(st.tuples(st.sampled_from((1, 2)), st.binary(max_size=40))), st.lists(st.integers(1, 30)))

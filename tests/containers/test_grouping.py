@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from containers import grouping
+from planloop.containers import grouping
 
 
 def test_a_process_that_is_not_in_the_container_enters_no_group_of_it(tmp_path: Path) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from containers.naming import Names
-from controllers.container.mounting import Steering, placed
-from controllers.inside import Ground
-from schemas.container import ContainerSpec, Mount
+from planloop.containers.naming import Names
+from planloop.controllers.container.mounting import Steering, placed
+from planloop.controllers.inside import Ground
+from planloop.schemas.container import ContainerSpec, Mount
 from tests.containers.engines import Ground as Place
 from tests.product import Creation, Inside
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from containers.docker_engine import DockerEngine
-from controllers import inside
-from controllers.container import starting
-from schemas.container import ContainerSpec, Mount
+from planloop.containers.docker_engine import DockerEngine
+from planloop.controllers import inside
+from planloop.controllers.container import starting
+from planloop.schemas.container import ContainerSpec, Mount
 from tests.containers.engine_contract import seen
 from tests.containers.engines import Ground
 from tests.product import Creation, EngineFailed, Placed, Reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from containers.naming import ADDRESS, INCARNATION, PLAN, SPEC, UID, Names, Tag, is_ours
+from planloop.containers.naming import ADDRESS, INCARNATION, PLAN, SPEC, UID, Names, Tag, is_ours
 from tests.product import Found
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from containers.docker_engine import DockerEngine
-from containers.finding import HOST
+from planloop.containers.docker_engine import DockerEngine
+from planloop.containers.finding import HOST
 from tests import needs
 from tests.containers.engine_contract import made, running
 from tests.containers.engines import Ground

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from containers.simulated_engine import Daemon, SimulatedEngine
+from planloop.containers.simulated_engine import Daemon, SimulatedEngine
 from tests.containers.engine_contract import EngineContract, RunningContract
 from tests.containers.engines import Ground
 from tests.fakes.virtual_time import VirtualClock

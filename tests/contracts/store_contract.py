@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reconciler.errors import Conflict, StoreFailed
-from reconciler.storing.store import Store, View
-from schemas import limits
+from planloop.reconciler.errors import Conflict, StoreFailed
+from planloop.reconciler.storing.store import Store, View
+from planloop.schemas import limits
 from tests import sets
 from tests.contracts.drafts import ADDRESSES, Model, Recipe, writes
 from tests.product import (

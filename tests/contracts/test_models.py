@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from controllers.agent.models import tape
-from controllers.agent.models.routed import RoutedModels
-from controllers.agent.models.routing import LOOPBACK_ONLY, Surroundings
-from schemas.model import ModelTable
+from planloop.controllers.agent.models import tape
+from planloop.controllers.agent.models.routed import RoutedModels
+from planloop.controllers.agent.models.routing import LOOPBACK_ONLY, Surroundings
+from planloop.schemas.model import ModelTable
 from tests.contracts.models_contract import ModelsContract, Open, Stage
 from tests.fakes.model_server.running import RunningServer, Script, running
 from tests.fakes.scripted_models import ScriptedModels

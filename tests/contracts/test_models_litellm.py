@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from controllers.agent.models.routed import RoutedModels
-from schemas.model import ModelTable
+from planloop.controllers.agent.models.routed import RoutedModels
+from planloop.schemas.model import ModelTable
 from tests.contracts.models_contract import ModelsContract, Open, Stage, message
 from tests.contracts.test_models import OverTheWire, surroundings
 from tests.fakes.model_server.running import Script, running

@@ -11,8 +11,8 @@ import anyio.lowlevel
 import pytest
 from trio.testing import MockClock
 
-from reconciler.effects.local_processes import LocalProcesses
-from reconciler.effects.simulated_processes import SimulatedMachine, SimulatedProcesses
+from planloop.reconciler.effects.local_processes import LocalProcesses
+from planloop.reconciler.effects.simulated_processes import SimulatedMachine, SimulatedProcesses
 from tests.contracts.processes_contract import ProcessesContract
 from tests.fakes.owners import BegunOwner, kill_operation
 from tests.fakes.virtual_time import VirtualClock

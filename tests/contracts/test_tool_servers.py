@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.mcp.lifeline import Start, launched
+from planloop.controllers.mcp.lifeline import Start, launched
 from tests.contracts.tool_servers_contract import ToolServersContract
 from tests.servers.in_process import InProcess
 

@@ -13,12 +13,12 @@ from typing import Any
 import anyio
 import pytest
 
-from controllers.mcp import linking
-from controllers.mcp.asking import Request
-from controllers.mcp.lifeline import Launch, Start
-from reconciler.effects import process_table
-from schemas import limits
-from schemas.mcp import ServerFailed
+from planloop.controllers.mcp import linking
+from planloop.controllers.mcp.asking import Request
+from planloop.controllers.mcp.lifeline import Launch, Start
+from planloop.reconciler.effects import process_table
+from planloop.schemas import limits
+from planloop.schemas.mcp import ServerFailed
 from tests.product import Json, JsonObject
 
 pytestmark = pytest.mark.anyio

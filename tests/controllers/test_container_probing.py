@@ -8,10 +8,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from controllers.container.probing import answers, asked_from_here
-from controllers.container.status import Seen
-from schemas.container import Health
-from schemas.frozen import remade
+from planloop.controllers.container.probing import answers, asked_from_here
+from planloop.controllers.container.status import Seen
+from planloop.schemas.container import Health
+from planloop.schemas.frozen import remade
 from tests import golden_text
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controllers.sandboxes import Astray, ground, is_git_outside, led_out
+from planloop.controllers.sandboxes import Astray, ground, is_git_outside, led_out
 from tests.golden_text import said
 from tests.product import MemoryView, Resource, Uid
 

@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, Final
 
-from planloop import wiring
+from planloop.app import wiring
 from tests import sets
 from tests.e2e.fork_server import LENGTH, NUMBER
 

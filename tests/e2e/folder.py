@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from planloop import wiring
+from planloop.app import wiring
+from planloop.app.client import OwnerClient, OwnerGone
 from planloop.cli import applying
-from planloop.client import OwnerClient, OwnerGone
 from tests.e2e import command
 from tests.product import CommandExit as Exit
 

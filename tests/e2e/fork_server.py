@@ -30,8 +30,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-PACKAGES: Final = ("planloop", "schemas", "compiler", "reconciler", "controllers", "containers", "benchmarks")
-RUN_AS_PROGRAMS: Final = ("planloop.__main__", "benchmarks.speed", "controllers.task.checking.web.browser")
+import planloop
+
+RUN_AS_PROGRAMS: Final = (
+    "planloop.__main__",
+    "planloop.benchmarks.speed",
+    "planloop.controllers.task.checking.web.browser",
+)
 """Modules that only processes of their own load."""
 LOADED_LATE: Final = (
     "anyio._backends._asyncio",
@@ -72,10 +77,9 @@ def main() -> None:
 def load() -> None:
     """Import what commands import. No import may start a thread: it would not exist in a child."""
     gc.disable()
-    for package in map(importlib.import_module, PACKAGES):
-        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not module.name.startswith(RUN_AS_PROGRAMS):
-                importlib.import_module(module.name)
+    for module in pkgutil.walk_packages(planloop.__path__, "planloop."):
+        if not module.name.startswith(RUN_AS_PROGRAMS):
+            importlib.import_module(module.name)
     for name in LOADED_LATE:
         importlib.import_module(name)
     gc.collect()

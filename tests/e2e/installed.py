@@ -14,7 +14,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from planloop import wiring
+from planloop.app import wiring
 
 ROOT = Path(__file__).parents[2]
 SETUP_S = 300  # Downloads where nothing is cached.

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-import compiler
-from planloop.sources import FolderSources
+from planloop import compiler
+from planloop.app.sources import FolderSources
 from tests import golden_text
 from tests.e2e.command import PLAN
 from tests.e2e.folder import Folder

@@ -13,10 +13,10 @@ from pathlib import Path
 import docker
 import pytest
 
-from benchmarks.grading.program import LABEL
-from planloop.benching.folder import PLAN_FILE
-from planloop.core import label_of
-from planloop.places import of_file
+from planloop.app.benching.folder import PLAN_FILE
+from planloop.app.core import label_of
+from planloop.app.places import of_file
+from planloop.benchmarks.grading.program import LABEL
 from tests import golden_text, needs
 from tests.e2e import benches, command, yards
 from tests.e2e.folder import Folder

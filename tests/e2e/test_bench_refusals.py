@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.compiling.compiled import SCORING
-from planloop.benching import images
+from planloop.app.benching import images
+from planloop.benchmarks.compiling.compiled import SCORING
 from tests import golden_text
 from tests.e2e import benches, command
 from tests.e2e.folder import Folder

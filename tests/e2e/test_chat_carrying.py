@@ -86,11 +86,11 @@ def test_what_cannot_be_written_or_restored_is_told_with_a_cure(folder: Folder, 
 
 
 def test_the_api_needs_no_owner_to_carry_an_agent(folder: Folder, models: StartedServer) -> None:
-    from planloop import places
-    from planloop.access import Access
-    from planloop.chatting import carrying
-    from planloop.chatting.lines import Command
-    from planloop.chatting.room import Room
+    from planloop.app import places
+    from planloop.app.access import Access
+    from planloop.cli.chatting import carrying
+    from planloop.cli.chatting.lines import Command
+    from planloop.cli.chatting.room import Room
     from tests.product import Halt
 
     with staying(folder, PLAN.format(url=models.url)):

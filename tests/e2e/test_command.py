@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from planloop import wiring
+from planloop.app import wiring
 from tests import sets
 from tests.architecture.tree import ROOT
 from tests.e2e import command

@@ -21,8 +21,8 @@ from collections.abc import Callable
 
 import pytest
 
-from containers.naming import Names
-from planloop.core import label_of
+from planloop.app.core import label_of
+from planloop.containers.naming import Names
 from tests.e2e.folder import Folder
 from tests.e2e.yards import BEGUN, IMAGE, PLAN, Yard, ready
 from tests.golden_text import said_in

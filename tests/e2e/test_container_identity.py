@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from docker.errors import NotFound
 
-from containers.naming import Names
-from planloop.core import label_of
+from planloop.app.core import label_of
+from planloop.containers.naming import Names
 from tests.e2e.folder import Folder
 from tests.e2e.yards import BEGUN, IMAGE, PLAN, Yard
 

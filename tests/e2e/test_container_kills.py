@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.client import OwnerGone
+from planloop.app.client import OwnerGone
 from tests import sets
 from tests.e2e import command
 from tests.e2e.folder import Folder

@@ -10,12 +10,12 @@ import anyio
 import docker
 import pytest
 
-from containers.docker_engine import DockerEngine
-from containers.finding import engine_address
-from containers.naming import Names
-from planloop import wiring
-from planloop.core import label_of
-from planloop.places import Place
+from planloop.app import wiring
+from planloop.app.core import label_of
+from planloop.app.places import Place
+from planloop.containers.docker_engine import DockerEngine
+from planloop.containers.finding import engine_address
+from planloop.containers.naming import Names
 from tests import golden_text
 from tests.containers import engines
 from tests.e2e import command

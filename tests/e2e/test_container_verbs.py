@@ -211,7 +211,7 @@ def test_a_shell_inside_has_the_terminal_to_itself(yard: Yard, folder: Folder) -
 
 
 def test_nobody_inside_the_plan_runs_commands_in_its_containers(yard: Yard, folder: Folder) -> None:
-    from planloop.core import label_of
+    from planloop.app.core import label_of
 
     with folder.started("--yes", "p.yaml") as owner:
         owner.until("running +container/once")

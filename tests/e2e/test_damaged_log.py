@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from reconciler.storing import sqlite_log
+from planloop.reconciler.storing import sqlite_log
 from tests.e2e.folder import Folder
 from tests.golden_text import said
 

@@ -15,6 +15,19 @@ TALKING = "socratic"  # It ends when a person has said enough.
 EXAMPLES = sorted({path.name for path in (ROOT / "plans/examples").iterdir()} - {TALKING})
 LESSON = ("teach me", "it calls itself", "to make big things small", "the empty list is returned as it is", "thanks")
 
+TRAPS = (
+    "planloop",
+    "schemas",
+    "compiler",
+    "reconciler",
+    "controllers",
+    "containers",
+    "benchmarks",
+    "plans",
+    "cli",
+    "server",
+)
+
 pytestmark = [pytest.mark.process, pytest.mark.timeout(SETUP_S), pytest.mark.xdist_group("installed")]
 
 
@@ -34,10 +47,26 @@ def test_pip_installs_it_with_all_that_it_needs(tmp_path: Path) -> None:
 
 
 def test_it_runs_from_its_own_folders_alone(plan: Path, tmp_path: Path) -> None:
-    found = run(plan.parent / "python", "-c", "import planloop, schemas; print(planloop.__file__)", cwd=tmp_path)
+    found = run(plan.parent / "python", "-c", "import planloop.app; print(planloop.app.__file__)", cwd=tmp_path)
 
     assert found.stdout.startswith(str(plan.parent.parent))
     assert run(plan, "version", cwd=tmp_path).returncode == 0
+
+
+def test_packages_of_the_folder_that_are_named_as_ours_are_never_imported(plan: Path, tmp_path: Path) -> None:
+    for name in TRAPS:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(f"raise SystemExit('{name} of the folder was imported')\n")
+    assert run(plan, "init", "--example", "webchat", cwd=tmp_path).returncode == 0
+    file = tmp_path / "webchat.plan.yaml"
+    file.write_text(file.read_text().replace("sleep: 5s", "sleep: 0.1").replace("sleep 20", "sleep 0.1"))
+
+    codes = {
+        words: run(plan, *words.split(), cwd=tmp_path).returncode
+        for words in ("validate webchat.plan.yaml", "apply --yes webchat.plan.yaml", "get", "tree", "replay --tree")
+    }
+
+    assert set(codes.values()) == {0}, codes
 
 
 def test_packages_that_only_the_tests_need_are_not_installed(plan: Path, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
-from planloop.guests.offering import OURS
-from planloop.guests.resources import SCHEME
+from planloop.server.mcp.offering import OURS
+from planloop.server.mcp.resources import SCHEME
 from tests.app import verb_pages
 from tests.e2e import guests
 from tests.e2e.folder import Folder

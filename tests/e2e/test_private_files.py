@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from planloop import wiring
+from planloop.app import wiring
 from tests.controllers.fork.repository import Home
 from tests.e2e import command
 from tests.e2e.folder import Folder

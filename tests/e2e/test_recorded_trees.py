@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from planloop import places, wiring
-from planloop.replaying import playing
-from planloop.replaying.playing import Outcome
-from reconciler.storing import blobs
+from planloop.app import places, wiring
+from planloop.app.replaying import playing
+from planloop.app.replaying.playing import Outcome
+from planloop.reconciler.storing import blobs
 from tests import golden_text
 from tests.e2e.folder import Folder
 from tests.e2e.test_replay_tree import log_of, rewrite

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from planloop import places, wiring
-from planloop.replaying import playing
+from planloop.app import places, wiring
+from planloop.app.replaying import playing
 from tests.e2e.folder import Folder
 from tests.product import CommandExit as Exit
 

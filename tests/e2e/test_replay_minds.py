@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from planloop import places, wiring
-from planloop.replaying import playing
-from planloop.replaying.playing import Outcome
+from planloop.app import places, wiring
+from planloop.app.replaying import playing
+from planloop.app.replaying.playing import Outcome
 from tests.e2e.folder import Folder
 
 pytestmark = pytest.mark.process

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from planloop import places, wiring
-from planloop.replaying import playing, story
-from planloop.replaying.playing import Outcome
+from planloop.app import places, wiring
+from planloop.app.replaying import playing, story
+from planloop.app.replaying.playing import Outcome
 from tests import golden_text
 from tests.e2e.folder import Folder
 from tests.fakes.model_server.running import started
@@ -251,7 +251,7 @@ def rewrite(folder: Folder, fits: Any, change: Any) -> None:
 
 def rewrite_all(folder: Folder, change: Any) -> None:
     """Writes the records of the log as `change` has them, numbered anew, with checksums to match."""
-    from reconciler.storing import sqlite_log
+    from planloop.reconciler.storing import sqlite_log
     from tests.product import encode_text
 
     with closing(sqlite3.connect(log_of(folder))) as connection, connection:

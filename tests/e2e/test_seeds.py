@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop import wiring
+from planloop.app import wiring
 from tests import golden_text
 from tests.e2e.folder import Folder
 

@@ -10,8 +10,8 @@ from http.client import HTTPException
 
 import pytest
 
-from planloop.core import label_of
-from planloop.places import Place
+from planloop.app.core import label_of
+from planloop.app.places import Place
 from tests.app.gateway.gateways import Served, frames, listening, served
 from tests.e2e.folder import Folder, Owner
 from tests.fakes.model_server.running import started

@@ -12,7 +12,7 @@ import aiohttp
 import anyio
 import pytest
 
-from reconciler.storing import owning
+from planloop.reconciler.storing import owning
 from tests.app.gateway.gateways import Served, served
 from tests.e2e.yards import IMAGE, Yard
 from tests.golden_text import said

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from schemas.session import primary_of
+from planloop.schemas.session import primary_of
 from tests import golden_text
 from tests.e2e.folder import Folder
 from tests.e2e.team import call

@@ -11,7 +11,7 @@ from typing import TextIO, cast
 
 import pytest
 
-from planloop.streams import Shown, styled
+from planloop.app.streams import Shown, styled
 from tests.e2e.folder import Folder
 from tests.e2e.test_terminal import terminal
 from tests.fakes.model_server.running import started

@@ -17,15 +17,15 @@ from typing import Any, Final
 import docker
 from docker.errors import DockerException, NotFound
 
-from containers.finding import engine_address
-from containers.images.archive import Settings, write_archive
-from containers.images.entries import text
-from planloop.access import Access
-from planloop.client import OwnerGone
-from planloop.core import label_of
-from planloop.following import Following
-from planloop.places import Place, find
-from schemas.condition import of_status
+from planloop.app.access import Access
+from planloop.app.client import OwnerGone
+from planloop.app.core import label_of
+from planloop.app.following import Following
+from planloop.app.places import Place, find
+from planloop.containers.finding import engine_address
+from planloop.containers.images.archive import Settings, write_archive
+from planloop.containers.images.entries import text
+from planloop.schemas.condition import of_status
 from tests import needs
 from tests.containers import engines
 from tests.e2e.folder import Folder, Owner

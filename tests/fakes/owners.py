@@ -13,8 +13,8 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from reconciler.effects import process_table
-from schemas import encoding
+from planloop.reconciler.effects import process_table
+from planloop.schemas import encoding
 from tests.product import Command
 
 # The owner says `begun` once the shim has taken its state file, and then waits for the end like any owner.
@@ -22,8 +22,8 @@ OWNER = """
 import json, sys
 from pathlib import Path
 import anyio
-from reconciler.effects.local_processes import LocalProcesses
-from reconciler.effects.processes import Command
+from planloop.reconciler.effects.local_processes import LocalProcesses
+from planloop.reconciler.effects.processes import Command
 
 async def main(folder, op, command):
     processes = LocalProcesses(Path(folder), folder, 1)
@@ -76,8 +76,8 @@ COUNTING_OWNER = """
 import sys
 from pathlib import Path
 import anyio
-from reconciler.effects.local_processes import LocalProcesses
-from reconciler.effects.processes import Command
+from planloop.reconciler.effects.local_processes import LocalProcesses
+from planloop.reconciler.effects.processes import Command
 
 async def main(folder):
     processes = LocalProcesses(Path(folder) / "run", folder, 1)

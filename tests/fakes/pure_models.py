@@ -14,7 +14,7 @@ from typing import Any
 
 import anyio
 
-from schemas.model import model_name
+from planloop.schemas.model import model_name
 from tests.fakes.model_server.validating import check
 from tests.product import ModelCall, ModelFailed, ModelReply, ModelRequest, NoModels, OnDelta, Price, Usage
 

@@ -14,10 +14,10 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from controllers.agent.models import failures, waits
-from controllers.agent.models.assembling import Assembly
-from schemas import limits
-from schemas.model import model_name
+from planloop.controllers.agent.models import failures, waits
+from planloop.controllers.agent.models.assembling import Assembly
+from planloop.schemas import limits
+from planloop.schemas.model import model_name
 from tests.fakes.model_server import chunking, script
 from tests.fakes.model_server.script import Player, Question, Step, text_of
 from tests.fakes.model_server.validating import Invalid, check

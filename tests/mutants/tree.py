@@ -41,7 +41,7 @@ def copy(to: Path) -> None:
     _commit(to)
     where = [python(to), "-c", "import planloop; print(planloop.__file__)"]
     found = subprocess.run(where, cwd="/", env={}, capture_output=True, text=True, check=True).stdout.strip()
-    if found != str(to / "planloop/__init__.py"):
+    if found != str(to / "app/planloop/app/__init__.py"):
         raise Stale(f"the copy in {to} imports planloop from {found or 'nowhere'}")
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import compiler
-from compiler import merging
-from planloop.sources import FolderSources
-from reconciler.admitting import admission, materialising, recording
-from reconciler.admitting.language import Language
-from reconciler.admitting.present import Present
-from reconciler.admitting.recording import Moment, Outcome
+from planloop import compiler
+from planloop.app.sources import FolderSources
+from planloop.compiler import merging
+from planloop.reconciler.admitting import admission, materialising, recording
+from planloop.reconciler.admitting.language import Language
+from planloop.reconciler.admitting.present import Present
+from planloop.reconciler.admitting.recording import Moment, Outcome
 from tests.product import Draft, JsonObject, MemoryView, Patch, Record, SetStatus
 from tests.reconciler.plans import CountedIds
 

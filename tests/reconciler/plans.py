@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reconciler.admitting.gate import Gate
-from reconciler.admitting.language import Language
-from reconciler.editing.filing import FileSave
-from reconciler.storing.sqlite_store import SqliteStore
-from schemas import encoding, pointer
+from planloop.reconciler.admitting.gate import Gate
+from planloop.reconciler.admitting.language import Language
+from planloop.reconciler.editing.filing import FileSave
+from planloop.reconciler.storing.sqlite_store import SqliteStore
+from planloop.schemas import encoding, pointer
 from tests.product import HUMAN_CLI, Author, Change, Draft, Json, JsonObject, Op, OpName, Patch, SetStatus, Verdict
 from tests.reconciler import small_language
 

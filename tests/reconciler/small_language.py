@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from compiler import merging
-from reconciler.admitting.language import Language
-from schemas.address import Address
-from schemas.agent import AgentSpec, Script
-from schemas.budget import budget_from_json
-from schemas.diagnostic import Diagnostic
-from schemas.pointer import of_task
-from schemas.rights import Rights
+from planloop.compiler import merging
+from planloop.reconciler.admitting.language import Language
+from planloop.schemas.address import Address
+from planloop.schemas.agent import AgentSpec, Script
+from planloop.schemas.budget import budget_from_json
+from planloop.schemas.diagnostic import Diagnostic
+from planloop.schemas.pointer import of_task
+from planloop.schemas.rights import Rights
 from tests.product import ByAgent, CheckSpec, Group, JsonObject, Run, TaskSpec, Wanted, Work
 
 FIELDS: Final = frozenset(

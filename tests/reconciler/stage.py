@@ -9,13 +9,13 @@ from pathlib import Path
 
 import anyio
 
-from reconciler.contract import Done, Outcome, Reconciler
-from reconciler.driving.engine import BugReport, Engine
-from reconciler.driving.queueing import AddressQueue
-from reconciler.driving.working_pools import WorkPools
-from reconciler.storing.sqlite_store import SqliteStore
-from reconciler.storing.store import Store
-from schemas.address import Address
+from planloop.reconciler.contract import Done, Outcome, Reconciler
+from planloop.reconciler.driving.engine import BugReport, Engine
+from planloop.reconciler.driving.queueing import AddressQueue
+from planloop.reconciler.driving.working_pools import WorkPools
+from planloop.reconciler.storing.sqlite_store import SqliteStore
+from planloop.reconciler.storing.store import Store
+from planloop.schemas.address import Address
 from tests.fakes.virtual_time import VirtualClock
 from tests.product import Change, Draft, JsonObject, Mark, Put, Resource, SetStatus, Uid
 

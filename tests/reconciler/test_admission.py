@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas import limits
-from schemas.ledger import Account, account_to_json
+from planloop.schemas import limits
+from planloop.schemas.ledger import Account, account_to_json
 from tests.product import HUMAN_CLI, Accepted, Json, JsonObject, Op, Refused, Verdict
 from tests.reconciler.plans import Plan, agent, op, opened
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.admitting.canonicalising import canonicalise
-from schemas import patching
+from planloop.reconciler.admitting.canonicalising import canonicalise
+from planloop.schemas import patching
 from tests.product import Json, JsonObject
 from tests.reconciler.plans import op
 

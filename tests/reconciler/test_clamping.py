@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.effects.clamping import clamped, last_line
+from planloop.reconciler.effects.clamping import clamped, last_line
 from tests.golden_text import said_in
 
 

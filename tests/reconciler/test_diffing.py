@@ -5,11 +5,11 @@ from typing import Any
 
 from hypothesis import given
 
-from compiler import change_class
-from reconciler.admitting import materialising
-from reconciler.editing import diffing
-from reconciler.editing.diffing import Difference
-from schemas import patching
+from planloop.compiler import change_class
+from planloop.reconciler.admitting import materialising
+from planloop.reconciler.editing import diffing
+from planloop.reconciler.editing.diffing import Difference
+from planloop.schemas import patching
 from tests import golden_text
 from tests.product import JsonObject, Wanted
 from tests.reconciler import small_language

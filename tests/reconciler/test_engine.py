@@ -10,9 +10,9 @@ import anyio.lowlevel
 import pytest
 from trio.testing import MockClock
 
-from reconciler.contract import Again, Done, Failed, Outcome, TerminalFailure
-from reconciler.errors import Conflict, StoreFailed, Terminal, Transient
-from reconciler.storing.store import Store
+from planloop.reconciler.contract import Again, Done, Failed, Outcome, TerminalFailure
+from planloop.reconciler.errors import Conflict, StoreFailed, Terminal, Transient
+from planloop.reconciler.storing.store import Store
 from tests.product import Drop, Uid
 from tests.reconciler.stage import PLAN, nothing, set_status, stage
 

@@ -7,8 +7,8 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.driving.fighting import FREE_WRITES, WINDOW_S, FightDetector
-from schemas.limits import FIGHT_REPEATS_MAX, FIGHT_WRITES_MAX
+from planloop.reconciler.driving.fighting import FREE_WRITES, WINDOW_S, FightDetector
+from planloop.schemas.limits import FIGHT_REPEATS_MAX, FIGHT_WRITES_MAX
 
 
 def writes(detector: FightDetector, contents: list[str], *, every_s: float = 0.001, since: float = 0.0) -> float:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.editing import selecting
+from planloop.reconciler.editing import selecting
 from tests.golden_text import said_in
 from tests.product import Accepted, JsonObject, Refused
 from tests.reconciler.plans import Plan, agent, op, opened, save_of

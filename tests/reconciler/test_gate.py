@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from schemas.approval import patch_from_json, patch_to_json
+from planloop.schemas.approval import patch_from_json, patch_to_json
 from tests.golden_text import said
 from tests.product import HUMAN_CLI, HUMAN_FILE, Accepted, Patch, Record, Refused
 from tests.reconciler.plans import Plan, agent, op, opened, save_of

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.admitting.ownership import Stamp
-from reconciler.editing import history
-from reconciler.editing.filing import HELD_BACK
-from reconciler.errors import Terminal
+from planloop.reconciler.admitting.ownership import Stamp
+from planloop.reconciler.editing import history
+from planloop.reconciler.editing.filing import HELD_BACK
+from planloop.reconciler.errors import Terminal
 from tests.product import HUMAN_CLI, HUMAN_FILE, Accepted, JsonObject
 from tests.reconciler.plans import Plan, agent, op, opened, save_of
 

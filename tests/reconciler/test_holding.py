@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.errors import Terminal
-from schemas.approval import WAITING, ApprovalSpec
+from planloop.reconciler.errors import Terminal
+from planloop.schemas.approval import WAITING, ApprovalSpec
 from tests.golden_text import said
 from tests.product import HUMAN_CLI, HUMAN_FILE, Accepted, Held, JsonObject, Patch, Put, Refused, SetStatus, Uid
 from tests.reconciler.plans import Plan, agent, op, opened

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas import patching
+from planloop.schemas import patching
 from tests.golden_text import said
 from tests.product import HUMAN_FILE, JsonObject, Op, Patch
 from tests.reconciler.imagined import Imagined

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from reconciler.effects import journal
-from reconciler.effects.simulated_processes import SimulatedMachine, SimulatedProcesses
-from reconciler.storing.sqlite_store import SqliteStore
+from planloop.reconciler.effects import journal
+from planloop.reconciler.effects.simulated_processes import SimulatedMachine, SimulatedProcesses
+from planloop.reconciler.storing.sqlite_store import SqliteStore
 from tests.fakes.virtual_time import VirtualClock
 from tests.golden_text import said
 from tests.product import CallResult, CallSpec, CallState, Command, Draft, EffectClass, Put, Resource, Uid

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from schemas import encoding, limits, patching
+from planloop.schemas import encoding, limits, patching
 from tests import rows
 from tests.golden_text import said
 from tests.product import HUMAN_CLI, Json, JsonObject, Op, Refused

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas import patching
+from planloop.schemas import patching
 from tests import sets
 from tests.product import HUMAN_FILE, Json, JsonObject, Op, Patch
 from tests.reconciler.imagined import Imagined

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from compiler import compile_source
-from planloop.sources import FolderSources
+from planloop.app.sources import FolderSources
+from planloop.compiler import compile_source
 from tests import golden_text, rows
 from tests.product import HUMAN_CLI, HUMAN_FILE, Author, Json, JsonObject, Op, Patch
 from tests.reconciler.imagined import Imagined

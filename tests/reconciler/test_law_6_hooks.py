@@ -9,7 +9,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from schemas import patching, pointer
+from planloop.schemas import patching, pointer
 from tests import rows, sets
 from tests.golden_text import said, said_in
 from tests.product import HUMAN_CLI, HUMAN_FILE, Author, Json, JsonObject, Op, Patch

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
-from compiler.rights import handed_down
-from controllers.agent.tools.sketching import sketched
-from schemas import patching, pointer
-from schemas.model import model_name
-from schemas.narrowing import covers_model, is_covered
-from schemas.rights import rights_from_json
+from planloop.compiler.rights import handed_down
+from planloop.controllers.agent.tools.sketching import sketched
+from planloop.schemas import patching, pointer
+from planloop.schemas.model import model_name
+from planloop.schemas.narrowing import covers_model, is_covered
+from planloop.schemas.rights import rights_from_json
 from tests import sets
 from tests.compiler.lattice import is_within
 from tests.product import HUMAN_FILE, Author, Json, JsonObject, Op, Patch

@@ -9,9 +9,9 @@ from pathlib import Path
 import anyio.lowlevel
 import pytest
 
-from reconciler.effects import process_shim, process_table
-from reconciler.effects.local_processes import LocalProcesses
-from reconciler.effects.process_shim import ShimState
+from planloop.reconciler.effects import process_shim, process_table
+from planloop.reconciler.effects.local_processes import LocalProcesses
+from planloop.reconciler.effects.process_shim import ShimState
 from tests.fakes.owners import BegunOwner, CountingOwner
 from tests.product import Command, Ending, Trace
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from reconciler.effects.masking import MASK, Masks
-from schemas import encoding
+from planloop.reconciler.effects.masking import MASK, Masks
+from planloop.schemas import encoding
 
 SECRET = 'tok"en\n-12345-ü'
 

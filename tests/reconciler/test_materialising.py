@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reconciler.admitting import materialising
+from planloop.reconciler.admitting import materialising
 from tests.product import Change, Draft, Drop, JsonObject, Mark, MemoryView, Move, Put, Record, SetStatus, Uid
 from tests.reconciler import small_language
 from tests.reconciler.plans import CountedIds

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.editing.moving import moved
+from planloop.reconciler.editing.moving import moved
 from tests.product import JsonObject
 
 LIVE: JsonObject = {

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from reconciler.admitting import ownership
-from reconciler.admitting.ownership import Stamp
-from schemas import patching
+from planloop.reconciler.admitting import ownership
+from planloop.reconciler.admitting.ownership import Stamp
+from planloop.schemas import patching
 from tests.product import HUMAN_FILE, Author, JsonObject
 from tests.reconciler.plans import agent, op
 

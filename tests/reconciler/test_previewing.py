@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.editing import previewing
-from reconciler.editing.previewing import BadPreview
-from schemas import encoding
+from planloop.reconciler.editing import previewing
+from planloop.reconciler.editing.previewing import BadPreview
+from planloop.schemas import encoding
 from tests.golden_text import said
 from tests.product import Accepted, Json, JsonObject, Refused
 from tests.reconciler.plans import Plan, op, opened, save_of

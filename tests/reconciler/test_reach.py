@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-import compiler
-from compiler import merging
-from planloop import referring
-from planloop.sources import FolderSources
-from reconciler.admitting.language import Language
-from schemas import limits
+from planloop import compiler
+from planloop.app import referring
+from planloop.app.sources import FolderSources
+from planloop.compiler import merging
+from planloop.reconciler.admitting.language import Language
+from planloop.schemas import limits
 from tests.golden_text import said
 from tests.product import Json, JsonObject, Op, Refused
 from tests.reconciler.plans import Plan, agent, op, opened

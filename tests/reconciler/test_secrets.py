@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.effects import secrets
-from schemas import limits
+from planloop.reconciler.effects import secrets
+from planloop.schemas import limits
 from tests import golden_text
 
 ENV = {"TOKEN": "from-env", "EMPTY": ""}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reconciler.driving.watching import Watcher
+from planloop.reconciler.driving.watching import Watcher
 from tests.product import Change, Draft, Drop, MemoryView, Put, Record, SetStatus, Uid
 
 

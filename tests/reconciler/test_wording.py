@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.editing import wording
+from planloop.reconciler.editing import wording
 from tests.product import Json
 
 LONG = "python3 -m pipeline --input data/raw/2024 --output data/clean/2024 --jobs 8 --verbose --report out.html"

@@ -9,11 +9,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from reconciler.contract import Failed
-from reconciler.driving.attempting import Bug, Fault
-from reconciler.driving.queueing import AddressQueue
-from reconciler.driving.working_pools import WorkPools
-from reconciler.errors import Transient
+from planloop.reconciler.contract import Failed
+from planloop.reconciler.driving.attempting import Bug, Fault
+from planloop.reconciler.driving.queueing import AddressQueue
+from planloop.reconciler.driving.working_pools import WorkPools
+from planloop.reconciler.errors import Transient
 
 pytestmark = pytest.mark.anyio
 

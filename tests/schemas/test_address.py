@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import address
-from schemas.address import KINDS, Address, BadAddress
+from planloop.schemas import address
+from planloop.schemas.address import KINDS, Address, BadAddress
 
 ids = st.text(st.characters(exclude_characters="/", exclude_categories=["Cs"]), min_size=1, max_size=6)
 paths = st.lists(ids, max_size=4).map(tuple).filter(lambda path: path != (".",))

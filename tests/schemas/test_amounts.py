@@ -8,7 +8,7 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import amounts
+from planloop.schemas import amounts
 from tests import rows
 
 CHARS_MAX = 24

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.container import ENTRYPOINT_CAPABILITIES, PASSES_MODES, Mount, capabilities_of
+from planloop.schemas.container import ENTRYPOINT_CAPABILITIES, PASSES_MODES, Mount, capabilities_of
 
 
 def test_what_a_container_mounts_decides_which_capabilities_it_has() -> None:

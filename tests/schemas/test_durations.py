@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schemas import durations
+from planloop.schemas import durations
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import encoding
-from schemas.frozen import frozen
+from planloop.schemas import encoding
+from planloop.schemas.frozen import frozen
 from tests import rows
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))

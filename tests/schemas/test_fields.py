@@ -11,16 +11,16 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from compiler import read_source
-from schemas.agent import AgentSpec
-from schemas.fields import ChangeClass, Field
-from schemas.fields_all import TABLES, change_class, find
-from schemas.fields_schema import ID_PATTERN, plan_schema
+from planloop.compiler import read_source
+from planloop.schemas.agent import AgentSpec
+from planloop.schemas.fields import ChangeClass, Field
+from planloop.schemas.fields_all import TABLES, change_class, find
+from planloop.schemas.fields_schema import ID_PATTERN, plan_schema
 from tests import rows
 from tests.compiler.compiling import GOLDEN
 from tests.product import Json, JsonObject, TaskSpec
 
-SCHEMA = Path(__file__).parents[2] / "schemas" / "json" / "plan.schema.json"
+SCHEMA = Path(__file__).parents[2] / "schemas/planloop/schemas/json/plan.schema.json"
 ROWS = [(table.name, row) for table in TABLES.values() for row in table.fields]
 IDS = [f"{table}.{row.name}" for table, row in ROWS]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import file_text
-from schemas.file_text import line_ends, lines_of, replaced, rewritten, text_of
+from planloop.schemas import file_text
+from planloop.schemas.file_text import line_ends, lines_of, replaced, rewritten, text_of
 from tests import rows
 
 WRITTEN = (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from schemas.frozen import frozen, members, mutable, remade
+from planloop.schemas.frozen import frozen, members, mutable, remade
 from tests.golden_text import said
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from schemas.matcher_faults import faults_of
-from schemas.matchers import BadPattern, equal, fold, matches
+from planloop.schemas.matcher_faults import faults_of
+from planloop.schemas.matchers import BadPattern, equal, fold, matches
 from tests import rows
 from tests.golden_text import said
 from tests.product import Json

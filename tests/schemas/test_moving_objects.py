@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schemas import record
+from planloop.schemas import record
 from tests.product import Change, Draft, Drop, Mark, Move, Put, Record, Resource, SetStatus, Uid
 
 A, B = Uid("a"), Uid("b")

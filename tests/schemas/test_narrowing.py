@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.narrowing import covers_call, covers_model, covers_path, is_covered, meet
-from schemas.patterns import allowed_by, any_path
+from planloop.schemas.narrowing import covers_call, covers_model, covers_path, is_covered, meet
+from planloop.schemas.patterns import allowed_by, any_path
 
 PIECES = ("a", "b", "ab", "*", "a*", "*b", "?", "**", "a?")
 NAMES = ("a", "b", "ab", "aab", "c")

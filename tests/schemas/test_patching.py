@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schemas import patching, pointer
+from planloop.schemas import patching, pointer
 from tests import sets
 from tests.product import Op, PatchFailed, canonical, op_from_json
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from schemas import patterns
+from planloop.schemas import patterns
 
 
 def matches(pattern: str, text: str) -> bool:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import pointer
-from schemas.address import Address
-from schemas.pointer import BadPointer
+from planloop.schemas import pointer
+from planloop.schemas.address import Address
+from planloop.schemas.pointer import BadPointer
 
 tokens = st.lists(st.text(max_size=5), max_size=5).map(tuple)
 names = st.text("abc-_", min_size=1, max_size=4)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import encoding
+from planloop.schemas import encoding
 from tests.product import (
     RECORD_TYPES,
     RECORD_VERSION,
@@ -144,7 +144,7 @@ def test_record_types_are_a_subject_and_a_past_event() -> None:
 def test_every_type_that_the_product_writes_is_in_the_vocabulary() -> None:
     """Looks at `Draft("…")` and `Draft(type="…")` in the source: what a store would refuse at run time."""
     written: dict[str, str] = {}
-    for folder in ("reconciler", "controllers", "planloop", "containers"):
+    for folder in ("reconciler", "controllers", "containers", "server", "cli", "app"):
         for path in (ROOT / folder).rglob("*.py"):
             written |= dict.fromkeys(_draft_types(path), str(path.relative_to(ROOT)))
     assert written

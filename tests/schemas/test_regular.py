@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import limits
-from schemas.regular import NotRegular, regular
+from planloop.schemas import limits
+from planloop.schemas.regular import NotRegular, regular
 
 pieces = st.sampled_from(
     ["a", "b", ".", "[ab]", "[^a]", r"\d", r"\w", r"\s", r"\b", "^", "$", r"\.", "(a|b)", "(?:ab)", "(a*)", "x|"]

@@ -8,15 +8,15 @@ import pytest
 from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
 
-from controllers.agent.hooking import conditions, facts
-from controllers.agent.tools.arguments import model_of
-from controllers.agent.tools.registry import BUILT_IN
-from schemas.hook import Point
-from schemas.rule import BLANKS, CONDITIONS, EFFECTS, NUMBER_TESTS, TEXT_TESTS
-from schemas.rule_faults import Around, condition_faults, faults_of
-from schemas.rule_names import WORDS, Tools
-from schemas.tool_arguments import ARGUMENTS
-from schemas.tools import TOOLS
+from planloop.controllers.agent.hooking import conditions, facts
+from planloop.controllers.agent.tools.arguments import model_of
+from planloop.controllers.agent.tools.registry import BUILT_IN
+from planloop.schemas.hook import Point
+from planloop.schemas.rule import BLANKS, CONDITIONS, EFFECTS, NUMBER_TESTS, TEXT_TESTS
+from planloop.schemas.rule_faults import Around, condition_faults, faults_of
+from planloop.schemas.rule_names import WORDS, Tools
+from planloop.schemas.tool_arguments import ARGUMENTS
+from planloop.schemas.tools import TOOLS
 from tests import rows
 from tests.golden_text import said
 from tests.product import Json

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schemas import patching
-from schemas.sandbox import enforced_merge
+from planloop.schemas import patching
+from planloop.schemas.sandbox import enforced_merge
 from tests.product import Json, JsonObject
 
 

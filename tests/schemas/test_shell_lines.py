@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.patterns import allowed_by, denied_by
-from schemas.shell_lines import UNDECIDED, commands_in, simple_commands
+from planloop.schemas.patterns import allowed_by, denied_by
+from planloop.schemas.shell_lines import UNDECIDED, commands_in, simple_commands
 from tests import rows
 
 GIT = ("shell(git *)", "shell(ls)")

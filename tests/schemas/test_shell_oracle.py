@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from schemas.patterns import denied_by
-from schemas.shell_lines import commands_in
+from planloop.schemas.patterns import denied_by
+from planloop.schemas.shell_lines import commands_in
 from tests import needs, sets
 
 pytestmark = pytest.mark.process

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import sizes
+from planloop.schemas import sizes
 
 
 @pytest.mark.parametrize(

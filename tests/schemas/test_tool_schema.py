@@ -11,8 +11,8 @@ import jsonschema
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas import limits
-from schemas.tool_schema import acceptable, finite, plainly_named
+from planloop.schemas import limits
+from planloop.schemas.tool_schema import acceptable, finite, plainly_named
 from tests import rows
 
 NAN, INF = float("nan"), float("inf")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from controllers.agent.tools.registry import BUILT_IN
-from schemas.shell_lines import UNDECIDED
-from schemas.tools import CORE_TOOLS, PATH_TOOLS, TOLD_APART, TOOLS
+from planloop.controllers.agent.tools.registry import BUILT_IN
+from planloop.schemas.shell_lines import UNDECIDED
+from planloop.schemas.tools import CORE_TOOLS, PATH_TOOLS, TOLD_APART, TOOLS
 
 
 def test_every_tool_that_a_plan_may_name_is_there_and_none_is_without_a_name() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from schemas.web import Cell, Fill, Press, See, Target, WebCheck, Words
-from schemas.web_flows import flows_of, without_reuse
-from schemas.web_meanings import shipped
-from schemas.web_reading import read, web_faults
+from planloop.schemas.web import Cell, Fill, Press, See, Target, WebCheck, Words
+from planloop.schemas.web_flows import flows_of, without_reuse
+from planloop.schemas.web_meanings import shipped
+from planloop.schemas.web_reading import read, web_faults
 from tests import rows
 from tests.golden_text import said
 from tests.product import Json, JsonObject

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import anyio
 from anyio.abc import SocketStream
 
-from controllers.mcp.lifeline import Ended, Launch
+from planloop.controllers.mcp.lifeline import Ended, Launch
 from tests.servers.in_process import Ends, Reader, Writer, _pipe
 
 Message: TypeAlias = dict[str, Any]
@@ -72,7 +72,7 @@ class ByHand:
 
     @asynccontextmanager
     async def __call__(self, launch: Launch, ended: Ended) -> AsyncIterator[Ends]:
-        """Starts it over pipes, as `controllers.mcp.lifeline.Start`. An answer that is empty text ends it."""
+        """Starts it over pipes, as `planloop.controllers.mcp.lifeline.Start`. An answer that is empty text ends it."""
         (wanted, stdin), (stdout, said), (stderr, printed) = _pipe(), _pipe(), _pipe()
         async with anyio.create_task_group() as group:
             group.start_soon(self._serve, wanted, said)

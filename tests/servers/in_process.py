@@ -23,8 +23,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.server import MCPServer
 from mcp.server.stdio import stdio_server
 
-from controllers.mcp.lifeline import Ended, Launch
-from schemas import limits
+from planloop.controllers.mcp.lifeline import Ended, Launch
+from planloop.schemas import limits
 from tests.servers.tricky import Host, Tricky
 
 PIPE_CHUNKS = 64
@@ -80,7 +80,7 @@ class Ends:
 
 @dataclass
 class InProcess:
-    """Starts tricky servers in this loop, as `controllers.mcp.lifeline.Start`. `running` are their pids."""
+    """Starts tricky servers in this loop, as `planloop.controllers.mcp.lifeline.Start`. `running` are their pids."""
 
     running: set[str] = field(default_factory=set)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))

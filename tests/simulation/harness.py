@@ -20,20 +20,20 @@ import anyio
 import trio
 from trio.testing import MockClock
 
-import compiler
-from compiler import merging
-from planloop.sources import FolderSources
-from reconciler.admitting.gate import Gate
-from reconciler.admitting.language import Language
-from reconciler.contract import Reconciler
-from reconciler.driving.engine import BugReport, Engine
-from reconciler.driving.queueing import AddressQueue
-from reconciler.driving.working_pools import WorkPools
-from reconciler.editing.filing import FileSave
-from reconciler.effects import journal
-from reconciler.effects.simulated_processes import SimulatedMachine, SimulatedProcesses
-from reconciler.errors import StoreFailed
-from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
+from planloop import compiler
+from planloop.app.sources import FolderSources
+from planloop.compiler import merging
+from planloop.reconciler.admitting.gate import Gate
+from planloop.reconciler.admitting.language import Language
+from planloop.reconciler.contract import Reconciler
+from planloop.reconciler.driving.engine import BugReport, Engine
+from planloop.reconciler.driving.queueing import AddressQueue
+from planloop.reconciler.driving.working_pools import WorkPools
+from planloop.reconciler.editing.filing import FileSave
+from planloop.reconciler.effects import journal
+from planloop.reconciler.effects.simulated_processes import SimulatedMachine, SimulatedProcesses
+from planloop.reconciler.errors import StoreFailed
+from planloop.reconciler.storing.sqlite_store import SqliteStore, StoreOptions
 from tests.fakes.virtual_time import SeededIds, VirtualClock
 from tests.product import Accepted, Draft, Record, Resource
 from tests.simulation import laws

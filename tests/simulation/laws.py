@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from reconciler.driving.engine import Engine
-from reconciler.driving.working_pools import WorkPools
-from reconciler.storing.sqlite_store import SqliteStore
+from planloop.reconciler.driving.engine import Engine
+from planloop.reconciler.driving.working_pools import WorkPools
+from planloop.reconciler.storing.sqlite_store import SqliteStore
 from tests.product import MemoryView, Put, Record, Resource, SetStatus
 
 

@@ -1,4 +1,4 @@
-"""The product's reconcilers for a simulation, as `planloop/wiring.py` builds them for real."""
+"""The product's reconcilers for a simulation, as `planloop.app.wiring` builds them for real."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import compiler
-from controllers.agent import AgentReconciler, World
-from controllers.agent.conflicts import ConflictReconciler
-from controllers.agent.models.port import Models, NoModels
-from controllers.hook import HookReconciler
-from controllers.lock import LockReconciler
-from controllers.plan import PlanReconciler
-from controllers.task import Surroundings, TaskController
-from planloop.background import Background
-from planloop.sources import FolderSources
-from reconciler.admitting.gate import Gate
-from reconciler.clock import Clock, Ids
-from reconciler.contract import Reconciler
-from reconciler.driving.working import WorkPlane
-from reconciler.effects.processes import Processes
-from reconciler.storing.store import Store
+from planloop import compiler
+from planloop.app.background import Background
+from planloop.app.sources import FolderSources
+from planloop.controllers.agent import AgentReconciler, World
+from planloop.controllers.agent.conflicts import ConflictReconciler
+from planloop.controllers.agent.models.port import Models, NoModels
+from planloop.controllers.hook import HookReconciler
+from planloop.controllers.lock import LockReconciler
+from planloop.controllers.plan import PlanReconciler
+from planloop.controllers.task import Surroundings, TaskController
+from planloop.reconciler.admitting.gate import Gate
+from planloop.reconciler.clock import Clock, Ids
+from planloop.reconciler.contract import Reconciler
+from planloop.reconciler.driving.working import WorkPlane
+from planloop.reconciler.effects.processes import Processes
+from planloop.reconciler.storing.store import Store
 
 ENV = {"PATH": "/usr/bin:/bin"}
 

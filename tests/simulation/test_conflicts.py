@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from schemas import limits
+from planloop.schemas import limits
 from tests.golden_text import said_in
 from tests.product import JsonObject, SetStatus, encode_text
 from tests.simulation.harness import Crash, Edit, Point, Story, simulate

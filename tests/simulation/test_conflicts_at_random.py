@@ -14,11 +14,18 @@ from typing import Any
 
 import pytest
 
-from controllers.agent.conflicts import routing
-from controllers.leases import overlap
-from reconciler.contract import Reconciler
-from schemas import limits
-from schemas.conflict import PERSON, ConflictSpec, ConflictStatus, conflict_from_json, number_of, status_from_json
+from planloop.controllers.agent.conflicts import routing
+from planloop.controllers.leases import overlap
+from planloop.reconciler.contract import Reconciler
+from planloop.schemas import limits
+from planloop.schemas.conflict import (
+    PERSON,
+    ConflictSpec,
+    ConflictStatus,
+    conflict_from_json,
+    number_of,
+    status_from_json,
+)
 from tests.fakes.scripted_models import ScriptedModels
 from tests.product import JsonObject, MemoryView, ModelReply, ModelRequest, OnDelta, Record, encode_text
 from tests.simulation.harness import Crash, Edit, Story, simulate

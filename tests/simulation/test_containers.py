@@ -7,9 +7,9 @@ from typing import Literal
 
 import pytest
 
-from containers.simulated_engine import Daemon, SimulatedEngine
-from schemas import limits
-from schemas.frozen import remade
+from planloop.containers.simulated_engine import Daemon, SimulatedEngine
+from planloop.schemas import limits
+from planloop.schemas.frozen import remade
 from tests import golden_text
 from tests.product import LISTENING, Command, EngineFailed, Reason, Record, SetStatus
 from tests.simulation.harness import Crash, Edit, Point, drawn

@@ -12,9 +12,9 @@ from textwrap import dedent
 
 import pytest
 
-from controllers.leases import overlap
-from controllers.leases.owners import is_above
-from schemas.lock import locks_of, status_from_json
+from planloop.controllers.leases import overlap
+from planloop.controllers.leases.owners import is_above
+from planloop.schemas.lock import locks_of, status_from_json
 from tests.product import MemoryView, Record, Resource
 from tests.simulation.harness import Crash, Edit, Story, drawn, simulate
 

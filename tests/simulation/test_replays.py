@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from planloop import wiring
-from planloop.places import Place
-from planloop.replaying import playing
-from planloop.replaying.playing import Outcome
+from planloop.app import wiring
+from planloop.app.places import Place
+from planloop.app.replaying import playing
+from planloop.app.replaying.playing import Outcome
 from tests.simulation.harness import NAME, Crash, Point, simulate_in, workspace
 from tests.simulation.plans import PLAYS, Play
 

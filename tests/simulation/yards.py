@@ -1,7 +1,7 @@
 """A whole plan with containers in virtual time: its owner may die at any write and at any call of the engine.
 
-The engine is one of make-believe (`containers/simulated_engine.py`), which outlives owners. What others do to it is
-told by time. At the end nothing of ours is left in it, and what is not ours was not touched.
+The engine is one of make-believe (`planloop.containers.simulated_engine`), which outlives owners. What others do to it
+is told by time. At the end nothing of ours is left in it, and what is not ours was not touched.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import anyio
 import trio
 from trio.testing import MockClock
 
-from containers.naming import Names
-from containers.simulated_engine import Daemon, Offer, SimulatedEngine
-from controllers.container import ContainerReconciler, Watching, Yard, remaining
-from reconciler.admitting.gate import Gate
-from reconciler.contract import Reconciler
-from reconciler.driving.engine import Engine
-from reconciler.storing.sqlite_store import SqliteStore
+from planloop.containers.naming import Names
+from planloop.containers.simulated_engine import Daemon, Offer, SimulatedEngine
+from planloop.controllers.container import ContainerReconciler, Watching, Yard, remaining
+from planloop.reconciler.admitting.gate import Gate
+from planloop.reconciler.contract import Reconciler
+from planloop.reconciler.driving.engine import Engine
+from planloop.reconciler.storing.sqlite_store import SqliteStore
 from tests.fakes.virtual_time import VirtualClock
 from tests.product import ENDED, Creation, ImageFacts
 from tests.simulation.harness import NAME, Crash, Crashed, Edit, Story, _Simulation, workspace

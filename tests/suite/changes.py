@@ -37,21 +37,18 @@ GROUPS: Final = (
     Group(
         "page",
         tests=("tests/e2e/page/",),
-        sources=(
-            "web/",
-            "planloop/page/",
-            "planloop/gateway/",
-            "planloop/server/",
-            "planloop/api/",
-            "planloop/editing/",
-        ),
+        sources=("web/", "server/"),
     ),
     Group(
         "sites",
         tests=("tests/controllers/task/web/",),
-        sources=("controllers/task/checking/", "schemas/web"),
+        sources=("controllers/planloop/controllers/task/checking/", "schemas/planloop/schemas/web"),
     ),
-    Group("images", tests=("tests/containers/images/",), sources=("containers/images/", "containers/docker_")),
+    Group(
+        "images",
+        tests=("tests/containers/images/",),
+        sources=("containers/planloop/containers/images/", "containers/planloop/containers/docker_"),
+    ),
 )
 
 

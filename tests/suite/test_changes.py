@@ -49,14 +49,14 @@ def test_without_a_base_every_group_is_touched(git: Git) -> None:
 
 def test_commits_the_working_tree_and_untracked_files_count(git: Git, tmp_path: Path) -> None:
     begin_change(git, tmp_path)
-    for place in ("web/a.ts", "containers/images/b.py"):
+    for place in ("web/a.ts", "containers/planloop/containers/images/b.py"):
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).write_text("x")
     git("add", ".ci", "web")
     git("commit", "-q", "-m", "two")
     assert [*changes.touched()] == ["page", "images"]
     begin_change(git, tmp_path)
-    (tmp_path / "containers" / "images" / "b.py").unlink()
+    (tmp_path / "containers/planloop/containers/images/b.py").unlink()
     assert changes.touched() == ()
     (tmp_path / "web" / "a.ts").unlink()
     assert "page" in changes.touched(), "a removed file touches its group too"

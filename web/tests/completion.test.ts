@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { described, keyOptions, namesIn, type Schema, valueOptions } from "../src/pages/edit/completion";
 import { keyAt, placeAt } from "../src/pages/edit/place";
-import document from "../../schemas/json/plan.schema.json";
+import document from "../../schemas/planloop/schemas/json/plan.schema.json";
 
 const SCHEMA = document as unknown as Schema;
 

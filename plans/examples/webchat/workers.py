@@ -1,7 +1,8 @@
 """The two workers of the web chat: agents made of code instead of a model.
 
 planloop calls such a function once a turn with all it may know (`plan explain agent.python`) and does what it answers:
-texts are said, maps are actions, one at a time or as a list. What a real agent would think up, these take from `parts/`.
+texts are said, maps are actions, one at a time or as a list. What a real agent would think up, these take from
+`parts/`.
 """
 
 from pathlib import Path

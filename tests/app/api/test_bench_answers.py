@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from planloop.api import naming
-from planloop.benching import cases, telling
-from planloop.benching.known_suites import KnownSuites
-from planloop.benching.library import Library
-from planloop.benching.shelf import RunName, Shelf
+from planloop.app.benching import cases, telling
+from planloop.app.benching.known_suites import KnownSuites
+from planloop.app.benching.library import Library
+from planloop.app.benching.shelf import RunName, Shelf
+from planloop.server.api import naming
 from tests.e2e import benches
 from tests.e2e.folder import Folder
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from planloop.api import naming, openapi
-from planloop.api.model import Model
-from planloop.api.operations import Operation
-from planloop.api.table import TABLE
+from planloop.server.api import naming, openapi
+from planloop.server.api.model import Model
+from planloop.server.api.operations import Operation
+from planloop.server.api.table import TABLE
 from tests import rows
 
 ROOT = Path(__file__).parents[3]
@@ -66,6 +66,6 @@ def test_no_two_rows_are_for_the_same() -> None:
 
 
 def test_a_read_at_the_owners_socket_loads_no_models() -> None:
-    code = "import sys, planloop.server.http_api, planloop.api.table; sys.exit('pydantic' in sys.modules)"
+    code = "import sys, planloop.server.http_api, planloop.server.api.table; sys.exit('pydantic' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

@@ -11,9 +11,9 @@ from typing import Any
 import aiohttp
 import pytest
 
+from planloop.reconciler.storing import layout
 from planloop.server.http_api import BODY_BYTES_MAX
 from planloop.server.serving import serving
-from reconciler.storing import layout
 from tests import rows
 from tests.product import Json, JsonObject, Record
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.compiling.cheats import cheats_of
+from planloop.benchmarks.compiling.cheats import cheats_of
 from tests.app.test_readme import SESSION, played
 from tests.app.verb_pages import ROOT
 from tests.benchmarks.validating.suites import SOUND, suite_of

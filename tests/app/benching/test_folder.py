@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.compiling.compiling import Wish, compile_run
-from benchmarks.compiling.contestants import contestant
-from benchmarks.compiling.filling import nonce
-from benchmarks.reading.suite import Case, Suite
-from planloop.benching.folder import lay_out
+from planloop.app.benching.folder import lay_out
+from planloop.benchmarks.compiling.compiling import Wish, compile_run
+from planloop.benchmarks.compiling.contestants import contestant
+from planloop.benchmarks.compiling.filling import nonce
+from planloop.benchmarks.reading.suite import Case, Suite
 
 
 def test_the_files_of_a_case_have_the_nonces_of_their_entry(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.benching import importing, suites
+from planloop.app.benching import importing, suites
 from tests.benchmarks.importing.test_exercism import track
 from tests.golden_text import said_in
 from tests.product import Halt

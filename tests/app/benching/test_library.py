@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from planloop.benching import cases, telling
-from planloop.benching.known_suites import KnownSuites
-from planloop.benching.library import Library
-from planloop.benching.shelf import RunName, Shelf, run_name
+from planloop.app.benching import cases, telling
+from planloop.app.benching.known_suites import KnownSuites
+from planloop.app.benching.library import Library
+from planloop.app.benching.shelf import RunName, Shelf, run_name
 from tests.e2e import benches
 from tests.e2e.folder import Folder
 from tests.product import CommandExit as Exit

@@ -10,9 +10,9 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
-from benchmarks.reading.suite import Case
-from containers.docker_engine import DockerEngine
-from planloop.benching import suites
+from planloop.app.benching import suites
+from planloop.benchmarks.reading.suite import Case
+from planloop.containers.docker_engine import DockerEngine
 from tests import sets
 from tests.app.verb_pages import ROOT, shell
 from tests.containers.images.stocked import stocked

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.benching import suites
+from planloop.app.benching import suites
 from tests.product import CommandExit as Exit
 from tests.product import Halt
 

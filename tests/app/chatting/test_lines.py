@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.chatting.lines import Command, Nothing, Say, Slip, parse
+from planloop.cli.chatting.lines import Command, Nothing, Say, Slip, parse
 
 KNOWN = ("agents", "approve", "decompose")
 

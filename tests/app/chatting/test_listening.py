@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from planloop.chatting.listening import Answered, Asks, Doing, Ended, Gone, Over, Resting, Spoke, events
-from planloop.chatting.room import chosen, name_of, works_in
-from schemas.approval import ApprovalSpec
-from schemas.condition import Condition
+from planloop.cli.chatting.listening import Answered, Asks, Doing, Ended, Gone, Over, Resting, Spoke, events
+from planloop.cli.chatting.room import chosen, name_of, works_in
+from planloop.schemas.approval import ApprovalSpec
+from planloop.schemas.condition import Condition
 from tests.product import Change, Draft, Drop, Halt, Put, Record, Resource, SetStatus, Uid
 from tests.product import CommandExit as Exit
 

@@ -12,14 +12,14 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from planloop import compiling, places, wiring
-from planloop.access import Access
-from planloop.api import edits
-from planloop.editing.desk import EditDesk
-from planloop.gateway.forwarding import Forwarding
-from planloop.gateway.replica import Replica
-from planloop.places import Place
-from reconciler.editing.filing import FileSave
+from planloop.app import compiling, places, wiring
+from planloop.app.access import Access
+from planloop.app.places import Place
+from planloop.reconciler.editing.filing import FileSave
+from planloop.server.api import edits
+from planloop.server.editing.desk import EditDesk
+from planloop.server.gateway.forwarding import Forwarding
+from planloop.server.gateway.replica import Replica
 
 
 @dataclass(slots=True)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from planloop.access import Access
-from planloop.editing.desk import EditDesk
-from planloop.gateway.forwarding import Forwarding
+from planloop.app.access import Access
+from planloop.server.editing.desk import EditDesk
+from planloop.server.gateway.forwarding import Forwarding
 from tests import golden_text
 from tests.app.editing.conftest import Opened, Room
 from tests.product import CommandExit as Exit

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from planloop import compiling
-from planloop.editing import desk as desks
-from planloop.editing.desk import EditDesk
-from planloop.gateway import forwarding
-from planloop.gateway.forwarding import Forwarding
-from planloop.gateway.replica import Replica
+from planloop.app import compiling
+from planloop.reconciler.editing.filing import FileSave
+from planloop.server.editing import desk as desks
+from planloop.server.editing.desk import EditDesk
 from planloop.server.forms import save_to_json
-from reconciler.editing.filing import FileSave
+from planloop.server.gateway import forwarding
+from planloop.server.gateway.forwarding import Forwarding
+from planloop.server.gateway.replica import Replica
 from tests.app.editing.conftest import Opened
 from tests.app.editing.test_desk import PLAN
 from tests.product import CommandExit as Exit

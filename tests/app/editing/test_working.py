@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from planloop.editing import working
-from planloop.editing.working import Bench
+from planloop.server.editing import working
+from planloop.server.editing.working import Bench
 from tests.product import CommandExit as Exit
 from tests.product import Halt
 

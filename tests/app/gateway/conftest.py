@@ -30,4 +30,4 @@ def gateway(done: Folder) -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def page() -> Path:
     """The page that ships."""
-    return Path(__file__).parents[3] / "planloop" / "page"
+    return Path(__file__).parents[3] / "server/planloop/server/page"

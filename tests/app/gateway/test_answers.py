@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from planloop.api import naming
-from planloop.api.routing import Wanted, asked
+from planloop.server.api import naming
+from planloop.server.api.routing import Wanted, asked
 from tests.app.gateway.gateways import Answer, Served, served
 from tests.e2e.folder import Folder
 

@@ -11,10 +11,10 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
-from planloop.gateway import application, guarding, serving, tailing, tokens
-from planloop.gateway.application import Gateway
-from planloop.gateway.replica import Replica
-from planloop.places import Place
+from planloop.app.places import Place
+from planloop.server.gateway import application, guarding, serving, tailing, tokens
+from planloop.server.gateway.application import Gateway
+from planloop.server.gateway.replica import Replica
 from tests.app.gateway.writers import Writer, writing
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]

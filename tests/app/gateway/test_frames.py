@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planloop.gateway import frames
-from planloop.gateway.frames import Frame, Kept
+from planloop.server.gateway import frames
+from planloop.server.gateway.frames import Frame, Kept
 
 
 def test_the_next_frame_begins_with_the_next_record_or_is_read_from_the_log() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.gateway import tokens
+from planloop.server.gateway import tokens
 from tests import golden_text
 from tests.app.gateway.gateways import served
 from tests.e2e import command

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.gateway.guarding import Scheme, denied_place, names_of
+from planloop.server.gateway.guarding import Scheme, denied_place, names_of
 from tests import rows
 from tests.app.gateway.gateways import listening, served
 from tests.e2e.folder import Folder

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from planloop.api.answers import Printed
-from schemas.limits import LOG_PAGE_BYTES
+from planloop.schemas.limits import LOG_PAGE_BYTES
+from planloop.server.api.answers import Printed
 from tests.app.gateway.gateways import Served, served
 from tests.e2e.folder import Folder
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from reconciler.storing import layout
+from planloop.reconciler.storing import layout
 from tests.app.gateway.gateways import Answer, Served, frames, listening, served
 from tests.app.gateway.writers import Writer, deleted, writing
 from tests.golden_text import said

@@ -12,10 +12,10 @@ import anyio
 import anyio.abc
 import pytest
 
-from planloop.gateway.replica import Replica
-from planloop.gateway.words import Words
-from planloop.places import Place
-from reconciler.storing import layout
+from planloop.app.places import Place
+from planloop.reconciler.storing import layout
+from planloop.server.gateway.replica import Replica
+from planloop.server.gateway.words import Words
 from tests.product import Draft, Record
 
 pytestmark = pytest.mark.anyio

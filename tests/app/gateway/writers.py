@@ -16,10 +16,10 @@ ROOT = Path(__file__).resolve().parents[3]
 WRITER = """
 import asyncio, sys, time
 from pathlib import Path
-from reconciler.clock import SystemClock
-from reconciler.storing import owning, sqlite_log
-from reconciler.storing.sqlite_store import SqliteStore
-from schemas.record import Draft, SetStatus, Put
+from planloop.reconciler.clock import SystemClock
+from planloop.reconciler.storing import owning, sqlite_log
+from planloop.reconciler.storing.sqlite_store import SqliteStore
+from planloop.schemas.record import Draft, SetStatus, Put
 
 async def rounds(store, folder):
     await store.append(Draft("object.created", "controller:test", "task/t", (Put("task/t", "u", {"goal": "g"}),)))

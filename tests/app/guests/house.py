@@ -11,14 +11,14 @@ from typing import Any, cast
 import anyio
 import anyio.from_thread
 
-from planloop.client import Unanswered
-from planloop.core import Core
-from planloop.guests.answers import Answer
-from planloop.guests.doing import Doing
-from planloop.guests.following import Following
-from planloop.guests.seats import AT_ONCE, Client, House
-from planloop.places import Place
+from planloop.app.client import Unanswered
+from planloop.app.core import Core
+from planloop.app.places import Place
 from planloop.server import guests
+from planloop.server.mcp.answers import Answer
+from planloop.server.mcp.doing import Doing
+from planloop.server.mcp.following import Following
+from planloop.server.mcp.seats import AT_ONCE, Client, House
 from tests.controllers.agent.arena import Arena, arena
 from tests.product import CommandExit as Exit
 from tests.product import Json, JsonObject, RandomIds, Record, Resource

@@ -7,7 +7,7 @@ import re
 import tomllib
 from typing import Any
 
-from planloop.guests.client_config import CLIENTS, server_name, snippet
+from planloop.server.mcp.client_config import CLIENTS, server_name, snippet
 from tests import rows
 
 ARGV = ["/opt/my tools/plan", "mcp", "--plan", '/srv/ü/it\'s "quoted" \\ here/a b.plan.yaml', "--as", "helper"]

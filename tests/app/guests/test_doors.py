@@ -10,8 +10,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import anyio
 import pytest
 
-from planloop.gateway import guarding
-from planloop.guests.doors import HttpDoor, over_http
+from planloop.server.gateway import guarding
+from planloop.server.mcp.doors import HttpDoor, over_http
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +35,7 @@ async def opened() -> AsyncIterator[int]:
 
 @pytest.mark.parametrize("said", [b"", b"POST /mcp HTTP/1.1\r\nHost:"], ids=["nothing", "half a request"])
 async def test_a_connection_that_does_not_ask_is_closed(said: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("planloop.guests.doors.SILENT_S", 0.05)
+    monkeypatch.setattr("planloop.server.mcp.doors.SILENT_S", 0.05)
     async with opened() as port, await anyio.connect_tcp("127.0.0.1", port) as stream:
         await stream.send(said)
         with pytest.raises(anyio.EndOfStream):
@@ -43,7 +43,7 @@ async def test_a_connection_that_does_not_ask_is_closed(said: bytes, monkeypatch
 
 
 async def test_one_connection_too_many_is_closed_and_the_others_are_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("planloop.guests.doors.CONNECTIONS_MAX", 2)
+    monkeypatch.setattr("planloop.server.mcp.doors.CONNECTIONS_MAX", 2)
     async with opened() as port, AsyncExitStack() as stack:
         streams = [await stack.enter_async_context(await anyio.connect_tcp("127.0.0.1", port)) for _ in range(3)]
         with pytest.raises(anyio.EndOfStream):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from planloop.guests.identity import parts_of
+from planloop.server.mcp.identity import parts_of
 from tests.product import Resource, Uid
 
 

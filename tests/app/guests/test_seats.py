@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from planloop.guests.doing import Doing
-from schemas import limits
+from planloop.schemas import limits
+from planloop.server.mcp.doing import Doing
 from tests.app.guests.house import Inn, inn
 from tests.golden_text import said, said_in
 from tests.product import HUMAN_CLI, Halt

@@ -12,9 +12,9 @@ import anyio
 import pytest
 from mcp import Client as Asking
 
-from planloop.guests.following import Following
-from planloop.guests.seats import Client, House, Posts, Taken
-from planloop.guests.speaking import TELL_S, Speaking, Visitor, surplus
+from planloop.server.mcp.following import Following
+from planloop.server.mcp.seats import Client, House, Posts, Taken
+from planloop.server.mcp.speaking import TELL_S, Speaking, Visitor, surplus
 from tests.product import Draft, Json, JsonObject, Record, Resource, SetStatus, Uid
 
 HOUSE = cast("Any", None)
@@ -118,7 +118,7 @@ async def test_who_does_not_read_holds_up_nobody_and_is_not_told_again_until_it_
 
 @pytest.mark.anyio
 async def test_an_owner_that_hangs_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("planloop.guests.speaking.LEAVE_S", 0.05)
+    monkeypatch.setattr("planloop.server.mcp.speaking.LEAVE_S", 0.05)
     hung = Hung()
     speaking = Speaking(a_house(hung), "demo", "helper", is_http=True)
     speaking._visitors["ann"] = Visitor(Client(a_house(hung), "helper", taken=TAKEN))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from planloop.observing import exposition
-from planloop.observing.figures import Family, Sample, Tally, standing
-from planloop.observing.spans import Begun, Ended, Spans
+from planloop.app.observing import exposition
+from planloop.app.observing.figures import Family, Sample, Tally, standing
+from planloop.app.observing.spans import Begun, Ended, Spans
 from tests.product import Draft, JsonObject, Put, Record, Resource, SetStatus, Uid
 
 HOLDER = {

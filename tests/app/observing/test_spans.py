@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planloop.observing.spans import FORGOTTEN, OPEN_MAX, Begun, Ended, Spans
+from planloop.app.observing.spans import FORGOTTEN, OPEN_MAX, Begun, Ended, Spans
 from tests.product import Draft, Record
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planloop.observing import top
+from planloop.app.observing import top
 from tests.golden_text import said
 from tests.product import JsonObject, MemoryView, Resource, Uid
 

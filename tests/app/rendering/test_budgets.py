@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from planloop.rendering import descriptions, objects, trees
-from planloop.rendering.budgets import Costs
-from schemas.ledger import Account, account_to_json
+from planloop.cli.rendering import descriptions, objects, trees
+from planloop.cli.rendering.budgets import Costs
+from planloop.schemas.ledger import Account, account_to_json
 from tests.golden_text import said, said_in
 from tests.product import JsonObject, Resource, Uid
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.rendering import containers, descriptions, objects, records, trees
-from planloop.rendering.budgets import Costs
-from schemas.container import ContainerSpec, Health, Mount, Port
+from planloop.cli.rendering import containers, descriptions, objects, records, trees
+from planloop.cli.rendering.budgets import Costs
+from planloop.schemas.container import ContainerSpec, Health, Mount, Port
 from tests import golden_text
 from tests.product import Draft, JsonObject, Record, Resource, SetStatus, Uid
 

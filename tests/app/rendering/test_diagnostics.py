@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from compiler.source import Source
-from planloop.rendering.diagnostics import render, report, to_json
-from schemas.diagnostic import Diagnostic, Related, Span
+from planloop.cli.rendering.diagnostics import render, report, to_json
+from planloop.compiler.source import Source
+from planloop.schemas.diagnostic import Diagnostic, Related, Span
 from tests.golden_text import said
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planloop.rendering import by_now, locks, objects
-from schemas.lock import Holder, Loss, Waiter
+from planloop.cli.rendering import by_now, locks, objects
+from planloop.schemas.lock import Holder, Loss, Waiter
 from tests import golden_text
 from tests.product import Resource, Uid
 

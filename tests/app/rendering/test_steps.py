@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planloop.rendering import records
+from planloop.cli.rendering import records
 from tests.product import Also, Change, Draft, Put, Record, SetStatus, Uid
 
 ME, CALL = "agent/.", "call/c1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from planloop.rendering import records, transcripts, verdicts
+from planloop.cli.rendering import records, transcripts, verdicts
 from tests import golden_text
 from tests.product import Also, Change, Draft, Record, SetStatus, Uid
 

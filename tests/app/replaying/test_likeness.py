@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from planloop.replaying.likeness import Likeness
+from planloop.app.replaying.likeness import Likeness
 from tests.product import Json
 
 A, B, C = "aaaaaaaaaaaa", "bbbbbbbbbbbb", "cccccccccccc"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from planloop.replaying.directing import Director
-from planloop.replaying.likeness import Likeness
-from planloop.replaying.machine import StoryPools
-from planloop.replaying.story import Story
-from reconciler.driving.queueing import AddressQueue
+from planloop.app.replaying.directing import Director
+from planloop.app.replaying.likeness import Likeness
+from planloop.app.replaying.machine import StoryPools
+from planloop.app.replaying.story import Story
+from planloop.reconciler.driving.queueing import AddressQueue
 from tests.product import Also, Draft, JsonObject, Record
 
 AGENT = "agent/writer"

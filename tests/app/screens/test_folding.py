@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planloop.screens.folding import Folding
+from planloop.cli.screens.folding import Folding
 from tests.product import JsonObject, Resource, Uid
 
 

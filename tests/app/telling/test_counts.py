@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from planloop.rendering import questions
-from planloop.telling import revisions, waiting
-from schemas import limits
+from planloop.app.telling import revisions, waiting
+from planloop.cli.rendering import questions
+from planloop.schemas import limits
 from tests.golden_text import said
 from tests.product import HUMAN_CLI, Accepted, Held, JsonObject
 from tests.reconciler.plans import Plan, agent, op, opened

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planloop.telling import waits
+from planloop.app.telling import waits
 from tests.controllers.lock.table import Table
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.checks import abstain
-from benchmarks.checks.contract import Emitted, Evidence
+from planloop.benchmarks.checks import abstain
+from planloop.benchmarks.checks.contract import Emitted, Evidence
 from tests import golden_text
 
 OFFERED = frozenset({"mail.send", "calendar.list", "get_weather"})

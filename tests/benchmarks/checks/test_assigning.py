@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.checks import assigning
+from planloop.benchmarks.checks import assigning
 
 CALLS = 5
 FITS = st.lists(st.lists(st.integers(0, CALLS - 1), unique=True).map(sorted), max_size=4)

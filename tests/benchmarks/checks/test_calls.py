@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.checks import calls
-from benchmarks.checks.contract import Emitted, Evidence, Judged
-from benchmarks.checks.figures import conduct
-from schemas.limits import NEEDED_CALLS_MAX
+from planloop.benchmarks.checks import calls
+from planloop.benchmarks.checks.contract import Emitted, Evidence, Judged
+from planloop.benchmarks.checks.figures import conduct
+from planloop.schemas.limits import NEEDED_CALLS_MAX
 from tests import golden_text, sets
 from tests.product import JsonObject, decode
 

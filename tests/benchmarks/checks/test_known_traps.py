@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.checks import abstain, calls
-from benchmarks.checks.contract import Emitted, Evidence, Judged
+from planloop.benchmarks.checks import abstain, calls
+from planloop.benchmarks.checks.contract import Emitted, Evidence, Judged
 
 OFFERED = frozenset({"pay", "look", "note"})
 TWICE = [{"tool": "pay", "args": {"amount": 1}}, {"tool": "pay", "args": {"amount": 2}}]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks.checks.contract import Evidence
-from benchmarks.checks.log import RULES, faults, judge
-from schemas.fields_all import EVERY
+from planloop.benchmarks.checks.contract import Evidence
+from planloop.benchmarks.checks.log import RULES, faults, judge
+from planloop.schemas.fields_all import EVERY
 from tests import rows
 from tests.product import Json, JsonObject
 

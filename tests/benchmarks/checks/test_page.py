@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.checks import calls
-from benchmarks.checks.classing import CallClass
-from benchmarks.checks.contract import Emitted, Evidence
-from benchmarks.checks.rules import MEMBERS
+from planloop.benchmarks.checks import calls
+from planloop.benchmarks.checks.classing import CallClass
+from planloop.benchmarks.checks.contract import Emitted, Evidence
+from planloop.benchmarks.checks.rules import MEMBERS
 from tests.app.test_readme import SESSION, played
 from tests.app.verb_pages import ROOT
 

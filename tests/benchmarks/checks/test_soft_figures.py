@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.checks import soft_figures
-from benchmarks.checks.soft_figures import SoftFigure
-from benchmarks.reading.reading import read_suite
-from benchmarks.reading.sources import FolderSuiteSources
-from controllers.task.checking import Finding
+from planloop.benchmarks.checks import soft_figures
+from planloop.benchmarks.checks.soft_figures import SoftFigure
+from planloop.benchmarks.reading.reading import read_suite
+from planloop.benchmarks.reading.sources import FolderSuiteSources
+from planloop.controllers.task.checking import Finding
 from tests.product import Json
 
 ESLINT = '[{"errorCount": 2, "messages": [1, 2]}, {"errorCount": 1, "messages": [3]}]'

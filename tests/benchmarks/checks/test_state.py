@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from benchmarks.checks import abstain, state
-from benchmarks.checks import calls as calls_check
-from benchmarks.checks.contract import Emitted, Evidence
-from benchmarks.worlds import World, WorldTool, replay, world_of
+from planloop.benchmarks.checks import abstain, state
+from planloop.benchmarks.checks import calls as calls_check
+from planloop.benchmarks.checks.contract import Emitted, Evidence
+from planloop.benchmarks.worlds import World, WorldTool, replay, world_of
 from tests import rows
 from tests.golden_text import said
 from tests.product import JsonObject

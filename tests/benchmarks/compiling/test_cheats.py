@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.compiling.cheats import cheats_of
-from benchmarks.compiling.contestants import script_of
+from planloop.benchmarks.compiling.cheats import cheats_of
+from planloop.benchmarks.compiling.contestants import script_of
 from tests.benchmarks.validating.suites import SOUND, suite_of
 from tests.product import encode_text
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.compiling.contestants import script_of
-from benchmarks.reading.suite import Act
+from planloop.benchmarks.compiling.contestants import script_of
+from planloop.benchmarks.reading.suite import Act
 
 
 def test_a_proof_reads_what_it_writes_over() -> None:

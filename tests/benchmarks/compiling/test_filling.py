@@ -7,8 +7,8 @@ import hashlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.compiling.filling import blank_faults, filled, nonce
-from schemas.blanks import blanks_in, fill, nonce_names, replace
+from planloop.benchmarks.compiling.filling import blank_faults, filled, nonce
+from planloop.schemas.blanks import blanks_in, fill, nonce_names, replace
 from tests import sets
 
 

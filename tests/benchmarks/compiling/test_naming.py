@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from benchmarks.compiling.compiling import Wish, compile_run
-from benchmarks.compiling.contestants import contestant
-from benchmarks.planning import plan_document
-from benchmarks.reading.suite import Case, Suite
-from compiler.naming import is_id
+from planloop.benchmarks.compiling.compiling import Wish, compile_run
+from planloop.benchmarks.compiling.contestants import contestant
+from planloop.benchmarks.planning import plan_document
+from planloop.benchmarks.reading.suite import Case, Suite
+from planloop.compiler.naming import is_id
 
 LONG = "a" * 63
 MODELS = ("lab/gpt", "lab-gpt", f"lab/{LONG * 5}", "nop")

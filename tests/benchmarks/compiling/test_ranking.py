@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.compiling.ranking import draw, words_of
+from planloop.benchmarks.compiling.ranking import draw, words_of
 
 WORDS = st.sampled_from(("mail", "send", "event", "events", "update", "song", "play", "weather"))
 NAMES = st.builds("{}.{}".format, WORDS, WORDS)

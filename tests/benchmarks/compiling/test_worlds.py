@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.compiling.compiled import Compiled, compiled_from_json
-from benchmarks.compiling.compiling import Wish, compile_run
-from benchmarks.compiling.contestants import Contestant
-from benchmarks.compiling.filling import nonce
-from benchmarks.compiling.ranking import rank
-from benchmarks.planning import plan_document
-from benchmarks.reading.reading import read_suite
-from benchmarks.reading.sources import FolderSuiteSources
-from benchmarks.reading.suite import ReadSuite
-from benchmarks.worlds import file_of
+from planloop.benchmarks.compiling.compiled import Compiled, compiled_from_json
+from planloop.benchmarks.compiling.compiling import Wish, compile_run
+from planloop.benchmarks.compiling.contestants import Contestant
+from planloop.benchmarks.compiling.filling import nonce
+from planloop.benchmarks.compiling.ranking import rank
+from planloop.benchmarks.planning import plan_document
+from planloop.benchmarks.reading.reading import read_suite
+from planloop.benchmarks.reading.sources import FolderSuiteSources
+from planloop.benchmarks.reading.suite import ReadSuite
+from planloop.benchmarks.worlds import file_of
 from tests.product import JsonObject, canonical, decode
 
 WORLD = "world: desk\ntables: {notes: {note-1: {text: hello}}}\ntools: {notes.get: {}, notes.add: {}}\n"

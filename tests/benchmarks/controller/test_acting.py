@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.controller.acting import _broken
-from reconciler.contract import Failed
-from reconciler.driving.attempting import Bug, Fault
+from planloop.benchmarks.controller.acting import _broken
+from planloop.reconciler.contract import Failed
+from planloop.reconciler.driving.attempting import Bug, Fault
 
 
 @pytest.mark.parametrize(

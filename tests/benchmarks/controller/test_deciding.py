@@ -6,10 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.controller.deciding import LEAVING_S, PATIENCE_S, Close, GiveUp, Grade, Rest, Step, Stop, decide
-from benchmarks.controller.observing import Observed, bug_at
-from schemas.case import CaseSpec, Cut
-from schemas.condition import Condition
+from planloop.benchmarks.controller.deciding import (
+    LEAVING_S,
+    PATIENCE_S,
+    Close,
+    GiveUp,
+    Grade,
+    Rest,
+    Step,
+    Stop,
+    decide,
+)
+from planloop.benchmarks.controller.observing import Observed, bug_at
+from planloop.schemas.case import CaseSpec, Cut
+from planloop.schemas.condition import Condition
 from tests import rows
 from tests.product import JsonObject, Resource, Uid
 

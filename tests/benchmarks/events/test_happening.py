@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.checks.doings import doings
-from benchmarks.events.happening import rows_of
+from planloop.benchmarks.checks.doings import doings
+from planloop.benchmarks.events.happening import rows_of
 from tests.product import Also, ByAgent, Draft, Drop, JsonObject, Put, Record, Run, SetStatus, TaskSpec, Uid
 
 ENTRY = "task/sums--oracle--1"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.compiling.compiled import Compiled, Entry
-from benchmarks.events.projecting import Projection
-from benchmarks.events.reading import event_of
-from benchmarks.reporting import combined, sheets
-from benchmarks.scoring.folding import Fold
-from benchmarks.scoring.summary import summarise
+from planloop.benchmarks.compiling.compiled import Compiled, Entry
+from planloop.benchmarks.events.projecting import Projection
+from planloop.benchmarks.events.reading import event_of
+from planloop.benchmarks.reporting import combined, sheets
+from planloop.benchmarks.scoring.folding import Fold
+from planloop.benchmarks.scoring.summary import summarise
 from tests.product import Draft, JsonObject, Put, Record, SetStatus, Uid
 
 ENTRY = Entry("a--m--1", "a", "m", 1, 0, "k", "ck", {})

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.events.reading import BadEvents, Event, Reader, Torn, read
+from planloop.benchmarks.events.reading import BadEvents, Event, Reader, Torn, read
 from tests.benchmarks.runs import Told, file_of, outcomes, told
 from tests.golden_text import said
 

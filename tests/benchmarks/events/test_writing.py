@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.events.projecting import Projection
-from benchmarks.events.reading import BadEvents, read
-from benchmarks.events.writing import FILE, EventFile, EventsTaken
+from planloop.benchmarks.events.projecting import Projection
+from planloop.benchmarks.events.reading import BadEvents, read
+from planloop.benchmarks.events.writing import FILE, EventFile, EventsTaken
 from tests.benchmarks.events.test_projecting import COMPILED, began, ended
 from tests.golden_text import said
 from tests.product import Record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.grading.blobs import FOLDER, Blobs
+from planloop.benchmarks.grading.blobs import FOLDER, Blobs
 from tests.product import digest
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from benchmarks.checks.contract import Evidence
-from benchmarks.grading.checking import Checking, counted, has_command, judged, without_address
-from controllers.task.checking import Bench, Finding, run_check
-from reconciler.effects.local_processes import LocalProcesses
+from planloop.benchmarks.checks.contract import Evidence
+from planloop.benchmarks.grading.checking import Checking, counted, has_command, judged, without_address
+from planloop.controllers.task.checking import Bench, Finding, run_check
+from planloop.reconciler.effects.local_processes import LocalProcesses
 from tests import golden_text
 from tests.controllers.task.served import serving
 from tests.product import CheckSpec, Ending, JsonObject, RandomIds

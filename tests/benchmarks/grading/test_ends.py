@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from benchmarks.grading.program import is_killed
+from planloop.benchmarks.grading.program import is_killed
 from tests.product import Engine, EngineFailed, Found
 
 KILLED, STOPPED, OWN, CLEAN = 137, 143, 1, 0

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.grading.exporting import TooLarge, Unreadable, export
-from schemas import limits
+from planloop.benchmarks.grading.exporting import TooLarge, Unreadable, export
+from planloop.schemas import limits
 from tests.golden_text import said
 from tests.rights import without_rights
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.grading.measuring import churn, complexity, lint, measured, texts
+from planloop.benchmarks.grading.measuring import churn, complexity, lint, measured, texts
 
 
 @pytest.mark.parametrize(

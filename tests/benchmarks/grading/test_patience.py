@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.grading.patience import Patience, stalled_s
+from planloop.benchmarks.grading.patience import Patience, stalled_s
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.grading.serving import entry_of
+from planloop.benchmarks.grading.serving import entry_of
 from tests import rows
 
 MAIN = "(ns my.app (:gen-class))\n(defn -main [& args] (println 1))\n"

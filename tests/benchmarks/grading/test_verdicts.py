@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.grading.faults import infrastructure
-from benchmarks.grading.grading import together, verdict_of
-from schemas.case import Cut, Verdict
+from planloop.benchmarks.grading.faults import infrastructure
+from planloop.benchmarks.grading.grading import together, verdict_of
+from planloop.schemas.case import Cut, Verdict
 from tests.product import JsonObject, Resource, Uid
 
 

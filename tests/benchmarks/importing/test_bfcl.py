@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks import worlds
-from benchmarks.checks import abstain, calls
-from benchmarks.checks.contract import Emitted, Evidence, Judged
-from benchmarks.importing import bfcl, bfcl_keys
-from benchmarks.reading.reading import read_suite
-from benchmarks.reading.sources import FolderSuiteSources
-from benchmarks.reading.suite import Act, Case, Suite
+from planloop.benchmarks import worlds
+from planloop.benchmarks.checks import abstain, calls
+from planloop.benchmarks.checks.contract import Emitted, Evidence, Judged
+from planloop.benchmarks.importing import bfcl, bfcl_keys
+from planloop.benchmarks.reading.reading import read_suite
+from planloop.benchmarks.reading.sources import FolderSuiteSources
+from planloop.benchmarks.reading.suite import Act, Case, Suite
 from tests.golden_text import said
 
 KITE = {

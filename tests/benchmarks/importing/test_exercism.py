@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.importing.exercism import TRACKS, Imported, imported
-from benchmarks.reading.reading import read_suite
-from benchmarks.reading.sources import FolderSuiteSources
-from benchmarks.reading.suite import Case, Suite
+from planloop.benchmarks.importing.exercism import TRACKS, Imported, imported
+from planloop.benchmarks.reading.reading import read_suite
+from planloop.benchmarks.reading.sources import FolderSuiteSources
+from planloop.benchmarks.reading.suite import Case, Suite
 from tests.golden_text import said
 
 EX = "exercises/practice"

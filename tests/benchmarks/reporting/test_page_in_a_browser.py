@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import sync_playwright
 
-from benchmarks.reporting.combined import combine
-from benchmarks.reporting.html import html
+from planloop.benchmarks.reporting.combined import combine
+from planloop.benchmarks.reporting.html import html
 from tests import needs
 from tests.benchmarks.runs import Outcome, Told, outcomes, summarised
 

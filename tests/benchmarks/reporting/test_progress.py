@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.events.reading import Event
-from benchmarks.reporting.progress import Progress, line, progress
-from benchmarks.scoring.folding import Fold
-from schemas.widths import cells_wide
+from planloop.benchmarks.events.reading import Event
+from planloop.benchmarks.reporting.progress import Progress, line, progress
+from planloop.benchmarks.scoring.folding import Fold
+from planloop.schemas.widths import cells_wide
 from tests.benchmarks.runs import Told, outcomes, told
 from tests.golden_text import said
 

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from benchmarks.reporting import combined, sheets
-from benchmarks.reporting.html import html
-from benchmarks.reporting.markdown import escaped, markdown
-from schemas.widths import cells_wide
+from planloop.benchmarks.reporting import combined, sheets
+from planloop.benchmarks.reporting.html import html
+from planloop.benchmarks.reporting.markdown import escaped, markdown
+from planloop.schemas.widths import cells_wide
 from tests import sets
 from tests.benchmarks.runs import Outcome, Told, outcomes, summarised
 from tests.golden_text import said

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.events.reading import Event, read
-from benchmarks.scoring.folding import BadRun, Fold
-from benchmarks.scoring.summary import printed, summarise
+from planloop.benchmarks.events.reading import Event, read
+from planloop.benchmarks.scoring.folding import BadRun, Fold
+from planloop.benchmarks.scoring.summary import printed, summarise
 from tests import sets
 from tests.benchmarks.runs import Outcome, Told, file_of, outcomes, summarised, told
 from tests.product import JsonObject, canonical, decode

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.scoring import statistics
-from benchmarks.scoring.statistics import Interval, Tally
+from planloop.benchmarks.scoring import statistics
+from planloop.benchmarks.scoring.statistics import Interval, Tally
 from tests import sets
 
 COUNTS = st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.grading.serving import entry_of
-from benchmarks.reading.reading import read_suite
-from benchmarks.reading.sources import FolderSuiteSources
-from benchmarks.reading.suite import Act, Case, Suite
-from containers.images.stock import PREFIX, STOCK
+from planloop.benchmarks.grading.serving import entry_of
+from planloop.benchmarks.reading.reading import read_suite
+from planloop.benchmarks.reading.sources import FolderSuiteSources
+from planloop.benchmarks.reading.suite import Act, Case, Suite
+from planloop.containers.images.stock import PREFIX, STOCK
 from tests.app.verb_pages import ROOT
 
-FOLDER = ROOT / "benchmarks" / "suites" / "coding-agent"
+FOLDER = ROOT / "benchmarks/planloop/benchmarks/suites/coding-agent"
 LANGUAGES = ("clojure", "clojurescript", "typescript")
 CASES = [f"{case}-{language}" for case in ("echo", "login", "chat", "game") for language in LANGUAGES]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from benchmarks.grading.serving import entry_of
+from planloop.benchmarks.grading.serving import entry_of
 from tests.app.verb_pages import ROOT
 from tests.benchmarks.suites.test_coding_agent import case
 

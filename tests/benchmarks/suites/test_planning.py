@@ -6,16 +6,16 @@ import re
 
 import yaml
 
-from benchmarks.checks.log import RULES, faults
-from benchmarks.checks.undoing import WORDS
-from benchmarks.importing.exercism import TRACKS
-from benchmarks.reading.suite import Suite
-from compiler.faults import Faults
-from compiler.normalising import Work, normalise
-from compiler.reading import read_source
-from planloop.benching import suites
-from schemas.fields_all import EVERY
-from schemas.fields_log import NEVER
+from planloop.app.benching import suites
+from planloop.benchmarks.checks.log import RULES, faults
+from planloop.benchmarks.checks.undoing import WORDS
+from planloop.benchmarks.importing.exercism import TRACKS
+from planloop.benchmarks.reading.suite import Suite
+from planloop.compiler.faults import Faults
+from planloop.compiler.normalising import Work, normalise
+from planloop.compiler.reading import read_source
+from planloop.schemas.fields_all import EVERY
+from planloop.schemas.fields_log import NEVER
 from tests.app.verb_pages import ROOT
 
 PAGE = (ROOT / "docs" / "planning-suite.md").read_text()

@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from benchmarks import worlds
-from benchmarks.checks import abstain, calls, state
-from benchmarks.checks.contract import Emitted, Evidence, Judged
-from benchmarks.compiling.cheats import cheats_of
-from benchmarks.compiling.ranking import draw
-from benchmarks.reading.reading import read_suite
-from benchmarks.reading.sources import FolderSuiteSources
-from benchmarks.reading.suite import Act, Case, Suite
-from benchmarks.worlds import World
+from planloop.benchmarks import worlds
+from planloop.benchmarks.checks import abstain, calls, state
+from planloop.benchmarks.checks.contract import Emitted, Evidence, Judged
+from planloop.benchmarks.compiling.cheats import cheats_of
+from planloop.benchmarks.compiling.ranking import draw
+from planloop.benchmarks.reading.reading import read_suite
+from planloop.benchmarks.reading.sources import FolderSuiteSources
+from planloop.benchmarks.reading.suite import Act, Case, Suite
+from planloop.benchmarks.worlds import World
 from tests import rows
 from tests.product import JsonObject
 
-FOLDER = Path(__file__).parents[3] / "benchmarks" / "suites" / "tool-calling"
+FOLDER = Path(__file__).parents[3] / "benchmarks/planloop/benchmarks/suites/tool-calling"
 JUDGES = {"calls": calls.judge, "state": state.judge, "abstain": abstain.judge}
 
 

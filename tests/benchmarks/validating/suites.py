@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from benchmarks.compiling.contestants import provers_of
-from benchmarks.reading.reading import read_suite
-from benchmarks.reading.suite import Case, Suite
-from benchmarks.scoring.folding import Entry
-from schemas.case import Verdict
+from planloop.benchmarks.compiling.contestants import provers_of
+from planloop.benchmarks.reading.reading import read_suite
+from planloop.benchmarks.reading.suite import Case, Suite
+from planloop.benchmarks.scoring.folding import Entry
+from planloop.schemas.case import Verdict
 
 SOUND: dict[str, Any] = {
     "prompts": ["write {{nonce.word}} into a.txt"],

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.reading.suite import Suite
-from benchmarks.validating.judging import Judgement, judge
-from benchmarks.validating.placing import in_text
-from schemas.case import Verdict
+from planloop.benchmarks.reading.suite import Suite
+from planloop.benchmarks.validating.judging import Judgement, judge
+from planloop.benchmarks.validating.placing import in_text
+from planloop.schemas.case import Verdict
 from tests.benchmarks.validating.suites import SOUND, entries, suite_of
 
 But = tuple[str, Verdict | None, tuple[str, ...]]

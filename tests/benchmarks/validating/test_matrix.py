@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from benchmarks.validating.judging import judge
-from benchmarks.validating.matrix import lines
-from benchmarks.validating.page import Part, page
-from schemas.case import Verdict
-from schemas.widths import cells_wide
+from planloop.benchmarks.validating.judging import judge
+from planloop.benchmarks.validating.matrix import lines
+from planloop.benchmarks.validating.page import Part, page
+from planloop.schemas.case import Verdict
+from planloop.schemas.widths import cells_wide
 from tests.benchmarks.validating.suites import SOUND, entries, suite_of
 from tests.golden_text import said
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.reading.suite import Suite
-from benchmarks.validating.judging import judge
-from benchmarks.validating.record import is_validated, recorded
-from schemas.case import Verdict
+from planloop.benchmarks.reading.suite import Suite
+from planloop.benchmarks.validating.judging import judge
+from planloop.benchmarks.validating.record import is_validated, recorded
+from planloop.schemas.case import Verdict
 from tests.benchmarks.validating.suites import SOUND, entries, suite_of
 from tests.product import JsonObject
 

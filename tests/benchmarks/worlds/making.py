@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.worlds import World, read_world
-from schemas.diagnostic import Diagnostic
+from planloop.benchmarks.worlds import World, read_world
+from planloop.schemas.diagnostic import Diagnostic
 from tests.product import Json
 
-SUITE = Path(__file__).parents[3] / "benchmarks" / "suites" / "tool-calling"
+SUITE = Path(__file__).parents[3] / "benchmarks/planloop/benchmarks/suites/tool-calling"
 
 EXTREMES: tuple[Json, ...] = (
     *(sign * number for number in (10**400, 10**308, 1.7e308, 5e-324) for sign in (1, -1)),

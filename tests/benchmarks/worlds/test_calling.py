@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.worlds import World, call, laid, replay
-from benchmarks.worlds.world import Moment, WorldTool
+from planloop.benchmarks.worlds import World, call, laid, replay
+from planloop.benchmarks.worlds.world import Moment, WorldTool
 from tests import sets
 from tests.benchmarks.worlds.making import EXTREMES, shipped, world
 from tests.golden_text import said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.worlds import differences, replay
+from planloop.benchmarks.worlds import differences, replay
 from tests.benchmarks.worlds.making import shipped, world
 from tests.product import Json, JsonObject
 

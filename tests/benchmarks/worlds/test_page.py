@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import compiler
-from benchmarks.reading.reading import read_suite
-from benchmarks.reading.sources import FolderSuiteSources
-from benchmarks.worlds import call, read_world
-from benchmarks.worlds.arguments import WORDS
-from benchmarks.worlds.computing import OPERATIONS
-from benchmarks.worlds.conditions import OPERATORS
-from benchmarks.worlds.verbs import VERBS
-from planloop.sources import FolderSources
+from planloop import compiler
+from planloop.app.sources import FolderSources
+from planloop.benchmarks.reading.reading import read_suite
+from planloop.benchmarks.reading.sources import FolderSuiteSources
+from planloop.benchmarks.worlds import call, read_world
+from planloop.benchmarks.worlds.arguments import WORDS
+from planloop.benchmarks.worlds.computing import OPERATIONS
+from planloop.benchmarks.worlds.conditions import OPERATORS
+from planloop.benchmarks.worlds.verbs import VERBS
 from tests import rows
 from tests.architecture.tree import ROOT
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.worlds import world_of
+from planloop.benchmarks.worlds import world_of
 from tests.benchmarks.worlds.making import SUITE, told, world
 
 HEAD = "world: w\ntables: {notes: {note-1: {text: hello}}}\ntools:\n"
@@ -79,7 +79,7 @@ def test_the_same_world_may_be_written_in_edn() -> None:
 
 @pytest.mark.parametrize("path", ["worlds/office.yaml", "worlds/shop.yaml", "tools/decoys.yaml"])
 def test_the_canonical_form_of_a_shipped_file_is_the_same_world(path: str) -> None:
-    from benchmarks.worlds import read_world
+    from planloop.benchmarks.worlds import read_world
 
     read = read_world((SUITE / path).read_bytes(), file=path)
     again = world_of(read.document)

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.worlds import call, differences, with_kept
-from benchmarks.worlds.serving import ServedWorlds
-from schemas import limits
-from schemas.mcp import ServerFailed
+from planloop.benchmarks.worlds import call, differences, with_kept
+from planloop.benchmarks.worlds.serving import ServedWorlds
+from planloop.schemas import limits
+from planloop.schemas.mcp import ServerFailed
 from tests import sets
 from tests.benchmarks.worlds.making import EXTREMES, SUITE, shipped
 from tests.golden_text import said

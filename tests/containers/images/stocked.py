@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from containers.images.debian import PROGRAMS
-from containers.images.making import Made, has, kept, make
-from containers.images.stock import STOCK
+from planloop.containers.images.debian import PROGRAMS
+from planloop.containers.images.making import Made, has, kept, make
+from planloop.containers.images.stock import STOCK
 from tests import needs
 from tests.product import Engine
 

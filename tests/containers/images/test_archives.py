@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from containers.images.archive import Settings, Written, write_archive
-from containers.images.entries import Entry, Tree, data, folder, symlink, text
-from containers.images.errors import ImageFailed
-from containers.images.folders import folder_tree
+from planloop.containers.images.archive import Settings, Written, write_archive
+from planloop.containers.images.entries import Entry, Tree, data, folder, symlink, text
+from planloop.containers.images.errors import ImageFailed
+from planloop.containers.images.folders import folder_tree
 from tests import golden_text
 
 SETTINGS = Settings(

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from containers.images.debian import Apt
-from containers.images.entries import Entry, data, symlink
-from containers.images.errors import ImageFailed
-from containers.images.linking import closure, needed_by
+from planloop.containers.images.debian import Apt
+from planloop.containers.images.entries import Entry, data, symlink
+from planloop.containers.images.errors import ImageFailed
+from planloop.containers.images.linking import closure, needed_by
 from tests.golden_text import said
 
 PROGRAM = Path(sys.executable).resolve()

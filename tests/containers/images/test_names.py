@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from containers.images import stock
+from planloop.containers.images import stock
 from tests.product import Reason
 
 

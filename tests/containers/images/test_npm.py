@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from containers.images import npm
-from containers.images.entries import Tree, text
-from containers.images.errors import ImageFailed
-from containers.images.npm import Tarball
-from containers.images.stock import STOCK
+from planloop.containers.images import npm
+from planloop.containers.images.entries import Tree, text
+from planloop.containers.images.errors import ImageFailed
+from planloop.containers.images.npm import Tarball
+from planloop.containers.images.stock import STOCK
 from tests.golden_text import said
 
 CONTENT = b"the bytes of a package"

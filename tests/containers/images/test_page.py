@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from containers.docker_engine import DockerEngine
-from containers.images.stock import STOCK, Stock
-from schemas import limits
+from planloop.containers.docker_engine import DockerEngine
+from planloop.containers.images.stock import STOCK, Stock
+from planloop.schemas import limits
 from tests.app.test_readme import SESSION
 from tests.app.verb_pages import ROOT, shell, steady
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from containers.images import rootfs
-from containers.images.entries import Entry
-from containers.images.errors import ImageFailed
-from containers.images.reading import DAMAGED, tar_tree
-from schemas import limits
+from planloop.containers.images import rootfs
+from planloop.containers.images.entries import Entry
+from planloop.containers.images.errors import ImageFailed
+from planloop.containers.images.reading import DAMAGED, tar_tree
+from planloop.schemas import limits
 from tests import golden_text
 
 

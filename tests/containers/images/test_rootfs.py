@@ -12,8 +12,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from containers.docker_engine import DockerEngine
-from containers.images.rootfs import NAME, rootfs_digest, rootfs_image
+from planloop.containers.docker_engine import DockerEngine
+from planloop.containers.images.rootfs import NAME, rootfs_digest, rootfs_image
 from tests import needs
 from tests.containers.engines import Ground
 from tests.golden_text import said

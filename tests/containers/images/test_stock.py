@@ -14,11 +14,11 @@ from typing import Any
 import anyio
 import pytest
 
-from containers.docker_engine import DockerEngine
-from containers.images.debian import Apt
-from containers.images.errors import ImageFailed
-from containers.images.making import has, kept, make
-from containers.images.stock import STOCK
+from planloop.containers.docker_engine import DockerEngine
+from planloop.containers.images.debian import Apt
+from planloop.containers.images.errors import ImageFailed
+from planloop.containers.images.making import has, kept, make
+from planloop.containers.images.stock import STOCK
 from tests import golden_text
 from tests.app.verb_pages import ROOT
 from tests.containers.engines import Ground
@@ -148,9 +148,9 @@ async def test_an_image_says_which_packages_it_is_of(
 CUT_OFF = """
 import os, signal, sys, anyio
 from pathlib import Path
-from containers.docker_engine import DockerEngine
-from containers.images.making import make
-from containers.images.stock import STOCK
+from planloop.containers.docker_engine import DockerEngine
+from planloop.containers.images.making import make
+from planloop.containers.images.stock import STOCK
 
 def tell(step, detail):
     if step.startswith(sys.argv[2]):

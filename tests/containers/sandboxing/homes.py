@@ -8,16 +8,18 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from containers.sandboxing import cgroups, seccomp
-from containers.sandboxing.bubblewrap import Home, Means
-from containers.sandboxing.enclosing import EnclosingProcesses
-from containers.sandboxing.rooms import Rooms
-from reconciler.effects import process_table
-from reconciler.effects.local_processes import LocalProcesses
+from planloop.containers.sandboxing import cgroups, seccomp
+from planloop.containers.sandboxing.bubblewrap import Home, Means
+from planloop.containers.sandboxing.enclosing import EnclosingProcesses
+from planloop.containers.sandboxing.rooms import Rooms
+from planloop.reconciler.effects import process_table
+from planloop.reconciler.effects.local_processes import LocalProcesses
 from tests.product import digest
 
-REPOSITORY = Path(__file__).resolve().parents[3]
-PROGRAMS = (sys.prefix, sys.base_prefix, str(REPOSITORY / "containers"), str(REPOSITORY / "schemas"))
+PORTIONS = sys.modules["planloop"].__path__
+CODE = os.pathsep.join(str(Path(portion).parent) for portion in PORTIONS)
+"""What a Python that has nothing installed needs as its path."""
+PROGRAMS = (sys.prefix, sys.base_prefix, *PORTIONS)
 
 
 def home_of(folder: Path) -> Home:

@@ -11,7 +11,7 @@ OWNER = """
 import json, sys
 from pathlib import Path
 import anyio
-from reconciler.effects.processes import Command, Sandbox
+from planloop.reconciler.effects.processes import Command, Sandbox
 from tests.containers.sandboxing.homes import enclosing
 from tests.containers.sandboxing.rooming import rooms_of
 

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from containers.sandboxing import seccomp
+from planloop.containers.sandboxing import seccomp
 
 FILTER: Final = "the filter of system calls"
 CAPABILITIES: Final = "no capabilities"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-from containers.docker_engine import DockerEngine
-from containers.finding import engine_address
-from containers.sandboxing.rooms import EngineRooms, NoRooms, Room, Rooms
+from planloop.containers.docker_engine import DockerEngine
+from planloop.containers.finding import engine_address
+from planloop.containers.sandboxing.rooms import EngineRooms, NoRooms, Room, Rooms
 
 
 def rooms_of(container: str) -> Rooms:

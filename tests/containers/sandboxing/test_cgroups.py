@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from containers.sandboxing import cgroups
+from planloop.containers.sandboxing import cgroups
 
 ALL = "cpu memory pids"
 

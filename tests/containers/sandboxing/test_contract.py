@@ -8,9 +8,9 @@ from pathlib import Path
 import anyio.lowlevel
 import pytest
 
-from containers import killing
-from reconciler.effects import process_table
-from schemas.sandbox import GROUP
+from planloop.containers import killing
+from planloop.reconciler.effects import process_table
+from planloop.schemas.sandbox import GROUP
 from tests import needs
 from tests.containers.engines import Ground
 from tests.containers.sandboxing import homes

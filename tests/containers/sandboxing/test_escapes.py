@@ -13,10 +13,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from containers.sandboxing import bubblewrap, guarding
-from containers.sandboxing.bubblewrap import Home
-from containers.sandboxing.guarding import Unfit
-from reconciler.effects import process_table
+from planloop.containers.sandboxing import bubblewrap, guarding
+from planloop.containers.sandboxing.bubblewrap import Home
+from planloop.containers.sandboxing.guarding import Unfit
+from planloop.reconciler.effects import process_table
 from tests import golden_text, needs
 from tests.containers.sandboxing import homes
 from tests.e2e import yards
@@ -463,7 +463,7 @@ async def test_a_plans_folder_may_be_named_by_way_of_a_link(plan: Plan) -> None:
 async def test_somebody_without_rights_is_enclosed_and_bounded_as_well(plan: Plan) -> None:
     for place in (plan.folder.parent, *plan.folder.parent.rglob("*")):
         shutil.chown(place, 65534, 65534)
-    home = Home(str(plan.folder), "/usr/bin/python3", (str(homes.REPOSITORY / "containers"),), "/nonexistent")
+    home = Home(str(plan.folder), "/usr/bin/python3", (*homes.PORTIONS,), "/nonexistent")
     line = "id -u; echo x > .git/config; for i in $(seq 40); do sleep 5 & done; echo done"
     command = Command(str(plan.folder), shell=line, env=ENV, sandbox=Sandbox(2))
     words = bubblewrap.argv(homes.means(plan.folder.parent, bound=20), home, command)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from containers import attaching
-from containers.attaching import Left
-from containers.sandboxing import inside
+from planloop.containers import attaching
+from planloop.containers.attaching import Left
+from planloop.containers.sandboxing import inside
 from tests import golden_text
 from tests.product import Inside
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from containers.sandboxing.probing import TriedSandboxes
-from schemas import limits
-from schemas.sandbox import BUBBLEWRAP, CONTAINER, HAD, Wish
+from planloop.containers.sandboxing.probing import TriedSandboxes
+from planloop.schemas import limits
+from planloop.schemas.sandbox import BUBBLEWRAP, CONTAINER, HAD, Wish
 from tests import needs
 from tests.containers.sandboxing import homes
 from tests.fakes.virtual_time import SeededIds

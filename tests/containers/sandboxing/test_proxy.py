@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from containers.sandboxing import proxy
-from containers.sandboxing.proxy import Asked, parsed
+from planloop.containers.sandboxing import proxy
+from planloop.containers.sandboxing.proxy import Asked, parsed
 
 pytestmark = pytest.mark.anyio
 

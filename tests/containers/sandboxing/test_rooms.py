@@ -12,10 +12,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from containers import grouping
-from containers.docker_engine import DockerEngine
-from containers.sandboxing.enclosing import EnclosingProcesses
-from containers.sandboxing.rooms import Room
+from planloop.containers import grouping
+from planloop.containers.docker_engine import DockerEngine
+from planloop.containers.sandboxing.enclosing import EnclosingProcesses
+from planloop.containers.sandboxing.rooms import Room
 from tests import needs
 from tests.containers import engines
 from tests.containers.engines import Ground

@@ -15,11 +15,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from containers.sandboxing import bubblewrap, seccomp
-from containers.sandboxing.enclosing import EnclosingProcesses
-from containers.sandboxing.probing import TriedSandboxes
-from reconciler.effects.local_processes import LocalProcesses
-from schemas.sandbox import BUBBLEWRAP, Wish
+from planloop.containers.sandboxing import bubblewrap, seccomp
+from planloop.containers.sandboxing.enclosing import EnclosingProcesses
+from planloop.containers.sandboxing.probing import TriedSandboxes
+from planloop.reconciler.effects.local_processes import LocalProcesses
+from planloop.schemas.sandbox import BUBBLEWRAP, Wish
 from tests import golden_text, needs, rows
 from tests.containers.sandboxing import homes, probes
 from tests.containers.sandboxing.test_escapes import ENV, PYTHON, Plan
@@ -169,7 +169,7 @@ assert not libc.prctl(22, 2, struct.pack("HxxxxxxQ", 6, ctypes.addressof(program
 os.execv(sys.argv[1], sys.argv[1:])
 """
     words = [sys.executable, "-m", "planloop", "doctor"]
-    env = {**ENV, "PATH": os.defpath, "PYTHONPATH": str(homes.REPOSITORY), "DOCKER_HOST": "unix:///nowhere"}
+    env = {**ENV, "PATH": os.defpath, "PYTHONPATH": homes.CODE, "DOCKER_HOST": "unix:///nowhere"}
 
     ended = await anyio.run_process([PYTHON, "-c", script, *words], env=env, cwd=plan.outside, check=False)
 

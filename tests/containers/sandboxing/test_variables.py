@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from containers.sandboxing.entry import hidden, shown
-from containers.sandboxing.rooms import EngineRooms, Room
+from planloop.containers.sandboxing.entry import hidden, shown
+from planloop.containers.sandboxing.rooms import EngineRooms, Room
 from tests import needs
 from tests.containers.sandboxing import homes
 from tests.product import Command, Sandbox

@@ -15,35 +15,35 @@ from typing import TypeAlias
 import anyio
 import anyio.lowlevel
 
-import compiler
-from benchmarks.worlds.serving import ServedWorlds
-from compiler import merging
-from controllers.agent import AgentReconciler, World
-from controllers.agent.conflicts import ConflictReconciler
-from controllers.agent.mail import inbox
-from controllers.agent.tools.registry import BUILT_IN
-from controllers.agent.tools.tool import Tool
-from controllers.fork import Desk, ForkReconciler, Git
-from controllers.hook import HookReconciler
-from controllers.lock import LockReconciler
-from controllers.mcp import Home, LiveServers, McpReconciler, Yard
-from controllers.mcp.lifeline import Start, launched
-from controllers.plan import PlanReconciler
-from controllers.task import Surroundings, TaskController
-from planloop import referring
-from planloop.sources import FolderSources
-from reconciler.admitting.gate import Gate
-from reconciler.admitting.language import Language
-from reconciler.contract import Reconciler
-from reconciler.driving.engine import BugReport, Engine
-from reconciler.driving.queueing import AddressQueue
-from reconciler.driving.working_pools import WorkPools
-from reconciler.editing.filing import FileSave
-from reconciler.effects import journal
-from reconciler.effects.local_processes import LocalProcesses
-from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
-from schemas.agent import outliving
-from schemas.message import Delivery, Message
+from planloop import compiler
+from planloop.app import referring
+from planloop.app.sources import FolderSources
+from planloop.benchmarks.worlds.serving import ServedWorlds
+from planloop.compiler import merging
+from planloop.controllers.agent import AgentReconciler, World
+from planloop.controllers.agent.conflicts import ConflictReconciler
+from planloop.controllers.agent.mail import inbox
+from planloop.controllers.agent.tools.registry import BUILT_IN
+from planloop.controllers.agent.tools.tool import Tool
+from planloop.controllers.fork import Desk, ForkReconciler, Git
+from planloop.controllers.hook import HookReconciler
+from planloop.controllers.lock import LockReconciler
+from planloop.controllers.mcp import Home, LiveServers, McpReconciler, Yard
+from planloop.controllers.mcp.lifeline import Start, launched
+from planloop.controllers.plan import PlanReconciler
+from planloop.controllers.task import Surroundings, TaskController
+from planloop.reconciler.admitting.gate import Gate
+from planloop.reconciler.admitting.language import Language
+from planloop.reconciler.contract import Reconciler
+from planloop.reconciler.driving.engine import BugReport, Engine
+from planloop.reconciler.driving.queueing import AddressQueue
+from planloop.reconciler.driving.working_pools import WorkPools
+from planloop.reconciler.editing.filing import FileSave
+from planloop.reconciler.effects import journal
+from planloop.reconciler.effects.local_processes import LocalProcesses
+from planloop.reconciler.storing.sqlite_store import SqliteStore, StoreOptions
+from planloop.schemas.agent import outliving
+from planloop.schemas.message import Delivery, Message
 from tests.fakes import waiting
 from tests.product import (
     HUMAN_CLI,

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, TypeAlias, TypedDict, Unpack
 
 import anyio
 
-from reconciler.errors import StoreFailed
-from reconciler.storing.sqlite_store import StoreOptions
+from planloop.reconciler.errors import StoreFailed
+from planloop.reconciler.storing.sqlite_store import StoreOptions
 from tests.controllers.agent.arena import Arena, Wrapping, arena
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from controllers.agent.tools.tool import Tool
+    from planloop.controllers.agent.tools.tool import Tool
     from tests.product import Models
 
 REST_S = 45.0  # For the owner that lives: less than the minute after which a timer makes up for a lost wake-up.

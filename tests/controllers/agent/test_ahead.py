@@ -9,10 +9,10 @@ from typing import cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.agent.ahead import Ahead, squashed
-from controllers.agent.tools.registry import BUILT_IN
-from reconciler.storing.store import Store
-from schemas import record as records
+from planloop.controllers.agent.ahead import Ahead, squashed
+from planloop.controllers.agent.tools.registry import BUILT_IN
+from planloop.reconciler.storing.store import Store
+from planloop.schemas import record as records
 from tests.product import Change, Draft, Drop, JsonObject, Mark, MemoryView, Move, Put, Record, Resource, SetStatus, Uid
 
 # Two objects at each of two addresses, one after the other: a uid is one object's, and never another's.

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.admitting.gate import Gate
-from schemas.approval import APPROVED, REJECTED
+from planloop.reconciler.admitting.gate import Gate
+from planloop.schemas.approval import APPROVED, REJECTED
 from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
 from tests.product import Draft, SetStatus

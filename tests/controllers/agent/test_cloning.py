@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import compiler
-from controllers.agent.copying import dumping
-from controllers.agent.copying.dumping import BadDump
-from planloop.sources import FolderSources
+from planloop import compiler
+from planloop.app.sources import FolderSources
+from planloop.controllers.agent.copying import dumping
+from planloop.controllers.agent.copying.dumping import BadDump
 from tests.controllers.agent.arena import arena
 from tests.golden_text import said
 from tests.product import Json, JsonObject, decode, digest, encode

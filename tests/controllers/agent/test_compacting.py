@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from controllers.agent.thinking import compacting
+from planloop.controllers.agent.thinking import compacting
 from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.mortal import lived, to_the_end

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.agent.tools.composing import containers_of
-from controllers.agent.tools.faults import ToolFailed
+from planloop.controllers.agent.tools.composing import containers_of
+from planloop.controllers.agent.tools.faults import ToolFailed
 
 FILE = b"""\
 version: "3.8"

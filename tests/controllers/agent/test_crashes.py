@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.effects import journal
+from planloop.reconciler.effects import journal
 from tests.controllers.agent.arena import Arena
 from tests.controllers.agent.mortal import live_and_die
 from tests.product import CallState, Draft, Resource

@@ -7,15 +7,28 @@ from typing import Any
 
 import pytest
 
-from controllers.agent import status as statuses
-from controllers.agent.calling.running import is_current
-from controllers.agent.deciding import decide
-from controllers.agent.mail.telling import digest
-from controllers.agent.observing import Child, Observed, child_of
-from controllers.agent.status import TurnCall
-from controllers.agent.steps import Ask, Authorise, Begin, Cancel, Close, Collect, End, Release, Rest, Run, Start, Step
-from schemas.agent import AgentSpec, AgentState, Script
-from schemas.rights import Rights
+from planloop.controllers.agent import status as statuses
+from planloop.controllers.agent.calling.running import is_current
+from planloop.controllers.agent.deciding import decide
+from planloop.controllers.agent.mail.telling import digest
+from planloop.controllers.agent.observing import Child, Observed, child_of
+from planloop.controllers.agent.status import TurnCall
+from planloop.controllers.agent.steps import (
+    Ask,
+    Authorise,
+    Begin,
+    Cancel,
+    Close,
+    Collect,
+    End,
+    Release,
+    Rest,
+    Run,
+    Start,
+    Step,
+)
+from planloop.schemas.agent import AgentSpec, AgentState, Script
+from planloop.schemas.rights import Rights
 from tests.product import ByAgent, JsonObject, Resource, TaskSpec, Uid
 
 NOW = 1_000.0
@@ -237,7 +250,7 @@ def test_a_script_waits_for_a_persons_word_on_a_doubt_and_others_are_told() -> N
 
 
 def statuses_mind() -> Any:
-    from schemas.agent import Program
+    from planloop.schemas.agent import Program
 
     return Program(("prog",))
 

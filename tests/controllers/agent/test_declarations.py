@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from controllers.agent.thinking.prompting import declared
-from controllers.agent.tools.arguments import BadArguments, checked
-from controllers.agent.tools.attaching import sketched
-from controllers.agent.tools.faults import ToolFailed
-from controllers.agent.tools.registry import BUILT_IN
+from planloop.controllers.agent.thinking.prompting import declared
+from planloop.controllers.agent.tools.arguments import BadArguments, checked
+from planloop.controllers.agent.tools.attaching import sketched
+from planloop.controllers.agent.tools.faults import ToolFailed
+from planloop.controllers.agent.tools.registry import BUILT_IN
 from tests import rows
 from tests.golden_text import said
 from tests.product import encode

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from controllers.agent.models.routed import RoutedModels
-from controllers.agent.models.routing import Surroundings
-from schemas.model import model_table
+from planloop.controllers.agent.models.routed import RoutedModels
+from planloop.controllers.agent.models.routing import Surroundings
+from planloop.schemas.model import model_table
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.model_server.running import RunningServer, running
 from tests.product import JsonObject, SystemClock

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from controllers.agent.tools import hosts
-from controllers.agent.tools.faults import ToolFailed
-from controllers.agent.tools.page_text import Page, page_of
-from schemas import limits
+from planloop.controllers.agent.tools import hosts
+from planloop.controllers.agent.tools.faults import ToolFailed
+from planloop.controllers.agent.tools.page_text import Page, page_of
+from planloop.schemas import limits
 from tests import rows
 from tests.controllers.agent.arena import arena
 from tests.fakes.pages import Answer, moved, page, serving

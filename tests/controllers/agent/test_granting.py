@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.admitting import granting
-from reconciler.errors import Terminal
+from planloop.reconciler.admitting import granting
+from planloop.reconciler.errors import Terminal
 from tests import rows
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.scripted_models import ScriptedModels

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controllers.agent.tools import inner_files
+from planloop.controllers.agent.tools import inner_files
 from tests import needs
 from tests.product import digest
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from planloop.rendering.budgets import Costs
+from planloop.cli.rendering.budgets import Costs
 from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.ledger.balancing import check_balanced

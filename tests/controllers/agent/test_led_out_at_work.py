@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from reconciler.errors import StoreFailed
-from reconciler.storing.sqlite_store import StoreOptions
+from planloop.reconciler.errors import StoreFailed
+from planloop.reconciler.storing.sqlite_store import StoreOptions
 from tests.controllers.agent.arena import Arena, arena
 
 pytestmark = pytest.mark.anyio

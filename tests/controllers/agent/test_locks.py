@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from controllers import leases
-from controllers.agent.calling import holding
-from controllers.agent.mail import inbox
-from schemas import limits
-from schemas.lock import Holder
-from schemas.message import Message
+from planloop.controllers import leases
+from planloop.controllers.agent.calling import holding
+from planloop.controllers.agent.mail import inbox
+from planloop.schemas import limits
+from planloop.schemas.lock import Holder
+from planloop.schemas.message import Message
 from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
 from tests.product import Change, Draft, JsonObject, SetStatus

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controllers import leases
+from planloop.controllers import leases
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.test_locks import agent
 from tests.fakes.scripted_models import ScriptedModels

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.agent.mail import inbox, topology
-from schemas import limits
-from schemas.address import parse
-from schemas.message import Message
-from schemas.thread import ThreadSpec
+from planloop.controllers.agent.mail import inbox, topology
+from planloop.schemas import limits
+from planloop.schemas.address import parse
+from planloop.schemas.message import Message
+from planloop.schemas.thread import ThreadSpec
 from tests.controllers.agent.arena import arena
 from tests.product import Change, Draft, JsonObject, MemoryView, Put, Record, SetStatus, Uid
 

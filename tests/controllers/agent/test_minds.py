@@ -7,11 +7,11 @@ from typing import get_args
 
 import pytest
 
-from controllers.agent.minds import actions, nature
-from controllers.agent.minds.program import reply_from
-from planloop.replaying import story
-from schemas import limits
-from schemas.agent import Mind
+from planloop.app.replaying import story
+from planloop.controllers.agent.minds import actions, nature
+from planloop.controllers.agent.minds.program import reply_from
+from planloop.schemas import limits
+from planloop.schemas.agent import Mind
 from tests.controllers.agent.arena import Arena, arena
 
 pytestmark = pytest.mark.anyio

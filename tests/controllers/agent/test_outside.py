@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from controllers.agent.minds import outside_output
-from schemas.agent import Outside
+from planloop.controllers.agent.minds import outside_output
+from planloop.schemas.agent import Outside
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.mortal import lived
 from tests.controllers.task.yard import is_alive

@@ -6,11 +6,11 @@ from decimal import Decimal
 
 import pytest
 
-from controllers.agent.models import prices
-from controllers.agent.thinking import pricing
-from controllers.agent.thinking.pricing import Unpriced
-from schemas import limits
-from schemas.budget import Cost
+from planloop.controllers.agent.models import prices
+from planloop.controllers.agent.thinking import pricing
+from planloop.controllers.agent.thinking.pricing import Unpriced
+from planloop.schemas import limits
+from planloop.schemas.budget import Cost
 from tests.product import JsonObject, MemoryView, NoModels, Price, Resource, Uid, Usage
 
 PRICE = Price(Decimal(2), Decimal(8), Decimal("0.5"))

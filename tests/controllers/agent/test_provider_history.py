@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from controllers.agent.models.routed import RoutedModels
-from controllers.agent.models.routing import LOOPBACK_ONLY, Surroundings
-from controllers.agent.thinking import transcript
-from schemas.model import ModelTable
+from planloop.controllers.agent.models.routed import RoutedModels
+from planloop.controllers.agent.models.routing import LOOPBACK_ONLY, Surroundings
+from planloop.controllers.agent.thinking import transcript
+from planloop.schemas.model import ModelTable
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.model_server.running import RunningServer, Script, running
 from tests.product import SystemClock

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from reconciler.effects import journal
+from planloop.reconciler.effects import journal
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.test_models import PLAN, asked, call, calls, run, says
 from tests.fakes.scripted_models import ScriptedModels

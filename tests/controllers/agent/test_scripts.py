@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.telling import conversation
+from planloop.app.telling import conversation
 from tests.controllers.agent.arena import Arena, arena
 from tests.product import Accepted
 

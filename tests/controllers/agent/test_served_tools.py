@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.agent.calling import calls
-from controllers.agent.calling.calls import Allowed, Refused
-from controllers.agent.status import TurnCall
-from controllers.agent.thinking import prompting
-from controllers.agent.tools.kept import KeptTools
-from controllers.agent.tools.registry import BUILT_IN
-from controllers.agent.tools.served import ServedTools
-from schemas.agent import AgentSpec, Script
-from schemas.mcp import McpSpec, ServedTool
-from schemas.rights import Rights
+from planloop.controllers.agent.calling import calls
+from planloop.controllers.agent.calling.calls import Allowed, Refused
+from planloop.controllers.agent.status import TurnCall
+from planloop.controllers.agent.thinking import prompting
+from planloop.controllers.agent.tools.kept import KeptTools
+from planloop.controllers.agent.tools.registry import BUILT_IN
+from planloop.controllers.agent.tools.served import ServedTools
+from planloop.schemas.agent import AgentSpec, Script
+from planloop.schemas.mcp import McpSpec, ServedTool
+from planloop.schemas.rights import Rights
 from tests import rows
 from tests.product import CallState, EffectClass, Json, JsonObject, MemoryView, Resource, Uid
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from controllers.agent.hooking import circles
-from schemas import session
-from schemas.hook import OVER
+from planloop.controllers.agent.hooking import circles
+from planloop.schemas import session
+from planloop.schemas.hook import OVER
 from tests import golden_text
 from tests.controllers.agent.arena import PLAN, Arena, arena
 from tests.controllers.agent.test_models import call, calls, says

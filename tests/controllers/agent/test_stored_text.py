@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from controllers.agent.tools.comparing import difference
-from reconciler.effects.clamping import clamped
+from planloop.controllers.agent.tools.comparing import difference
+from planloop.reconciler.effects.clamping import clamped
 from tests import rows
 from tests.controllers.agent.arena import Arena, arena
 from tests.product import Json

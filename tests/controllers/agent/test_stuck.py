@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from controllers.agent import escalation, stuck
-from controllers.agent import status as statuses
-from controllers.agent.models import history
-from controllers.agent.models.port import ModelReply, ModelRequest, OnDelta
-from controllers.agent.status import OpenTurn, TurnCall
-from controllers.agent.steps import Start
-from schemas.agent import AgentSpec, Escalation, Model
-from schemas.rights import Rights
+from planloop.controllers.agent import escalation, stuck
+from planloop.controllers.agent import status as statuses
+from planloop.controllers.agent.models import history
+from planloop.controllers.agent.models.port import ModelReply, ModelRequest, OnDelta
+from planloop.controllers.agent.status import OpenTurn, TurnCall
+from planloop.controllers.agent.steps import Start
+from planloop.schemas.agent import AgentSpec, Escalation, Model
+from planloop.schemas.rights import Rights
 from tests import rows
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.mortal import live_and_die, to_the_end

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from controllers.agent.models.routed import RoutedModels
-from controllers.agent.models.routing import Surroundings
-from schemas.model import ModelTable, model_table, models_digest
+from planloop.controllers.agent.models.routed import RoutedModels
+from planloop.controllers.agent.models.routing import Surroundings
+from planloop.schemas.model import ModelTable, model_table, models_digest
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.model_server.running import running
 from tests.product import JsonObject

@@ -7,8 +7,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.agent.thinking.transcript import news_text, wire_name
-from schemas.message import Message
+from planloop.controllers.agent.thinking.transcript import news_text, wire_name
+from planloop.schemas.message import Message
 from tests.golden_text import said
 
 names = st.text(min_size=1, max_size=90) | st.from_regex(r"[a-z_]{1,4}([._:]{1,3}[a-z_]{1,4}){0,3}", fullmatch=True)

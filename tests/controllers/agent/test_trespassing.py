@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas import limits
+from planloop.schemas import limits
 from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
 

@@ -9,8 +9,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from controllers.agent.tools.registry import BUILT_IN
-from controllers.agent.tools.tool import Context, Ending, Settlement, Tool, Waiting, ok
+from planloop.controllers.agent.tools.registry import BUILT_IN
+from planloop.controllers.agent.tools.tool import Context, Ending, Settlement, Tool, Waiting, ok
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.mortal import lived, to_the_end
 from tests.product import CallState, EffectClass, Resource

@@ -9,11 +9,11 @@ from pathlib import Path
 import anyio.lowlevel
 import pytest
 
-from controllers.agent import AgentReconciler, deciding, steps
-from controllers.agent.mail import inbox
-from schemas import limits
-from schemas.agent import AgentState
-from schemas.message import Message
+from planloop.controllers.agent import AgentReconciler, deciding, steps
+from planloop.controllers.agent.mail import inbox
+from planloop.schemas import limits
+from planloop.schemas.agent import AgentState
+from planloop.schemas.message import Message
 from tests import sets
 from tests.controllers.agent.arena import PLAN, Arena, arena
 from tests.product import Change, Draft, MemoryView, Put, Record, SetStatus, Uid

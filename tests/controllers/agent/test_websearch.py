@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from controllers.agent.library import websearch
+from planloop.controllers.agent.library import websearch
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.pages import Answer, Pages, page, serving
 from tests.fakes.scripted_models import ScriptedModels

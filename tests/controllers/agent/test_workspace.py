@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from controllers.agent.tools.faults import ToolDenied, ToolFailed, ToolFault
-from controllers.agent.tools.finding import files_below, hits_in
-from controllers.agent.tools.workspace import Mode, Workspace, digest_at, read_file, replace_file
-from schemas.patterns import any_path, denied_by
-from schemas.shell_lines import commands_in
+from planloop.controllers.agent.tools.faults import ToolDenied, ToolFailed, ToolFault
+from planloop.controllers.agent.tools.finding import files_below, hits_in
+from planloop.controllers.agent.tools.workspace import Mode, Workspace, digest_at, read_file, replace_file
+from planloop.schemas.patterns import any_path, denied_by
+from planloop.schemas.shell_lines import commands_in
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from controllers.container.observing import Need, Observed
-from controllers.container.status import ContainerStatus, Seen
-from schemas.container import ContainerSpec, what_runs
+from planloop.controllers.container.observing import Need, Observed
+from planloop.controllers.container.status import ContainerStatus, Seen
+from planloop.schemas.container import ContainerSpec, what_runs
 from tests.product import Resource, Uid
 
 NOW = 1_000.0

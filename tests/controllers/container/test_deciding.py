@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from controllers.container.deciding import (
+from planloop.controllers.container.deciding import (
     Cancel,
     Count,
     Expire,
@@ -18,10 +18,10 @@ from controllers.container.deciding import (
     backoff_s,
     decide,
 )
-from controllers.container.observing import Observed, limits_digest
-from controllers.container.status import Trouble
-from schemas import limits
-from schemas.container import Health
+from planloop.controllers.container.observing import Observed, limits_digest
+from planloop.controllers.container.status import Trouble
+from planloop.schemas import limits
+from planloop.schemas.container import Health
 from tests import rows
 from tests.controllers.container.table import (
     BROKEN,

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from containers.naming import Names
-from containers.sandboxing.rooms import Room
-from controllers.container.mounting import Steering, placed
-from controllers.inside import Ground, ground_of
-from controllers.sandboxes import room_of
-from schemas.container import ContainerSpec, Mount
+from planloop.containers.naming import Names
+from planloop.containers.sandboxing.rooms import Room
+from planloop.controllers.container.mounting import Steering, placed
+from planloop.controllers.inside import Ground, ground_of
+from planloop.controllers.sandboxes import room_of
+from planloop.schemas.container import ContainerSpec, Mount
 from tests.product import Change, Draft, JsonObject, MemoryView, Put, Record, Uid
 
 TREE = ".plan/p/forks/a"

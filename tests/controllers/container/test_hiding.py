@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from containers.hiding import SECRETS, secrets_label, variables
-from containers.simulated_engine import Daemon, SimulatedEngine
-from controllers.inside import PlanContainers, masks
-from reconciler.effects.masking import MASK
+from planloop.containers.hiding import SECRETS, secrets_label, variables
+from planloop.containers.simulated_engine import Daemon, SimulatedEngine
+from planloop.controllers.inside import PlanContainers, masks
+from planloop.reconciler.effects.masking import MASK
 from tests.fakes.virtual_time import VirtualClock
 from tests.product import Creation, Ending, EngineFailed, ImageFacts, Inside, Reason
 from tests.reconciler.stage import stage

@@ -8,14 +8,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from containers.naming import Names
-from containers.simulated_engine import Daemon, SimulatedEngine
-from controllers.container import Yard, remaining, take_down
-from controllers.container.observing import observe
-from controllers.container.standing import standing
-from controllers.container.writing import standing_draft
-from schemas import limits
-from schemas.container import ContainerSpec
+from planloop.containers.naming import Names
+from planloop.containers.simulated_engine import Daemon, SimulatedEngine
+from planloop.controllers.container import Yard, remaining, take_down
+from planloop.controllers.container.observing import observe
+from planloop.controllers.container.standing import standing
+from planloop.controllers.container.writing import standing_draft
+from planloop.schemas import limits
+from planloop.schemas.container import ContainerSpec
 from tests.fakes.virtual_time import VirtualClock
 from tests.product import Found
 from tests.reconciler.stage import stage

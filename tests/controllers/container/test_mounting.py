@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from containers.naming import Names
-from containers.sandboxing import guarding
-from controllers.container.mounting import Steering, place, placed
-from controllers.inside import Ground
-from schemas.container import ContainerSpec, Mount
+from planloop.containers.naming import Names
+from planloop.containers.sandboxing import guarding
+from planloop.controllers.container.mounting import Steering, place, placed
+from planloop.controllers.inside import Ground
+from planloop.schemas.container import ContainerSpec, Mount
 from tests.golden_text import said
 from tests.product import EngineFailed, Placed, Reason
 

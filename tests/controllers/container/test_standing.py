@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from controllers.container.observing import Observed
-from controllers.container.standing import standing
-from controllers.container.status import Probed, Trouble
-from schemas.container import Health
+from planloop.controllers.container.observing import Observed
+from planloop.controllers.container.standing import standing
+from planloop.controllers.container.status import Probed, Trouble
+from planloop.schemas.container import Health
 from tests import rows
 from tests.controllers.container.table import BROKEN, ENDED, HOPELESS, OF, SPEC, UNMET, UP, observed
 

@@ -9,14 +9,14 @@ from typing import TypeAlias
 import anyio
 import pytest
 
-from containers.naming import Names, Tag, networks_of
-from containers.simulated_engine import Daemon, SimulatedEngine
-from controllers.container import Yard
-from controllers.container.acting import POOL
-from controllers.container.deciding import RAISE
-from controllers.container.observing import job_key
-from controllers.container.watching import Watching
-from schemas.container import ContainerSpec, container_from_json, what_runs
+from planloop.containers.naming import Names, Tag, networks_of
+from planloop.containers.simulated_engine import Daemon, SimulatedEngine
+from planloop.controllers.container import Yard
+from planloop.controllers.container.acting import POOL
+from planloop.controllers.container.deciding import RAISE
+from planloop.controllers.container.observing import job_key
+from planloop.controllers.container.watching import Watching
+from planloop.schemas.container import ContainerSpec, container_from_json, what_runs
 from tests.fakes.virtual_time import VirtualClock
 from tests.product import Creation, ImageFacts
 from tests.reconciler.stage import Stage, stage

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from controllers.container import writing
-from controllers.container.status import ContainerStatus, Seen, read
-from schemas import limits, patching
-from schemas.container import Restart
+from planloop.controllers.container import writing
+from planloop.controllers.container.status import ContainerStatus, Seen, read
+from planloop.schemas import limits, patching
+from planloop.schemas.container import Restart
 from tests.controllers.container.table import BROKEN, DONE, NOW, OF, SPEC, TOKEN, UP, observed
 from tests.product import EngineFailed, Reason
 

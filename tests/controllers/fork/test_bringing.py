@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from controllers.leases import broken
+from planloop.controllers.leases import broken
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.fork.repository import Home
 from tests.product import Draft, JsonObject

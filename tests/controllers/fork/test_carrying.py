@@ -10,11 +10,11 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from controllers.fork.carrying import Carrier
-from controllers.fork.git import Git, GitFailed
-from controllers.fork.repository import Repository, repository_of
-from controllers.fork.worktree import Difference, Worktree
-from reconciler.effects.local_processes import LocalProcesses
+from planloop.controllers.fork.carrying import Carrier
+from planloop.controllers.fork.git import Git, GitFailed
+from planloop.controllers.fork.repository import Repository, repository_of
+from planloop.controllers.fork.worktree import Difference, Worktree
+from planloop.reconciler.effects.local_processes import LocalProcesses
 from tests import needs
 from tests.controllers.agent.arena import ENV
 from tests.controllers.fork.repository import Home

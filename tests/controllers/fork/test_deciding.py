@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from controllers.fork.deciding import Answer, Do, Enter, Release, Rest, Step, decide, retry_s
-from controllers.fork.observing import Observed
-from schemas import limits
-from schemas.fork import Asked, ForkSpec, ForkState, fork_status
+from planloop.controllers.fork.deciding import Answer, Do, Enter, Release, Rest, Step, decide, retry_s
+from planloop.controllers.fork.observing import Observed
+from planloop.schemas import limits
+from planloop.schemas.fork import Asked, ForkSpec, ForkState, fork_status
 from tests.product import Resource, Uid
 
 TREE = {"folder": ".plan/p/forks/t-1", "branch": "plan/p/t", "base": "b"}

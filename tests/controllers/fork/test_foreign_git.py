@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from containers.sandboxing import guarding
-from controllers.fork.git import Git
-from controllers.fork.repository import Repository, repository_of
-from reconciler.effects.local_processes import LocalProcesses
+from planloop.containers.sandboxing import guarding
+from planloop.controllers.fork.git import Git
+from planloop.controllers.fork.repository import Repository, repository_of
+from planloop.reconciler.effects.local_processes import LocalProcesses
 from tests.controllers.agent.arena import ENV
 from tests.controllers.fork.repository import Home
 from tests.product import RandomIds

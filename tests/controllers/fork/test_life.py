@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from controllers.leases import covers, overlap
-from schemas.fork import lock_place
+from planloop.controllers.leases import covers, overlap
+from planloop.schemas.fork import lock_place
 from tests.controllers.agent.arena import arena
 from tests.controllers.fork.repository import Home
 from tests.golden_text import said

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from controllers.agent.conflicts import resolving
-from controllers.agent.conflicts.resolving import Unruled, Wish
-from controllers.leases.places import inner
-from schemas.fork import lock_place
+from planloop.controllers.agent.conflicts import resolving
+from planloop.controllers.agent.conflicts.resolving import Unruled, Wish
+from planloop.controllers.leases.places import inner
+from planloop.schemas.fork import lock_place
 from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.fork.repository import Home

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from controllers.hook.deciding import Begin, Release, Rest, Stop, decide
-from controllers.hook.observing import Life, Observed
-from schemas.hook import Expiry, HookSpec, Rule, is_over
+from planloop.controllers.hook.deciding import Begin, Release, Rest, Stop, decide
+from planloop.controllers.hook.observing import Life, Observed
+from planloop.schemas.hook import Expiry, HookSpec, Rule, is_over
 from tests.product import JsonObject, Resource, Uid
 
 SPEC = HookSpec("guard", "agent/a", ("before-call",), Rule(({"deny": "x"},)))

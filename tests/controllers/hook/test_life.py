@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from controllers.agent.hooking import watchers
-from reconciler.errors import Terminal
-from schemas.hook import OVER
+from planloop.controllers.agent.hooking import watchers
+from planloop.reconciler.errors import Terminal
+from planloop.schemas.hook import OVER
 from tests.controllers.agent.arena import Arena, arena
 from tests.golden_text import said
 from tests.product import HUMAN_CLI, Accepted, Draft, JsonObject, SetStatus

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.inside import Place
-from controllers.inside.placing import Here, Mounted
+from planloop.controllers.inside import Place
+from planloop.controllers.inside.placing import Here, Mounted
 
 MOUNTS = (
     Mounted("/in", "/plan"),

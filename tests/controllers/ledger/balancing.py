@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from reconciler.storing.store import View
-from schemas.ledger import ZERO, Account, Unit, accounts_of
+from planloop.reconciler.storing.store import View
+from planloop.schemas.ledger import ZERO, Account, Unit, accounts_of
 from tests.product import Resource
 
 

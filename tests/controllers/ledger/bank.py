@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from controllers.agent import budget
-from controllers.task.tallying import Tallies
-from schemas.budget import Budget, Cost
-from schemas.ledger import UNITS, ZERO, amounts_of
+from planloop.controllers.agent import budget
+from planloop.controllers.task.tallying import Tallies
+from planloop.schemas.budget import Budget, Cost
+from planloop.schemas.ledger import UNITS, ZERO, amounts_of
 from tests.controllers.ledger.balancing import check_balanced
 from tests.controllers.task.world import World, by_agent
 from tests.controllers.task.yard import spec

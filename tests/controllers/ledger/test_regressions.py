@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from controllers.agent import budget
-from schemas.budget import Budget, Cost
+from planloop.controllers.agent import budget
+from planloop.schemas.budget import Budget, Cost
 from tests.controllers.ledger.balancing import used_below
 from tests.controllers.ledger.bank import GROUP, Bank, thinks
 from tests.controllers.task.yard import spec

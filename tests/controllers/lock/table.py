@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import combinations
 
-from controllers import leases
-from controllers.leases import Granted, Owner, Taken, Wants
-from controllers.leases.owners import fallen, is_above
-from controllers.lock.deciding import Step, decide
-from reconciler.driving.watching import Watcher
-from schemas.lock import Holder, LockKept, status_from_json
+from planloop.controllers import leases
+from planloop.controllers.leases import Granted, Owner, Taken, Wants
+from planloop.controllers.leases.owners import fallen, is_above
+from planloop.controllers.lock.deciding import Step, decide
+from planloop.reconciler.driving.watching import Watcher
+from planloop.schemas.lock import Holder, LockKept, status_from_json
 from tests.product import Change, Draft, Drop, MemoryView, Put, Record, Resource, SetStatus, Uid
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.leases import covers, overlap
-from controllers.leases.places import ByPlace
-from schemas.patterns import any_path
+from planloop.controllers.leases import covers, overlap
+from planloop.controllers.leases.places import ByPlace
+from planloop.schemas.patterns import any_path
 
 NAMES = ("a", "b", "ab", "a.py", "b.py")
 PATHS = [

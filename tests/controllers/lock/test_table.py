@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from controllers import leases
-from controllers.leases import Granted, Wants
-from controllers.lock.deciding import decide
-from schemas import limits
-from schemas.lock import LOCK_MODES, LockKept, LockMode, status_from_json
+from planloop.controllers import leases
+from planloop.controllers.leases import Granted, Wants
+from planloop.controllers.lock.deciding import decide
+from planloop.schemas import limits
+from planloop.schemas.lock import LOCK_MODES, LockKept, LockMode, status_from_json
 from tests import sets
 from tests.controllers.lock.table import Table
 from tests.golden_text import said

@@ -11,10 +11,10 @@ from typing import Any
 import anyio
 import pytest
 
-from controllers.mcp import bodies, linking, results
-from controllers.mcp.asking import Request
-from schemas.call import CallResult
-from schemas.mcp import ServerFailed
+from planloop.controllers.mcp import bodies, linking, results
+from planloop.controllers.mcp.asking import Request
+from planloop.schemas.call import CallResult
+from planloop.schemas.mcp import ServerFailed
 from tests import rows
 from tests.controllers.agent.arena import arena
 from tests.controllers.mcp.plans import DONE, call, plan, texts

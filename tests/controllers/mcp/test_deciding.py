@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.mcp.deciding import ended
-from controllers.mcp.status import Run
-from schemas import limits
-from schemas.mcp import ServerState
+from planloop.controllers.mcp.deciding import ended
+from planloop.controllers.mcp.status import Run
+from planloop.schemas import limits
+from planloop.schemas.mcp import ServerState
 
 NOW = 1_000_000.0
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from controllers.mcp import offering
-from controllers.mcp.grumbling import HEAD, last_words
-from reconciler.effects.rolling_file import RollingFile
-from schemas import limits
+from planloop.controllers.mcp import offering
+from planloop.controllers.mcp.grumbling import HEAD, last_words
+from planloop.reconciler.effects.rolling_file import RollingFile
+from planloop.schemas import limits
 
 
 def test_a_tool_whose_name_alone_would_fill_a_prompt_is_left_out() -> None:

@@ -12,10 +12,10 @@ import anyio
 import pytest
 from anyio.abc import Process
 
-from controllers.mcp import linking
-from controllers.mcp.asking import Request
-from schemas import limits
-from schemas.mcp import ServerFailed
+from planloop.controllers.mcp import linking
+from planloop.controllers.mcp.asking import Request
+from planloop.schemas import limits
+from planloop.schemas.mcp import ServerFailed
 from tests import golden_text
 from tests.controllers.agent.arena import ENV, Arena, arena
 from tests.controllers.mcp.plans import BAD, DONE, TRICKY, call, plan, texts

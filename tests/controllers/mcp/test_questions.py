@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas import limits
+from planloop.schemas import limits
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.mcp.plans import BAD, DONE, call, plan, texts, tricky, written
 from tests.product import HUMAN_CLI, CallState, JsonObject, Resource, SystemClock

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.effects import process_table as table
-from schemas import limits
+from planloop.reconciler.effects import process_table as table
+from planloop.schemas import limits
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.mcp.plans import BAD, DONE, call, plan, texts, tricky, written
 from tests.golden_text import said

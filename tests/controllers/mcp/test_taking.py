@@ -12,12 +12,12 @@ import pytest
 from mcp_types import methods
 from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 
-from controllers.mcp import linking, results, taking
-from controllers.mcp.asking import Request
-from controllers.mcp.lifeline import Launch
-from controllers.mcp.offering import Offer
-from schemas import limits
-from schemas.mcp import ServerFailed
+from planloop.controllers.mcp import linking, results, taking
+from planloop.controllers.mcp.asking import Request
+from planloop.controllers.mcp.lifeline import Launch
+from planloop.controllers.mcp.offering import Offer
+from planloop.schemas import limits
+from planloop.schemas.mcp import ServerFailed
 from tests import rows
 from tests.controllers.agent.arena import arena
 from tests.controllers.mcp.plans import DONE, call, plan, texts

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from controllers.mcp import wire
-from controllers.mcp.stdio import Lines
-from controllers.mcp.wire import Unreadable
-from schemas import limits
-from schemas.encoding import encode
+from planloop.controllers.mcp import wire
+from planloop.controllers.mcp.stdio import Lines
+from planloop.controllers.mcp.wire import Unreadable
+from planloop.schemas import limits
+from planloop.schemas.encoding import encode
 from tests import rows
 
 ANSWER = '{"jsonrpc":"2.0","id":3,"result":{"x":1}}'

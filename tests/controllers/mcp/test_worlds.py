@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.worlds import read_world, replay, with_kept
+from planloop.benchmarks.worlds import read_world, replay, with_kept
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.mortal import live_and_die, to_the_end
 from tests.controllers.mcp.plans import BAD, DONE, OK, call, plan, texts, written
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.anyio
 
 OFFICE = "office.yaml"
 SERVERS: JsonObject = {"calendar": {"world": OFFICE}, "todo": {"world": OFFICE}}
-SHIPPED = Path(__file__).parents[3] / "benchmarks/suites/tool-calling/worlds/office.yaml"
+SHIPPED = Path(__file__).parents[3] / "benchmarks/planloop/benchmarks/suites/tool-calling/worlds/office.yaml"
 
 
 @pytest.fixture

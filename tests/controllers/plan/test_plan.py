@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from controllers.plan import PlanReconciler
-from reconciler.admitting.language import Check, CheckedDocument
-from reconciler.driving.queueing import AddressQueue
-from reconciler.driving.working_pools import WorkPools
-from schemas import address as addresses
+from planloop.controllers.plan import PlanReconciler
+from planloop.reconciler.admitting.language import Check, CheckedDocument
+from planloop.reconciler.driving.queueing import AddressQueue
+from planloop.reconciler.driving.working_pools import WorkPools
+from planloop.schemas import address as addresses
 from tests.product import HUMAN_CLI, Drop, Held, JsonObject
 from tests.reconciler import small_language
 from tests.reconciler.plans import CountedIds, Plan, agent, op, opened

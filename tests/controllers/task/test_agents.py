@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.sandboxes import Astray
-from controllers.task.deciding import decide
-from schemas import limits
+from planloop.controllers.sandboxes import Astray
+from planloop.controllers.task.deciding import decide
+from planloop.schemas import limits
 from tests.controllers.task.world import World, by_agent
 from tests.controllers.task.yard import sh, spec
 from tests.golden_text import said

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import pytest
 
-from controllers.task.checking import KINDS, Bench, Finding, run_check, run_checks
-from controllers.task.checking.placing import placed
-from reconciler.effects.local_processes import LocalProcesses
-from schemas.fields_checks import KIND_FIELDS
+from planloop.controllers.task.checking import KINDS, Bench, Finding, run_check, run_checks
+from planloop.controllers.task.checking.placing import placed
+from planloop.reconciler.effects.local_processes import LocalProcesses
+from planloop.schemas.fields_checks import KIND_FIELDS
 from tests.controllers.task.yard import ENV, sh
 from tests.golden_text import said
 from tests.product import CheckSpec, RandomIds

@@ -10,13 +10,13 @@ from typing import Any
 import anyio
 import pytest
 
-from containers import killing
-from containers.docker_engine import DockerEngine
-from controllers.inside import PlanContainers, told
-from controllers.task.checking import Bench, Finding, run_check
-from reconciler.effects.local_processes import LocalProcesses
-from reconciler.storing.sqlite_store import SqliteStore
-from schemas.container import ContainerSpec, Health
+from planloop.containers import killing
+from planloop.containers.docker_engine import DockerEngine
+from planloop.controllers.inside import PlanContainers, told
+from planloop.controllers.task.checking import Bench, Finding, run_check
+from planloop.reconciler.effects.local_processes import LocalProcesses
+from planloop.reconciler.storing.sqlite_store import SqliteStore
+from planloop.schemas.container import ContainerSpec, Health
 from tests import golden_text
 from tests.containers import engines
 from tests.controllers.task.yard import ENV

@@ -12,8 +12,8 @@ import anyio
 import pytest
 from aiohttp import web
 
-from controllers.task.checking import Bench, Finding, run_check
-from reconciler.effects.local_processes import LocalProcesses
+from planloop.controllers.task.checking import Bench, Finding, run_check
+from planloop.reconciler.effects.local_processes import LocalProcesses
 from tests.controllers.task.served import answering, serving
 from tests.controllers.task.yard import ENV
 from tests.golden_text import said

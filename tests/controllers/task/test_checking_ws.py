@@ -10,15 +10,15 @@ from typing import Any
 import anyio
 import pytest
 
-from controllers.task.checking import Bench, Finding, run_check
-from controllers.task.checking.transcript import Transcript
-from controllers.task.checking.web.child import NO_BROWSER
-from controllers.task.checking.ws.client import Client, fits
-from controllers.task.checking.ws.observed import Observed
-from controllers.task.checking.ws.trying import check
-from controllers.task.checking.ws.watching import observe
-from reconciler.effects.local_processes import LocalProcesses
-from schemas import limits
+from planloop.controllers.task.checking import Bench, Finding, run_check
+from planloop.controllers.task.checking.transcript import Transcript
+from planloop.controllers.task.checking.web.child import NO_BROWSER
+from planloop.controllers.task.checking.ws.client import Client, fits
+from planloop.controllers.task.checking.ws.observed import Observed
+from planloop.controllers.task.checking.ws.trying import check
+from planloop.controllers.task.checking.ws.watching import observe
+from planloop.reconciler.effects.local_processes import LocalProcesses
+from planloop.schemas import limits
 from tests import golden_text
 from tests.controllers.task import chats
 from tests.controllers.task.chats import Chats, at

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.task.step import CheckJob, RunJob
-from controllers.task.tallying import Tallies
+from planloop.controllers.task.step import CheckJob, RunJob
+from planloop.controllers.task.tallying import Tallies
 from tests.controllers.task.world import Crash, World
 from tests.controllers.task.yard import sh, spec
 from tests.product import SetStatus

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from controllers.sandboxes import Astray
-from controllers.task.deciding import decide
-from controllers.task.status import Standing, standing
-from schemas import limits
-from schemas.budget import Budget
-from schemas.lock import Holder
-from schemas.sandbox import Answer, Wish
+from planloop.controllers.sandboxes import Astray
+from planloop.controllers.task.deciding import decide
+from planloop.controllers.task.status import Standing, standing
+from planloop.schemas import limits
+from planloop.schemas.budget import Budget
+from planloop.schemas.lock import Holder
+from planloop.schemas.sandbox import Answer, Wish
 from tests.controllers.task.world import World
 from tests.controllers.task.yard import sh, spec
 from tests.golden_text import said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from controllers.task import Says, why
+from planloop.controllers.task import Says, why
 from tests.controllers.task.world import World
 from tests.controllers.task.yard import sh, spec
 from tests.golden_text import said

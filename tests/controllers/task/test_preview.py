@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from compiler import change_class
-from reconciler.editing.diffing import diff
-from schemas.budget import Budget
+from planloop.compiler import change_class
+from planloop.reconciler.editing.diffing import diff
+from planloop.schemas.budget import Budget
 from tests import rows
 from tests.controllers.task.world import World, by_agent
 from tests.controllers.task.yard import sh, spec

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controllers.task.step import CheckJob, RunJob
-from controllers.task.tallying import Tallies
+from planloop.controllers.task.step import CheckJob, RunJob
+from planloop.controllers.task.tallying import Tallies
 from tests import sets
 from tests.controllers.task.world import World
 from tests.controllers.task.yard import sh, spec

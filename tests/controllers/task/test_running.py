@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from controllers.task.observing import Observer
-from reconciler.storing import layout
-from schemas.budget import Budget
+from planloop.controllers.task.observing import Observer
+from planloop.reconciler.storing import layout
+from planloop.schemas.budget import Budget
 from tests.controllers.task.world import World
 from tests.controllers.task.yard import family, is_alive, put, sh, spec, yard
 from tests.golden_text import said

@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from controllers.task import why
-from controllers.task.slots import Slots
+from planloop.controllers.task import why
+from planloop.controllers.task.slots import Slots
 from tests.controllers.task.world import by_agent
 from tests.controllers.task.yard import PLAN, Yard, family, put, spec, yard
 from tests.golden_text import said

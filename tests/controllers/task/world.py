@@ -11,15 +11,15 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from controllers.sandboxes import NO_OTHERS, Astray, Sandboxes
-from controllers.task import settling, writing
-from controllers.task.deciding import decide
-from controllers.task.observing import Observed, Observer
-from controllers.task.outcome import Outcome, cancelled, of_exit
-from controllers.task.step import CheckJob, Job, RunJob, Step, StopJob
-from controllers.task.tallying import Tallies
-from reconciler.effects import journal
-from reconciler.storing.store import View
+from planloop.controllers.sandboxes import NO_OTHERS, Astray, Sandboxes
+from planloop.controllers.task import settling, writing
+from planloop.controllers.task.deciding import decide
+from planloop.controllers.task.observing import Observed, Observer
+from planloop.controllers.task.outcome import Outcome, cancelled, of_exit
+from planloop.controllers.task.step import CheckJob, Job, RunJob, Step, StopJob
+from planloop.controllers.task.tallying import Tallies
+from planloop.reconciler.effects import journal
+from planloop.reconciler.storing.store import View
 from tests.controllers.task.yard import family, is_at, put
 from tests.product import (
     ByAgent,

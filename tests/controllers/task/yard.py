@@ -10,14 +10,14 @@ from typing import Any
 
 import anyio
 
-from controllers.task import Surroundings, TaskController
-from reconciler.driving.engine import BugReport, Engine
-from reconciler.driving.queueing import AddressQueue
-from reconciler.driving.working_pools import WorkPools
-from reconciler.effects import journal
-from reconciler.effects.local_processes import LocalProcesses
-from reconciler.storing.sqlite_store import SqliteStore
-from schemas.address import Address, parse
+from planloop.controllers.task import Surroundings, TaskController
+from planloop.reconciler.driving.engine import BugReport, Engine
+from planloop.reconciler.driving.queueing import AddressQueue
+from planloop.reconciler.driving.working_pools import WorkPools
+from planloop.reconciler.effects import journal
+from planloop.reconciler.effects.local_processes import LocalProcesses
+from planloop.reconciler.storing.sqlite_store import SqliteStore
+from planloop.schemas.address import Address, parse
 from tests.fakes import waiting
 from tests.product import (
     Change,

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import anyio
 
-from reconciler.errors import StoreFailed
-from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
+from planloop.reconciler.errors import StoreFailed
+from planloop.reconciler.storing.sqlite_store import SqliteStore, StoreOptions
 from tests.product import Draft, SetStatus, SystemClock, Uid
 from tests.reconciler.store.drafts import made
 

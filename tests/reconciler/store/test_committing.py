@@ -10,11 +10,11 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from reconciler.errors import StoreFailed
-from reconciler.storing import committing, metadata, sqlite_log
-from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
-from reconciler.storing.sqlite_writing import Line, LogWriter, Settings
-from schemas import limits
+from planloop.reconciler.errors import StoreFailed
+from planloop.reconciler.storing import committing, metadata, sqlite_log
+from planloop.reconciler.storing.sqlite_store import SqliteStore, StoreOptions
+from planloop.reconciler.storing.sqlite_writing import Line, LogWriter, Settings
+from planloop.schemas import limits
 from tests.product import Record, SystemClock, encode, record_to_json
 from tests.reconciler.store.drafts import made, status
 

@@ -10,10 +10,10 @@ from typing import Final
 
 import pytest
 
-from reconciler.errors import StoreCorrupt, StoreFailed
-from reconciler.storing import blobs, layout, sqlite_log
-from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
-from schemas import encoding, limits
+from planloop.reconciler.errors import StoreCorrupt, StoreFailed
+from planloop.reconciler.storing import blobs, layout, sqlite_log
+from planloop.reconciler.storing.sqlite_store import SqliteStore, StoreOptions
+from planloop.schemas import encoding, limits
 from tests import sets
 from tests.product import Draft, JsonObject, SystemClock
 from tests.reconciler.store.drafts import made, status

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.errors import StoreCorrupt, StoreFailed
-from reconciler.storing import layout, replaying, snapshot, sqlite_log
-from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
+from planloop.reconciler.errors import StoreCorrupt, StoreFailed
+from planloop.reconciler.storing import layout, replaying, snapshot, sqlite_log
+from planloop.reconciler.storing.sqlite_store import SqliteStore, StoreOptions
 from tests import golden_text, needs, rows, sets
 from tests.product import JsonObject, SystemClock
 from tests.reconciler.store.drafts import made, status

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import count
 
-from reconciler.storing import forking
-from reconciler.storing.forking import Fresh, Origin
-from schemas.lock import Holder, Waiter, status_from_json
+from planloop.reconciler.storing import forking
+from planloop.reconciler.storing.forking import Fresh, Origin
+from planloop.schemas.lock import Holder, Waiter, status_from_json
 from tests.product import JsonObject, MemoryView, Record, Resource, Uid
 
 AGENT, CALL = "aaaa00000001", "bbbb00000002"

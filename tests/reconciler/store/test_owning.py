@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.errors import NotOwner, StoreFailed
-from reconciler.storing import layout, owning, sqlite_log
-from reconciler.storing.sqlite_store import SqliteStore
+from planloop.reconciler.errors import NotOwner, StoreFailed
+from planloop.reconciler.storing import layout, owning, sqlite_log
+from planloop.reconciler.storing.sqlite_store import SqliteStore
 from tests.product import RECORD_TYPES, SystemClock
 
 ROOT = Path(__file__).parents[3]
 HOLD = """
 import sys
 from pathlib import Path
-from reconciler.storing import owning, sqlite_log
+from planloop.reconciler.storing import owning, sqlite_log
 with owning.own(Path(sys.argv[1]), now=5.0, stored_epoch=sqlite_log.stored_epoch) as owner:
     print(owner.pid, owner.epoch, flush=True)
     sys.stdin.read()

@@ -10,10 +10,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from reconciler.errors import StoreCorrupt, StoreFailed
-from reconciler.storing import blobs, layout, replaying, sqlite_log
-from reconciler.storing.sqlite_store import SqliteStore, StoreOptions
-from schemas import encoding, limits
+from planloop.reconciler.errors import StoreCorrupt, StoreFailed
+from planloop.reconciler.storing import blobs, layout, replaying, sqlite_log
+from planloop.reconciler.storing.sqlite_store import SqliteStore, StoreOptions
+from planloop.schemas import encoding, limits
 from tests.golden_text import said
 from tests.product import Draft, SystemClock
 from tests.reconciler.store.drafts import made, status

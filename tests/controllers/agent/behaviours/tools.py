@@ -7,8 +7,8 @@ from typing import Any
 
 import anyio
 
-from controllers.agent.tools.faults import ToolFailed
-from controllers.agent.tools.tool import Context, Settlement, Tool, ok
+from planloop.controllers.agent.tools.faults import ToolFailed
+from planloop.controllers.agent.tools.tool import Context, Settlement, Tool, ok
 from tests.product import EffectClass
 
 
@@ -43,13 +43,13 @@ class Flaky:
             finally:
                 self.running -= 1
 
-        from controllers.agent.tools.registry import BUILT_IN
+        from planloop.controllers.agent.tools.registry import BUILT_IN
 
         return replace(BUILT_IN[self.name], function=flaky, effect=self.effect, ended=None)
 
 
 def tools_with(*flaky: Flaky) -> dict[str, Any]:
     """The built-in tools with some of them replaced."""
-    from controllers.agent.tools.registry import BUILT_IN
+    from planloop.controllers.agent.tools.registry import BUILT_IN
 
     return {**BUILT_IN, **{each.name: each.tool() for each in flaky}}

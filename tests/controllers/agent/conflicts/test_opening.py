@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.agent.conflicts import opening, resolving
-from controllers.agent.conflicts.opening import Ask
-from controllers.leases import overlap
-from schemas import limits
-from schemas.conflict import OVER, Party, conflict_from_json, number_of, status_from_json, uid_of
+from planloop.controllers.agent.conflicts import opening, resolving
+from planloop.controllers.agent.conflicts.opening import Ask
+from planloop.controllers.leases import overlap
+from planloop.schemas import limits
+from planloop.schemas.conflict import OVER, Party, conflict_from_json, number_of, status_from_json, uid_of
 from tests.product import Change, Draft, Drop, MemoryView, Record, SetStatus
 
 AGENTS = st.sampled_from(["agent/a", "agent/b", "agent/c"])

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.agent.conflicts import routing
-from controllers.agent.conflicts.deciding import Bring, Rest, decide
-from schemas import limits
-from schemas.address import agent, parse, task
-from schemas.conflict import PERSON, ConflictSpec, ConflictStatus, Party
-from schemas.rights import Rights
+from planloop.controllers.agent.conflicts import routing
+from planloop.controllers.agent.conflicts.deciding import Bring, Rest, decide
+from planloop.schemas import limits
+from planloop.schemas.address import agent, parse, task
+from planloop.schemas.conflict import PERSON, ConflictSpec, ConflictStatus, Party
+from planloop.schemas.rights import Rights
 from tests.product import JsonObject, MemoryView, Resource, Uid
 
 Path = tuple[str, ...]

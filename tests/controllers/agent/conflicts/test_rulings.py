@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from controllers.agent.conflicts import resolving
-from controllers.agent.conflicts.resolving import Unruled, Wish
+from planloop.controllers.agent.conflicts import resolving
+from planloop.controllers.agent.conflicts.resolving import Unruled, Wish
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.conflicts.teams import LOCK, PATH, begin, brought, holder, over, team
 from tests.golden_text import said, said_in

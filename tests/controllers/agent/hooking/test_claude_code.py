@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from controllers.agent.hooking import claude_code, claude_names, claude_transcript
-from schemas.hook import Verdict
+from planloop.controllers.agent.hooking import claude_code, claude_names, claude_transcript
+from planloop.schemas.hook import Verdict
 from tests import rows
 from tests.controllers.agent.arena import arena
 from tests.controllers.agent.hooking.test_verdicts import run, verdicts

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from controllers.agent.hooking import programs
-from controllers.sandboxes import Astray, ground
-from planloop.rendering import hooks
-from reconciler.storing.store import View
+from planloop.cli.rendering import hooks
+from planloop.controllers.agent.hooking import programs
+from planloop.controllers.sandboxes import Astray, ground
+from planloop.reconciler.storing.store import View
 from tests import golden_text
 from tests.controllers.agent.arena import arena
 from tests.controllers.agent.hooking.test_verdicts import run, verdicts

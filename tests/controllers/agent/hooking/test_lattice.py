@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.agent.hooking import lattice
-from controllers.agent.hooking.lattice import Said
-from controllers.agent.hooking.programs import understood, verdict_in
-from schemas.hook import (
+from planloop.controllers.agent.hooking import lattice
+from planloop.controllers.agent.hooking.lattice import Said
+from planloop.controllers.agent.hooking.programs import understood, verdict_in
+from planloop.schemas.hook import (
     STRICTNESS,
     HookFunction,
     HookProgram,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from controllers.agent.mail import inbox
-from schemas.message import Message
+from planloop.controllers.agent.mail import inbox
+from planloop.schemas.message import Message
 from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.hooking.test_points import NOTING, asked

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.agent.hooking.facts import CallFact, ChildFact, Facts
-from controllers.agent.hooking.rules import First, condition_holds, evaluate, first
-from controllers.agent.tools import subjects
-from schemas import limits
-from schemas.hook import HookAgent, HookSpec, Point, Rule, Verdict, verdict_from_json
-from schemas.message import Message, MessageKind
+from planloop.controllers.agent.hooking.facts import CallFact, ChildFact, Facts
+from planloop.controllers.agent.hooking.rules import First, condition_holds, evaluate, first
+from planloop.controllers.agent.tools import subjects
+from planloop.schemas import limits
+from planloop.schemas.hook import HookAgent, HookSpec, Point, Rule, Verdict, verdict_from_json
+from planloop.schemas.message import Message, MessageKind
 from tests import rows
 from tests.product import CallResult, CallState, Json, JsonObject, encode
 

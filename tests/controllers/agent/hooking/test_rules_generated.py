@@ -7,12 +7,12 @@ from typing import Any, get_args
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from controllers.agent.hooking.facts import CallFact, ChildFact, Facts
-from controllers.agent.hooking.rules import evaluate, first
-from schemas.hook import HookAgent, HookSpec, Point, Rule, Verdict
-from schemas.message import Message
-from schemas.rule import BLANKS, NUMBER_TESTS
-from schemas.rule_faults import Around, condition_faults, faults_of
+from planloop.controllers.agent.hooking.facts import CallFact, ChildFact, Facts
+from planloop.controllers.agent.hooking.rules import evaluate, first
+from planloop.schemas.hook import HookAgent, HookSpec, Point, Rule, Verdict
+from planloop.schemas.message import Message
+from planloop.schemas.rule import BLANKS, NUMBER_TESTS
+from planloop.schemas.rule_faults import Around, condition_faults, faults_of
 from tests import sets
 from tests.product import CallResult, CallState, Json, decode, encode
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from controllers.agent.hooking import shown_transcript
-from controllers.agent.hooking.shown_transcript import Excerpt
-from controllers.agent.status import AgentStatus, Chunk
-from schemas import limits
+from planloop.controllers.agent.hooking import shown_transcript
+from planloop.controllers.agent.hooking.shown_transcript import Excerpt
+from planloop.controllers.agent.status import AgentStatus, Chunk
+from planloop.schemas import limits
 from tests.controllers.agent.arena import arena
 from tests.controllers.agent.hooking.test_smart import ended, guard, plan, worker
 from tests.controllers.agent.hooking.test_verdicts import hooks, run

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from controllers.agent.hooking import smart
-from controllers.agent.observing import Specs, observe
-from controllers.agent.status import boxed
-from schemas.hook import OVER, Verdict
-from schemas.thread import Answer as Answered
+from planloop.controllers.agent.hooking import smart
+from planloop.controllers.agent.observing import Specs, observe
+from planloop.controllers.agent.status import boxed
+from planloop.schemas.hook import OVER, Verdict
+from planloop.schemas.thread import Answer as Answered
 from tests import golden_text
 from tests.controllers.agent.arena import PLAN, Arena, arena
 from tests.controllers.agent.test_compacting import SmallModels

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.agent.hooking import showing, spoken
-from schemas import limits
-from schemas.hook import HookAgent, HookSpec, Point, Verdict
-from schemas.thread import Answer
+from planloop.controllers.agent.hooking import showing, spoken
+from planloop.schemas import limits
+from planloop.schemas.hook import HookAgent, HookSpec, Point, Verdict
+from planloop.schemas.thread import Answer
 from tests import golden_text
 from tests.product import JsonObject, encode
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.agent.models.assembling import Assembly, TooLong
-from controllers.agent.models.event_lines import EventLines, NoEvents
-from schemas import encoding, limits
+from planloop.controllers.agent.models.assembling import Assembly, TooLong
+from planloop.controllers.agent.models.event_lines import EventLines, NoEvents
+from planloop.schemas import encoding, limits
 from tests.golden_text import said
 from tests.product import ModelCall, ModelReply
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from controllers.agent.models import finishes
-from controllers.agent.models.assembling import Assembly
-from controllers.agent.models.body_reader import BodyReader
-from controllers.agent.models.event_lines import EventLines, NoEvents
+from planloop.controllers.agent.models import finishes
+from planloop.controllers.agent.models.assembling import Assembly
+from planloop.controllers.agent.models.body_reader import BodyReader
+from planloop.controllers.agent.models.event_lines import EventLines, NoEvents
 from tests import rows
 from tests.controllers.agent.models.test_openai_chat import asked
 from tests.golden_text import said

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from controllers.agent.models.assembling import Assembly
-from controllers.agent.models.call_pieces import Calls, meant, piece_of
+from planloop.controllers.agent.models.assembling import Assembly
+from planloop.controllers.agent.models.call_pieces import Calls, meant, piece_of
 from tests import rows
 
 WHOLE = '{"path": "out.txt", "content": "hello"}'

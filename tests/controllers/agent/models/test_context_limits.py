@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from controllers.agent.models import failures
-from controllers.agent.models.context_limits import Lowered, lowered
+from planloop.controllers.agent.models import failures
+from planloop.controllers.agent.models.context_limits import Lowered, lowered
 from tests import rows
 
 PROMPT_TOO_LONG = {

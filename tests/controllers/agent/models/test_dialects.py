@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from controllers.agent.models.chat_body import CALLED, Dialect, body_of
-from controllers.agent.models.port import ModelRequest, RequestKey
-from schemas import encoding
+from planloop.controllers.agent.models.chat_body import CALLED, Dialect, body_of
+from planloop.controllers.agent.models.port import ModelRequest, RequestKey
+from planloop.schemas import encoding
 from tests import rows
 
 CALL = {"id": "c", "type": "function", "function": {"name": "read", "arguments": "{}"}}

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from controllers.agent.models import extras
-from controllers.agent.models.assembling import Assembly
+from planloop.controllers.agent.models import extras
+from planloop.controllers.agent.models.assembling import Assembly
 from tests import rows
 
 

@@ -7,8 +7,8 @@ from email.utils import formatdate
 
 import pytest
 
-from controllers.agent.models import error_body, failures, waits
-from schemas import limits
+from planloop.controllers.agent.models import error_body, failures, waits
+from planloop.schemas import limits
 from tests import golden_text, rows
 from tests.product import ModelFailed
 

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controllers.agent.models import history
-from schemas import encoding
+from planloop.controllers.agent.models import history
+from planloop.schemas import encoding
 
 
 def message(role: str, content: Any, **more: Any) -> bytes:

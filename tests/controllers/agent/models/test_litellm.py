@@ -17,10 +17,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from controllers.agent.models.chat_body import Dialect
-from controllers.agent.models.endpoint import Endpoint
-from controllers.agent.models.litellm_chat import LitellmModels
-from reconciler.effects import process_table
+from planloop.controllers.agent.models.chat_body import Dialect
+from planloop.controllers.agent.models.endpoint import Endpoint
+from planloop.controllers.agent.models.litellm_chat import LitellmModels
+from planloop.reconciler.effects import process_table
 from tests.golden_text import said
 from tests.product import ModelFailed, ModelReply, ModelRequest, RequestKey
 
@@ -215,9 +215,9 @@ async def acompletion(messages, stream, **more):
 
 OWNER = """
 import sys, anyio
-from controllers.agent.models.endpoint import Endpoint
-from controllers.agent.models.litellm_chat import LitellmModels
-from controllers.agent.models.port import ModelRequest, RequestKey
+from planloop.controllers.agent.models.endpoint import Endpoint
+from planloop.controllers.agent.models.litellm_chat import LitellmModels
+from planloop.controllers.agent.models.port import ModelRequest, RequestKey
 import os
 
 async def main():

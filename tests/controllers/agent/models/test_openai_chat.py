@@ -10,10 +10,10 @@ from typing import Any
 import anyio
 import pytest
 
-from controllers.agent.models.chat_body import Dialect, body_of
-from controllers.agent.models.endpoint import Endpoint
-from controllers.agent.models.openai_chat import OpenAIChat
-from schemas import encoding
+from planloop.controllers.agent.models.chat_body import Dialect, body_of
+from planloop.controllers.agent.models.endpoint import Endpoint
+from planloop.controllers.agent.models.openai_chat import OpenAIChat
+from planloop.schemas import encoding
 from tests.fakes.model_server.running import RunningServer, Script, running
 from tests.product import ModelFailed, ModelReply, ModelRequest, OnDelta, RequestKey, SystemClock
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from controllers.agent.models import prices
-from schemas import limits
-from schemas.model import ModelTable
+from planloop.controllers.agent.models import prices
+from planloop.schemas import limits
+from planloop.schemas.model import ModelTable
 from tests.product import Price, Usage
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from controllers.agent.models import routing
-from controllers.agent.models.providers import PROVIDERS
-from controllers.agent.models.routing import LOOPBACK_ONLY, Route, Surroundings
-from schemas import model
-from schemas.model import ModelTable
+from planloop.controllers.agent.models import routing
+from planloop.controllers.agent.models.providers import PROVIDERS
+from planloop.controllers.agent.models.routing import LOOPBACK_ONLY, Route, Surroundings
+from planloop.schemas import model
+from planloop.schemas.model import ModelTable
 from tests.product import ModelFailed
 
 HERE = Path("/nowhere")

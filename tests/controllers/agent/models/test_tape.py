@@ -9,10 +9,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from controllers.agent.models import tape
-from controllers.agent.models.routed import RoutedModels
-from controllers.agent.models.routing import Surroundings
-from schemas.model import ModelTable
+from planloop.controllers.agent.models import tape
+from planloop.controllers.agent.models.routed import RoutedModels
+from planloop.controllers.agent.models.routing import Surroundings
+from planloop.schemas.model import ModelTable
 from tests.fakes.scripted_models import ScriptedModels
 from tests.product import ModelFailed, ModelReply, ModelRequest, RequestKey
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import time
 
-from controllers.agent.models.port import ModelCall, ModelReply
-from controllers.agent.models.text_calls import taken
-from schemas import encoding, limits
+from planloop.controllers.agent.models.port import ModelCall, ModelReply
+from planloop.controllers.agent.models.text_calls import taken
+from planloop.schemas import encoding, limits
 from tests import rows
 
 PROPERTIES = {"path": {"type": "string"}, "lines": {"type": "integer"}}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from controllers.agent.models.assembling import Assembly
-from controllers.agent.models.port import Usage
-from schemas import limits
+from planloop.controllers.agent.models.assembling import Assembly
+from planloop.controllers.agent.models.port import Usage
+from planloop.schemas import limits
 from tests import rows
 
 PROMPT = (b"x" * 4_000,)  # 1,000 tokens by our count.

@@ -12,8 +12,8 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
-from controllers.agent.models.endpoint import Endpoint
-from controllers.agent.models.openai_chat import OpenAIChat
+from planloop.controllers.agent.models.endpoint import Endpoint
+from planloop.controllers.agent.models.openai_chat import OpenAIChat
 from tests.controllers.agent.models.test_bodies import DONE, END, HALF, WHOLE, delta, event
 from tests.controllers.agent.models.test_openai_chat import request
 from tests.product import ModelFailed, SystemClock

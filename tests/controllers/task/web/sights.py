@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from controllers.task.checking.web.sight import Box, Element, Sight
+from planloop.controllers.task.checking.web.sight import Box, Element, Sight
 
 
 def element(

@@ -14,11 +14,11 @@ import anyio
 import pytest
 from aiohttp import web
 
-from controllers.task.checking import Bench, Finding, run_check
-from controllers.task.checking.web.check import CHILD
-from controllers.task.checking.web.child import NO_BROWSER, NO_PACKAGE
-from reconciler.effects import process_table
-from reconciler.effects.local_processes import LocalProcesses
+from planloop.controllers.task.checking import Bench, Finding, run_check
+from planloop.controllers.task.checking.web.check import CHILD
+from planloop.controllers.task.checking.web.child import NO_BROWSER, NO_PACKAGE
+from planloop.reconciler.effects import process_table
+from planloop.reconciler.effects.local_processes import LocalProcesses
 from tests.architecture.tree import ROOT
 from tests.controllers.task.served import serving
 from tests.controllers.task.web.sites import COUNTER, CRASH, Page, drawn, served

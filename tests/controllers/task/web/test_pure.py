@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from controllers.task.checking.web import boards, finding, judging
-from controllers.task.checking.web.finding import Around
-from controllers.task.checking.web.judging import Scene
-from controllers.task.checking.web.searching import Tried, verdict_of
-from controllers.task.checking.web.sight import Sight, folded
-from controllers.task.checking.web.ways import Ways
-from schemas.web import Press
-from schemas.web_meanings import shipped
-from schemas.web_reading import read
+from planloop.controllers.task.checking.web import boards, finding, judging
+from planloop.controllers.task.checking.web.finding import Around
+from planloop.controllers.task.checking.web.judging import Scene
+from planloop.controllers.task.checking.web.searching import Tried, verdict_of
+from planloop.controllers.task.checking.web.sight import Sight, folded
+from planloop.controllers.task.checking.web.ways import Ways
+from planloop.schemas.web import Press
+from planloop.schemas.web_meanings import shipped
+from planloop.schemas.web_reading import read
 from tests.controllers.task.web.sights import element, sight
 from tests.product import Json
 

@@ -17,12 +17,12 @@ import pytest
 from aiohttp import web
 from playwright.async_api import Browser
 
-from controllers.task.checking import Bench, Finding, run_check
-from controllers.task.checking.distinct import nonces_of
-from controllers.task.checking.web.browser import chromium
-from controllers.task.checking.web.check import finding_of
-from controllers.task.checking.web.child import answer
-from reconciler.effects.local_processes import LocalProcesses
+from planloop.controllers.task.checking import Bench, Finding, run_check
+from planloop.controllers.task.checking.distinct import nonces_of
+from planloop.controllers.task.checking.web.browser import chromium
+from planloop.controllers.task.checking.web.check import finding_of
+from planloop.controllers.task.checking.web.child import answer
+from planloop.reconciler.effects.local_processes import LocalProcesses
 from tests import needs
 from tests.controllers.task.web import sites
 from tests.controllers.task.web.frameworks import PREACT, REACT, SITES, Framework

@@ -16,7 +16,7 @@ import { Left } from "./Left";
 import { Others } from "./Others";
 import { Effects } from "./Effects";
 import type { Span } from "./said";
-import schemaAddress from "../../../../schemas/json/plan.schema.json?url";
+import schemaAddress from "../../../../schemas/planloop/schemas/json/plan.schema.json?url";
 import "./edit.css";
 
 let editing: Editing | undefined; // Outlives the page: who looks elsewhere and comes back finds the text as it was.

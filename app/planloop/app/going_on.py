@@ -1,0 +1,48 @@
+"""Which command goes on with a plan that nobody runs: `plan apply` of its file, or what goes on with a benchmark.
+
+The plan of a benchmark's run is not applied by itself: its cases would be done, and nobody would grade them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from planloop.app.exits import Exit, Halt
+from planloop.app.places import Place, all_in
+
+RUN_PLAN: Final = "run.plan.yaml"
+RUN_JSON: Final = "plan.json"
+"""What a benchmark run keeps its cases in, beside its plan."""
+VALIDATION: Final = "validation"
+"""The run that `plan bench validate` makes; it is nobody's result."""
+
+
+def command(place: Place) -> str:
+    """What goes on with the plan at `place`, as a person types it."""
+    file = place.file
+    if file is None:
+        return "plan apply FILE"
+    return _of_run(file) or f"plan apply {file.name}"
+
+
+def flag(place: Place) -> str:
+    """What a printed command needs to mean the plan at `place`: empty where it is the only one in its folder."""
+    return f" --plan {place.name}" if len(all_in(place.root)) > 1 else ""
+
+
+def refuse_run(file: Path) -> None:
+    """Raises Halt when `file` is the plan of a benchmark's run."""
+    cure = _of_run(file)
+    if cure is not None:
+        raise Halt(Exit.CONFLICT, f"{file} is the plan of a benchmark, which is not applied by itself", cure)
+
+
+def _of_run(file: Path) -> str | None:
+    """What goes on with the run of a benchmark whose plan `file` is; None for every other plan."""
+    folder, here = file.absolute().parent, Path.cwd()
+    if file.name != RUN_PLAN or not (folder / RUN_JSON).is_file():
+        return None
+    if folder.name == VALIDATION:
+        return "plan bench validate SUITE"
+    return f"plan bench resume {folder.relative_to(here) if here in folder.parents else folder}"

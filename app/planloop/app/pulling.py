@@ -1,0 +1,106 @@
+"""Writes the live plan back into its file: by splices, proved by compiling, swapped in whole, or not at all.
+
+The file may be open in an editor and may be a symlink; its mode stays. What cannot be spliced safely goes to a file
+`.new` beside it. Nothing here asks anybody; `plan pull` and `--sync` do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from planloop.app import compiling
+from planloop.app.compiling import PlanFile
+from planloop.compiler import formatting
+from planloop.compiler.splicing import NotSpliced, Spliced, Writing, splice
+from planloop.schemas import patching
+from planloop.schemas.encoding import JsonObject
+from planloop.schemas.frozen import frozen
+from planloop.schemas.patching import Op
+
+SIDE: Final = ".new"
+
+
+@frozen
+class Written:
+    """The file says what is live now; `ops` are what changed in it, none when it said so already."""
+
+    content: bytes
+    ops: tuple[Op, ...]
+
+
+@frozen
+class Beside:
+    """The file was left alone because of `why`; `path` holds the live plan in canonical form."""
+
+    path: Path
+    why: str
+
+
+@frozen
+class Moved:
+    """The file was saved by somebody else while this was prepared; nothing was written."""
+
+
+Pulled: TypeAlias = Written | Beside | Moved
+
+
+def pull(file: PlanFile, live: JsonObject, *, before_swap: Callable[[bytes], None] = lambda _: None) -> Pulled:
+    """Makes `file` say `live`. `before_swap` hears the new bytes first, for who watches the file. Raises OSError."""
+    ops = tuple(patching.difference(file.document, live))
+    if not ops:
+        return Written(file.content, ())
+    result = written(file, live)
+    if isinstance(result, NotSpliced):
+        side = Path(f"{file.path}{SIDE}")
+        text = formatting.format_document(live, file.compiled.tree.format)
+        replace_file(side, text.encode())
+        return Beside(side, result.reason)
+    if file.path.read_bytes() != file.content:
+        return Moved()
+    before_swap(result.content)
+    replace_file(file.path, result.content)
+    return Written(result.content, ops)
+
+
+def written(file: PlanFile, live: JsonObject) -> Spliced | NotSpliced:
+    """The text of `file` with `live` written into it, or why that cannot be done. Touches nothing."""
+    return splice(Writing(file.compiled.tree, file.compiled.origin, file.document, live, _recompiler(file)))
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Puts `content` at `path` all at once and durably: another reader sees the old bytes or the new ones.
+
+    A symlink stays and its target is replaced; the mode stays. Raises OSError, leaving the file as it was.
+    """
+    target = Path(os.path.realpath(path, strict=path.is_symlink()))
+    beside = target.with_name(f".{target.name}.planloop-{os.getpid()}")
+    mode = target.stat().st_mode & 0o7777 if target.exists() else None
+    try:
+        with beside.open("wb") as file:
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            beside.unlink()
+        raise
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _recompiler(file: PlanFile) -> Callable[[bytes], JsonObject | None]:
+    def recompile(content: bytes) -> JsonObject | None:
+        again = compiling.compiled(file.path, content, model=file.model)
+        return None if again.errors else again.document
+
+    return recompile

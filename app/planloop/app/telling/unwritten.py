@@ -1,0 +1,49 @@
+"""Why a task waits for a slot, said where people look, by the controller's own rules.
+
+Such a task writes nothing until it begins: a plan of 1,000 tasks would begin with 1,000 writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from planloop.controllers.task import slots, why
+from planloop.schemas.condition import Condition
+from planloop.schemas.resource import Resource
+
+
+def explained(item: Resource, known: Sequence[Resource], now: float) -> Resource:
+    """`item` with what it waits for, when that is a slot and nothing is written of it; else as it is."""
+    if item.kind != "task" or item.status or item.deleting:
+        return item
+    says = why(item, _Seen(known), now, _unseen)
+    if says.reason != slots.AWAITING_SLOT:
+        return item
+    ready = Condition("Ready", "False", says.reason, says.message, 0.0, item.generation, says.unblocks)
+    return replace(item, status={"why": says.message, "conditions": {ready.type: ready.to_json()}})
+
+
+def _unseen(*_: object) -> str:
+    """No folder is looked at: a slot is waited for before that."""
+    return ""
+
+
+class _Seen:
+    """A view of the objects that were read."""
+
+    def __init__(self, known: Sequence[Resource]) -> None:
+        self._known = {one.address: one for one in known}
+        self.rev = max((one.rev for one in known), default=0)
+
+    def get(self, address: str) -> Resource | None:
+        return self._known.get(address)
+
+    def list(self, kind: str) -> Sequence[Resource]:
+        return [one for one in self._known.values() if one.kind == kind]
+
+    def owned_by(self, address: str) -> Sequence[Resource]:
+        return [one for one in self._known.values() if one.owner == address]
+
+    def referrers(self, address: str) -> Iterable[str]:
+        return [one.address for one in self._known.values() if address in one.refs]

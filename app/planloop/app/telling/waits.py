@@ -1,0 +1,105 @@
+"""Who waits for whom over files, as JSON: the locks with their holders and queues, and the graph of waits.
+
+The graph is the one that the lock controller looks for rings in: who waits, who is in the way (who holds it, or waits
+for it since before), and whom a holder waits for itself before it can let go. Pure: a function of a view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from planloop.app.telling.waiting import Objects, conflict
+from planloop.controllers.leases.granting import blockers, place_of, wants_of
+from planloop.controllers.leases.owners import path_of
+from planloop.controllers.lock.holding import Held
+from planloop.controllers.lock.observing import Wish, awaited, in_order, observe
+from planloop.controllers.lock.waiting import Waits
+from planloop.reconciler.storing.store import View
+from planloop.reconciler.storing.view import MemoryView
+from planloop.schemas.conflict import status_from_json as conflict_status
+from planloop.schemas.encoding import JsonObject
+from planloop.schemas.lock import ring_words, status_from_json
+from planloop.schemas.resource import Resource
+
+EDGES_MAX: Final = 2_000  # Of the graph: a picture of more says nothing.
+SEEN: Final = ("lock", "conflict", "task", "agent", "call", "thread", "fork")  # What a wait may hang on.
+UNTIL: Final = {"turn": "to the end of its turn", "asked": "until it lets go"}
+
+
+def answer(plan: Objects, now: float) -> JsonObject:
+    """Locks, the edges between who waits and who is in the way, rings, and conflict threads that are open."""
+    is_waited = any(one.status.get("waiters") for one in plan.list("lock"))
+    kinds = SEEN if is_waited else ("lock", "conflict")  # Most of the time nobody waits, and nothing is to be drawn.
+    view = MemoryView((one for kind in kinds for one in plan.list(kind)), plan.rev)
+    wishes = in_order(view, observe(view).wishes)
+    found = list(_edges(view, wishes, now))
+    rings = _rings(view, wishes)
+    return {
+        "rev": view.rev,
+        "locks": [_lock(one) for one in view.list("lock")],
+        "waits": found[:EDGES_MAX],
+        "waits_left": max(0, len(found) - EDGES_MAX),
+        "rings": [{"owners": ring, "words": ring_words(ring)} for ring in rings],
+        "conflicts": [conflict(one) for one in view.list("conflict") if conflict_status(one.status).is_open],
+    }
+
+
+def _lock(item: Resource) -> JsonObject:
+    status = status_from_json(item.status)
+    holders = sorted(status.holders.values(), key=lambda one: (one.since, one.owner))
+    waiters = sorted(status.waiters.items(), key=lambda one: (one[1].since, one[0]))
+    return {
+        "address": item.address,
+        "path": str(item.spec["path"]),
+        "place": place_of(item),
+        "holders": [
+            {
+                "owner": one.owner,
+                "mode": one.mode,
+                "since": one.since,
+                "fence": one.fence,
+                "until": UNTIL.get(one.kept, "to the end of its task"),
+                "reason": one.reason,
+            }
+            for one in holders
+        ],
+        "waiters": [
+            {"owner": one.owner, "waiting": at, "mode": one.mode, "since": one.since, "reason": one.reason}
+            for at, one in waiters
+        ],
+        "lost": [
+            {"owner": owner, "how": one.how, "by": one.by, "at": one.at, "reason": one.reason}
+            for owner, one in status.lost.items()
+        ],
+    }
+
+
+def _edges(view: View, wishes: tuple[Wish, ...], now: float) -> Iterator[JsonObject]:
+    graph = Waits(view, wishes, Held(view))
+    for wish in wishes:
+        who, seen = wish.owner.address, set[str]()
+        for one in blockers(view, wish.owner, wants_of(view, wish.address), now):
+            if one.holder.owner in seen:
+                continue
+            seen.add(one.holder.owner)
+            yield {"from": who, "to": one.holder.owner, "lock": f"lock/{one.path}", "why": one.why, "since": wish.since}
+        for other in graph.after(wish):
+            for holder in sorted(seen):
+                if _is_needed(view, holder, other):
+                    yield {"from": holder, "to": other.owner.address, "lock": "", "why": "needs", "since": wish.since}
+
+
+def _is_needed(view: View, holder: str, other: Wish) -> bool:
+    """Whether who holds something cannot let go before `other`, of another family, has what it waits for."""
+    path = path_of(holder)
+    return other.path != path and (other.path.startswith(path) or other.path in awaited(view, path))
+
+
+def _rings(view: View, wishes: tuple[Wish, ...]) -> list[list[str]]:
+    """All rings among the wishes, each once: the members of those found are left out of the next look."""
+    rest, held, rings = wishes, Held(view), list[list[str]]()
+    while ring := Waits(view, rest, held).ring(rest):
+        rings.append([one.owner.address for one in ring])
+        rest = tuple(one for one in rest if one not in ring)
+    return rings

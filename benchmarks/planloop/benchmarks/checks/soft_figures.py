@@ -1,0 +1,173 @@
+"""The soft figures that a case asks for: by name, with a command of the suite's own, and with limits.
+
+`soft` of a case is a list of words and maps, as in `plan.json`; words alone are what older runs have. A limit adds a
+figure beside the one it is for: 1 where it is kept, else 0, so that its mean is the share that keeps it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from planloop.compiler.lowering import check_arguments
+from planloop.compiler.suggesting import did_you_mean
+from planloop.controllers.task.checking import Finding
+from planloop.schemas import pointer
+from planloop.schemas.encoding import Json, JsonObject, decode_foreign
+from planloop.schemas.fault_at import FaultAt
+from planloop.schemas.fields_suite import SOFT
+from planloop.schemas.frozen import frozen
+from planloop.schemas.task import CheckSpec
+
+READS: Final = ("number", "lines", "passes")
+TAKEN: Final = frozenset({"accessible", "invented", "malformed", "retries-after-error"})
+"""Figures that checks and every case have beside."""
+TIMEOUT_S: Final = 60.0
+UNMEASURED: Final = "not measured"
+_END: Final = "planloop-soft-exit="
+_NOT_RUN: Final = ("126", "127")
+_NUMBER: Final = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+
+
+@frozen
+class SoftFigure:
+    """`sh` is the command that measures it, empty for the figures of `measuring.py`. `read` is as the suite has it."""
+
+    name: str
+    sh: str = ""
+    read: str = "number"
+    max: float | None = None
+    min: float | None = None
+    timeout_s: float = TIMEOUT_S
+
+    @property
+    def check(self) -> CheckSpec:
+        """The command as a check, which is run where checks are. It ends with its exit code; errors are left out."""
+        line = f"( {self.sh}\n) 2>/dev/null\nprintf '\\n{_END}%s\\n' \"$?\""
+        return CheckSpec(f"soft.{self.name}", "sh", check_arguments("sh", {"sh": line}), self.timeout_s)
+
+    def read_from(self, found: Finding) -> float | None:
+        """The figure in what the command printed; None when there is none in it, or the command could not be run."""
+        text, mark, code = found.output.decode(errors="replace").rpartition(f"\n{_END}")
+        if not mark or code.strip() in _NOT_RUN:
+            return None
+        match self.read:
+            case "passes":
+                return float(code.strip() == "0")
+            case "lines":
+                return float(sum(bool(line.strip()) for line in text.splitlines()))
+            case "number":
+                numbers = _NUMBER.findall(text)
+                return _finite(numbers[-1]) if numbers else None
+            case at:
+                return _pointed(text, pointer.parse(at))
+
+    def with_limits(self, value: float | None) -> Iterator[tuple[str, float]]:
+        """The figures of one entry by name, with its limits."""
+        if value is None:
+            yield f"{self.name} {UNMEASURED}", 1.0
+            return
+        yield self.name, value
+        yield from self.limits(value)
+
+    def limits(self, value: float) -> Iterator[tuple[str, float]]:
+        """Whether `value` keeps each limit, as 1 or 0."""
+        if self.max is not None:
+            yield f"{self.name} at most {self.max:g}", float(value <= self.max)
+        if self.min is not None:
+            yield f"{self.name} at least {self.min:g}", float(value >= self.min)
+
+
+def figures_of(written: Sequence[Json]) -> tuple[SoftFigure, ...]:
+    """The figures that `soft` asks for, without faults."""
+    return tuple(_figure(name, fields) for _, name, fields in _items(written))
+
+
+def faults_of(written: Sequence[Json]) -> Iterator[FaultAt]:
+    """What is wrong with the list, beyond the types of its fields."""
+    known: set[str] = set()
+    for at, name, fields in _items(written):
+        if name in known or name in TAKEN:
+            why = "is measured of every case" if name in TAKEN else "is there twice"
+            yield FaultAt(at, "P0208", f"the soft figure `{name}` {why}", "give it another name", is_key=len(at) > 1)
+        known.add(name)
+        if "sh" in fields and name in SOFT:
+            hint = f"rename it, or leave `sh` out: `{name}` is measured without a command"
+            yield FaultAt((*at, "sh"), "P0211", f"`{name}` with a command of its own", hint, is_key=True)
+        elif "sh" in fields and not str(fields["sh"]).strip():
+            yield FaultAt((*at, "sh"), "P0210", "`sh` holds no command", "write one, or delete the line")
+        elif "sh" not in fields and name not in SOFT:
+            hint = f"{did_you_mean(name, SOFT)} A figure of your own has a command: {name}: {{sh: …}}"
+            yield FaultAt(at, "P0213", f"there is no soft figure `{name}`", hint, is_key=len(at) > 1)
+        yield from _of_fields(name, fields, at)
+
+
+def _of_fields(name: str, fields: JsonObject, at: tuple[str, ...]) -> Iterator[FaultAt]:
+    read = str(fields.get("read", "number"))
+    if "read" in fields and "sh" not in fields:
+        yield FaultAt((*at, "read"), "P0211", "`read` without `sh`", "it says what a command prints", is_key=True)
+    elif read not in READS and not read.startswith("/"):
+        hint = f"{', '.join(READS)}, or a JSON pointer such as /*/errorCount"
+        yield FaultAt((*at, "read"), "P0223", f"`{read}` is no way to read a figure", hint)
+    if "max" in fields and "min" in fields and fields["min"] > fields["max"]:
+        words = f"`min` of `{name}` is over its `max`: no figure is within"
+        yield FaultAt((*at, "min"), "P0212", words, f"lower it to {fields['max']:g} or less")
+
+
+def _items(written: Sequence[Json]) -> Iterator[tuple[tuple[str, ...], str, JsonObject]]:
+    """Where each figure is written, its name, and its fields."""
+    for index, item in enumerate(written):
+        if isinstance(item, Mapping):
+            yield from (((str(index), str(name)), str(name), dict(fields or {})) for name, fields in item.items())
+        else:
+            yield (str(index),), str(item), {}
+
+
+def _figure(name: str, fields: JsonObject) -> SoftFigure:
+    bounds = {each: float(fields[each]) for each in ("max", "min") if each in fields}
+    return SoftFigure(
+        name,
+        str(fields.get("sh", "")),
+        str(fields.get("read", "number")),
+        timeout_s=float(fields.get("timeout", TIMEOUT_S)),
+        **bounds,
+    )
+
+
+def _pointed(text: str, path: Sequence[str]) -> float | None:
+    """The sum of the numbers at `path` of the JSON in `text`; lists count as their lengths, flags as 0 and 1."""
+    try:
+        found: list[Json] = [decode_foreign(text.encode())]
+    except ValueError:
+        return None
+    for token in path:
+        found = [inner for each in found for inner in _below(each, token)]
+    values = [number for each in found if (number := _as_number(each)) is not None]
+    is_every = "*" in path  # Of no items the sum is 0; a value that is not there is none.
+    return _finite(sum(values)) if values or (is_every and not found) else None
+
+
+def _below(value: Json, token: str) -> Iterator[Json]:
+    if isinstance(value, dict):
+        yield from value.values() if token == "*" else (value[token],) if token in value else ()
+    elif isinstance(value, list) and token == "*":
+        yield from value
+    elif isinstance(value, list) and token.isdecimal() and int(token) < len(value):
+        yield value[int(token)]
+
+
+def _as_number(value: Json) -> float | None:
+    if isinstance(value, list):
+        return float(len(value))
+    return _finite(value) if isinstance(value, int | float) else None
+
+
+def _finite(value: str | float) -> float | None:
+    """The number, which commands may print as large as they like; None for one that no report can hold."""
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None

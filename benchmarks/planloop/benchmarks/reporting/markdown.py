@@ -1,0 +1,123 @@
+"""A report as Markdown that reads well in a terminal, too: padded tables, long names cut and given in full below.
+
+Names of models and cases come from anywhere: nothing in them becomes markup, a link or a control character.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from planloop.benchmarks.reporting import sheets, wording
+from planloop.benchmarks.reporting.combined import Report, Section, State
+from planloop.benchmarks.reporting.sheets import Sheet
+from planloop.schemas.widths import cells_wide, cut, padded, safe
+
+NAME_MAX: Final = 28
+"""Terminal cells of a name in a table."""
+
+_MARKS: Final = re.compile(r"[\\`*<>\[\]|~#&@!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)|(?<=www)\.")
+
+_STARTS: Final = re.compile(r"^(\d*)([-+.)=])")
+"""What would begin a list or a heading."""
+
+
+def markdown(report: Report) -> str:
+    """The text of `report.md`."""
+    parts = ["# Benchmark report", *_warnings(report.runs)]
+    if len(report.sections) > 1:
+        parts += _table(sheets.overview(report))
+        total = sheets.totals(report)
+        parts += [f"## {total.title}", *_table(total)]
+    for section in report.sections:
+        parts += _section(section)
+    return "\n\n".join(parts) + "\n"
+
+
+def escaped(text: str) -> str:
+    """`text` as itself wherever it stands in a line, its beginning included."""
+    marked = _MARKS.sub(r"\\\g<0>", safe(text))
+    # A space at the beginning would let what follows it begin a list, or be code.
+    return f"&#32;{marked[1:]}" if marked.startswith(" ") else _STARTS.sub(r"\1\\\2", marked)
+
+
+def _warnings(runs: Iterable[State]) -> list[str]:
+    found = [(run, trouble) for run in runs for trouble in wording.troubles(run)]
+    lines = [f"> - **{escaped(run.suite)} / {escaped(run.run.name)}** {trouble}." for run, trouble in found]
+    return ["\n".join(["> **Read this first**", ">", *lines])] if lines else []
+
+
+def _section(section: Section) -> list[str]:
+    tables = sheets.sheets(section)
+    parts = [f"## {escaped(section.suite)}", escaped(wording.scale(section)), _runs(section), *_in_full(tables)]
+    for sheet in tables:
+        parts += [f"### {sheet.title}", *_table(sheet)]
+    if section.pairs:
+        parts += ["### Models in pairs", "\n".join(_pairs(section)), wording.PAIRS]
+    suspicions = wording.suspicions(section.suspects)
+    if suspicions:
+        parts += ["### Cases to look at", "\n".join(_suspicion(what, cases) for what, cases in suspicions)]
+    return parts
+
+
+def _runs(section: Section) -> str:
+    words = [
+        f"{escaped(one.run.name)} (seed {escaped(str(one.run.seed))}, plan {one.run.plan[:12]})" for one in section.runs
+    ]
+    return f"Runs: {', '.join(words)}."
+
+
+def _pairs(section: Section) -> list[str]:
+    return [
+        f"- {escaped(one.a)} beside {escaped(one.b)}: {_compared(one.a, one.b, wording.comparison(one))}"
+        for one in section.pairs
+    ]
+
+
+def _compared(a: str, b: str, text: str) -> str:
+    """`text` with the names in its sentence escaped; the rest of it is ours."""
+    return escaped(text) if a in text or b in text else text
+
+
+def _suspicion(what: str, cases: Sequence[str]) -> str:
+    return f"- {what}: {', '.join(map(escaped, cases))}"
+
+
+def _in_full(found: Iterable[Sheet]) -> list[str]:
+    """The names that the tables cut, in full."""
+    names = dict.fromkeys(cell for sheet in found for row in sheet.rows for cell in row[: sheet.names])
+    long = [f"- {escaped(_short(name))} is {escaped(name)}" for name in names if _short(name) != name]
+    return ["Names that are cut below:\n\n" + "\n".join(long)] if long else []
+
+
+def _table(sheet: Sheet) -> list[str]:
+    """The table and its note."""
+    rows = [[*map(_name, row[: sheet.names]), *row[sheet.names :]] for row in sheet.rows]
+    cells = [list(sheet.head), *rows]
+    wide = [max(map(cells_wide, column)) for column in zip(*cells, strict=True)]
+    lines = [_line(row, wide, sheet.names) for row in cells]
+    lines.insert(1, f"| {' | '.join(_rule(width, is_name=at < sheet.names) for at, width in enumerate(wide))} |")
+    return ["\n".join(lines), *([sheet.note] if sheet.note else [])]
+
+
+def _line(row: Sequence[str], wide: Sequence[int], names: int) -> str:
+    cells = [_placed(cell, width, is_name=at < names) for at, (cell, width) in enumerate(zip(row, wide, strict=True))]
+    return f"| {' | '.join(cells)} |"
+
+
+def _placed(cell: str, width: int, *, is_name: bool) -> str:
+    """Names to the left, figures to the right."""
+    return padded(cell, width) if is_name else " " * (width - cells_wide(cell)) + cell
+
+
+def _rule(width: int, *, is_name: bool) -> str:
+    return "-" * width if is_name else "-" * (width - 1) + ":"
+
+
+def _name(name: str) -> str:
+    return escaped(_short(name))
+
+
+def _short(name: str) -> str:
+    return cut(safe(name), NAME_MAX)

@@ -1,0 +1,103 @@
+"""The line on the terminal while a run goes on: how far it is, what passes, what it costs, how long it will take.
+
+Pure: the folded events, the time and the room there is in, the words out. What does not fit goes, the least needed
+first, so that the line never wraps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Final
+
+from planloop.benchmarks.scoring.folding import Entry, Fold
+from planloop.schemas import amounts
+from planloop.schemas.case import Verdict
+from planloop.schemas.frozen import frozen
+from planloop.schemas.widths import cells_wide, cut, safe
+
+GAP: Final = "  "
+NAME_MAX: Final = 24
+
+
+@frozen
+class Progress:
+    """How far a run is. `left_s` None: nothing has ended that it could be told from. `usd` is of all attempts."""
+
+    suite: str
+    total: int
+    done: int
+    passed: int
+    failed: int
+    undecided: int
+    running: int
+    usd: float
+    left_s: float | None
+
+
+def progress(fold: Fold, now: float, *, parallel: int) -> Progress:
+    """How far the run of `fold` is at `now`, in seconds since 1970, with room for `parallel` entries at once."""
+    entries = fold.entries()
+    ended = [one for one in entries if one.verdict is not None and one.began is None]
+    verdicts = [one.verdict for one in ended]
+    running = [one for one in entries if one.began is not None]
+    total = max(fold.run.entry_count, len(entries))
+    passed, failed = verdicts.count(Verdict.PASS), verdicts.count(Verdict.FAIL)
+    return Progress(
+        fold.run.suite,
+        total,
+        len(ended),
+        passed,
+        failed,
+        len(ended) - passed - failed,
+        len(running),
+        fold.history().usd,
+        _left_s(ended, running, total - len(ended) - len(running), now, parallel),
+    )
+
+
+def line(found: Progress, *, width: int) -> str:
+    """`tool-calling  12/40  10 pass  2 fail  83 %  $1.24  3m20s left`, in at most `width` cells.
+
+    Empty before the run is open.
+    """
+    if not found.total:
+        return ""
+    parts = _parts(found)
+    shown = [text for _, text in parts]
+    for rank in range(max(rank for rank, _ in parts), 0, -1):
+        if cells_wide(GAP.join(shown)) <= width:
+            break
+        shown = [text for own, text in parts if own < rank]
+    return cut(GAP.join(shown), width)
+
+
+def _parts(found: Progress) -> list[tuple[int, str]]:
+    """What is said, in order, each with its rank: the highest goes first when there is no room."""
+    decided = found.passed + found.failed
+    parts = [(3, cut(safe(found.suite), NAME_MAX)), (0, f"{found.done}/{found.total}")]
+    parts += [(4, f"{found.passed} pass"), (4, f"{found.failed} fail")]
+    if found.undecided:
+        parts.append((1, f"{found.undecided} undecided"))
+    if decided:
+        parts.append((1, f"{100 * found.passed / decided:.0f} %"))
+    if found.usd:
+        parts.append((2, amounts.money(Decimal(repr(found.usd)))))
+    if found.running:
+        parts.append((5, f"{found.running} running"))
+    if found.done == found.total:
+        parts.append((2, "done"))
+    elif found.left_s is not None:
+        parts.append((2, f"{amounts.duration(found.left_s)} left"))
+    return parts
+
+
+def _left_s(ended: Sequence[Entry], running: Sequence[Entry], waiting: int, now: float, parallel: int) -> float | None:
+    """The work that is left by the mean of what has ended, shared by as many as can work on it at once."""
+    times = [one.seconds for one in ended if one.seconds is not None]
+    if not times:
+        return None
+    mean = sum(times) / len(times)
+    begun = [max(0.0, mean - (now - one.began)) for one in running if one.began is not None]
+    left = waiting + len(running)
+    return (waiting * mean + sum(begun)) / max(1, min(parallel, left))

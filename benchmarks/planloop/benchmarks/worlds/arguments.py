@@ -1,0 +1,234 @@
+"""Arguments against a tool's JSON Schema, as a service that is strict about them says what is wrong.
+
+The part of JSON Schema that tools are described with. Unlike there, an argument that the schema does not name is a
+fault: `additionalProperties: true` allows it. Times become UTC and mail addresses lower case, so that one meaning has
+one form; what has a default and was left out, or is null, gets it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field
+from typing import Any, Final, TypeAlias
+
+from planloop.benchmarks.worlds import times
+from planloop.compiler.suggesting import did_you_mean
+from planloop.schemas.encoding import Json, JsonObject, encode_text
+from planloop.schemas.frozen import mutable
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+KINDS: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "integer": lambda value: _is_number(value) and (isinstance(value, int) or value.is_integer()),
+    "number": _is_number,
+    "null": lambda value: value is None,
+}
+_SIZES: Final[Mapping[str, tuple[Callable[[Any, Any], bool], str]]] = {
+    "minimum": (lambda value, bound: value >= bound, "must be at least {}"),
+    "maximum": (lambda value, bound: value <= bound, "must be at most {}"),
+    "exclusiveMinimum": (lambda value, bound: value > bound, "must be more than {}"),
+    "exclusiveMaximum": (lambda value, bound: value < bound, "must be less than {}"),
+}
+_LENGTHS: Final[Mapping[str, tuple[type, Callable[[int, int], bool], str]]] = {
+    "minLength": (str, int.__ge__, "must have at least {} characters"),
+    "maxLength": (str, int.__le__, "must have at most {} characters"),
+    "minItems": (list, int.__ge__, "must have at least {} items"),
+    "maxItems": (list, int.__le__, "must have at most {} items"),
+}
+SHOWN_CHARS: Final = 60  # Of a value within a fault.
+_MAIL: Final = re.compile(r"[^@\s]+@[^@\s]+")
+_FORMS: Final[Mapping[str, tuple[Callable[[str], str | None], str]]] = {
+    "date-time": (times.as_time, "a time such as 2030-01-02T15:00:00Z"),
+    "date": (times.as_day, "a day such as 2030-01-02"),
+    "email": (lambda text: text.strip().lower() if _MAIL.fullmatch(text.strip()) else None, "a mail address"),
+}
+_SAYS_NOTHING: Final = ("description", "title", "examples", "default")
+WORDS: Final = frozenset(
+    (*_SIZES, *_LENGTHS, *_SAYS_NOTHING, "type", "properties", "required", "enum", "const", "items", "pattern")
+) | {"format", "anyOf", "additionalProperties"}
+"""The words of JSON Schema that are understood."""
+
+
+class BadArguments(ValueError):
+    """The arguments do not fit; the message lists every fault."""
+
+
+def fitted(schema: JsonObject, arguments: JsonObject) -> JsonObject:
+    """`arguments` as the tool takes them. Raises BadArguments."""
+    check = _Check()
+    found: JsonObject = check.value(schema, arguments, "")
+    if check.faults:
+        raise BadArguments("; ".join(check.faults))
+    return found
+
+
+SchemaFault: TypeAlias = tuple[tuple[str, ...], str, str]
+"""What is wrong with a schema itself: where, what, and the cure."""
+
+
+def _is_kind(value: Any) -> bool:
+    kinds = value if isinstance(value, list) else [value]
+    return bool(kinds) and all(isinstance(kind, str) and kind in KINDS for kind in kinds)
+
+
+_FORM_OF: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
+    **dict.fromkeys(_SIZES, (_is_number, "a number")),
+    **dict.fromkeys(_LENGTHS, (lambda value: type(value) is int, "a whole number")),
+    **dict.fromkeys(("pattern", "format"), (lambda value: isinstance(value, str), "a text")),
+    **dict.fromkeys(("enum", "anyOf"), (lambda value: isinstance(value, list) and bool(value), "a list")),
+    "required": (
+        lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
+        "a list of names",
+    ),
+    "properties": (lambda value: isinstance(value, dict), "a map of schemas"),
+    "type": (_is_kind, f"one of {', '.join(KINDS)}, or a list of these"),
+}
+
+
+def faults_of(schema: Json, to: tuple[str, ...] = ()) -> Iterator[SchemaFault]:
+    """What is wrong with a schema."""
+    if not isinstance(schema, dict):
+        yield to, "a schema is a map", "as in `{type: string}`"
+        return
+    is_sound = True
+    for word, value in schema.items():
+        fits, form = _FORM_OF.get(word, (None, ""))
+        if word not in WORDS:
+            hint = did_you_mean(word, sorted(WORDS)) or "leave it out"
+            yield (*to, word), f"`{word}` is no word of JSON Schema that a world knows", hint
+        elif fits is not None and not fits(value):
+            is_sound = False
+            yield (*to, word), f"`{word}` is {form}, not {_shown(value)}", "correct it"
+    if is_sound:
+        yield from _faults_below(schema, to)
+
+
+def _faults_below(schema: JsonObject, to: tuple[str, ...]) -> Iterator[SchemaFault]:
+    properties = schema.get("properties", {})
+    for name, each in properties.items():
+        yield from faults_of(each, (*to, "properties", name))
+    for name in schema.get("required", ()):
+        if name not in properties:
+            hint = did_you_mean(name, list(properties)) if properties else "describe it under `properties`"
+            yield (*to, "required"), f"`{name}` is required, and is none of the `properties`", hint
+    if "items" in schema:
+        yield from faults_of(schema["items"], (*to, "items"))
+    for index, each in enumerate(schema.get("anyOf", ())):
+        yield from faults_of(each, (*to, "anyOf", str(index)))
+    try:
+        re.compile(schema.get("pattern", ""))
+    except re.error as error:
+        yield (*to, "pattern"), f"`{schema['pattern']}` is no regular expression: {error}", "correct it"
+
+
+@mutable
+class _Check:
+    """Gathers every fault, each with the path of the argument."""
+
+    faults: list[str] = field(default_factory=list)
+
+    def value(self, schema: JsonObject, value: Json, at: str) -> Json:
+        """The value as the tool takes it; what is wrong with it is told."""
+        if "anyOf" in schema:
+            return self._any(schema, value, at)
+        kinds = schema.get("type", ())
+        kinds = (kinds,) if isinstance(kinds, str) else tuple(kinds)
+        if kinds and not any(KINDS[kind](value) for kind in kinds):
+            self._tell(at, f"must be {' or '.join(_article(kind) for kind in kinds)}, not {_shown(value)}")
+            return value
+        if "enum" in schema and value not in schema["enum"]:
+            self._tell(at, f"must be one of {', '.join(map(_shown, schema['enum']))}, not {_shown(value)}")
+        if "const" in schema and value != schema["const"]:
+            self._tell(at, f"must be {_shown(schema['const'])}, not {_shown(value)}")
+        match value:
+            case dict():
+                return self._object(schema, value, at) if "properties" in schema or not at else value
+            case list():
+                self._length(schema, value, at)
+                items = schema.get("items")
+                return value if items is None else [self.value(items, one, f"{at}[{n}]") for n, one in enumerate(value)]
+            case str():
+                self._length(schema, value, at)
+                return self._text(schema, value, at)
+            case float() if kinds == ("integer",):
+                value = int(value)
+        if _is_number(value):
+            self._size(schema, value, at)
+        return value
+
+    def _any(self, schema: JsonObject, value: Json, at: str) -> Json:
+        own = {word: each for word, each in schema.items() if word != "anyOf"}
+        for branch in schema["anyOf"]:
+            check = _Check()
+            found = check.value({**own, **branch}, value, at)
+            if not check.faults:
+                return found
+        self._tell(at, f"{_shown(value)} is none of what it may be")
+        return value
+
+    def _object(self, schema: JsonObject, value: JsonObject, at: str) -> JsonObject:
+        properties: JsonObject = schema.get("properties", {})
+        inside = f"{at}." if at else ""
+        given = {name: each for name, each in value.items() if not _is_left_out(properties.get(name), each)}
+        for name in schema.get("required", ()):
+            if name not in given:
+                self._tell(f"{inside}{name}", "is required")
+        found: JsonObject = {}
+        for name, each in given.items():
+            if name in properties:
+                found[name] = self.value(properties[name], each, f"{inside}{name}")
+            elif schema.get("additionalProperties", False) is not False:
+                found[name] = each
+            else:
+                self._tell(f"{inside}{name}", f"is no argument; there are {', '.join(properties) or 'none'}")
+        lacking = ((name, each) for name, each in properties.items() if name not in found and "default" in each)
+        return found | {name: each["default"] for name, each in lacking}
+
+    def _text(self, schema: JsonObject, value: str, at: str) -> str:
+        if "pattern" in schema and re.search(schema["pattern"], value) is None:
+            self._tell(at, f"must be like {schema['pattern']}, not {_shown(value)}")
+        form = _FORMS.get(schema.get("format", ""))
+        if form is None or value == schema.get("default"):
+            return value
+        made = form[0](value)
+        if made is None:
+            self._tell(at, f"must be {form[1]}, not {_shown(value)}")
+        return value if made is None else made
+
+    def _size(self, schema: JsonObject, value: float, at: str) -> None:
+        for word, (fits, words) in _SIZES.items():
+            if word in schema and not fits(value, schema[word]):
+                self._tell(at, f"{words.format(schema[word])}, not {_shown(value)}")
+
+    def _length(self, schema: JsonObject, value: str | list[Json], at: str) -> None:
+        for word, (kind, fits, words) in _LENGTHS.items():
+            if word in schema and isinstance(value, kind) and not fits(len(value), schema[word]):
+                self._tell(at, words.format(schema[word]))
+
+    def _tell(self, at: str, words: str) -> None:
+        self.faults.append(f"{at or 'arguments'}: {words}")
+
+
+def _is_left_out(schema: JsonObject | None, value: Json) -> bool:
+    """Null stands for nothing where the schema does not ask for it."""
+    if value is not None or schema is None:
+        return False
+    kinds = schema.get("type", ())
+    return "anyOf" not in schema and None not in schema.get("enum", ()) and bool(kinds) and "null" not in kinds
+
+
+def _article(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeiou" else kind if kind == "null" else f"a {kind}"
+
+
+def _shown(value: Json) -> str:
+    text = encode_text(value)
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"

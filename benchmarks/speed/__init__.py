@@ -1,4 +1,0 @@
-"""One script a row of docs/speed.md. Each prints its figures as ratios against a floor taken in the same run.
-
-`python -m benchmarks.speed` runs them all; `python -m benchmarks.speed.reading` runs one. They assert nothing.
-"""

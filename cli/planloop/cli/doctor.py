@@ -1,0 +1,155 @@
+"""`plan doctor`."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from planloop.app.exits import Exit, Halt
+from planloop.app.places import all_in
+from planloop.schemas.frozen import frozen
+
+EXAMPLE = """
+\b
+Example:
+  plan doctor
+"""
+SQLITE_OLDEST = (3, 35, 0)
+BOUNDS = ("cpu", "memory", "pids")
+FREE_BYTES_LEAST = 100 << 20
+
+
+@frozen
+class Finding:
+    """`cure` is empty when all is well; `is_needed` tells a fault from a thing one can do without."""
+
+    what: str
+    said: str
+    cure: str = ""
+    is_needed: bool = True
+
+
+@click.command(epilog=EXAMPLE)
+def command() -> None:
+    """Say what is missing on this machine and how to get it.
+
+    Exit 1 when something that every plan needs is missing.
+    """
+    found = list(findings(Path.cwd()))
+    for one in found:
+        mark = "ok" if not one.cure else "missing" if one.is_needed else "without"
+        click.echo(f"{mark:<8} {one.what:<18} {one.said}" + (f"   help: {one.cure}" if one.cure else ""))
+    if any(one.cure and one.is_needed for one in found):
+        raise Halt(Exit.FAILED)
+
+
+def findings(root: Path) -> Iterator[Finding]:
+    """Everything that is looked at, in the order it matters."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    cure = "" if sys.version_info >= (3, 11) else "install Python 3.11 or newer"
+    yield Finding("python", version, cure)
+    sqlite_cure = "" if sqlite3.sqlite_version_info >= SQLITE_OLDEST else "a newer Python brings a newer SQLite"
+    yield Finding("sqlite", sqlite3.sqlite_version, sqlite_cure)
+    yield _yaml()
+    yield _folder(root)
+    for program, what_for in (("sh", "commands and checks"),):
+        yield _program(program, what_for, is_needed=True)
+    yield _program("git", "plans that work in repositories", is_needed=False)
+    yield _sandbox()
+    yield _containers()
+    yield from _servers(root)
+    yield from _plans(root)
+
+
+def _yaml() -> Finding:
+    import yaml
+
+    if hasattr(yaml, "CSafeLoader"):
+        return Finding("yaml", f"{yaml.__version__} with its C reader")
+    return Finding("yaml", f"{yaml.__version__} without its C reader: plans are read ten times slower",
+                   "pip install --force-reinstall pyyaml", is_needed=False)  # fmt: skip
+
+
+def _folder(root: Path) -> Finding:
+    import os
+
+    free = shutil.disk_usage(root).free
+    if not os.access(root, os.W_OK):
+        return Finding("this folder", "cannot be written", f"chmod u+w {root}, or work somewhere else")
+    if free < FREE_BYTES_LEAST:
+        return Finding("this folder", f"{free >> 20} MiB free", "free some disk space")
+    return Finding("this folder", f"writable, {free >> 30} GiB free")
+
+
+def _program(program: str, what_for: str, *, is_needed: bool) -> Finding:
+    path = shutil.which(program)
+    cure = "" if path else f"install {program} with your system's package manager"
+    return Finding(program, path or f"not found; only for {what_for}", cure, is_needed)
+
+
+def _containers() -> Finding:
+    """The container engine: where it is, and which limits of the plan it really holds."""
+    import anyio
+
+    from planloop.app import wiring
+    from planloop.containers.engine import EngineFailed
+    from planloop.containers.finding import HOST
+
+    try:
+        facts = anyio.run(wiring.container_engine().facts)
+    except EngineFailed as failed:
+        return Finding("containers", f"{failed}; only for plans with containers", failed.hint, is_needed=False)
+    named = f" ({HOST})" if wiring.environment().get(HOST) else ""
+    held = [bound for bound in BOUNDS if bound in facts.bounds]
+    lost = [bound for bound in BOUNDS if bound not in facts.bounds]
+    limits = f"limits of {', '.join(held)} hold" if held else "no limits hold"
+    said = f"{facts.name} {facts.version} at {facts.address}{named}; {limits}"
+    cure = f"its kernel does not bound {' and '.join(lost)}: see the warnings of docker info" if lost else ""
+    return Finding("containers", said, cure, is_needed=False)
+
+
+def _sandbox() -> Finding:
+    """Whether commands can be enclosed by bubblewrap and its filter, and what holds their bounds."""
+    from planloop.app import wiring
+
+    answer, bounds = wiring.bubblewrap_here()
+    works = "tier 2 (bubblewrap) works, its filter of system calls is in force"
+    said = f"{works}; {bounds}" if answer.is_had else f"{answer.why}; {bounds}"
+    return Finding("sandbox", said, answer.cure, is_needed=False)
+
+
+def _servers(root: Path) -> Iterator[Finding]:
+    """The programs that the tool servers of the plans in this folder are started with."""
+    from planloop import compiler
+    from planloop.app.sources import FolderSources
+    from planloop.schemas.mcp import CURES, mcp_from_json
+
+    programs: dict[str, list[str]] = {}
+    for file in sorted(path for path in root.glob("*.plan.*") if path.suffix in (".yaml", ".yml", ".edn")):
+        graph = compiler.compile_source(file.read_bytes(), file=file.name, sources=FolderSources(root)).graph
+        for address, wanted in {} if graph is None else graph.objects.items():
+            if address.startswith("mcp/") and (command := mcp_from_json(wanted.spec).command):
+                programs.setdefault(command[0], []).append(f"{address} of {file.name}")
+    for program, users in programs.items():
+        path = shutil.which(str(root / program) if "/" in program else program)
+        cure = "" if path else CURES.get(program, "install it, or write its path into `command`")
+        yield Finding(Path(program).name, path or f"not found; only for {', '.join(users)}", cure, is_needed=False)
+
+
+def _plans(root: Path) -> Iterator[Finding]:
+    from planloop.app.client import READ_TIMEOUT_S, Hung, OwnerClient, OwnerGone
+
+    for place in all_in(root):
+        try:
+            status = OwnerClient(place.folder, timeout_s=READ_TIMEOUT_S).get("status")
+            yield Finding(f"plan {place.name}", f"process {status['pid']} runs it, rev {status['rev']}")
+        except OwnerGone:
+            yield Finding(f"plan {place.name}", "nobody runs it")
+        except Hung as hung:
+            cure = "wait if it is busy; plan down --force ends it, and plan apply continues"
+            yield Finding(f"plan {place.name}", hung.summary, cure, is_needed=False)

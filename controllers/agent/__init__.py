@@ -1,8 +1,0 @@
-"""The agent controller: turns, calls, tools, messages, for agents of every kind of mind."""
-
-from __future__ import annotations
-
-from controllers.agent.acting import AgentReconciler
-from controllers.agent.ports import Gate, World
-
-__all__ = ["AgentReconciler", "Gate", "World"]

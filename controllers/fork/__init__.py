@@ -1,9 +1,0 @@
-"""Forks: a working tree and branch for a task and those below it, made, merged back and removed, with git."""
-
-from __future__ import annotations
-
-from controllers.fork.acting import ForkReconciler
-from controllers.fork.desk import Desk
-from controllers.fork.git import Git
-
-__all__ = ["Desk", "ForkReconciler", "Git"]

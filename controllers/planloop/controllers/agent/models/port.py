@@ -1,0 +1,187 @@
+"""The port of language models: one attempt of one request, streamed, and what is known of a model beforehand.
+
+Adapters are beside this file; `minds/model.py` renders the prompt and reads the reply. Retries are not made here: each
+attempt is recorded and billed by whoever asks. Messages and tools are JSON bytes encoded once, in the form of the
+OpenAI chat API, which every adapter can send or read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import field
+from decimal import Decimal
+from math import isnan
+from typing import Protocol, TypeAlias
+
+from planloop.schemas import limits
+from planloop.schemas.encoding import JsonObject, digest
+from planloop.schemas.frozen import frozen
+from planloop.schemas.model import model_name
+
+OnDelta: TypeAlias = Callable[[str], None]
+"""Hears each stretch of text as it arrives; empty for any other sign of life."""
+
+
+@frozen
+class RequestKey:
+    """Which asking this is. `agent` is an address; `attempt` counts from 1 within the turn.
+
+    `str()` leaves the uid out: it names the same asking in every run of the same plan, so recordings go by it.
+    """
+
+    agent: str
+    uid: str
+    incarnation: int
+    turn: int
+    attempt: int
+    purpose: str = "turn"
+
+    def __str__(self) -> str:
+        tail = "" if self.purpose == "turn" else f"#{self.purpose}"
+        return f"{self.agent}@{self.incarnation}.{self.turn}.{self.attempt}{tail}"
+
+
+@frozen
+class ModelRequest:
+    """`messages` are one JSON object each; `tools` a JSON array of function declarations, empty for none.
+
+    `options` are the plan's, passed on as they stand; `output_tokens_max` and `timeout_s` bound this attempt.
+    """
+
+    key: RequestKey
+    model: str
+    messages: tuple[bytes, ...]
+    tools: bytes = b""
+    options: JsonObject = field(default_factory=dict)
+    output_tokens_max: int | None = None
+    timeout_s: float = 600.0
+
+    @property
+    def prompt_digest(self) -> str:
+        """The digest of the real model and all that it sees: equal for equal prompts, recorded and replayed too."""
+        real = model_name(self.model).real
+        return digest(b"\n".join((real.encode(), self.tools, *self.messages)))
+
+
+@frozen
+class Usage:
+    """Tokens as the provider counted them. `cached` is part of `tokens_in`, `reasoning` of `tokens_out`; `raw` as sent.
+
+    `is_estimated`: the provider said nothing, or nothing that can be right, so it was counted here.
+    """
+
+    tokens_in: int
+    tokens_out: int
+    tokens_cached: int = 0
+    tokens_reasoning: int = 0
+    raw: JsonObject = field(default_factory=dict)
+    is_estimated: bool = False
+
+
+@frozen
+class ModelCall:
+    """A tool call as the model wrote it: its own id (may be empty or a duplicate), and arguments as raw text.
+
+    `extra` are fields that the provider wants back with the call, those of its `function` under that name.
+    """
+
+    id: str
+    name: str
+    arguments: str
+    extra: JsonObject = field(default_factory=dict)
+
+
+@frozen
+class ModelReply:
+    """`finish` is stop, tool_calls or length. `extra` are fields that the provider wants back with the message."""
+
+    text: str = ""
+    calls: tuple[ModelCall, ...] = ()
+    usage: Usage = Usage(0, 0)
+    finish: str = "stop"
+    extra: JsonObject = field(default_factory=dict)
+
+
+@frozen
+class Price:
+    """US dollars for a million tokens. `source` and `date` say where it is from."""
+
+    usd_in: Decimal
+    usd_out: Decimal
+    usd_cached: Decimal
+    source: str = ""
+    date: str = ""
+
+    def cost(self, usage: Usage) -> Decimal:
+        """What `usage` costs, exactly."""
+        fresh = usage.tokens_in - usage.tokens_cached
+        spent = fresh * self.usd_in + usage.tokens_cached * self.usd_cached + usage.tokens_out * self.usd_out
+        return spent / 1_000_000
+
+
+class ModelFailed(Exception):
+    """An attempt that gave no usable reply.
+
+    `reason` is one word: RateLimited, Overloaded, TimedOut, CutOff, Garbage, Unreachable (all transient), Refused,
+    Filtered (by a content filter), BadRequest, ContextTooLong, NoKey, NotInstalled, NotRecorded, Diverged.
+    `retry_after_s` is the provider's wish, a day at most, None for one that is no number.
+    """
+
+    def __init__(
+        self,
+        reason: str,
+        message: str,
+        *,
+        is_transient: bool = False,
+        retry_after_s: float | None = None,
+        usage: Usage | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.is_transient = is_transient
+        self.retry_after_s = _sane(retry_after_s)
+        self.usage = usage
+
+
+def _sane(wish_s: float | None) -> float | None:
+    return None if wish_s is None or isnan(wish_s) else min(max(0.0, wish_s), limits.MODEL_RETRY_AFTER_MAX_S)
+
+
+class Models(Protocol):
+    """All models of a plan. Cancelling `complete` closes its connection before it returns."""
+
+    async def complete(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+        """One attempt. Raises ModelFailed."""
+        ...
+
+    def price(self, model: str) -> Price | None:
+        """None: nobody knows."""
+        ...
+
+    def window(self, model: str) -> int:
+        """Tokens that prompt and reply may have together."""
+        ...
+
+    def output_max(self, model: str) -> int:
+        """Tokens that a reply may have when the plan does not say."""
+        ...
+
+
+class NoModels:
+    """A `Models` that cannot be asked: for owners without any."""
+
+    async def complete(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+        del on_delta
+        raise ModelFailed("NotInstalled", f"{request.model} cannot be asked here")
+
+    def price(self, model: str) -> Price | None:
+        del model
+        return None
+
+    def window(self, model: str) -> int:
+        del model
+        return limits.MODEL_WINDOW_TOKENS
+
+    def output_max(self, model: str) -> int:
+        del model
+        return limits.MODEL_OUTPUT_TOKENS

@@ -1,0 +1,171 @@
+"""Tool calls that a model wrote into its text, in the notation it was trained on, because its server did not read them.
+
+Only what ends the reply counts, and only names of tools that were offered: a notation in the middle of an answer, or
+in a code fence, is an example. What comes before the first call stays the text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+from planloop.controllers.agent.models import finishes
+from planloop.controllers.agent.models.port import ModelCall, ModelReply
+from planloop.schemas import encoding, limits
+from planloop.schemas.encoding import Json, JsonObject
+
+_BEGIN: Final = re.compile(
+    r"<tool_call>|<(?:\w+:)?(?:function_calls|tool_calls?)>|<invoke\s|<function=|\[TOOL_CALLS\]|<\|python_tag\|>"
+    r"|<\|tool_calls_section_begin\|>|<\|tool_call_begin\|>|<\|channel\|>commentary to="
+    r"|<｜tool▁calls▁begin｜>|<｜tool▁call▁begin｜>"
+)
+"""The marks of Hermes and Qwen, MiniMax, Claude, Qwen Coder, Mistral, Llama, Kimi, gpt-oss and DeepSeek."""
+
+_MARKS: Final = re.compile(
+    r"</?(?:\w+:)?(?:tool_calls?|function_calls|tools)>|\[/?TOOL_CALLS\]|<\|python_tag\|>|<\|e\w+_id\|>|</?s>"
+    r"|<\|tool_calls?(?:_section)?_(?:begin|end)\|>|<｜tool▁calls?▁(?:begin|end)｜>|<\|(?:call|end|return)\|>"
+    r"|```|[,;]"
+)
+_TAGGED: Final = re.compile(
+    r"<(?:invoke\s+name=\"(?P<invoke>[^\"]+)\"|function=(?P<function>[^>\s]+))\s*>(?P<body>.*?)</(?:invoke|function)>",
+    re.DOTALL,
+)
+_PARAMETER: Final = re.compile(r"<parameter(?:\s+name=\"([^\"<>]+)\"[^<>]*|=([^<>\s]+))>\n?")
+_GLM_NAME: Final = re.compile(r"([\w.:-]+)\s*(?=<arg_key>)")
+_GLM_ARGUMENT: Final = re.compile(r"<arg_key>([^<]*)</arg_key>\s*<arg_value>(.*?)</arg_value>\s*", re.DOTALL)
+_NAMED: Final = re.compile(
+    r"(?:<\|channel\|>commentary to=)?(?:function<｜tool▁sep｜>)?(?:functions\.)?(?P<name>[\w.-]+?)(?::\d+)?\s*"
+    r"(?:<\|tool_call_argument_begin\|>|\[(?:CALL_ID\]\w*\[)?ARGS\]|<\|constrain\|>json<\|message\|>|<\|message\|>"
+    r"|```json|(?=\{))\s*"
+)
+_THOUGHTS: Final = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+_DECODER: Final = json.JSONDecoder(strict=False)
+
+
+class Texts(dict[str, str]):
+    """Arguments in a notation that has texts only."""
+
+
+Given: TypeAlias = JsonObject | str
+
+
+def taken(reply: ModelReply, tools: bytes) -> ModelReply:
+    """`reply` with the calls in its text as calls, if it has none of its own and did not reach its longest length."""
+    if reply.calls or not tools or reply.finish == finishes.LENGTH or len(reply.text) > limits.TEXT_CALLS_CHARS_MAX:
+        return reply
+    thoughts = _THOUGHTS.match(reply.text)
+    after = thoughts.end() if thoughts else 0
+    begin = _BEGIN.search(reply.text, after)
+    at = begin.start() if begin else _json_at(reply.text, after)
+    if at is None or reply.text.count("```", after, at) % 2:
+        return reply
+    offered = _offered(tools)
+    calls = _calls(reply.text[at:])
+    if not calls or not all(name in offered for name, _ in calls):
+        return reply
+    made = tuple(ModelCall("", name, _arguments(given, offered[name])) for name, given in calls)
+    return replace(reply, text=reply.text[:at].rstrip(), calls=made, finish=finishes.CALLS)
+
+
+def _json_at(text: str, after: int) -> int | None:
+    """Where a text begins that is a call as bare JSON and nothing else: Llama writes them so."""
+    said = text[after:].strip()
+    is_call = said.startswith("{") and said.endswith("}") and re.search(r'\A\{\s*"(?:name|type|function)"', said)
+    return text.index("{", after) if is_call else None
+
+
+@lru_cache(maxsize=limits.TOOLSETS_KEPT_MAX)
+def _offered(tools: bytes) -> dict[str, JsonObject]:
+    """The parameters of each tool that was offered, by its name."""
+    functions = [tool["function"] for tool in encoding.decode(tools)]
+    return {one["name"]: (one.get("parameters") or {}).get("properties") or {} for one in functions}
+
+
+def _calls(text: str) -> list[tuple[str, Given]]:
+    """The calls of `text` in order, as names and arguments; none at all if there is anything else in it."""
+    found: list[tuple[str, Given]] = []
+    while text := _stripped(text):
+        calls, text = _next(text)
+        found += calls
+        if not calls or len(found) > limits.TEXT_CALLS_MAX:
+            return []
+    return found
+
+
+def _stripped(text: str) -> str:
+    """`text` without the marks around calls."""
+    text = text.strip()
+    while found := _MARKS.match(text):
+        text = text[found.end() :].lstrip()
+    return text
+
+
+def _next(text: str) -> tuple[list[tuple[str, Given]], str]:
+    """The first calls of `text`, and what follows; none where there is anything else."""
+    if text.startswith(("{", "[")):
+        value, end = _value(text)
+        return [_in_json(one) for one in (value if isinstance(value, list) else [value])], text[end:]
+    if tagged := _TAGGED.match(text):
+        body = tagged["body"].strip()
+        given = body if body.startswith("{") else _parameters(body)
+        return [(tagged["invoke"] or tagged["function"], given)], text[tagged.end() :]
+    if glm := _GLM_NAME.match(text):
+        at, given = glm.end(), Texts()
+        while argument := _GLM_ARGUMENT.match(text, at):
+            given[argument[1].strip()] = argument[2]
+            at = argument.end()
+        return [(glm[1], given)], text[at:]
+    if named := _NAMED.match(text):
+        value, end = _value(text[named.end() :])
+        return ([(named["name"], value)] if isinstance(value, dict) else []), text[named.end() + end :]
+    return [], ""
+
+
+def _in_json(value: Json) -> tuple[str, Given]:
+    """A call as an object with a name and arguments; no name for anything else."""
+    if isinstance(value, dict) and isinstance(value.get("function"), dict):
+        value = value["function"]
+    if not isinstance(value, dict) or not isinstance(value.get("name"), str):
+        return "", ""
+    arguments = next((value[name] for name in ("arguments", "parameters", "input") if name in value), None)
+    return (value["name"], arguments) if isinstance(arguments, dict | str) else ("", "")
+
+
+def _value(text: str) -> tuple[Json, int]:
+    try:
+        return _DECODER.raw_decode(text)
+    except (ValueError, RecursionError):
+        return None, 0
+
+
+def _parameters(body: str) -> Texts:
+    """The parameters between their tags. One pattern for all would start again at each tag that is not closed."""
+    given, at = Texts(), 0
+    while found := _PARAMETER.search(body, at):
+        end = body.find("</parameter>", found.end())
+        if end < 0:
+            break
+        given[found[1] or found[2]] = body[found.end() : end].removesuffix("\n")
+        at = end
+    return given
+
+
+def _arguments(given: Given, properties: JsonObject) -> str:
+    """Arguments as JSON; each of those that came as texts as its parameter wants it."""
+    if isinstance(given, str):
+        return given
+    if isinstance(given, Texts):
+        given = {name: _as_wanted(value, properties.get(name)) for name, value in given.items()}
+    return encoding.encode_text(given)
+
+
+def _as_wanted(value: str, wanted: Json) -> Json:
+    if isinstance(wanted, dict) and wanted.get("type") not in (None, "string"):
+        try:
+            return encoding.decode(value)
+        except ValueError:
+            return value
+    return value

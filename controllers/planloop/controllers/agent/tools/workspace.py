@@ -1,0 +1,429 @@
+"""The files an agent may touch: below its task's folder, after symlinks, whatever other processes do meanwhile.
+
+Every path is walked one name at a time from an open directory, never following a link in the kernel: links are read
+and walked by hand, and `..` leaves only directories that the walk itself entered. So swapping a folder for a link
+between check and use cannot lead outside. `.plan` is closed, `.git` and the plan file cannot be written (law 9).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import field
+from pathlib import Path
+from typing import Final, Literal
+
+from planloop.controllers.agent.tools.faults import ToolDenied, ToolFailed
+from planloop.schemas import limits, patterns
+from planloop.schemas.amounts import size
+from planloop.schemas.encoding import digest, printable
+from planloop.schemas.file_text import is_binary
+from planloop.schemas.fork import LOCK_PLACES
+from planloop.schemas.frozen import frozen, mutable
+
+CLOSED: Final = frozenset({".plan"})
+UNWRITABLE: Final = frozenset({".git", ".plan"})
+
+BINARY: Final = "Binary"
+"""The reason why a file that is no text is neither shown nor changed."""
+START_BYTES: Final = 4096  # Of a large file, to tell whether it is text.
+
+Mode = Literal["read", "write"]
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MOVED: Final = frozenset({errno.ELOOP, errno.ENOTDIR})
+
+
+class _Missing(ToolFailed):
+    """A folder on the way is not there."""
+
+
+@frozen
+class Spot:
+    """A name in an open directory. `path` is relative to the plan's folder, with `/` between names."""
+
+    folder: int
+    name: str
+    path: str
+
+
+@frozen
+class Workspace:
+    """`folder` is the plan's folder, `root` the task's below it; both absolute and without links.
+
+    `read` and `write` are globs relative to `folder`, None for the whole workspace; `deny` are call patterns. Each of
+    `allow` is a list of call patterns too, and each must allow a call. `place` comes before paths where locks name
+    them: a file of a fork is not the file of that name in the plan's folder.
+    """
+
+    folder: Path
+    root: Path
+    read: tuple[str, ...] | None = None
+    write: tuple[str, ...] | None = None
+    deny: tuple[str, ...] = ()
+    allow: tuple[tuple[str, ...] | None, ...] = ()
+    plan_file: Path | None = None
+    place: str = ""
+
+    def locked(self, path: str) -> str:
+        """The path or glob `path`, relative to `folder`, as locks name it."""
+        return f"{self.place}/{path}" if self.place else path
+
+    def unlocked(self, name: str) -> str | None:
+        """Inverse of `locked`; None for a lock on what is not in this tree."""
+        if not self.place:
+            return None if name.startswith(f"{LOCK_PLACES}/") else name
+        return name.removeprefix(f"{self.place}/") if name.startswith(f"{self.place}/") else None
+
+    def ensure(self) -> None:
+        """Makes the workspace's folder if it is not there."""
+        with _Walk(self, is_making=True) as walk:
+            walk.enter(())
+
+    @contextmanager
+    def spot(self, path: str, mode: Mode, tool: str, *, makes_folders: bool = False) -> Iterator[Spot]:
+        """The place that `path` leads to, its directory held open. Raises ToolDenied and ToolFailed."""
+        with _Walk(self, is_making=makes_folders) as walk:
+            name = walk.enter(self._names(path))
+            spot = Spot(walk.at, name, "/".join((*walk.names, name)))
+            self._admit(spot, mode, tool)
+            yield spot
+
+    @contextmanager
+    def folder_at(self, path: str) -> Iterator[Spot]:
+        """The folder that `path` leads to, for walking it; what is found there is admitted one by one."""
+        with _Walk(self, is_making=False) as walk:
+            name = walk.enter(self._names(path))
+            if name != ".":
+                walk.enter((name, "."))
+            if CLOSED & {name.casefold() for name in walk.names}:
+                raise ToolDenied(f"`{path}` cannot be read by agents")
+            yield Spot(walk.at, ".", "/".join(walk.names))
+
+    def leads_to(self, path: str) -> str:
+        """Where `path` leads after links, relative to the plan's folder; what is not there is taken as it is written.
+
+        Raises ToolDenied and ToolFailed.
+        """
+        names = [name for name in self._names(path) if name not in ("", ".")]
+        for depth in range(len(names), 0, -1):
+            with suppress(_Missing), _Walk(self, is_making=False) as walk:
+                name = walk.enter(tuple(names[:depth]))
+                found, rest = (*walk.names, *(() if name == "." else (name,))), names[depth:]
+                break
+        else:
+            found, rest = self.root.relative_to(self.folder).parts, names
+        if ".." in rest:
+            raise ToolFailed("BadPath", f"`{path}` steps back from a folder that is not there")
+        return "/".join((*found, *rest)) or "."
+
+    def _names(self, path: str) -> tuple[str, ...]:
+        if "\0" in path or not path.strip():
+            raise ToolFailed("BadPath", "a path is text without NUL, relative to the workspace")
+        if not path.startswith("/"):
+            return tuple(path.split("/"))
+        try:
+            return Path(path).relative_to(self.root).parts
+        except ValueError:
+            raise ToolDenied(f"`{path}` is outside the workspace `{self.root}`") from None
+
+    def _admit(self, spot: Spot, mode: Mode, tool: str) -> None:
+        names = {name.casefold() for name in spot.path.split("/")}
+        closed = (CLOSED if mode == "read" else UNWRITABLE) & names
+        if closed:
+            raise ToolDenied(
+                f"`{spot.path}`: {min(closed)} cannot be {'read' if mode == 'read' else 'written'} by agents"
+            )
+        globs = self.read if mode == "read" else self.write
+        if not patterns.any_path(globs, spot.path):
+            raise ToolDenied(
+                f"`{spot.path}` may not be {'read' if mode == 'read' else 'written'}: rights allow {globs}"
+            )
+        if denial := patterns.denied_by(self.deny, tool, (spot.path,)):
+            raise ToolDenied(f"`{spot.path}` is denied by `{denial}`")
+        if not self.allows(tool, spot.path):
+            raise ToolDenied(f"`{spot.path}`: rights allow `{tool}` on other paths only")
+        if mode == "write" and self._is_plan_file(spot):
+            raise ToolDenied(f"`{spot.path}` is the plan file, a person's: change the plan with the plan tools")
+
+    def allows(self, tool: str, path: str) -> bool:
+        """Whether every list of allowed calls has one of `tool` on `path`, relative to the plan's folder."""
+        return all(patterns.allowed_by(allowed, tool, (path,)) for allowed in self.allow)
+
+    def shows(self, tool: str, path: str) -> bool:
+        """Whether `tool` may tell of the file at `path`."""
+        is_denied = patterns.denied_by(self.deny, tool, (path,))
+        return patterns.any_path(self.read, path) and not is_denied and self.allows(tool, path)
+
+    def may_write(self, path: str, tool: str) -> bool:
+        """Whether `tool` may write the file at `path`, relative to the plan's folder and without links."""
+        root = "" if self.root == self.folder else f"{self.root.relative_to(self.folder)}/"
+        is_denied = patterns.denied_by(self.deny, tool, (path,))
+        is_allowed = patterns.any_path(self.write, path) and not is_denied and self.allows(tool, path)
+        return path.startswith(root) and is_allowed
+
+    def _is_plan_file(self, spot: Spot) -> bool:
+        if self.plan_file is None:
+            return False
+        if (self.folder / spot.path) == self.plan_file:
+            return True
+        try:
+            theirs = self.plan_file.stat()
+            ours = os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
+        except OSError:
+            return False
+        return (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino)
+
+
+@mutable
+class _Walk:
+    """Directories entered so far, innermost last; all closed at the end."""
+
+    space: Workspace
+    is_making: bool
+    names: list[str] = field(default_factory=list)
+    _open: list[int] = field(default_factory=list)
+    _floor: int = 0
+    _links: int = 0
+
+    def __enter__(self) -> _Walk:
+        try:
+            self._open.append(os.open(self.space.folder, _DIRECTORY))
+        except FileNotFoundError:  # Of a fork: somebody removed its working tree, or the run is only played back.
+            raise _Missing("NotFound", f"the folder `{self.space.folder}` is not there") from None
+        try:
+            if self.space.root is not self.space.folder:
+                # Both are without links and steps, so the text is the way; `relative_to` takes ten times as long.
+                for name in filter(None, str(self.space.root)[len(str(self.space.folder)) :].split("/")):
+                    self._descend(name)
+        except BaseException:
+            self._close()
+            raise
+        self._floor = len(self.names)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        while self._open:
+            os.close(self._open.pop())
+
+    @property
+    def at(self) -> int:
+        return self._open[-1]
+
+    def enter(self, names: tuple[str, ...]) -> str:
+        """Walks to the directory of the last name and returns that name: `.` for the directory itself."""
+        rest = [name for name in names if name]
+        while rest:
+            name = rest.pop(0)
+            if name == ".":
+                continue
+            if name == "..":
+                self._ascend()
+            elif (target := self._link(name)) is not None:
+                rest = [*self._through(target), *rest]
+            elif not rest:
+                return name
+            else:
+                self._descend(name)
+        return "."
+
+    def _link(self, name: str) -> str | None:
+        try:
+            if not stat.S_ISLNK(os.stat(name, dir_fd=self.at, follow_symlinks=False).st_mode):
+                return None
+            return os.readlink(name, dir_fd=self.at)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ToolFailed("BadPath", f"`{name}`: {error.strerror}") from error
+
+    def _through(self, target: str) -> list[str]:
+        self._links += 1
+        if self._links > limits.LINKS_MAX:
+            raise ToolDenied("too many symbolic links on the way")
+        names = list(Path(target).parts)
+        if Path(target).is_absolute():
+            try:
+                names = list(Path(target).relative_to(self.space.root).parts)
+            except ValueError:
+                raise ToolDenied(f"a symbolic link leads outside the workspace, to `{printable(target)}`") from None
+            while len(self.names) > self._floor:
+                self._ascend()
+        return [name for name in names if name not in ("", ".")]
+
+    def _ascend(self) -> None:
+        if len(self.names) <= self._floor:
+            raise ToolDenied(f"`..` leads outside the workspace `{self.space.root}`")
+        self.names.pop()
+        os.close(self._open.pop())
+
+    def _descend(self, name: str) -> None:
+        try:
+            self._open.append(self._opened(name))
+        except FileNotFoundError:
+            raise _Missing("NotFound", f"there is no folder `{'/'.join((*self.names, name))}`") from None
+        except OSError as error:
+            if error.errno in _MOVED:
+                where = "/".join((*self.names, name))
+                raise ToolDenied(f"`{where}` is not a folder, or was swapped for a link") from error
+            raise ToolFailed("BadPath", f"`{name}`: {error.strerror}") from error
+        self.names.append(name)
+
+    def _opened(self, name: str) -> int:
+        if self.is_making:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=self.at)
+        return os.open(name, _DIRECTORY, dir_fd=self.at)
+
+
+def read_file(spot: Spot, bytes_max: int = limits.FILE_BYTES_MAX) -> bytes:
+    """The bytes of the regular file at `spot`. Raises ToolFailed: NotFound, NotAFile, TooLarge."""
+    try:
+        number = os.open(spot.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=spot.folder)
+    except FileNotFoundError:
+        raise ToolFailed("NotFound", f"there is no file `{spot.path}`") from None
+    except OSError as error:
+        raise ToolFailed("NotReadable", f"`{spot.path}`: {error.strerror}") from error
+    try:
+        about = os.fstat(number)
+        if not stat.S_ISREG(about.st_mode):
+            raise ToolFailed("NotAFile", f"`{spot.path}` is not a regular file")
+        if about.st_size > bytes_max:
+            raise oversize(spot.path, about.st_size, os.read(number, START_BYTES), bytes_max)
+        return _content(number, about.st_size, bytes_max)
+    finally:
+        os.close(number)
+
+
+def oversize(path: str, size_bytes: int, start: bytes, bytes_max: int) -> ToolFailed:
+    """The error for a file that is too large to be read, which begins with `start`."""
+    if is_binary(start):
+        return ToolFailed(BINARY, f"`{path}` is binary, {size(size_bytes)}: only a command can look at it or change it")
+    return ToolFailed("TooLarge", f"`{path}` has {size_bytes} bytes; the most is {bytes_max}")
+
+
+def _content(number: int, size: int, bytes_max: int) -> bytes:
+    """What an open file holds, which may grow while it is read; at most a byte over the bound."""
+    found = b""
+    while len(found) <= bytes_max and (piece := os.read(number, min(max(size + 1, 4096), bytes_max + 1 - len(found)))):
+        found += piece
+    return found
+
+
+def digest_at(spot: Spot, bytes_max: int = limits.FILE_BYTES_MAX) -> str | None:
+    """The digest of the file at `spot`, None when there is none."""
+    try:
+        os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return digest(read_file(spot, bytes_max))
+
+
+def replace_file(
+    spot: Spot, content: bytes, expected: str | None, mark: str, may_write: Callable[[str], bool] | None = None
+) -> bool:
+    """Puts `content` at `spot` in one step, if the file is still the one with digest `expected` (None: none).
+
+    False when it is not. The new file keeps the old one's permissions, owner and extended attributes, and its other
+    names (hard links) where `may_write` allows each of them. `mark` makes the temporary name unique. Raises OSError.
+    """
+    temporary = f".{spot.name[:100]}.{mark}.tmp"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    if expected is not None and not os.access(spot.name, os.W_OK, dir_fd=spot.folder, effective_ids=True):
+        raise PermissionError(errno.EACCES, "it is read-only")
+    number = os.open(temporary, flags, 0o666, dir_fd=spot.folder)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(content)
+            file.flush()
+            if expected is not None:
+                _take_after(number, spot)
+            os.fsync(number)
+        # The last look is here, with nothing awaited after it: no other agent of this owner can come between.
+        if digest_at(spot) != expected:
+            return False
+        if expected is not None and may_write is not None and _has_own_names(spot, may_write):
+            _write_in_place(spot, content)
+            return True
+        os.replace(temporary, spot.name, src_dir_fd=spot.folder, dst_dir_fd=spot.folder)
+        temporary = ""
+        return True
+    except FileNotFoundError:
+        return False
+    finally:
+        if temporary:
+            _remove(temporary, spot.folder)
+
+
+def _take_after(number: int, spot: Spot) -> None:
+    """Gives the open file `number` the owner, permissions and extended attributes of the file at `spot`."""
+    old = os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
+    now = os.fstat(number)
+    if (old.st_uid, old.st_gid) != (now.st_uid, now.st_gid):
+        with suppress(PermissionError):
+            os.fchown(number, old.st_uid, old.st_gid)
+    os.fchmod(number, stat.S_IMODE(old.st_mode))
+    if not hasattr(os, "listxattr"):
+        return
+    with suppress(OSError):
+        source = os.open(spot.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=spot.folder)
+        try:
+            for name in os.listxattr(source):
+                if name == "security.capability":
+                    continue  # As the kernel does: rights of a program do not pass to new content.
+                with suppress(OSError):
+                    os.setxattr(number, name, os.getxattr(source, name))
+        finally:
+            os.close(source)
+
+
+def _has_own_names(spot: Spot, may_write: Callable[[str], bool]) -> bool:
+    """Whether the file has several names, all of them in the plan's folder and writable. One that is elsewhere, as in
+    the store of a package manager, must not change with it: then only the name at `spot` gets the new content."""
+    about = os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
+    if about.st_nlink < 2:
+        return False
+    depth = spot.path.count("/")
+    top = os.open("/".join([".."] * depth) or ".", _DIRECTORY, dir_fd=spot.folder)
+    try:
+        names = list(_names_of((about.st_dev, about.st_ino), top))
+    finally:
+        os.close(top)
+    return len(names) == about.st_nlink and all(map(may_write, names))
+
+
+def _names_of(file: tuple[int, int], top: int) -> Iterator[str]:
+    """The paths below `top` of the file with this device and inode; of the first limits.FILES_SEARCHED_MAX files."""
+    seen = 0
+    for folder, folders, names, number in os.fwalk(".", dir_fd=top, follow_symlinks=False):
+        folders[:] = [name for name in folders if name not in UNWRITABLE]
+        for name in names:
+            seen += 1
+            if seen > limits.FILES_SEARCHED_MAX:
+                return
+            with suppress(FileNotFoundError):
+                about = os.stat(name, dir_fd=number, follow_symlinks=False)
+                if (about.st_dev, about.st_ino) == file:
+                    yield f"{folder}/{name}".removeprefix("./")
+
+
+def _write_in_place(spot: Spot, content: bytes) -> None:
+    """Overwrites the file: space for it is there, since the temporary file with the same content exists."""
+    number = os.open(spot.name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=spot.folder)
+    with os.fdopen(number, "wb") as file:
+        file.write(content)
+        file.truncate()
+        file.flush()
+        os.fsync(number)
+
+
+def _remove(name: str, folder: int) -> None:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        return

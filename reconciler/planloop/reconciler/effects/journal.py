@@ -1,0 +1,120 @@
+"""The journal of effects: what is written before one, after one, and when a crash lies between (law 5).
+
+A call object is put as Started, with its operation id, in one flushed append before the effect; the append that holds
+the result drops it. `recover` runs before the first reconcile of a new owner and settles what nobody saw end. Starting
+and adopting processes is the controllers' work; these are the changes they write.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from planloop.reconciler.effects.processes import Processes, Trace
+from planloop.reconciler.storing.store import Store
+from planloop.schemas import address as addresses
+from planloop.schemas.call import CallResult, CallSpec, CallState, call_from_json
+from planloop.schemas.encoding import JsonObject
+from planloop.schemas.frozen import frozen
+from planloop.schemas.record import Change, Draft, Drop, Put, SetStatus
+from planloop.schemas.resource import Resource, Uid
+
+ACTOR: Final = "controller:journal"
+UNSEEN: Final = "the owner stopped while it ran, and nobody saw how it ended"
+"""Why a call is in doubt, in the same words whoever finds it first: a model reads them, and a replay compares."""
+
+
+def call_address(call_id: str) -> str:
+    """`call/<id>`."""
+    return str(addresses.Address("call", (call_id,)))
+
+
+def started(call: CallSpec, call_id: str) -> tuple[Change, ...]:
+    """Says that `call` begins: for one append, flushed before the effect, with the owner's own change.
+
+    Putting a call that exists (Authorized again after a crash) gives it the new operation id under the same address.
+    """
+    address, uid = call_address(call_id), Uid(call_id)
+    return (
+        Put(address, uid, call.to_json(), owner=call.owner),
+        SetStatus(address, uid, {"state": str(CallState.STARTED), "result": None, "why": None}),
+    )
+
+
+def settled(address: str, uid: Uid, result: CallResult) -> tuple[Change, ...]:
+    """Says how the call ended: it goes, but for Unknown, which stays until somebody settles it.
+
+    The owner keeps what it needs of `result` in its own status; the record's `data` keeps it for readers.
+    """
+    if result.state is CallState.UNKNOWN:
+        return (SetStatus(address, uid, {"state": str(CallState.UNKNOWN), "why": result.text}),)
+    return (Drop(address, uid),)
+
+
+def settle_doubt(call: Resource, *, happened: bool) -> tuple[Change, ...]:
+    """What `plan approve call/x --happened|--did-not` writes for a call that is Unknown.
+
+    Happened: the call is Succeeded on a person's word, kept for its owner to read and drop. Did not: Authorized, so
+    its owner starts it again with a new operation id. Raises ValueError when the call is not in doubt.
+    """
+    if state_of(call) is not CallState.UNKNOWN:
+        raise ValueError(f"{call.address} is {call.state}, not Unknown: there is nothing to settle")
+    if not happened:
+        return (_back_to_authorized(call, "a person says that it did not happen"),)
+    result = CallResult(CallState.SUCCEEDED, text="a person says that it happened", exit_code=0)
+    status: JsonObject = {"state": str(result.state), "result": result.to_json(), "why": result.text}
+    return (SetStatus(call.address, call.uid, status),)
+
+
+def state_of(call: Resource) -> CallState:
+    """The state of a call object. Raises ValueError for one that was never given a state."""
+    return CallState(call.state)
+
+
+def _back_to_authorized(call: Resource, why: str) -> Change:
+    return SetStatus(call.address, call.uid, {"state": str(CallState.AUTHORIZED), "why": why})
+
+
+@frozen
+class Recovery:
+    """What `recover` found: the operations to keep alive (for `Processes.sweep`), and calls by what became of them."""
+
+    keep: frozenset[str] = frozenset()
+    adoptable: tuple[str, ...] = ()
+    again: tuple[str, ...] = ()
+    in_doubt: tuple[str, ...] = ()
+
+
+async def recover(store: Store, processes: Processes) -> Recovery:
+    """Settles every Started call of the last owner as far as can be known, before the first reconcile.
+
+    RUNNING and ENDED are left Started: their owners adopt them. NEVER_BEGAN goes back to Authorized, to be started
+    with a new operation id. LOST is decided by the effect class: read and idempotent go back to Authorized, others
+    become Unknown. One flushed append per call, so a crash in the middle is recovered by the next owner.
+    """
+    keep: set[str] = set()
+    found: dict[str, list[str]] = {"adopt": [], "again": [], "doubt": []}
+    for call in list(store.view.list("call")):
+        if state_of(call) is not CallState.STARTED:
+            continue
+        spec = call_from_json(call.spec)
+        fate, change = await _fate(call, spec, processes)
+        found[fate].append(call.address)
+        if change is None:
+            keep.add(spec.op)
+        else:
+            data: JsonObject = {"op": spec.op, "effect": str(spec.effect), "fate": fate}
+            await store.append(Draft("call.reconciled", ACTOR, call.address, (change,), data), {call.address: call.rev})
+    return Recovery(frozenset(keep), tuple(found["adopt"]), tuple(found["again"]), tuple(found["doubt"]))
+
+
+async def _fate(call: Resource, spec: CallSpec, processes: Processes) -> tuple[str, Change | None]:
+    trace = await processes.trace(spec.op) if spec.is_process else Trace.LOST
+    match trace:
+        case Trace.RUNNING | Trace.ENDED:
+            return "adopt", None
+        case Trace.NEVER_BEGAN:
+            return "again", _back_to_authorized(call, "the owner stopped before it began")
+        case Trace.LOST if spec.effect.may_run_again:
+            return "again", _back_to_authorized(call, "the owner stopped before it ended; it may safely run again")
+        case Trace.LOST:
+            return "doubt", SetStatus(call.address, call.uid, {"state": str(CallState.UNKNOWN), "why": UNSEEN})

@@ -1,0 +1,80 @@
+"""Diagnostics: faults of a plan as values, collected rather than raised.
+
+Checkers that know only the document report a JSON pointer; the compiler, which holds the text, adds the span.
+How they are printed is `planloop.cli.rendering`; what each code means is `docs/errors/<code>.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Literal, TypeAlias
+
+from planloop.schemas.encoding import JsonObject
+from planloop.schemas.frozen import frozen
+
+Severity: TypeAlias = Literal["error", "warning"]
+
+
+@frozen
+class Span:
+    """A stretch of one source file. Lines and columns count from 1, in characters; `end` is exclusive.
+
+    `start` and `end` are offsets in characters of the decoded text, for splicing.
+    """
+
+    file: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    start: int
+    end: int
+
+    def to_json(self) -> JsonObject:
+        return {
+            "file": self.file,
+            "start": {"line": self.line, "column": self.column, "offset": self.start},
+            "end": {"line": self.end_line, "column": self.end_column, "offset": self.end},
+        }
+
+
+@frozen
+class Related:
+    """Another place that has to do with the fault: where it was declared, the other half of a cycle."""
+
+    message: str
+    span: Span | None = None
+    pointer: tuple[str, ...] | None = None
+
+
+@frozen
+class Diagnostic:
+    """One fault. `summary` states it (lower case, no full stop, names in backticks); `hint` is the cure.
+
+    `pointer` is the place in the canonical document, `span` the place in the text; either may be None until the layer
+    that knows it fills it in. `on_key` says that the key, not the value, is at fault.
+    """
+
+    code: str
+    summary: str
+    hint: str = ""
+    pointer: tuple[str, ...] | None = None
+    span: Span | None = None
+    on_key: bool = False
+    severity: Severity = "error"
+    related: tuple[Related, ...] = ()
+
+    def at(self, span: Span | None) -> Diagnostic:
+        """The same fault, placed in the text."""
+        return replace(self, span=span)
+
+
+def in_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Sorted by file position, those without a place first; equal faults once."""
+    return sorted(dict.fromkeys(diagnostics), key=_position)
+
+
+def _position(diagnostic: Diagnostic) -> tuple[str, int, str, str]:
+    span = diagnostic.span
+    return (span.file if span else "", span.start if span else -1, diagnostic.code, diagnostic.summary)

@@ -1,0 +1,142 @@
+"""What crosses the API as JSON: saves of a file, previews, verdicts. Versioned: `format` rises when a field changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from planloop.app.exits import Exit, Halt
+from planloop.reconciler.admitting import ownership
+from planloop.reconciler.admitting.gate import Gate
+from planloop.reconciler.admitting.present import Present
+from planloop.reconciler.admitting.recording import fault_to_json
+from planloop.reconciler.admitting.scoping import covers, open_patterns
+from planloop.reconciler.editing import history
+from planloop.reconciler.editing.diffing import Difference
+from planloop.reconciler.editing.filing import FileSave
+from planloop.reconciler.editing.previewing import Decision, Preview
+from planloop.reconciler.storing.store import Store
+from planloop.schemas import patching, pointer
+from planloop.schemas.encoding import JsonObject
+from planloop.schemas.patch import Accepted, Held, Refused, Verdict
+
+FORMAT: Final = 1
+
+
+def save_from_json(body: JsonObject) -> FileSave:
+    """A file save as the API takes it: the text with its compiled document."""
+    return FileSave(
+        path=body["path"],
+        content=body["content"].encode(),
+        document=body["document"],
+        targets=tuple(body.get("targets", ())),
+        excludes=tuple(body.get("excludes", ())),
+        is_approved=bool(body.get("is_approved")),
+        reason=body.get("reason", ""),
+    )
+
+
+def save_to_json(save: FileSave) -> JsonObject:
+    """Inverse of `save_from_json`."""
+    return {
+        "path": save.path,
+        "content": save.content.decode(),
+        "document": save.document,
+        "targets": list(save.targets),
+        "excludes": list(save.excludes),
+        "is_approved": save.is_approved,
+        "reason": save.reason,
+    }
+
+
+def preview_to_json(preview: Preview) -> JsonObject:
+    """A preview as `plan diff -o json` prints it."""
+    out: JsonObject = {"format": FORMAT, "verdict": "preview" if not preview.faults else "refused"}
+    out |= {"rev": preview.rev, "document_rev": preview.document_rev}
+    out["differences"] = _differences(preview.differences)
+    out["ops"] = [op.to_json() for op in preview.ops]
+    out["faults"] = [fault_to_json(fault) for fault in preview.faults]
+    out["stops"] = [fault_to_json(fault) for fault in preview.stops]
+    return out | {"hold": preview.hold, "notes": list(preview.notes)}
+
+
+def decision_to_json(decision: Decision) -> JsonObject:
+    """What the gate decided, with the differences that it decided on."""
+    shown = [one.to_json() for one in decision.preview.differences]
+    return verdict_to_json(decision.verdict, shown, is_changed=bool(decision.preview.ops))
+
+
+def verdict_to_json(
+    verdict: Verdict, differences: Sequence[JsonObject], *, left: int = 0, is_changed: bool = True
+) -> JsonObject:
+    """A verdict; `verdict` is accepted, held or refused. `left` is how many differences more there are.
+
+    `is_changed` says whether the document is another now.
+    """
+    shared: JsonObject = {"format": FORMAT, "rev": verdict.rev, "differences": list(differences)}
+    if left:
+        shared["differences_left"] = left
+    match verdict:
+        case Accepted():
+            return shared | {"verdict": "accepted", "notes": list(verdict.notes), "changed": is_changed}
+        case Held():
+            return shared | {"verdict": "held", "approval": verdict.approval, "why": verdict.why}
+        case Refused():
+            return shared | {"verdict": "refused", "faults": [fault_to_json(fault) for fault in verdict.faults]}
+
+
+async def why_answer(store: Store, now: Present, at: str) -> JsonObject:
+    """Who set the value at the pointer `at`, when, why and over what. Raises Halt when nothing stands there."""
+    try:
+        path = pointer.parse(at)
+    except pointer.BadPointer as fault:
+        raise Halt(Exit.USAGE, str(fault), "plan get plan -o yaml shows the document") from None
+    found = await history.why(store, now, path)
+    if found is None:
+        raise Halt(
+            Exit.NOT_FOUND,
+            f"nothing is set at {pointer.render(path) or '/'}",
+            "plan get plan -o yaml shows the document",
+        )
+    over = None if found.over is None else {"rev": found.over.rev, "by": str(found.over.author)}
+    return {
+        "path": pointer.render(path),
+        "value": found.value,
+        "rev": found.stamp.rev,
+        "by": str(found.stamp.author),
+        "at": found.at,
+        "reason": found.reason,
+        "before": found.before,
+        "had_before": found.had_before,
+        "over": over,
+        "open": any(covers(pattern, path) for pattern in open_patterns(now.document)),
+        "file": now.file.get("path"),
+    }
+
+
+def _differences(found: Sequence[Difference]) -> list[JsonObject]:
+    return [one.to_json() for one in found]
+
+
+def file_preview(gate: Gate, save: FileSave) -> JsonObject:
+    """The preview of a saved file.
+
+    `foreign` is where the live plan would stay other than the file says, `document` what would be live afterwards.
+    """
+    preview = gate.preview_file(save)
+    foreign = [] if preview.faults else _foreign(preview, save, gate.present.stamps)
+    return preview_to_json(preview) | {"foreign": foreign, "document": preview.document}
+
+
+def _foreign(preview: Preview, save: FileSave, stamps: JsonObject) -> list[JsonObject]:
+    """What was added, changed (`replace`) or taken away (`remove`) live, by whom, and would stay so."""
+    is_part = bool(save.targets or save.excludes)  # Then the rest of the file is left alone because that was asked for.
+    out: list[JsonObject] = []
+    for op in patching.difference(save.document, preview.document):
+        stamp = ownership.last_change(stamps, op.path)
+        if stamp is None or (is_part and op.op != "add"):
+            continue
+        one: JsonObject = {"op": op.op, "path": pointer.render(op.path)}
+        # What is gone has no stamp of its own: the one found is of what stood around it.
+        out.append(one if op.op == "remove" else one | {"by": str(stamp.author), "rev": stamp.rev})
+    return out

@@ -1,0 +1,37 @@
+"""Models that tell a `hearing.Hearing` what they write; apart from it, because agents are loaded only when needed."""
+
+from __future__ import annotations
+
+from planloop.controllers.agent.models.port import ModelReply, ModelRequest, Models, OnDelta, Price
+from planloop.server.hearing import Hearing
+
+
+class HeardModels:
+    """`Models` whose replies can be listened to while they are written."""
+
+    def __init__(self, models: Models, hearing: Hearing) -> None:
+        self._models = models
+        self._hearing = hearing
+
+    async def complete(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+        reply = self._hearing.begin(request.key.agent, request.key.turn, str(request.key))
+
+        def hear(text: str) -> None:
+            if text:
+                self._hearing.tell(reply, text)
+            if on_delta is not None:
+                on_delta(text)
+
+        try:
+            return await self._models.complete(request, hear)
+        finally:
+            self._hearing.end(reply)
+
+    def price(self, model: str) -> Price | None:
+        return self._models.price(model)
+
+    def window(self, model: str) -> int:
+        return self._models.window(model)
+
+    def output_max(self, model: str) -> int:
+        return self._models.output_max(model)
