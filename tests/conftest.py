@@ -19,10 +19,10 @@ pytest.register_assert_rewrite("tests.contracts", "tests.containers.engine_contr
 """Their assertions show values when they fail, as those in files of tests do."""
 
 if TYPE_CHECKING:  # Most tests need no engine.
-    from planloop.containers.docker_engine import DockerEngine
+    from planloop.containers.engine.docker_engine import DockerEngine
 
 NO_NETWORK = "PLANLOOP_NO_NETWORK"
-"""The product's own switch (`planloop.controllers.agent.models.routing`), which conftest is too early to import."""
+"""The product's own switch (`planloop.controllers.agent.models.router`), which conftest is too early to import."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -22,7 +22,7 @@ import pytest
 from _pytest.terminal import TerminalReporter
 
 if TYPE_CHECKING:  # Most tests need no engine.
-    from planloop.containers.docker_engine import DockerEngine
+    from planloop.containers.engine.docker_engine import DockerEngine
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
@@ -33,7 +33,7 @@ PODMAN_FILE: Final = "test_podman_engine.py"
 SETUP: Final = "sudo make setup"
 AS_ROOT: Final = "run the tests as root"
 CHROMIUM: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-"""The names in `planloop.controllers.task.checking.web.child`, which takes too long to import for this."""
+"""The names in `planloop.controllers.task.checks.web.child`, which takes too long to import for this."""
 REASON: Final = re.compile(r"needs (?P<what>[^:(]+?)(?: \(.*\))?: (?P<remedy>[^:]+)", re.DOTALL)
 
 
@@ -82,7 +82,7 @@ def busybox() -> Path:
 
 def engine(*, sees_host: bool = True) -> DockerEngine:
     """A running container engine, as the environment names it."""
-    from planloop.containers.docker_engine import DockerEngine
+    from planloop.containers.engine.docker_engine import DockerEngine
 
     if why := _engine_failure():
         missing("a container engine", why=why)
@@ -93,7 +93,7 @@ def engine(*, sees_host: bool = True) -> DockerEngine:
 def _engine_failure() -> str:
     import anyio
 
-    from planloop.containers.docker_engine import DockerEngine
+    from planloop.containers.engine.docker_engine import DockerEngine
     from tests.product import EngineFailed
 
     try:
@@ -131,9 +131,9 @@ def root() -> None:
 
 def cgroups() -> None:
     """Control groups that the product may create for commands."""
-    from planloop.containers.sandboxing import cgroups as product
+    from planloop.containers.sandbox import cgroups as product
 
-    if product.found("test-looks") is None:
+    if product.find_cgroups("test-looks") is None:
         missing("writable control groups", AS_ROOT)
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 import pytest
 
-from planloop import compiler
-from planloop.app.sources import FolderSources
 from planloop.cli.main import cli
-from planloop.compiler.codes import STOPS_APPLY
-from planloop.controllers.agent.models.providers import PROVIDERS
+from planloop.client.plan_sources import FolderSources
+from planloop.compiler import plan_compiler
+from planloop.compiler.error_codes import STOPS_APPLY
+from planloop.controllers.agent.models.catalog import PROVIDERS
 from tests import rows
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -41,7 +41,7 @@ def commands() -> list[list[str]]:
 @rows.each("fragment", fragments())
 def test_a_fragment_of_a_plan_compiles_and_may_be_applied(fragment: str, tmp_path: Path) -> None:
     text = HEAD + ("" if re.search("(?m)^agent:", fragment) else AGENT) + fragment
-    made = compiler.compile_source(text.encode(), file="p.plan.yaml", sources=FolderSources(tmp_path))
+    made = plan_compiler.compile_source(text.encode(), file="p.plan.yaml", sources=FolderSources(tmp_path))
 
     stops = [one for one in made.diagnostics if one.severity == "error" or one.code in STOPS_APPLY]
     assert not stops, stops

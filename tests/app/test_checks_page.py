@@ -10,7 +10,7 @@ import anyio
 import pytest
 from aiohttp import web
 
-from planloop.schemas.matchers import WORDS
+from planloop.schemas.checks.matchers import MATCHER_WORDS
 from tests.app.verb_pages import ROOT
 from tests.controllers.task.chats import Echo
 from tests.controllers.task.served import serving
@@ -60,7 +60,7 @@ async def test_the_plan_of_the_page_finds_what_the_page_says(tmp_path: Path, is_
 
 
 async def test_every_matcher_stands_on_the_page_with_what_it_means(is_updating: bool) -> None:
-    rows = "".join(f"| `{name}` | {words} |\n" for name, words in WORDS.items())
+    rows = "".join(f"| `{name}` | {words} |\n" for name, words in MATCHER_WORDS.items())
     now = TABLE.sub(lambda _: rows, PAGE.read_text().replace("MATCHERS\n", "| x |\n"))
 
     if is_updating:

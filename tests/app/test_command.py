@@ -12,13 +12,12 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from planloop.app import crash
-from planloop.app.wiring import command_line
-from planloop.cli.main import cli, run
-from planloop.cli.verbs import VERBS
+from planloop.cli.main import VERBS, cli, run_command_line
+from planloop.client import error_report
+from planloop.client.context import command_line
 from tests import golden_text, rows
+from tests.product import CommandError
 from tests.product import CommandExit as Exit
-from tests.product import Halt
 
 EXAMPLES = Path(__file__).parents[2] / "plans" / "examples"
 MISSING = "missing.plan.yaml"
@@ -27,7 +26,8 @@ HEAVY = ("pydantic", "asyncio", "yaml", "rich", "anyio", "aiohttp", "watchfiles"
 
 @rows.each("verb", VERBS)
 def test_the_line_in_the_list_of_verbs_is_the_verbs_own(verb: str) -> None:
-    command: click.Command = importlib.import_module(f"planloop.cli.{verb}").command
+    command = cli.get_command(click.Context(cli), verb)
+    assert command is not None
 
     assert (command.help or "").splitlines()[0] == VERBS[verb]
 
@@ -48,7 +48,7 @@ def test_every_verb_has_an_example_in_its_help(verb: str) -> None:
 def test_mcp_refuses_over_standard_input_what_it_could_only_ignore(words: list[str], named: str) -> None:
     said = CliRunner().invoke(cli, ["mcp", *words], prog_name="plan")
 
-    assert isinstance(said.exception, Halt)
+    assert isinstance(said.exception, CommandError)
     assert said.exception.exit is Exit.USAGE
     assert named in said.exception.summary
 
@@ -61,7 +61,8 @@ def test_the_help_of_init_names_every_example() -> None:
 
 @pytest.mark.parametrize("words", [["--help"], ["get"], ["version"], ["tree"], ["history"]], ids=" ".join)
 def test_the_fast_paths_import_nothing_heavy(words: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
-    code = f"import sys; from planloop.cli.main import run; run({words}); print(*sys.modules, file=sys.stderr)"
+    run = f"from planloop.cli.main import run_command_line; run_command_line({words})"
+    code = f"import sys; {run}; print(*sys.modules, file=sys.stderr)"
     here = tmp_path_factory.mktemp("nothing")
     root = str(importlib.import_module("planloop").__path__[0]).rpartition("/")[0]
     done = subprocess.run(
@@ -77,7 +78,7 @@ def test_the_fast_paths_import_nothing_heavy(words: list[str], tmp_path_factory:
 
 
 def test_a_slip_in_the_verb_is_usage_with_the_nearest_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["gett"]) == Exit.USAGE
+    assert run_command_line(["gett"]) == Exit.USAGE
     golden_text.said_in(capsys.readouterr().err)
 
 
@@ -95,7 +96,7 @@ def test_a_slip_in_the_verb_is_usage_with_the_nearest_one(capsys: pytest.Capture
 def test_a_wrong_use_is_answered_with_the_help_of_the_command_that_was_meant(
     words: list[str], meant: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(words) == Exit.USAGE
+    assert run_command_line(words) == Exit.USAGE
     assert capsys.readouterr().err.endswith(f"help: {meant}\n")
 
 
@@ -116,7 +117,7 @@ def test_exit_codes_are_the_promised_numbers() -> None:
 
 
 def test_an_ending_prints_a_line_for_each_fault_and_each_cure() -> None:
-    end = Halt(Exit.REFUSED, "one\ntwo", "this\nor that", label="refused")
+    end = CommandError(Exit.REFUSED, "one\ntwo", "this\nor that", label="refused")
 
     assert end.text() == "refused: one\nrefused: two\nhelp: this\nhelp: or that"
 
@@ -130,7 +131,7 @@ def test_a_bug_of_ours_is_one_report_line_with_a_saved_traceback(capsys: pytest.
     sys.modules["planloop.cli.broken-for-test"] = type(sys)("x")
     sys.modules["planloop.cli.broken-for-test"].command = broken  # type: ignore[attr-defined]
     try:
-        assert run(["broken-for-test"]) == Exit.BUG
+        assert run_command_line(["broken-for-test"]) == Exit.BUG
     finally:
         del VERBS["broken-for-test"], sys.modules["planloop.cli.broken-for-test"]
 
@@ -150,7 +151,7 @@ def test_a_bug_of_ours_is_one_report_line_with_a_saved_traceback(capsys: pytest.
     ],
 )
 def test_a_refused_write_names_the_folder_to_look_at(code: int, file: str | None, named: tuple[str, str]) -> None:
-    known = crash.explained(OSError(code, "refused", file))
+    known = error_report.explain_exception(OSError(code, "refused", file))
 
     assert known is not None and known.exit == Exit.FAILED
     assert all(part in known.text() for part in named)
@@ -189,10 +190,10 @@ def test_a_missing_plan_file_is_answered_with_those_that_are_here(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["diff"]) == Exit.USAGE
+    assert run_command_line(["diff"]) == Exit.USAGE
     assert "plan init" in capsys.readouterr().err
     (tmp_path / "web.plan.yaml").write_text("plan: web")
-    assert run(["diff"]) == Exit.USAGE
+    assert run_command_line(["diff"]) == Exit.USAGE
     golden_text.said_in(capsys.readouterr().err)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from planloop.cli.completing import names
+from planloop.cli.options import complete_addresses
 from tests.e2e.folder import Folder
 
 
@@ -26,11 +26,11 @@ def test_names_are_completed_with_and_without_their_kind(
     monkeypatch.chdir(planned.path)
     context = click.Context(click.Command("verb"))
 
-    found = names(*kinds)(context, click.Argument(["what"]), typed)
+    found = complete_addresses(*kinds)(context, click.Argument(["what"]), typed)
 
     assert [one.value for one in found] == offered
     monkeypatch.chdir(tmp_path_factory.mktemp("empty"))
-    assert names(*kinds)(context, click.Argument(["what"]), typed) == []
+    assert complete_addresses(*kinds)(context, click.Argument(["what"]), typed) == []
 
 
 @pytest.fixture(scope="module")

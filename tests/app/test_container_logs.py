@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.app.written import Writing, key_of, page
+from planloop.client.tail_file import TailFile, file_key, read_page
 from planloop.reconciler.effects.rolling_file import RollingFile
 
 
@@ -16,7 +16,7 @@ def test_each_line_is_shown_once_while_the_older_half_goes(tmp_path: Path, bytes
     output = RollingFile(tmp_path / "container-x.out", bytes_max)
     lines = [f"line {number} é\n" for number in range(60)]
 
-    with closing(Writing(tmp_path / "container-x.out", bytes_max)) as writing:
+    with closing(TailFile(tmp_path / "container-x.out", bytes_max)) as writing:
         shown = [writing.more()]
         for index, line in enumerate(lines):
             output.add(line.encode())
@@ -29,7 +29,7 @@ def test_each_line_is_shown_once_while_the_older_half_goes(tmp_path: Path, bytes
 
 def test_the_next_run_is_shown_from_its_beginning_also_when_it_says_the_same(tmp_path: Path) -> None:
     output = RollingFile(tmp_path / "container-x.out", 100)
-    with closing(Writing(tmp_path / "container-x.out", 100)) as writing:
+    with closing(TailFile(tmp_path / "container-x.out", 100)) as writing:
         output.add(b"first run\n")
         assert writing.more() == "first run\n"
 
@@ -48,15 +48,15 @@ def test_the_newest_page_comes_first_and_nothing_is_missing_behind_it(tmp_path: 
     for line in lines:
         output.add(line.encode())
 
-    with closing(Writing(path, 1_000_000)) as writing, path.open("rb") as file:
+    with closing(TailFile(path, 1_000_000)) as writing, path.open("rb") as file:
         start, shown = writing.end(1_000)
         assert shown.splitlines(keepends=True) == lines[-len(shown.splitlines()) :]
-        assert writing.key == key_of(file)
+        assert writing.key == file_key(file)
         output.add(b"and on\n")
         assert (writing.more(), writing.is_anew) == ("and on\n", False)
         pages = [shown.encode()]
         while start > 0:
-            start, older = page(file, start, 1_000)
+            start, older = read_page(file, start, 1_000)
             assert 0 < len(older) <= 1_000
             pages.insert(0, older)
         assert b"".join(pages).decode() == "".join(lines)
@@ -65,7 +65,7 @@ def test_the_newest_page_comes_first_and_nothing_is_missing_behind_it(tmp_path: 
 def test_a_line_that_is_longer_than_a_page_is_cut_and_not_left_out(tmp_path: Path) -> None:
     (tmp_path / "out").write_bytes(b"x" * 2_500)
     with (tmp_path / "out").open("rb") as file:
-        found = [page(file, None, 1_000), page(file, 1_500, 1_000), page(file, 500, 1_000)]
+        found = [read_page(file, None, 1_000), read_page(file, 1_500, 1_000), read_page(file, 500, 1_000)]
 
     assert [(start, len(content)) for start, content in found] == [(1_500, 1_000), (500, 1_000), (0, 500)]
 
@@ -74,7 +74,7 @@ def test_another_run_is_told_from_one_that_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "container-x.out"
     output = RollingFile(path, 1_000)
     output.add(b"first\n")
-    with closing(Writing(path, 1_000)) as writing:
+    with closing(TailFile(path, 1_000)) as writing:
         assert writing.end(100) == (0, "first\n")
         output.clear()
         output.add(b"second\n")

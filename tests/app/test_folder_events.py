@@ -10,7 +10,7 @@ LAST_FILES = """
 import os, resource, sys
 from pathlib import Path
 import anyio
-from planloop.app.folder_events import moves
+from planloop.client.folder_events import watch_folders
 
 async def main():
     folder = Path(sys.argv[1])
@@ -18,7 +18,7 @@ async def main():
     os.close(free)
     resource.setrlimit(resource.RLIMIT_NOFILE, (free, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     stop, seen = anyio.Event(), 0
-    async for batch in moves([folder], stop):
+    async for batch in watch_folders([folder], stop):
         assert batch == set(), batch
         seen += 1
         if seen == 2:

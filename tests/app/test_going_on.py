@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from planloop.app import going_on
-from planloop.app.places import of_file
-from planloop.reconciler.storing import layout
+from planloop.client import resume_command
+from planloop.client.plan_paths import paths_of_file
+from planloop.reconciler.store import state_files
 
 
 @pytest.mark.parametrize(
@@ -31,22 +31,22 @@ def test_a_plan_goes_on_with_apply_and_the_run_of_a_benchmark_with_bench(
     path = here / file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.with_name(beside).touch()
-    place = of_file(path, "run")
+    place = paths_of_file(path, "run")
     place.folder.mkdir(parents=True)
     place.note_file(path)
 
-    assert going_on.command(place) == command.format(here=here)
+    assert resume_command.command_to_resume(place) == command.format(here=here)
 
 
 def test_a_plan_whose_file_nobody_knows_goes_on_with_apply(tmp_path: Path) -> None:
-    assert going_on.command(of_file(tmp_path / "p.plan.yaml", "p")) == "plan apply FILE"
+    assert resume_command.command_to_resume(paths_of_file(tmp_path / "p.plan.yaml", "p")) == "plan apply FILE"
 
 
 def test_a_printed_command_names_the_plan_only_if_its_folder_has_several(tmp_path: Path) -> None:
-    first, second = of_file(tmp_path / "a.plan.yaml", "a"), of_file(tmp_path / "b.plan.yaml", "b")
+    first, second = paths_of_file(tmp_path / "a.plan.yaml", "a"), paths_of_file(tmp_path / "b.plan.yaml", "b")
     for place in (first, second):
-        assert going_on.flag(first) == ""
+        assert resume_command.plan_flag(first) == ""
         place.folder.mkdir(parents=True)
-        layout.log_file(place.folder).touch()
+        state_files.log_file(place.folder).touch()
 
-    assert (going_on.flag(first), going_on.flag(second)) == (" --plan a", " --plan b")
+    assert (resume_command.plan_flag(first), resume_command.plan_flag(second)) == (" --plan a", " --plan b")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from planloop.schemas import limits
-from planloop.server.hearing import Hearing
+from planloop.server.stream_hub import StreamHub
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_who_begins_to_listen_in_the_middle_of_a_reply_is_told_its_beginning() -> None:
-    hearing = Hearing()
+    hearing = StreamHub()
     silent, reply = hearing.begin("agent/b", 1, "b"), hearing.begin("agent/a", 7, "a.1")
     hearing.tell(reply, "once ")
     hearing.tell(reply, "upon ")
@@ -32,7 +32,7 @@ async def test_who_begins_to_listen_in_the_middle_of_a_reply_is_told_its_beginni
 
 
 async def test_of_a_long_reply_its_newest_end_is_kept() -> None:
-    hearing = Hearing()
+    hearing = StreamHub()
     reply = hearing.begin("agent/a", 1, "a.1")
     for number in range(limits.STREAM_CHARS_MAX // 4):
         hearing.tell(reply, f"{number:06}")

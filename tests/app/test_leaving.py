@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import IO
 
-TOOLS = "import atexit, threading; from planloop.cli.main import leave; "
+TOOLS = "import atexit, threading; from planloop.cli.main import exit_process; "
 
 
 def left(code: str, *, says: str = "", to: IO[bytes] | int = subprocess.PIPE) -> subprocess.CompletedProcess[bytes]:
@@ -17,20 +17,20 @@ def left(code: str, *, says: str = "", to: IO[bytes] | int = subprocess.PIPE) ->
 
 
 def test_what_was_printed_and_what_is_done_at_the_end_are_not_lost() -> None:
-    done = left("atexit.register(print, 'done'); print('said'); leave(3)")
+    done = left("atexit.register(print, 'done'); print('said'); exit_process(3)")
 
     assert (done.returncode, done.stdout, done.stderr) == (3, b"said\ndone\n", b"")
 
 
 def test_a_thread_that_is_at_work_is_waited_for() -> None:
-    done = left("threading.Thread(target=lambda: print(input())).start(); leave(0)", says="late\n")
+    done = left("threading.Thread(target=lambda: print(input())).start(); exit_process(0)", says="late\n")
 
     assert (done.returncode, done.stdout) == (0, b"late\n")
 
 
 def test_output_that_cannot_be_written_is_told_of() -> None:
     with Path("/dev/full").open("wb") as full:
-        done = left("print('said'); leave(0)", to=full)
+        done = left("print('said'); exit_process(0)", to=full)
 
     assert done.returncode != 0
     assert b"No space left" in done.stderr

@@ -12,28 +12,29 @@ import anyio.lowlevel
 import pytest
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from planloop.app import folder_events, live_file
-from planloop.app.live_file import LiveFile, Save, Saved, Unusable
-from planloop.app.stale_saves import Base, Bases, meant
+from planloop.client import folder_events
+from planloop.owner import plan_file_watcher
+from planloop.owner.plan_file_sync import SavedBase, SavedBases, find_base
+from planloop.owner.plan_file_watcher import FileChange, PlanFileWatcher, SavedFile, UnusableFile
 from tests.rights import without_rights
 
 pytestmark = pytest.mark.anyio
-Saves = MemoryObjectReceiveStream[Save]
+Saves = MemoryObjectReceiveStream[FileChange]
 
 
 class Watched(Protocol):
     def __call__(self, path: Path, *used: Path) -> AbstractAsyncContextManager[Saves]: ...
 
 
-@pytest.fixture(params=[folder_events.moves, folder_events.told_by_watchfiles])
+@pytest.fixture(params=[folder_events.watch_folders, folder_events.watchfiles_events])
 def watched(request: pytest.FixtureRequest) -> Watched:
     """A live file being watched, by each way there is to be told of moves."""
 
     @asynccontextmanager
     async def watching(path: Path, *used: Path) -> AsyncIterator[Saves]:
-        live = LiveFile(path, size_max=1 << 20, used=lambda: frozenset(used), tell_moves=request.param)
+        live = PlanFileWatcher(path, size_max=1 << 20, used=lambda: frozenset(used), tell_moves=request.param)
         live.start_from(path.read_bytes())
-        send, receive = anyio.create_memory_object_stream[Save](10)
+        send, receive = anyio.create_memory_object_stream[FileChange](10)
         async with anyio.create_task_group() as group, send, receive:
             group.start_soon(live.run, send.send)
             yield receive
@@ -42,7 +43,7 @@ def watched(request: pytest.FixtureRequest) -> Watched:
     return watching
 
 
-async def next_of(saves: Saves) -> Save:
+async def next_of(saves: Saves) -> FileChange:
     with anyio.fail_after(45):
         return await saves.receive()
 
@@ -57,7 +58,7 @@ def file(tmp_path: Path) -> Path:
 async def test_a_write_in_place_is_a_save(watched: Watched, file: Path) -> None:
     async with watched(file) as saves:
         file.write_text("two")
-        assert await next_of(saves) == Saved(b"two")
+        assert await next_of(saves) == SavedFile(b"two")
 
 
 async def test_a_rename_over_the_file_is_a_save(watched: Watched, file: Path) -> None:
@@ -66,21 +67,21 @@ async def test_a_rename_over_the_file_is_a_save(watched: Watched, file: Path) ->
             beside = file.with_suffix(".swp")
             beside.write_text(text)
             beside.rename(file)
-            assert await next_of(saves) == Saved(text.encode())
+            assert await next_of(saves) == SavedFile(text.encode())
 
 
 async def test_law_9_an_emptied_file_is_unusable_and_the_next_save_counts(watched: Watched, file: Path) -> None:
     async with watched(file) as saves:
         file.write_text("")
-        assert await next_of(saves) == Unusable("p.yaml is empty")
+        assert await next_of(saves) == UnusableFile("p.yaml is empty")
         file.write_text("two")
-        assert await next_of(saves) == Saved(b"two")
+        assert await next_of(saves) == SavedFile(b"two")
 
 
 async def test_law_9_a_missing_file_is_unusable_after_a_while_and_not_at_once(watched: Watched, file: Path) -> None:
     async with watched(file) as saves:
         file.unlink()
-        assert await next_of(saves) == Unusable("p.yaml is not there")
+        assert await next_of(saves) == UnusableFile("p.yaml is not there")
 
 
 async def test_a_save_through_a_symlink_counts(
@@ -90,7 +91,7 @@ async def test_a_save_through_a_symlink_counts(
     link.symlink_to(file)
     async with watched(link) as saves:
         file.write_text("two")
-        assert await next_of(saves) == Saved(b"two")
+        assert await next_of(saves) == SavedFile(b"two")
 
 
 def swap(link: Path, target: str) -> None:
@@ -136,10 +137,10 @@ async def test_a_swapped_link_on_the_way_is_a_save_also_in_a_busy_folder(
     async with watched(tmp_path / path) as saves, busy(tmp_path):
         swap(tmp_path / link, second)
         with anyio.fail_after(4):  # Less than LOOK_ANYWAY_S: it is told, not found by chance.
-            assert await saves.receive() == Saved(b"v2")
+            assert await saves.receive() == SavedFile(b"v2")
         (tmp_path / "v2/p.yaml").write_text("v2, edited")
         with anyio.fail_after(4):
-            assert await saves.receive() == Saved(b"v2, edited")
+            assert await saves.receive() == SavedFile(b"v2, edited")
 
 
 async def test_a_folder_that_is_replaced_as_a_whole_is_a_save(watched: Watched, tmp_path: Path) -> None:
@@ -149,25 +150,25 @@ async def test_a_folder_that_is_replaced_as_a_whole_is_a_save(watched: Watched, 
     async with watched(tmp_path / "conf/p.yaml") as saves:
         (tmp_path / "conf").rename(tmp_path / "old")
         (tmp_path / "new").rename(tmp_path / "conf")
-        assert await next_of(saves) == Saved(b"new")
+        assert await next_of(saves) == SavedFile(b"new")
         (tmp_path / "conf/p.yaml").write_text("edited")
-        assert await next_of(saves) == Saved(b"edited")
+        assert await next_of(saves) == SavedFile(b"edited")
 
 
 def test_a_folder_that_cannot_be_entered_is_watched_as_if_it_had_no_links(tmp_path: Path) -> None:
     (tmp_path / "shut").mkdir(mode=0)
     with without_rights():
-        assert live_file._steps(tmp_path / "shut" / "plan.yaml") == {tmp_path / "shut" / "plan.yaml"}
+        assert plan_file_watcher._steps(tmp_path / "shut" / "plan.yaml") == {tmp_path / "shut" / "plan.yaml"}
 
 
 async def test_a_symlink_to_itself_is_a_missing_file(watched: Watched, file: Path) -> None:
     async with watched(file) as saves:
         file.unlink()
         file.symlink_to(file)
-        assert await next_of(saves) == Unusable("p.yaml is not there")
+        assert await next_of(saves) == UnusableFile("p.yaml is not there")
         file.unlink()
         file.write_text("two")
-        assert await next_of(saves) == Saved(b"two")
+        assert await next_of(saves) == SavedFile(b"two")
 
 
 async def test_saving_a_file_that_the_plan_uses_is_a_save_of_the_plan(
@@ -179,32 +180,32 @@ async def test_saving_a_file_that_the_plan_uses_is_a_save_of_the_plan(
     prompt.write_text("be brief")
     async with watched(file, prompt) as saves:
         prompt.write_text("be thorough")
-        assert await next_of(saves) == Saved(b"one")
+        assert await next_of(saves) == SavedFile(b"one")
 
 
 def test_an_editor_that_had_not_seen_our_write_is_taken_as_editing_what_it_saw() -> None:
-    old = Base(b"goal: x\n", {"goal": "x"})
-    written = Base(b"goal: x\nnotes: by an agent\n", {"goal": "x", "notes": "by an agent"})
-    bases = Bases()
+    old = SavedBase(b"goal: x\n", {"goal": "x"})
+    written = SavedBase(b"goal: x\nnotes: by an agent\n", {"goal": "x", "notes": "by an agent"})
+    bases = SavedBases()
     bases.saved(old)
     bases.written(written)
 
     stale = b"goal: y\n"
 
     assert bases.nearest(stale) == old
-    assert meant(bases.nearest(stale), {"goal": "y"}, written.document) == {"goal": "y", "notes": "by an agent"}
+    assert find_base(bases.nearest(stale), {"goal": "y"}, written.document) == {"goal": "y", "notes": "by an agent"}
 
 
 def test_going_back_to_what_was_saved_before_is_an_undo_and_is_meant() -> None:
-    first, second = Base(b"goal: x\n", {"goal": "x"}), Base(b"goal: y\n", {"goal": "y"})
-    bases = Bases()
+    first, second = SavedBase(b"goal: x\n", {"goal": "x"}), SavedBase(b"goal: y\n", {"goal": "y"})
+    bases = SavedBases()
     bases.saved(first)
     bases.saved(second)
 
-    assert meant(bases.nearest(first.content), first.document, second.document) == first.document
+    assert find_base(bases.nearest(first.content), first.document, second.document) == first.document
 
 
 def test_an_editor_that_had_seen_it_removes_what_it_removes() -> None:
-    written = Base(b"a\nb\nc\n", {"goal": "x", "notes": "n"})
+    written = SavedBase(b"a\nb\nc\n", {"goal": "x", "notes": "n"})
 
-    assert meant(written, {"goal": "x"}, written.document) == {"goal": "x"}
+    assert find_base(written, {"goal": "x"}, written.document) == {"goal": "x"}

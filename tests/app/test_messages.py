@@ -8,9 +8,9 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from planloop.app.core import Core
-from planloop.app.places import Place
+from planloop.client.plan_paths import PlanPaths
 from planloop.server import messages
+from planloop.server.opened_plan import OpenedPlan
 from tests.controllers.agent.arena import arena
 from tests.product import JsonObject
 
@@ -25,13 +25,13 @@ tasks:
 async def test_a_message_that_is_sent_again_before_the_first_is_answered_goes_once(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(PLAN)
-        place = Place("arena", next(tmp_path.rglob("log.db")).parent)
+        place = PlanPaths("arena", next(tmp_path.rglob("log.db")).parent)
         owner = cast("Any", None)
-        core = Core(place, here.store, here.gate, here.world.clock, here.world.ids, owner, had_plan=True)
+        core = OpenedPlan(place, here.store, here.gate, here.world.clock, here.world.ids, owner, had_plan=True)
         answers: list[JsonObject] = []
 
         async def send() -> None:
-            answers.append(await messages.send(core, {"to": "agent/w", "text": "hello", "key": "k"}))
+            answers.append(await messages.send_message(core, {"to": "agent/w", "text": "hello", "key": "k"}))
 
         async with anyio.create_task_group() as group:
             for _ in range(3):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from planloop import compiler
-from planloop.app import overriding
-from planloop.schemas.model import model_table
+from planloop.client import plan_file
+from planloop.compiler import plan_compiler
+from planloop.schemas.objects.model import model_table
 from tests.compiler.compiling import SOURCES, compiled, told
 from tests.product import Json, JsonObject
 
@@ -26,7 +26,7 @@ def _document(text: str = PLAN) -> JsonObject:
 
 
 def _specs(document: JsonObject) -> dict[str, JsonObject]:
-    found = compiler.check_document(document, sources=SOURCES)
+    found = plan_compiler.check_document(document, sources=SOURCES)
     assert found.graph is not None, told(found.diagnostics)
     return {
         address.removeprefix("agent/"): wanted.spec
@@ -40,7 +40,7 @@ def _asked(document: JsonObject) -> dict[str, Json]:
 
 
 def test_every_model_is_answered_by_the_one_given_and_nothing_else_changes() -> None:
-    document = overriding.on_model(_document(), "z/z")
+    document = plan_file.with_model(_document(), "z/z")
     assert _asked(document) == {
         "default": "z/z",
         "named": "z/z",
@@ -54,26 +54,26 @@ def test_every_model_is_answered_by_the_one_given_and_nothing_else_changes() -> 
 
 
 def test_rights_go_by_the_names_that_the_plan_states_and_not_by_the_one_that_answers() -> None:
-    document = overriding.on_model(_document(), "z/z")
+    document = plan_file.with_model(_document(), "z/z")
     assert _specs(document)["named"]["mind"]["stated"] == "a/b"
     document["tasks"]["added"] = {"goal": "later", "agent": {"model": "a/x"}}
     assert _asked(document)["added"] == "z/z"
     document["tasks"]["added"]["agent"]["model"] = "z/z"
-    refused = compiler.check_document(document, sources=SOURCES)
+    refused = plan_compiler.check_document(document, sources=SOURCES)
     assert "P0302" in [one.code for one in refused.diagnostics]
 
 
 def test_a_tape_is_put_around_the_model_that_would_have_been_asked() -> None:
     plan = _document(PLAN + "models: {a/b: {as: c/d, url: 'http://localhost/v1'}}")
-    asked = _asked(overriding.on_model(plan, "record/tapes/one"))
+    asked = _asked(plan_file.with_model(plan, "record/tapes/one"))
     assert (asked["named"], asked["named/fixed/below"]) == ("record/tapes/one@c/d", "record/tapes/one@c/d")
     assert asked["default"] == "record/tapes/one@default/one"
-    assert _asked(overriding.on_model(plan, "replay/tapes/one"))["named"] == "replay/tapes/one@c/d"
+    assert _asked(plan_file.with_model(plan, "replay/tapes/one"))["named"] == "replay/tapes/one@c/d"
 
 
 def test_redirects_of_the_plan_give_way_and_the_rest_of_its_rows_stays() -> None:
     plan = _document(PLAN + "models: {a/b: {as: c/d, url: 'http://localhost/v1'}, a/c: {as: x/y}}")
-    document = overriding.on_model(plan, "z@http://localhost:8000/v1")
+    document = plan_file.with_model(plan, "z@http://localhost:8000/v1")
     assert document["models"] == {
         "a/b": {"url": "http://localhost/v1"},
         "*": {"as": "z@http://localhost:8000/v1"},
@@ -85,4 +85,4 @@ def test_an_agent_without_any_model_gets_the_one_given() -> None:
     bare = compiled("tasks: {t: {goal: g}}")
     assert [one.code for one in bare.diagnostics] == ["P0225"]
     assert bare.document is not None
-    assert _asked(overriding.on_model(bare.document, "z/z")) == {"t": "z/z"}
+    assert _asked(plan_file.with_model(bare.document, "z/z")) == {"t": "z/z"}

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from planloop.cli.rendering import containers
-from planloop.schemas.container import ContainerSpec, ContainerState, Port
+from planloop.client.render import containers
+from planloop.schemas.objects.container import ContainerSpec, ContainerState, Port
 from tests.architecture.tree import ROOT
 from tests.product import JsonObject, Resource, Uid
 
@@ -59,10 +59,15 @@ FOUND = (
 def test_containers_are_worded_alike(is_updating: bool) -> None:
     rows = []
     for item in FOUND:
-        _, state, source, ports, _, restarts, what = containers.row(item, 200.0)
+        _, state, source, ports, _, restarts, what = containers.container_row(item, 200.0)
         words = {"state": state, "source": source, "ports": ports, "restarts": restarts, "what": what}
         rows.append({"object": item.to_json(), **words})
-    text = json.dumps({"containers": rows, "headline": containers.headline(FOUND)}, indent=1, ensure_ascii=False) + "\n"
+    text = (
+        json.dumps(
+            {"containers": rows, "headline": containers.containers_headline(FOUND)}, indent=1, ensure_ascii=False
+        )
+        + "\n"
+    )
     if is_updating:
         CORPUS.write_text(text)
 

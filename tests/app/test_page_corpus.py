@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from planloop.cli.rendering import budgets, by_now, objects
-from planloop.schemas import amounts, patching
-from planloop.schemas.condition import of_status
+from planloop.client.render import budgets, cells, object_tables
+from planloop.client.render import locks as render_locks
+from planloop.schemas import amounts, json_patch
+from planloop.schemas.resource import conditions_of_status
 from tests import product
 from tests.architecture.tree import ROOT
-from tests.product import Change, Draft, JsonObject, Record, Resource, Uid, fold, record_to_json
+from tests.product import Change, JsonObject, Record, RecordDraft, Resource, Uid, fold_record, record_to_json
 
 CORPUS = ROOT / "web" / "tests" / "corpus"
 RECORDS = 200
@@ -76,13 +77,13 @@ def _change(dice: Dice, known: dict[str, Resource]) -> Change:
             return product.SetStatus(address, uid, {dice.pick(("state", "x", "m")): dice.pick(VALUES)})
 
 
-def _ops(dice: Dice, spec: JsonObject) -> tuple[patching.Op, ...]:
+def _ops(dice: Dice, spec: JsonObject) -> tuple[json_patch.PatchOp, ...]:
     """An edit from `spec` to something else, as the gate records one, and now and then a move or a copy."""
     wanted = {"x": dice.pick(VALUES), "y": dice.pick(VALUES), "list": [dice.of(3), dice.of(3)]}
-    found = tuple(patching.difference(spec, wanted))
+    found = tuple(json_patch.diff_values(spec, wanted))
     more = ({"op": "move", "from": "/x", "path": "/moved"}, {"op": "copy", "from": "/y", "path": "/list/-"})
     shown = [more[at] for at in range(dice.of(3))]
-    return found + tuple(patching.op_from_json(number, one) for number, one in enumerate(shown))
+    return found + tuple(json_patch.op_from_json(number, one) for number, one in enumerate(shown))
 
 
 def _folded() -> Iterator[JsonObject]:
@@ -91,10 +92,10 @@ def _folded() -> Iterator[JsonObject]:
     known: dict[str, Resource] = {}
     for rev in range(1, RECORDS + 1):
         changes = tuple(_change(dice, known) for _ in range(1 + dice.of(3)))
-        record = Record(rev, 100.0 + rev, 1, Draft("object.updated", "controller:x", "task/.", changes))
+        record = Record(rev, 100.0 + rev, 1, RecordDraft("object.updated", "controller:x", "task/.", changes))
         before = dict(known)
         try:
-            touched = fold(known, record)
+            touched = fold_record(known, record)
         except ValueError:  # A log never holds a patch that does not fit.
             known = before
             continue
@@ -156,15 +157,15 @@ def _worded() -> JsonObject:
     seconds = (-1.0, 0.0, 0.44, 9.94, 9.96, 38.4, 59.6, 100.0, 3599.7, 7500.0, 90000.0, 400000.0)
     dollars = (0, 0.0042, 0.00001234, 0.01, 0.84, 12.3, 1234.5)
     return {
-        "duration": [[one, amounts.duration(one)] for one in seconds],
-        "money": [[one, amounts.money(Decimal(str(one)))] for one in dollars],
-        "count": [[one, amounts.count(one)] for one in (0, 7, 950, 1000, 212345, 2_000_000, 1_550_000, 3e9)],
+        "duration": [[one, amounts.format_duration(one)] for one in seconds],
+        "money": [[one, amounts.format_money(Decimal(str(one)))] for one in dollars],
+        "count": [[one, amounts.format_count(one)] for one in (0, 7, 950, 1000, 212345, 2_000_000, 1_550_000, 3e9)],
         "objects": [
             {
                 "object": one.to_json(),
-                "state": objects.state_of(one),
-                "checks": objects.checks_of(one),
-                "what": objects.what_of(one),
+                "state": object_tables.state_of(one),
+                "checks": object_tables.checks_of(one),
+                "what": object_tables.state_reason(one),
                 "unblocks": _exits(one),
                 "cost": costs.line(one) if one.kind == "task" else "",
                 "short": costs.short(one) if one.kind == "task" else "",
@@ -173,7 +174,7 @@ def _worded() -> JsonObject:
         ],
         "by_now": [{"why": HELD, "holders": holders, "said": _said(holders)} for holders in LOCKS],
         "calls": [
-            [spec, objects.call_words(spec)]
+            [spec, cells.call_words(spec)]
             for spec in (
                 {"tool": "shell", "arguments": {"command": "git push origin fix", "wait": True}},
                 {"tool": "edit", "arguments": {"path": "a.js", "old": "1", "new": "2", "more": "3"}},
@@ -184,13 +185,13 @@ def _worded() -> JsonObject:
 
 
 def _exits(item: Resource) -> list[str]:
-    bad = (one for one in of_status(item.status).values() if objects.is_bad(one))
+    bad = (one for one in conditions_of_status(item.status).values() if object_tables.is_bad(one))
     return list(dict.fromkeys(line for one in bad for line in one.unblocks))
 
 
 def _said(holders: JsonObject) -> str:
     locks = [_resource(f"lock/{path}", {}, {"holders": held}) for path, held in holders.items()]
-    (item,) = by_now.reasons([_resource("task/b", {}, {"why": HELD})], locks)
+    (item,) = render_locks.with_current_holders([_resource("task/b", {}, {"why": HELD})], locks)
     return str(item.status["why"])
 
 

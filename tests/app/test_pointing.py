@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.app import pointing
+from planloop.client import references
 from tests.golden_text import said
+from tests.product import CommandError
 from tests.product import CommandExit as Exit
-from tests.product import Halt
 
 
 @pytest.mark.parametrize(
@@ -25,13 +25,13 @@ from tests.product import Halt
     ],
 )
 def test_words_name_a_field(words: str, path: tuple[str, ...]) -> None:
-    assert pointing.field_named(words) == path
+    assert references.named_field(words) == path
 
 
 @pytest.mark.parametrize("words", ["", "frontend", "ui/", "call/1/op"])
 def test_words_that_name_no_field_are_refused_with_a_cure(words: str) -> None:
-    with pytest.raises(Halt) as fault:
-        pointing.field_named(words)
+    with pytest.raises(CommandError) as fault:
+        references.named_field(words)
     assert fault.value.exit == Exit.USAGE
     assert fault.value.hint
 
@@ -39,19 +39,19 @@ def test_words_that_name_no_field_are_refused_with_a_cure(words: str) -> None:
 def test_a_field_is_set_with_the_maps_on_the_way_that_are_missing() -> None:
     document = {"tasks": {"ui": {"goal": "x"}}}
 
-    op = pointing.setting(document, ("tasks", "ui", "budget", "usd"), 4)
+    op = references.parse_setting(document, ("tasks", "ui", "budget", "usd"), 4)
 
     assert (op.path, op.value) == (("tasks", "ui", "budget"), {"usd": 4})
 
 
 def test_a_task_that_there_is_not_is_not_made_by_setting_a_field_of_it() -> None:
-    op = pointing.setting({"tasks": {}}, ("tasks", "nobody", "goal"), "x")
+    op = references.parse_setting({"tasks": {}}, ("tasks", "nobody", "goal"), "x")
 
     assert op.path == ("tasks", "nobody", "goal")
 
 
 def test_an_answer_reads_numbers_and_leaves_text_as_it_is() -> None:
-    assert pointing.answer_of(["name=Ada", "age=36", "sure=true", "map={}"]) == {
+    assert references.parse_answer(["name=Ada", "age=36", "sure=true", "map={}"]) == {
         "name": "Ada",
         "age": 36,
         "sure": True,
@@ -60,6 +60,6 @@ def test_an_answer_reads_numbers_and_leaves_text_as_it_is() -> None:
 
 
 def test_a_part_of_an_answer_without_a_name_is_refused() -> None:
-    with pytest.raises(Halt) as caught:
-        pointing.answer_of(["=x"])
+    with pytest.raises(CommandError) as caught:
+        references.parse_answer(["=x"])
     said(str(caught.value))

@@ -11,18 +11,17 @@ import anyio.abc
 import anyio.to_thread
 import pytest
 
-from planloop.app import places, sockets
-from planloop.app.access import Access
-from planloop.app.client import OwnerClient, OwnerGone, Unanswered
-from planloop.app.core import label_of
-from planloop.app.places import Place
-from planloop.cli import previewing
-from planloop.reconciler.storing import layout
-from planloop.server.editing import filing
-from planloop.server.serving import serving
+from planloop.cli import preview
+from planloop.client import owner_client, plan_paths
+from planloop.client.owner_client import OwnerClient, OwnerGone, OwnerUnanswered
+from planloop.client.plan_client import PlanClient
+from planloop.client.plan_paths import PlanPaths, plan_label
+from planloop.reconciler.store import state_files
+from planloop.server.edit import plan_text
+from planloop.server.owner_listener import serve_owner
 from tests.golden_text import said
+from tests.product import CommandError, Json, JsonObject, Record, RecordDraft, sha256_hex
 from tests.product import CommandExit as Exit
-from tests.product import Draft, Halt, Json, JsonObject, Record, digest
 from tests.rights import without_rights
 
 
@@ -31,7 +30,7 @@ class EchoDesk:
 
     async def get(self, path: str, query: Mapping[str, str]) -> Json:
         if path == "objects/nothing":
-            raise Halt(Exit.NOT_FOUND, "no such thing", "look elsewhere")
+            raise CommandError(Exit.NOT_FOUND, "no such thing", "look elsewhere")
         return {"path": path, "query": dict(query)}
 
     async def post(self, path: str, body: JsonObject) -> Json:
@@ -41,7 +40,7 @@ class EchoDesk:
 
     async def watch(self, after: int) -> AsyncIterator[Record]:
         for rev in range(after + 1, after + 4):
-            yield Record(rev, 1.0, 1, Draft("plan.patched", "human:cli", "plan/p"))
+            yield Record(rev, 1.0, 1, RecordDraft("plan.patched", "human:cli", "plan/p"))
 
     async def hear(self) -> AsyncIterator[JsonObject]:
         for text in ("a", "b"):
@@ -51,7 +50,7 @@ class EchoDesk:
 @pytest.mark.anyio
 async def test_the_client_gets_what_the_desk_answers(tmp_path: Path) -> None:
     client = OwnerClient(tmp_path)
-    async with serving(EchoDesk(), tmp_path):
+    async with serve_owner(EchoDesk(), tmp_path):
         got = await anyio.to_thread.run_sync(lambda: client.get("objects/task/ü b", at=7))
         several = await anyio.to_thread.run_sync(lambda: client.get("log", type="a,b&c"))
         posted = await anyio.to_thread.run_sync(lambda: client.post("reject", {"address": "approval/ü"}))
@@ -64,10 +63,10 @@ async def test_the_client_gets_what_the_desk_answers(tmp_path: Path) -> None:
 @pytest.mark.anyio
 async def test_endings_cross_the_socket_with_code_and_cure(tmp_path: Path) -> None:
     client = OwnerClient(tmp_path)
-    async with serving(EchoDesk(), tmp_path):
-        with pytest.raises(Halt) as missing:
+    async with serve_owner(EchoDesk(), tmp_path):
+        with pytest.raises(CommandError) as missing:
             await anyio.to_thread.run_sync(lambda: client.get("objects/nothing"))
-        with pytest.raises(Halt) as broken:
+        with pytest.raises(CommandError) as broken:
             await anyio.to_thread.run_sync(lambda: client.post("stop", {}))
 
     assert (missing.value.exit, missing.value.hint) == (Exit.NOT_FOUND, "look elsewhere")
@@ -82,7 +81,7 @@ async def dying(folder: Path) -> AsyncIterator[OwnerClient]:
         await stream.receive()
         await stream.aclose()
 
-    listener = await anyio.create_unix_listener(layout.socket_file(folder))
+    listener = await anyio.create_unix_listener(state_files.socket_file(folder))
     async with listener, anyio.create_task_group() as group:
         group.start_soon(listener.serve, die)
         yield OwnerClient(folder)
@@ -92,14 +91,14 @@ async def dying(folder: Path) -> AsyncIterator[OwnerClient]:
 @pytest.mark.anyio
 async def test_a_change_that_the_owner_died_in_may_have_been_made_and_is_told_from_refused(tmp_path: Path) -> None:
     async with dying(tmp_path) as client:
-        with pytest.raises(Unanswered):
+        with pytest.raises(OwnerUnanswered):
             await anyio.to_thread.run_sync(lambda: client.post("guest/say", {}))
 
 
 @pytest.mark.anyio
 async def test_a_preview_that_the_owner_died_in_may_be_had_from_the_log(tmp_path: Path) -> None:
     """A child that the killed owner had just started keeps its socket open until it runs its program."""
-    access = Access(Place("demo", tmp_path))
+    access = PlanClient(PlanPaths("demo", tmp_path))
     async with dying(tmp_path) as client:
         for ask in (client.ask, access.ask):
             with pytest.raises(OwnerGone):
@@ -110,13 +109,13 @@ async def test_a_preview_that_the_owner_died_in_may_be_had_from_the_log(tmp_path
 async def test_a_saved_preview_and_a_write_of_the_plan_file_work_though_the_owner_dies(tmp_path: Path) -> None:
     file = tmp_path / "demo.plan.yaml"
     file.write_text("plan: demo\ntasks: {t: {run: make}}\n")
-    place = places.of_file(file, "demo")
+    place = plan_paths.paths_of_file(file, "demo")
     place.folder.mkdir(parents=True)
     place.note_file(file)
-    shown = previewing.preview(file)
+    shown = preview.preview_path(file)
     async with dying(place.folder):
-        kept = await anyio.to_thread.run_sync(previewing.saved_form, shown)
-        written = await anyio.to_thread.run_sync(filing.write, place, digest(file.read_bytes()), None)
+        kept = await anyio.to_thread.run_sync(preview.saved_form, shown)
+        written = await anyio.to_thread.run_sync(plan_text.write_file, place, sha256_hex(file.read_bytes()), None)
 
     assert [one["address"] for one in kept["differences"]] == ["task/.", "task/t"]
     assert written.ops == ()
@@ -125,7 +124,7 @@ async def test_a_saved_preview_and_a_write_of_the_plan_file_work_though_the_owne
 @pytest.mark.anyio
 async def test_the_stream_gives_every_record_once_and_ends(tmp_path: Path) -> None:
     client = OwnerClient(tmp_path)
-    async with serving(EchoDesk(), tmp_path):
+    async with serve_owner(EchoDesk(), tmp_path):
         found = await anyio.to_thread.run_sync(lambda: [raw["rev"] for raw in client.stream("watch", after=7)])
 
     assert found == [8, 9, 10]
@@ -133,10 +132,10 @@ async def test_the_stream_gives_every_record_once_and_ends(tmp_path: Path) -> No
 
 @pytest.mark.anyio
 async def test_only_the_user_may_connect_and_nothing_is_left_behind(tmp_path: Path) -> None:
-    async with serving(EchoDesk(), tmp_path):
-        assert layout.socket_file(tmp_path).stat().st_mode & 0o777 == 0o600
+    async with serve_owner(EchoDesk(), tmp_path):
+        assert state_files.socket_file(tmp_path).stat().st_mode & 0o777 == 0o600
 
-    assert not layout.socket_file(tmp_path).exists()
+    assert not state_files.socket_file(tmp_path).exists()
     with pytest.raises(OwnerGone):
         OwnerClient(tmp_path).get("status")
 
@@ -146,34 +145,34 @@ def test_a_path_too_long_for_a_socket_works_all_the_same(tmp_path: Path) -> None
     folder.mkdir(parents=True)
 
     with without_rights():
-        listener = sockets.listen(folder)
+        listener = owner_client.listen_on_socket(folder)
         try:
-            sockets.connect(folder).close()
+            owner_client.connect_socket(folder).close()
         finally:
             listener.close()
-            sockets.remove(folder, sockets.made(folder))
+            owner_client.remove_socket(folder, owner_client.socket_identity(folder))
 
 
 def with_state(root: Path, *names: str) -> None:
     for name in names:
-        folder = root / layout.STATE / name
+        folder = root / state_files.STATE / name
         folder.mkdir(parents=True)
-        layout.log_file(folder).touch()
+        state_files.log_file(folder).touch()
 
 
 def test_the_only_plan_here_is_meant(tmp_path: Path) -> None:
     with_state(tmp_path, "one")
-    (tmp_path / layout.STATE / "schema.json").touch()
+    (tmp_path / state_files.STATE / "schema.json").touch()
 
-    assert places.find(None, tmp_path).name == "one"
+    assert plan_paths.find_plan(None, tmp_path).name == "one"
 
 
 def test_several_plans_are_asked_about_and_none_is_not_found(tmp_path: Path) -> None:
-    with pytest.raises(Halt) as none:
-        places.find(None, tmp_path)
+    with pytest.raises(CommandError) as none:
+        plan_paths.find_plan(None, tmp_path)
     with_state(tmp_path, "one", "two")
-    with pytest.raises(Halt) as several:
-        places.find(None, tmp_path)
+    with pytest.raises(CommandError) as several:
+        plan_paths.find_plan(None, tmp_path)
 
     assert none.value.exit is Exit.NOT_FOUND
     assert several.value.exit is Exit.USAGE
@@ -184,29 +183,29 @@ def test_a_plan_is_found_by_the_file_that_was_applied(tmp_path: Path) -> None:
     with_state(tmp_path, "one", "two")
     file = tmp_path / "second.plan.yaml"
     file.touch()
-    places.of_file(file, "two").note_file(file)
+    plan_paths.paths_of_file(file, "two").note_file(file)
 
-    assert places.find("second.plan.yaml", tmp_path).name == "two"
+    assert plan_paths.find_plan("second.plan.yaml", tmp_path).name == "two"
 
 
 def test_a_plan_is_marked_alike_by_whatever_way_its_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "b").symlink_to("a")
 
-    found = {label_of(Place("p", tmp_path / way / ".plan/p")) for way in ("a", "b", "b/../a")}
+    found = {plan_label(PlanPaths("p", tmp_path / way / ".plan/p")) for way in ("a", "b", "b/../a")}
 
     assert len(found) == 1
-    assert label_of(Place("p", tmp_path / ".plan/p")) not in found
+    assert plan_label(PlanPaths("p", tmp_path / ".plan/p")) not in found
 
 
 @pytest.mark.anyio
 async def test_who_leaves_takes_its_own_socket_away_and_no_other(tmp_path: Path) -> None:
-    async with serving(EchoDesk(), tmp_path):
-        assert layout.socket_file(tmp_path).is_socket()
-    assert not layout.socket_file(tmp_path).exists()
+    async with serve_owner(EchoDesk(), tmp_path):
+        assert state_files.socket_file(tmp_path).is_socket()
+    assert not state_files.socket_file(tmp_path).exists()
 
-    async with serving(EchoDesk(), tmp_path):
-        layout.socket_file(tmp_path).unlink()
-        next_owner = sockets.listen(tmp_path)  # Of a plan whose state was removed meanwhile.
+    async with serve_owner(EchoDesk(), tmp_path):
+        state_files.socket_file(tmp_path).unlink()
+        next_owner = owner_client.listen_on_socket(tmp_path)  # Of a plan whose state was removed meanwhile.
     with next_owner:
-        assert layout.socket_file(tmp_path).is_socket()
+        assert state_files.socket_file(tmp_path).is_socket()

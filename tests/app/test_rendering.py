@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.cli.rendering import explanations, objects, pictures, tables, trees
-from planloop.schemas import amounts, widths
-from planloop.schemas.fields_all import EVERY
+from planloop.client.render import explanations, object_tables, tables, task_graph, task_tree
+from planloop.schemas import amounts
+from planloop.schemas.spec.tables import TABLE_BY_NAME
 from tests.product import JsonObject, Resource, Uid
 
 
@@ -28,28 +28,28 @@ from tests.product import JsonObject, Resource, Uid
     ],
 )
 def test_a_duration_has_two_units_at_most(seconds: float, text: str) -> None:
-    assert amounts.duration(seconds) == text
+    assert amounts.format_duration(seconds) == text
 
 
 @pytest.mark.parametrize(
     ("usd", "text"), [("0", "$0.00"), ("12.3", "$12.30"), ("0.0042", "$0.0042"), ("0.00004", "$0.000040")]
 )
 def test_money_has_two_digits_until_it_is_small(usd: str, text: str) -> None:
-    assert amounts.money(Decimal(usd)) == text
+    assert amounts.format_money(Decimal(usd)) == text
 
 
 @pytest.mark.parametrize(("number", "text"), [(950, "950"), (212_400, "212k"), (2_000_000, "2M")])
 def test_counts_keep_three_digits(number: int, text: str) -> None:
-    assert amounts.count(number) == text
+    assert amounts.format_count(number) == text
 
 
 @given(st.text(), st.integers(1, 60))
 def test_cut_text_never_takes_more_cells_than_it_may(text: str, width: int) -> None:
-    assert widths.cells_wide(widths.cut(text, width)) <= width
+    assert amounts.cell_width(amounts.truncate_cells(text, width)) <= width
 
 
 def test_columns_are_padded_by_cells_and_not_by_characters() -> None:
-    lines = tables.table(("a", "b"), [("日本", "x"), ("ab", "y")]).splitlines()
+    lines = tables.format_table(("a", "b"), [("日本", "x"), ("ab", "y")]).splitlines()
 
     assert lines == ["A      B", "日本   x", "ab     y"]
 
@@ -66,14 +66,14 @@ def test_the_tree_is_drawn_in_the_plans_order_with_words_beside_signs() -> None:
         task("task/a", {"parent": "task/.", "needs": ["task/b"]}, {}),
     ]
 
-    rows = trees.rows({one.address: one for one in tasks}, now=0)
+    rows = task_tree.tree_rows({one.address: one for one in tasks}, now=0)
 
-    assert [line.split() for line in trees.lines(rows)] == [
+    assert [line.split() for line in task_tree.tree_lines(rows)] == [
         ["├─", "●", "b", "running", "g"],
         ["│", "└─", "✔", "c", "done", "made", "it"],
         ["└─", "○", "a", "waiting", "after", "b"],
     ]
-    assert all(line.isascii() for line in trees.lines(rows, plain=True))
+    assert all(line.isascii() for line in task_tree.tree_lines(rows, plain=True))
 
 
 def test_the_tree_of_a_task_with_ten_thousand_children_looks_at_each_once() -> None:
@@ -96,7 +96,7 @@ def test_the_tree_of_a_task_with_ten_thousand_children_looks_at_each_once() -> N
     tasks = [task("task/.", {"children": names}, {}), *(task(name, {"parent": "task/."}, {}) for name in names)]
     known = Counted({one.address: one for one in (*tasks, *leaving)})
 
-    rows = trees.rows(known, now=0)
+    rows = task_tree.tree_rows(known, now=0)
 
     assert [row.address for row in rows] == [*names, *(one.address for one in leaving)]
     assert 0 < known.looks < 10
@@ -117,14 +117,14 @@ def test_the_tree_and_the_table_of_cases_tell_how_what_was_made_is_judged() -> N
         case("c", {}),
     ]
 
-    rows = trees.rows({one.address: one for one in found}, now=0)
+    rows = task_tree.tree_rows({one.address: one for one in found}, now=0)
 
-    assert [line.split() for line in trees.lines(rows)] == [
+    assert [line.split() for line in task_tree.tree_lines(rows)] == [
         ["├─", "✔", "a", "done", "pass", "made", "it"],
         ["├─", "✖", "b", "done", "fail:", "one", "does", "not", "hold"],
         ["└─", "✔", "c", "done", "made", "it"],
     ]
-    table = objects.text([one for one in found if one.kind == "case"], now=0)
+    table = object_tables.object_tables_text([one for one in found if one.kind == "case"], now=0)
     assert [line.split() for line in table.splitlines()] == [
         ["CASE", "STATE", "VERDICT", "WHAT"],
         ["a", "ended", "pass", "all", "hold"],
@@ -141,16 +141,16 @@ GRAPH: dict[str, JsonObject] = {
 
 
 def test_pictures_have_every_task_and_every_need_and_quote_what_they_must() -> None:
-    assert "t_a --> t_b" in pictures.mermaid("p", GRAPH)
-    assert '"task/a" -> "task/b";' in pictures.dot("p", GRAPH)
-    assert 'say \\"hi\\"' in pictures.dot("p", GRAPH)
-    assert "b: &lt;b&gt;" in pictures.svg("p", GRAPH)
-    assert pictures.steps_of(GRAPH) == {"task/a": 0, "task/b": 1}
+    assert "t_a --> t_b" in task_graph.mermaid_graph("p", GRAPH)
+    assert '"task/a" -> "task/b";' in task_graph.dot_graph("p", GRAPH)
+    assert 'say \\"hi\\"' in task_graph.dot_graph("p", GRAPH)
+    assert "b: &lt;b&gt;" in task_graph.svg_graph("p", GRAPH)
+    assert task_graph.graph_ranks(GRAPH) == {"task/a": 0, "task/b": 1}
 
 
 def test_containers_are_boxes_in_what_they_are_for_and_no_box_waits_for_what_is_in_it() -> None:
     made: JsonObject = {"image": "redis:7", "rootfs": "", "needs": {}, "task": ""}
-    drawn = pictures.drawn(
+    drawn = task_graph.text_graph(
         {
             **GRAPH,
             "task/a": {**GRAPH["task/a"], "containers": ["container/sut", "container/db"]},
@@ -159,14 +159,14 @@ def test_containers_are_boxes_in_what_they_are_for_and_no_box_waits_for_what_is_
         }
     )
 
-    assert pictures.arrows(drawn) == [
+    assert task_graph.graph_edges(drawn) == [
         ("container/db", "task/a"),
         ("task/a", "task/b"),
         ("container/db", "container/sut"),
     ]
-    assert '  subgraph t_a["a: say #quot;hi#quot;"]\n    c_sut["sut: redis:7"]' in pictures.mermaid("p", drawn)
+    assert '  subgraph t_a["a: say #quot;hi#quot;"]\n    c_sut["sut: redis:7"]' in task_graph.mermaid_graph("p", drawn)
 
 
 def test_the_list_of_fields_names_every_table_of_a_plan_and_of_a_suite() -> None:
-    listed = explanations.index()
-    assert [name for name in EVERY if f"{name}: " not in listed and f" {name}," not in f"{listed},"] == []
+    listed = explanations.field_index()
+    assert [name for name in TABLE_BY_NAME if f"{name}: " not in listed and f" {name}," not in f"{listed},"] == []

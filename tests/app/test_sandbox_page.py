@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from planloop import compiler
-from planloop.app.sources import FolderSources
+from planloop.client.plan_sources import FolderSources
+from planloop.compiler import plan_compiler
 from tests.architecture.tree import ROOT
 
 BLOCKS = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "sandboxes.md").read_text(), re.DOTALL)
@@ -17,7 +17,7 @@ BLOCKS = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "sandboxes.md").read_
 def test_what_the_page_shows_compiles(block: str) -> None:
     text = f"plan: demo\ngoal: shows it\n{block}".encode()
 
-    found = compiler.compile_source(text, file="demo.plan.yaml", sources=FolderSources(ROOT))
+    found = plan_compiler.compile_source(text, file="demo.plan.yaml", sources=FolderSources(ROOT))
 
     assert [one for one in found.diagnostics if one.severity == "error"] == []
     assert found.graph is not None and found.graph.objects["agent/."].spec["sandbox"]

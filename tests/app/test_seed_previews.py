@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from planloop.cli.main import cli
+from tests.product import CommandError
 from tests.product import CommandExit as Exit
-from tests.product import Halt
 
 GOLDEN = Path(__file__).parents[1] / "golden/seeds"
 SEEDS = sorted(path for path in GOLDEN.iterdir() if path.suffix in (".edn", ".yaml"))
@@ -26,7 +26,7 @@ def test_a_seed_previews_with_what_it_would_start_and_changes_nothing(
 
     said = CliRunner().invoke(cli, ["diff", seed.name], prog_name="plan")
 
-    assert isinstance(said.exception, Halt) and said.exception.exit is Exit.FAILED, said.output
+    assert isinstance(said.exception, CommandError) and said.exception.exit is Exit.FAILED, said.output
     assert "(new; nothing is running)" in said.stdout
     assert " to add, 0 to change, 0 to remove" in said.stdout
     assert "error" not in said.stderr

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from planloop.cli.main import cli
-from planloop.cli.verbs import VERBS
+from planloop.cli.main import VERBS, cli
 from tests.app import verb_pages
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from planloop import compiler
-from planloop.app.sources import FolderSources
-from planloop.compiler.reading import read_source
+from planloop.client.plan_sources import FolderSources
+from planloop.compiler import plan_compiler
+from planloop.compiler.read import read_source
 from planloop.compiler.source import SizeLimits
-from planloop.schemas.web_lexicon import SHIPPED
-from planloop.schemas.web_reading import VERBS, read
+from planloop.schemas.checks.web_parser import VERBS, parse_web_check
+from planloop.schemas.checks.web_targets import BUILTIN_NAMES
 from tests import rows
 from tests.architecture.tree import ROOT
 
@@ -26,7 +26,7 @@ def _yaml(text: str) -> Any:
 def test_the_checks_that_the_page_shows_can_be_run() -> None:
     text = f"plan: demo\nrun: make\n{BLOCKS[0]}".encode()
 
-    found = compiler.compile_source(text, file="demo.plan.yaml", sources=FolderSources(ROOT))
+    found = plan_compiler.compile_source(text, file="demo.plan.yaml", sources=FolderSources(ROOT))
 
     assert [one.summary for one in found.diagnostics] == []
 
@@ -34,11 +34,11 @@ def test_the_checks_that_the_page_shows_can_be_run() -> None:
 def test_the_meanings_that_the_page_shows_can_be_read() -> None:
     lexicon = _yaml(BLOCKS[1])["lexicon"]
 
-    assert read({"lexicon": lexicon, "can": [{"see": name} for name in lexicon]})[1] == ()
+    assert parse_web_check({"lexicon": lexicon, "can": [{"see": name} for name in lexicon]})[1] == ()
 
 
 def test_every_shipped_name_is_on_the_page(is_updating: bool) -> None:
-    named = f"Shipped are {', '.join(f'`{name}`' for name in SHIPPED)}."
+    named = f"Shipped are {', '.join(f'`{name}`' for name in BUILTIN_NAMES)}."
     if is_updating:
         PAGE.write_text(re.sub(r"^(LEXICON|Shipped are .*)$", named, TEXT, flags=re.MULTILINE))
     assert named in PAGE.read_text(), "run `make docs` and look at the difference"
@@ -58,7 +58,7 @@ def test_every_step_of_the_tables_can_be_read(text: str, step: dict[str, Any]) -
     own = {"colour-field": {"role": "radio"}, "card": {"role": "img"}, "slot": {"role": "list"}}
     before = [{"grid": {"rows": 3, "cols": 3, "as": "g"}}, {"press": list(names)}]
 
-    assert read({"lexicon": own, "can": [*before, step, {"see": "x"}]})[1] == ()
+    assert parse_web_check({"lexicon": own, "can": [*before, step, {"see": "x"}]})[1] == ()
 
 
 def test_every_verb_is_in_the_tables() -> None:

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from planloop.cli.verbs import VERBS
-from planloop.containers.finding import HOST
+from planloop.cli.main import VERBS
+from planloop.containers.engine.address import HOST
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "verbs"

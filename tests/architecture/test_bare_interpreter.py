@@ -10,9 +10,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LOADED_BARE = (
-    "planloop.containers.sandboxing.inside",
-    "planloop.containers.sandboxing.entry",
-    "planloop.controllers.task.checking.pattern_child",
+    "planloop.containers.sandbox.exec_in_container",
+    "planloop.containers.sandbox.entry",
+    "planloop.controllers.task.checks.pattern_child",
 )
 
 

@@ -17,58 +17,52 @@ pytestmark = [pytest.mark.usefixtures("parsed_once"), pytest.mark.timeout(300)]
 ENGINE = [file for file in python_files() if file.parts[0] in ("reconciler", "controllers")]
 
 # Fold, diff, admission and what each controller decides with; the compiler and the vocabulary have an import contract.
-PURE = [
-    *("reconciler/planloop/reconciler/" + name for name in (
-        "admitting/admission.py", "admitting/approving.py", "admitting/canonicalising.py",
-        "admitting/commanding.py", "admitting/holding.py", "admitting/materialising.py", "admitting/ownership.py",
-        "admitting/recording.py", "admitting/restricting.py", "admitting/scoping.py", "driving/fighting.py",
-        "driving/watching.py", "editing/diffing.py", "editing/filing.py", "editing/keeping.py",
-        "editing/selecting.py", "effects/masking.py", "storing/view.py",
-    )),
-    *(f"controllers/planloop/controllers/{kind}/deciding.py" for kind in (
-        "agent", "fork", "lock", "mcp", "plan", "task",
-    )),
-    *(f"controllers/planloop/controllers/{kind}/observing.py" for kind in (
-        "agent", "fork", "lock", "mcp", "plan", "task",
-    )),
-    *("controllers/planloop/controllers/mcp/" + name for name in (
-        "offering.py", "results.py", "status.py", "writing.py",
-    )),
-    "controllers/planloop/controllers/agent/tools/subjects.py",
-    *("controllers/planloop/controllers/leases/" + name for name in (
-        "breaking.py", "granting.py", "owners.py", "places.py", "words.py", "writing.py",
-    )),
-    *("controllers/planloop/controllers/lock/" + name for name in (
-        "holding.py", "lapsing.py", "serving.py", "telling.py", "waiting.py",
-    )),
-    *("controllers/planloop/controllers/agent/hooking/" + name for name in (
-        "blanks.py", "closing.py", "comparing.py", "conditions.py", "facts.py", "lattice.py", "moments.py",
-        "recording.py", "rules.py", "showing.py", "smart.py", "spoken.py",
-    )),
-    *("controllers/planloop/controllers/agent/conflicts/" + name for name in (
-        "deciding.py", "opening.py", "resolving.py", "routing.py", "standing.py", "telling.py", "terms.py", "waits.py",
-    )),
-    *("controllers/planloop/controllers/agent/" + name for name in (
-        "budget.py", "calling/calls.py", "calling/ruling.py", "mail/telling.py", "turn.py",
-    )),
-    *("controllers/planloop/controllers/task/" + name for name in (
-        "basis.py", "budgets.py", "claiming.py", "conditions.py", "family.py", "finishing.py", "flight.py",
-        "halting.py", "jobs.py", "outcome.py", "reopening.py", "settling.py", "starting.py", "verifying.py",
-        "working.py",
-    )),
-]  # fmt: skip
+MUST_BE_PURE = {
+    "planloop.controllers.agent": "budget decide observe",
+    "planloop.controllers.agent.conflicts": "decide detection participants resolution",
+    "planloop.controllers.agent.hooks": "agent_hooks comments facts questions rule_conditions rules verdicts",
+    "planloop.controllers.agent.mail": "wake_reasons",
+    "planloop.controllers.agent.tools": "tool",
+    "planloop.controllers.agent.turn": "authorization permissions records",
+    "planloop.controllers.container": "decide observe readiness",
+    "planloop.controllers.fork": "decide",
+    "planloop.controllers.hook": "decide",
+    "planloop.controllers.lock": "decide lease_expiry wait_graph",
+    "planloop.controllers.mcp": "decide records results server_offer",
+    "planloop.controllers.plan": "decide",
+    "planloop.controllers.shared.leases": "grants lock_changes lock_paths owners",
+    "planloop.controllers.task": "budgets decide finish halt lifecycle observe step",
+    "planloop.reconciler.admission": (
+        "admit agent_policy approvals canonical_patch command_policy field_ownership object_changes records scope"
+    ),
+    "planloop.reconciler.diff": "differences file_patch",
+    "planloop.reconciler.effects": "secret_masks",
+    "planloop.reconciler.engine": "change_tracker",
+    "planloop.reconciler.store": "memory_view",
+}
+"""By package, the modules that law 8 is about. Others say of themselves that they are pure, and are held to it too."""
 IMPURE = {"anyio", "asyncio", "os", "pathlib", "random", "socket", "sqlite3", "subprocess", "threading", "time", "uuid"}
 
 
-def nodes(file: str | Path) -> Iterator[ast.AST]:
-    return ast.walk(parsed(Path(file)))
+def nodes(file: Path) -> Iterator[ast.AST]:
+    return ast.walk(parsed(file))
 
 
 def test_law_8_the_core_waits_for_nothing_and_reaches_for_nothing_outside_its_arguments() -> None:
-    assert [fault for file in PURE for fault in impurities(file)] == []
+    pure = {file for file in ENGINE if "Pure." in (ast.get_docstring(parsed(file)) or "").partition("\n\n")[0]}
+    named = {module_file(f"{package}.{name}") for package, names in MUST_BE_PURE.items() for name in names.split()}
+
+    assert len(pure) > 70
+    assert [fault for file in sorted(pure | named) for fault in impurities(file)] == []
 
 
-def impurities(file: str) -> Iterator[str]:
+def module_file(module: str) -> Path:
+    """The file of `planloop.<portion>.…`, relative to the root."""
+    words = module.split(".")
+    return Path(words[1], *words).with_suffix(".py")
+
+
+def impurities(file: Path) -> Iterator[str]:
     """The places where `file` waits, and what it imports of IMPURE."""
     for node in nodes(file):
         if isinstance(node, ast.AsyncFunctionDef | ast.Await):
@@ -89,7 +83,7 @@ def imported(node: ast.Import | ast.ImportFrom) -> set[str]:
 def test_law_2_only_the_gates_record_changes_the_document_of_a_plan() -> None:
     makers = {str(file) for file in ENGINE for call in calls_of(file, "PatchSpec") if call.args}
 
-    assert makers == {"reconciler/planloop/reconciler/admitting/recording.py"}
+    assert makers == {"reconciler/planloop/reconciler/admission/records.py"}
 
 
 def test_law_3_every_write_says_what_it_was_computed_from() -> None:

@@ -60,7 +60,7 @@ def test_a_broad_except_stands_only_where_a_loop_must_survive() -> None:
     places = {str(file) for file in SOURCE for handler in _handlers(file) if _caught(handler) == "Exception"}
 
     # One attempt of a worker or a job, and the command's last line of defence, which turns our bug into exit 70.
-    assert places <= {"reconciler/planloop/reconciler/driving/attempting.py", "cli/planloop/cli/main.py"}
+    assert places <= {"reconciler/planloop/reconciler/engine/reconcile.py", "cli/planloop/cli/main.py"}
 
 
 def test_whoever_catches_everything_raises_it_again() -> None:

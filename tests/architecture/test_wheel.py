@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.app import VERSION
+from planloop.client import VERSION
 from tests.architecture.tree import PACKAGES, ROOT
 
 

@@ -15,9 +15,10 @@ PACKAGES: Final = (
     "controllers",
     "containers",
     "benchmarks",
+    "client",
     "server",
+    "owner",
     "cli",
-    "app",
 )
 
 

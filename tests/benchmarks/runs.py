@@ -9,10 +9,10 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from planloop.benchmarks.events.reading import Event
-from planloop.benchmarks.scoring.folding import Fold
-from planloop.benchmarks.scoring.summary import Summary, summarise
-from tests.product import JsonObject, canonical
+from planloop.benchmarks.events.reader import BenchEvent
+from planloop.benchmarks.scoring.fold import RunFold
+from planloop.benchmarks.scoring.summary import RunSummary, summarise_run
+from tests.product import JsonObject, canonical_bytes
 
 PLAN = "5" * 64
 
@@ -72,7 +72,7 @@ class Chance:
         return int.from_bytes(content[:8], "big") % bound
 
 
-def told(outcomes: Sequence[Outcome], how: Told | None = None) -> list[Event]:
+def told(outcomes: Sequence[Outcome], how: Told | None = None) -> list[BenchEvent]:
     """The events of a run in which each of `outcomes` came about."""
     how = how or Told()
     events = _Events(how)
@@ -103,14 +103,16 @@ def told(outcomes: Sequence[Outcome], how: Told | None = None) -> list[Event]:
     return events.all
 
 
-def summarised(outcomes: Sequence[Outcome], how: Told | None = None) -> Summary:
+def summarised(outcomes: Sequence[Outcome], how: Told | None = None) -> RunSummary:
     """The summary of a run in which `outcomes` came about."""
-    return summarise(Fold().add_all(told(outcomes, how)))
+    return summarise_run(RunFold().add_all(told(outcomes, how)))
 
 
-def file_of(events: Sequence[Event]) -> bytes:
+def file_of(events: Sequence[BenchEvent]) -> bytes:
     """The bytes of `events.jsonl`."""
-    return b"".join(canonical({name: getattr(one, name) for name in Event.__match_args__}) + b"\n" for one in events)
+    return b"".join(
+        canonical_bytes({name: getattr(one, name) for name in BenchEvent.__match_args__}) + b"\n" for one in events
+    )
 
 
 def outcomes(cases: int, models: Sequence[str], trials: int = 1, seed: int = 1) -> list[Outcome]:
@@ -144,15 +146,15 @@ def _drawn(case: str, model: str, trial: int, chance: Chance) -> Outcome:
 
 class _Events:
     def __init__(self, how: Told) -> None:
-        self.all: list[Event] = []
+        self.all: list[BenchEvent] = []
         self._how = how
 
     def say(self, type_: str, one: Outcome | None, attempt: int, data: JsonObject) -> None:
         seq = len(self.all) + 1
         if one is None:
-            event = Event(seq, 1000.0 + seq, type_, self._how.suite, None, None, None, None, None, data)
+            event = BenchEvent(seq, 1000.0 + seq, type_, self._how.suite, None, None, None, None, None, data)
         else:
-            event = Event(
+            event = BenchEvent(
                 seq, 1000.0 + seq, type_, self._how.suite, one.case, one.model, one.trial, attempt, one.key, data
             )
         self.all.append(event)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from planloop.benchmarks.compiling.compiling import Wish, compile_run
-from planloop.benchmarks.compiling.contestants import contestant
-from planloop.benchmarks.planning import plan_document
+from planloop.benchmarks.runs.contestants import contestant_from_name
+from planloop.benchmarks.runs.plan import plan_document
+from planloop.benchmarks.runs.run_compiler import RunRequest, compile_run
 from tests.benchmarks.validating.suites import SOUND, suite_of
 
 
@@ -26,7 +26,7 @@ from tests.benchmarks.validating.suites import SOUND, suite_of
     ],
 )
 def test_who_may_start_programs_sees_nothing_of_what_graders_know(more: dict[str, Any], sandbox: Any) -> None:
-    compiled = compile_run(suite_of(one=SOUND | more), [contestant("nop")], Wish())
+    compiled = compile_run(suite_of(one=SOUND | more), [contestant_from_name("nop")], RunRequest())
 
     document = plan_document(compiled, {"one--nop--1": 1}, parallel=1)
 
@@ -34,7 +34,9 @@ def test_who_may_start_programs_sees_nothing_of_what_graders_know(more: dict[str
 
 
 def test_containers_differ_in_their_workspaces_alone() -> None:
-    compiled = compile_run(suite_of(one=SOUND | {"image": "planloop/node"}), [contestant("nop")], Wish(trials=2))
+    compiled = compile_run(
+        suite_of(one=SOUND | {"image": "planloop/node"}), [contestant_from_name("nop")], RunRequest(trials=2)
+    )
 
     document = plan_document(compiled, {"one--nop--1": 1, "one--nop--2": 1}, parallel=2)
 

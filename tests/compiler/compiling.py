@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from planloop.app.sources import FolderSources
-from planloop.compiler import Compiled, Graph, compile_source
+from planloop.client.plan_sources import FolderSources
+from planloop.compiler.graph import CompiledPlan, Graph
+from planloop.compiler.plan_compiler import compile_source
 from planloop.schemas.diagnostic import Diagnostic
 from tests.product import JsonObject
 
@@ -13,7 +14,7 @@ GOLDEN = Path(__file__).parents[1] / "golden"
 SOURCES = FolderSources(GOLDEN)
 
 
-def compiled(text: str, file: str = "demo.plan.yaml") -> Compiled:
+def compiled(text: str, file: str = "demo.plan.yaml") -> CompiledPlan:
     """`text` compiled under the name `file`, with what it refers to read from the golden folder and the library."""
     return compile_source(text.encode(), file=file, sources=SOURCES)
 

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from planloop.compiler.rights import Line, narrowed
-from planloop.schemas.narrowing import Covers, Patterns, covers_call, covers_host, covers_model, covers_path, is_covered
-from planloop.schemas.rights import Rights
+from planloop.compiler.resolve.rights import RightsLine, narrow_rights
+from planloop.schemas.rights import (
+    Covers,
+    Patterns,
+    Rights,
+    covers_call,
+    covers_host,
+    covers_model,
+    covers_path,
+    is_covered,
+)
 
 TOOLS = ("read", "write", "shell", "shell(ls)", "shell(git push)", "write(a/x)", "write(a/b/x)", "files.read_file")
 MODELS = ("ollama/a", "ollama/b", "openai/a", "x@http://one/v1", "ollama/a@http://two/v1")
@@ -39,9 +47,9 @@ def lists(covers: Covers, among: dict[Covers, tuple[str, ...]] = PATTERNS) -> st
     return st.none() | st.lists(st.sampled_from(among[covers]), max_size=4).map(tuple)
 
 
-def lines_of(among: dict[Covers, tuple[str, ...]]) -> st.SearchStrategy[Line]:
+def lines_of(among: dict[Covers, tuple[str, ...]]) -> st.SearchStrategy[RightsLine]:
     return st.builds(
-        Line,
+        RightsLine,
         models=lists(covers_model, among),
         tools=lists(covers_call, among),
         deny=st.lists(st.sampled_from(PATTERNS[covers_call]), max_size=2).map(tuple),
@@ -61,8 +69,8 @@ lines = lines_of(PATTERNS)
 nested = lines_of(NESTED)
 
 _STARTS = st.sampled_from([Rights(), Rights(network=True, hosts=("localhost:*", "10.0.0.1:80"), spawn=4, depth=3)])
-rights = st.builds(narrowed, _STARTS, lines)
-nested_rights = st.builds(narrowed, _STARTS, nested)
+rights = st.builds(narrow_rights, _STARTS, lines)
+nested_rights = st.builds(narrow_rights, _STARTS, nested)
 FIELDS: dict[str, Covers] = {
     "models": covers_model,
     "tools": covers_call,

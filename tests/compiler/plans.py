@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from planloop.compiler.naming import leads_out
-from planloop.schemas.limits import GUEST_LEASE_MIN_S
+from planloop.compiler.names import leaves_folder
+from planloop.schemas.limits import MCP_CLIENT_LEASE_MIN_S
 from tests.product import Json, JsonObject
 
 ids = st.from_regex(r"[a-z][a-z0-9_-]{0,5}", fullmatch=True)
@@ -16,7 +16,7 @@ words = st.one_of(
 commands = st.one_of(words.filter(str.strip), st.lists(words, min_size=1, max_size=3))
 models = st.sampled_from(["ollama/qwen3:8b", "qwen@http://localhost:1/v1", "record/tape@ollama/a", "replay/tape"])
 seconds = st.one_of(st.integers(0, 10**6), st.floats(0, 10**6, allow_nan=False).filter(lambda x: not x.is_integer()))
-leases = seconds.filter(lambda lease: lease >= GUEST_LEASE_MIN_S)
+leases = seconds.filter(lambda lease: lease >= MCP_CLIENT_LEASE_MIN_S)
 money = st.decimals(0, 10**6, places=2).map(lambda amount: format(amount, "f"))
 budgets: st.SearchStrategy[Json] = st.fixed_dictionaries(
     {}, optional={"tokens": st.integers(0, 10**9), "usd": money, "time": seconds, "calls": st.integers(0, 10**6)}
@@ -72,7 +72,7 @@ common: dict[str, st.SearchStrategy[Json]] = {
     "pause": st.booleans(),
     "priority": st.integers(-5, 5),
     "protect": st.booleans(),
-    "locks": st.lists(words.filter(lambda path: not leads_out(path)), max_size=2),
+    "locks": st.lists(words.filter(lambda path: not leaves_folder(path)), max_size=2),
     "rights": rights,
 }
 leaves: st.SearchStrategy[JsonObject] = st.one_of(

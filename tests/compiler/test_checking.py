@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from planloop.compiler import check_document, library_pages
-from planloop.compiler.explaining import explain, provenance, suggestion
-from planloop.schemas.fields_all import EVERY
+from planloop.compiler import explain
+from planloop.compiler.explain import explain_topic, field_provenance, suggest_topic
+from planloop.compiler.plan_compiler import check_document
+from planloop.schemas.spec.tables import TABLE_BY_NAME
 from tests.compiler.compiling import SOURCES, codes, compiled, graph_of
 from tests.golden_text import said, said_in
 from tests.product import JsonObject
@@ -123,18 +124,18 @@ tasks: {t: {goal: g, agent: own}}
     spec = graph.objects["agent/t"].spec
     assert (spec["lock"], spec["wake_every_s"], spec["prompt"]) == ("task", 300, "base")
     assert spec["rights"]["deny"] == ["write", "shell", "edit"]
-    assert provenance(graph, "task/t", "lock") == "mixin mixins/m"
-    assert provenance(graph, "agent/t", "wake") == "agents/own"
-    assert str(provenance(graph, "agent/t", "prompt")).startswith("agents/base")
-    assert provenance(graph, "agent/t", "sandbox") is None
+    assert field_provenance(graph, "task/t", "lock") == "mixin mixins/m"
+    assert field_provenance(graph, "agent/t", "wake") == "agents/own"
+    assert str(field_provenance(graph, "agent/t", "prompt")).startswith("agents/base")
+    assert field_provenance(graph, "agent/t", "sandbox") is None
 
 
 def test_what_came_from_the_library_is_told_with_its_line() -> None:
     graph = graph_of("tasks: {t: {goal: g, agent: {extends: 'lib:micro', mixins: ['lib:denylist'], model: a/b}}}")
-    assert provenance(graph, "task/t", "tools") == "lib:micro (lib:prototypes/micro.yaml:3)"
-    assert provenance(graph, "task/t", "topology") == "lib:base (lib:prototypes/base.yaml:2)"
-    assert str(provenance(graph, "task/t", "deny")).startswith("mixin lib:denylist")
-    assert provenance(graph, "task/t", "model") == "agent of t"
+    assert field_provenance(graph, "task/t", "tools") == "lib:micro (lib:prototypes/micro.yaml:3)"
+    assert field_provenance(graph, "task/t", "topology") == "lib:base (lib:prototypes/base.yaml:2)"
+    assert str(field_provenance(graph, "task/t", "deny")).startswith("mixin lib:denylist")
+    assert field_provenance(graph, "task/t", "model") == "agent of t"
 
 
 def test_settings_of_mixins_are_merged_defaults_first() -> None:
@@ -247,49 +248,49 @@ def test_compiling_imports_nothing_heavy() -> None:
 
 
 def test_every_table_and_field_can_be_explained_and_a_wrong_topic_is_helped() -> None:
-    for table in EVERY.values():
+    for table in TABLE_BY_NAME.values():
         for row in table.fields:
-            text = explain(f"{table.name}.{row.name}")
+            text = explain_topic(f"{table.name}.{row.name}")
             assert text is not None
             assert row.doc in text
-    assert explain("acceptance") is not None
-    assert "unknown agent" in (explain("p0203") or "")
-    assert explain("accpetance") is None
-    said(suggestion("task.accpetance"), "acceptance")
+    assert explain_topic("acceptance") is not None
+    assert "unknown agent" in (explain_topic("p0203") or "")
+    assert explain_topic("accpetance") is None
+    said(suggest_topic("task.accpetance"), "acceptance")
 
 
 def test_what_a_suite_may_say_is_explained_by_table_and_by_the_way_to_it() -> None:
-    said_in(explain("suite-case") or "")
-    assert "tools\n" in (explain("suite.cases.tools") or "")
-    assert explain("suite.cases.checks.calls.need") == explain("calls.need")
-    assert "changing" not in (explain("suite.trials") or "")
-    assert (explain("world.tools") or "").count("Tools:") == 0
-    said(suggestion("suite.pass-at"))
+    said_in(explain_topic("suite-case") or "")
+    assert "tools\n" in (explain_topic("suite.cases.tools") or "")
+    assert explain_topic("suite.cases.checks.calls.need") == explain_topic("calls.need")
+    assert "changing" not in (explain_topic("suite.trials") or "")
+    assert (explain_topic("world.tools") or "").count("Tools:") == 0
+    said(suggest_topic("suite.pass-at"))
 
 
 def test_a_name_of_both_a_plan_and_a_suite_is_explained_as_the_plans() -> None:
-    assert (explain("tools") or "").startswith("agent.tools\n")
-    assert (explain("budget") or "").startswith("task.budget\n")
+    assert (explain_topic("tools") or "").startswith("agent.tools\n")
+    assert (explain_topic("budget") or "").startswith("task.budget\n")
 
 
 def test_a_field_of_two_spellings_is_explained_with_both_and_with_what_is_in_them() -> None:
-    text = explain("container.ports") or ""
+    text = explain_topic("container.ports") or ""
     said_in(text)
     said_in(text)
     assert "stopped and removed, and a new one is started" in text
-    said_in(explain("container.cmd") or "")
+    said_in(explain_topic("container.cmd") or "")
 
 
 def test_what_the_library_has_can_be_explained_and_a_slip_is_helped() -> None:
     library = SOURCES
-    listed = library_pages.page("lib:", library) or ""
+    listed = explain.library_page("lib:", library) or ""
     for shelf in listed.splitlines():
         for name in shelf.partition(": ")[2].split(", "):
-            said_in(library_pages.page(name, library) or "", name, shelf.partition(":")[0][:-1])
+            said_in(explain.library_page(name, library) or "", name, shelf.partition(":")[0][:-1])
     assert "lib:planning" in listed
-    assert library_pages.page("lib:../../pyproject", library) is None
-    said(library_pages.suggestion("planning", library))
-    said(library_pages.suggestion("lib:plannin", library), "lib:planning")
+    assert explain.library_page("lib:../../pyproject", library) is None
+    said(explain.suggest_library_topic("planning", library))
+    said(explain.suggest_library_topic("lib:plannin", library), "lib:planning")
 
 
 def test_references_stay_inside_the_plans_folder() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from planloop.app.sources import FolderSources
-from planloop.compiler import compile_source
-from planloop.compiler.codes import CODES, STOPS_APPLY, SUITE_CODES
-from planloop.compiler.error_pages import advice, page, spelling
+from planloop.client.plan_sources import FolderSources
+from planloop.compiler.error_codes import CODES, STOPS_APPLY, SUITE_CODES
+from planloop.compiler.explain import all_advice, error_page, example_format
+from planloop.compiler.plan_compiler import compile_source
 from tests import rows
 from tests.compiler.compiling import GOLDEN, codes, told
 
@@ -38,7 +38,7 @@ def _golden_codes() -> set[str]:
 
 
 def test_every_code_has_advice_and_none_is_made_up() -> None:
-    assert list(advice()) == list(CODES)
+    assert list(all_advice()) == list(CODES)
 
 
 def test_every_code_has_a_golden_case_and_none_is_made_up() -> None:
@@ -49,7 +49,7 @@ def test_every_code_has_a_golden_case_and_none_is_made_up() -> None:
 def test_every_code_that_the_compiler_speaks_of_is_declared() -> None:
     spoken = {
         code
-        for folder in ("compiler/planloop/compiler", "benchmarks/planloop/benchmarks/validating")
+        for folder in ("compiler/planloop/compiler", "benchmarks/planloop/benchmarks/validation")
         for path in (ROOT / folder).glob("*.py")
         if not path.name.startswith(("advice", "codes"))
         for code in re.findall(r'"(P\d{4})"', path.read_text())
@@ -61,25 +61,27 @@ def test_every_code_that_the_compiler_speaks_of_is_declared() -> None:
 def test_the_page_in_the_docs_is_the_one_that_explain_prints(code: str, is_updating: bool) -> None:
     file = PAGES / f"{code}.md"
     if is_updating:
-        file.write_text(page(code) or "")
-    assert file.read_text() == page(code), "run `make docs` and look at the difference"
+        file.write_text(error_page(code) or "")
+    assert file.read_text() == error_page(code), "run `make docs` and look at the difference"
 
 
 def test_no_page_is_left_over() -> None:
     assert {path.stem for path in PAGES.glob("P*.md")} == CODES.keys()
 
 
-@rows.each("code", [code for code, known in advice().items() if known.wrong])
+@rows.each("code", [code for code, known in all_advice().items() if known.wrong])
 def test_the_wrong_example_gives_the_code_and_the_right_one_does_not(code: str) -> None:
-    known = advice()[code]
-    assert code in codes(known.wrong, f"demo.{spelling(known.wrong)}")
-    assert code not in codes(known.right, f"demo.{spelling(known.right)}")
+    known = all_advice()[code]
+    assert code in codes(known.wrong, f"demo.{example_format(known.wrong)}")
+    assert code not in codes(known.right, f"demo.{example_format(known.right)}")
 
 
-@rows.each("code", [code for code, known in advice().items() if known.right])
+@rows.each("code", [code for code, known in all_advice().items() if known.right])
 def test_the_right_example_has_no_error_at_all(code: str) -> None:
-    known = advice()[code]
-    result = compile_source(known.right.encode(), file=f"demo.{spelling(known.right)}", sources=FolderSources(GOLDEN))
+    known = all_advice()[code]
+    result = compile_source(
+        known.right.encode(), file=f"demo.{example_format(known.right)}", sources=FolderSources(GOLDEN)
+    )
     assert result.graph is not None, told(result.diagnostics)
 
 
@@ -90,7 +92,7 @@ def test_bytes_that_no_text_file_can_show_give_their_code(code: str) -> None:
 
 
 def test_what_stops_an_apply_is_a_warning_until_then() -> None:
-    known = advice()
+    known = all_advice()
     for code in STOPS_APPLY:
         found = compile_source(known[code].wrong.encode(), file="demo.yaml", sources=FolderSources(GOLDEN))
         assert [one.severity for one in found.diagnostics if one.code == code] == ["warning"]

@@ -10,8 +10,9 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from planloop.app.sources import FolderSources
-from planloop.compiler import Compiled, compile_source
+from planloop.client.plan_sources import FolderSources
+from planloop.compiler.graph import CompiledPlan
+from planloop.compiler.plan_compiler import compile_source
 from tests import rows
 from tests.compiler.compiling import GOLDEN, graph_json, told
 
@@ -29,7 +30,7 @@ class _Sources(FolderSources):
         return word == "python" or super().has_program(word, cwd)
 
 
-def _compiled(path: Path) -> Compiled:
+def _compiled(path: Path) -> CompiledPlan:
     return compile_source(path.read_bytes(), file=path.name, sources=_Sources(path.parent))
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planloop.schemas.hook import hook_from_json
 from planloop.schemas.limits import HOOKS_MAX
+from planloop.schemas.objects.hook import hook_from_json
 from tests.compiler.compiling import GOLDEN, codes, compiled, document_of, graph_json, graph_of, told
 from tests.product import JsonObject
 

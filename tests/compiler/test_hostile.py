@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.compiler import check_document
+from planloop.compiler.plan_compiler import check_document
 from tests.compiler.compiling import SOURCES, codes
 from tests.product import Json, JsonObject
 

@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from planloop.compiler import Checked, check_document
-from planloop.schemas.agent import AgentSpec
-from planloop.schemas.fields import Field
-from planloop.schemas.fields_all import TABLES
-from planloop.schemas.fields_suite import SUITE_TABLES
-from planloop.schemas.hook import HookSpec
+from planloop.compiler.graph import CheckedPlan
+from planloop.compiler.plan_compiler import check_document
+from planloop.schemas.objects.agent import AgentSpec
+from planloop.schemas.objects.hook import HookSpec
+from planloop.schemas.spec.field import Field
+from planloop.schemas.spec.suite import SUITE_TABLES
+from planloop.schemas.spec.tables import TABLES
 from tests import rows
 from tests.compiler.compiling import SOURCES, graph_json, told
 from tests.product import Json, JsonObject, TaskSpec
@@ -120,26 +121,26 @@ OTHERS: JsonObject = {
 }
 READ_AS_WRITTEN = {
     # Maps that stand in a lowered spec as they stand in the plan, and who looks into them.
-    "step": ("controllers/planloop/controllers/agent/minds",),
-    "when": ("controllers/planloop/controllers/agent/minds",),
-    "expect": ("controllers/planloop/controllers/agent/minds",),
-    "sandbox": ("schemas/planloop/schemas/sandbox.py",),
-    "retry": ("controllers/planloop/controllers/agent/behaviours",),
-    "concurrency-limit": ("controllers/planloop/controllers/agent/behaviours",),
-    "cache": ("controllers/planloop/controllers/agent/behaviours",),
+    "step": ("controllers/planloop/controllers/agent/deciders",),
+    "when": ("controllers/planloop/controllers/agent/deciders",),
+    "expect": ("controllers/planloop/controllers/agent/deciders",),
+    "sandbox": ("schemas/planloop/schemas/objects/sandbox.py",),
+    "retry": ("controllers/planloop/controllers/agent/mixins",),
+    "concurrency-limit": ("controllers/planloop/controllers/agent/mixins",),
+    "cache": ("controllers/planloop/controllers/agent/mixins",),
     "compact": ("controllers/planloop/controllers/agent",),
-    "model-config": ("schemas/planloop/schemas/model.py",),
-    "price": ("schemas/planloop/schemas/model.py",),
-    "contains": ("controllers/planloop/controllers/task/checking",),
-    "json": ("controllers/planloop/controllers/task/checking",),
-    "http": ("controllers/planloop/controllers/task/checking", "schemas/planloop/schemas/http_check.py"),
-    "port": ("controllers/planloop/controllers/task/checking",),
+    "model-config": ("schemas/planloop/schemas/objects/model.py",),
+    "price": ("schemas/planloop/schemas/objects/model.py",),
+    "contains": ("controllers/planloop/controllers/task/checks",),
+    "json": ("controllers/planloop/controllers/task/checks",),
+    "http": ("controllers/planloop/controllers/task/checks", "schemas/planloop/schemas/checks/http_check.py"),
+    "port": ("controllers/planloop/controllers/task/checks",),
     **dict.fromkeys(
-        ("http-step", "http-send", "http-expect", "http-repeat"), ("schemas/planloop/schemas/http_check.py",)
+        ("http-step", "http-send", "http-expect", "http-repeat"), ("schemas/planloop/schemas/checks/http_check.py",)
     ),
     **dict.fromkeys(
         ("ws", "ws-discover", "ws-frame"),
-        ("controllers/planloop/controllers/task/checking/ws", "schemas/planloop/schemas/ws_check.py"),
+        ("controllers/planloop/controllers/task/checks/ws", "schemas/planloop/schemas/checks/ws_check.py"),
     ),
 }
 NOT_LOWERED = ("mcp", "model-config", "price")
@@ -255,7 +256,7 @@ def _plan(table: str, value: JsonObject) -> JsonObject:
     return {name: item for name, item in {**root, **tops.get(table, {})}.items() if item is not None}
 
 
-def _result(document: JsonObject) -> tuple[Any, Checked]:
+def _result(document: JsonObject) -> tuple[Any, CheckedPlan]:
     checked = check_document(document, sources=SOURCES)
     graph = None if checked.graph is None else json.dumps(graph_json(checked.graph))
     return (graph, [(one.code, one.summary) for one in checked.diagnostics]), checked
@@ -321,6 +322,6 @@ def test_law_10_every_field_of_a_lowered_spec_is_read_where_things_run() -> None
     ids=lambda part: part if isinstance(part, str) else part.name,
 )
 def test_law_10_every_field_of_a_suite_is_named_by_a_reader(table: str, row: Field) -> None:
-    assert row.name in _words("benchmarks", "compiler/planloop/compiler/lowering.py"), (
+    assert row.name in _words("benchmarks", "compiler/planloop/compiler/lower/document.py"), (
         f"nothing reads `{table}.{row.name}`"
     )

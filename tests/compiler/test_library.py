@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from planloop.compiler.explaining import provenance
-from planloop.compiler.shelves import FOLDERS
+from planloop.compiler.explain import field_provenance
+from planloop.compiler.resolve.symbols import FOLDERS
 from planloop.schemas.tools import BY_NAME, CORE_TOOLS, HOOK_TOOLS, TOOLS
 from tests.compiler.compiling import SOURCES, codes, graph_of
 from tests.golden_text import said
@@ -107,5 +107,5 @@ def test_what_all_does_not_stand_for_can_be_had_beside_it(written: str) -> None:
 
 def test_the_order_of_mixins_and_where_each_is_from_is_told() -> None:
     graph = graph_of("agent: {script: [{done: ok}], mixins: ['lib:trace', 'lib:retry']}")
-    source = provenance(graph, "agent/.", "mixins")
+    source = field_provenance(graph, "agent/.", "mixins")
     said(str(source))

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.compiler import merging
-from planloop.schemas import patching
+from planloop.compiler import merge as compiler_merge
+from planloop.schemas import json_patch
 from tests.golden_text import said
 
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-2, 2), st.sampled_from(["x", "y", ""]))
@@ -29,11 +29,11 @@ DOCUMENTS = _tasks(2)
 
 
 def merge(base: Any, file: Any, live: Any) -> Any:
-    return merging.merge(base, file, live).document
+    return compiler_merge.merge_documents(base, file, live).document
 
 
 def same(one: Any, other: Any) -> bool:
-    return not patching.difference(one, other)
+    return not json_patch.diff_values(one, other)
 
 
 @given(DOCUMENTS, DOCUMENTS)
@@ -48,14 +48,14 @@ def test_with_no_change_in_the_file_the_live_plan_is_the_result(base: Any, live:
 
 @given(DOCUMENTS, DOCUMENTS)
 def test_the_same_change_on_both_sides_is_that_change(base: Any, both: Any) -> None:
-    merged = merging.merge(base, both, both)
+    merged = compiler_merge.merge_documents(base, both, both)
     assert same(merged.document, both)
     assert not merged.conflicts
 
 
 @given(DOCUMENTS, DOCUMENTS, DOCUMENTS)
 def test_without_conflicts_the_sides_may_be_swapped(base: Any, file: Any, live: Any) -> None:
-    one, other = merging.merge(base, file, live), merging.merge(base, live, file)
+    one, other = compiler_merge.merge_documents(base, file, live), compiler_merge.merge_documents(base, live, file)
     assert {conflict.path for conflict in one.conflicts} == {conflict.path for conflict in other.conflicts}
     if not one.conflicts:
         assert same(one.document, other.document)
@@ -77,7 +77,7 @@ def test_a_merge_that_was_applied_merges_to_itself(base: Any, file: Any, live: A
 
 @given(DOCUMENTS, DOCUMENTS)
 def test_a_difference_applied_gives_the_other_document(one: Any, other: Any) -> None:
-    assert same(patching.apply(one, patching.difference(one, other)), other)
+    assert same(json_patch.apply_ops(one, json_patch.diff_values(one, other)), other)
 
 
 def _leaves(value: Any, at: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
@@ -98,35 +98,35 @@ def test_a_child_that_only_the_live_plan_has_stays() -> None:
 def test_a_file_that_drops_its_last_child_keeps_those_it_never_had() -> None:
     live = {"goal": "all", "tasks": {"a": {"goal": "first", "tasks": {"x": {"goal": "part"}, "new": {"goal": "n"}}}}}
     file = {"goal": "all", "tasks": {"a": {"goal": "first"}}}
-    merged = merging.merge(BASE, file, live)
+    merged = compiler_merge.merge_documents(BASE, file, live)
     assert merged.document["tasks"]["a"]["tasks"] == {"new": {"goal": "n"}}
     assert not merged.conflicts
 
 
 def test_removing_a_task_takes_what_was_added_below_it_and_says_so() -> None:
     live = {"goal": "all", "tasks": {"a": {"goal": "first", "tasks": {"new": {"goal": "n"}}}}}
-    merged = merging.merge(BASE, {"goal": "all"}, live)
+    merged = compiler_merge.merge_documents(BASE, {"goal": "all"}, live)
     assert merged.document == {"goal": "all"}
     said([conflict.words for conflict in merged.conflicts])
 
 
 def test_where_both_changed_a_field_the_person_wins_and_the_conflict_holds_all_three_values() -> None:
     file, live = {"goal": "theirs"}, {"goal": "ours"}
-    (conflict,) = merging.merge({"goal": "all"}, file, live).conflicts
+    (conflict,) = compiler_merge.merge_documents({"goal": "all"}, file, live).conflicts
     assert (conflict.base, conflict.file, conflict.live) == ("all", "theirs", "ours")
     assert merge({"goal": "all"}, file, live) == file
 
 
 def test_a_task_that_was_removed_live_and_edited_in_the_file_comes_back() -> None:
     file = {"goal": "all", "tasks": {"a": {"goal": "again", "tasks": {"x": {"goal": "part"}}}}}
-    merged = merging.merge(BASE, file, {"goal": "all"})
+    merged = compiler_merge.merge_documents(BASE, file, {"goal": "all"})
     assert merged.document == file
     said(merged.conflicts[0].words)
 
 
 def test_lists_are_single_values() -> None:
     base, file, live = {"acceptance": [1]}, {"acceptance": [1, 2]}, {"acceptance": [0, 1]}
-    merged = merging.merge(base, file, live)
+    merged = compiler_merge.merge_documents(base, file, live)
     assert merged.document == file
     assert len(merged.conflicts) == 1
 

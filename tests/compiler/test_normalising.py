@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.compiler import compile_source
-from planloop.compiler.naming import derived_id, is_id, leads_out, plan_name
-from planloop.compiler.suggesting import edit_distance, nearest
+from planloop.compiler.names import id_from_goal, is_valid_id, leaves_folder, plan_name
+from planloop.compiler.plan_compiler import compile_source
+from planloop.compiler.suggest import edit_distance, nearest_name
 from tests.compiler.compiling import SOURCES, codes, compiled, document_of
 from tests.golden_text import said
 from tests.product import Json
@@ -130,27 +130,27 @@ def test_what_was_derived_has_no_place() -> None:
     ],
 )
 def test_ids_are_made_from_goals(goal: str, id_: str) -> None:
-    assert derived_id(goal) == id_
+    assert id_from_goal(goal) == id_
 
 
 @pytest.mark.parametrize("text", ["ui", "a.b-c_d", "1", "é", "x" * 64])
 def test_what_may_be_an_id(text: str) -> None:
-    assert is_id(text)
+    assert is_valid_id(text)
 
 
 @pytest.mark.parametrize("text", ["", ".", "..", "a/b", "-x", "a b", "x" * 65, "a\n", "#"])
 def test_what_may_not_be_an_id(text: str) -> None:
-    assert not is_id(text)
+    assert not is_valid_id(text)
 
 
 @pytest.mark.parametrize("path", ["..", "a/../..", "/etc", "~", "~/x", "C:/x", "a\\..\\..\\b", "../x"])
 def test_paths_that_lead_out(path: str) -> None:
-    assert leads_out(path)
+    assert leaves_folder(path)
 
 
 @pytest.mark.parametrize("path", [".", "a", "a/b", "a/../b", "./a", "a/./b/.."])
 def test_paths_that_stay_inside(path: str) -> None:
-    assert not leads_out(path)
+    assert not leaves_folder(path)
 
 
 @pytest.mark.parametrize("written", ["off", "OFF", "false", "no", "'off'"])
@@ -215,9 +215,9 @@ def test_a_need_that_names_a_container_leads_to_the_field_for_containers(name: s
 
 
 def test_the_nearest_name_is_near() -> None:
-    assert nearest("worekr", ["worker", "writer"]) == "worker"
-    assert nearest("shell_exec", ["shell"]) is None
-    assert nearest("a", ["b", "c"]) is None
+    assert nearest_name("worekr", ["worker", "writer"]) == "worker"
+    assert nearest_name("shell_exec", ["shell"]) is None
+    assert nearest_name("a", ["b", "c"]) is None
     assert edit_distance("abcd", "acbd") == 1
     assert edit_distance("", "abc") == 3
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planloop.compiler import check_document
-from planloop.compiler.faults import Faults
-from planloop.compiler.formatting import to_edn, to_yaml
-from planloop.compiler.normalising import Work, normalise
+from planloop.compiler.document_writer import format_edn, format_yaml
+from planloop.compiler.normalise import Normalisation, normalise_document
+from planloop.compiler.plan_compiler import check_document
+from planloop.compiler.problems import Problems
 from tests import sets
 from tests.compiler.compiling import SOURCES, compiled, document_of, graph_json, graph_of, told
 from tests.compiler.plans import plans
-from tests.product import JsonObject, canonical, encode
+from tests.product import JsonObject, canonical_bytes, encode
 
 few = settings(max_examples=sets.examples(40, 20))
 
@@ -20,30 +20,30 @@ few = settings(max_examples=sets.examples(40, 20))
 @few
 @given(plans)
 def test_compiling_twice_gives_the_same_bytes(plan: JsonObject) -> None:
-    text = to_yaml(plan)
+    text = format_yaml(plan)
     assert encode(graph_json(graph_of(text))) == encode(graph_json(graph_of(text)))
 
 
 @few
 @given(plans)
 def test_yaml_and_edn_of_one_plan_are_one_graph(plan: JsonObject) -> None:
-    assert graph_json(graph_of(to_yaml(plan))) == graph_json(graph_of(to_edn(plan), "demo.plan.edn"))
+    assert graph_json(graph_of(format_yaml(plan))) == graph_json(graph_of(format_edn(plan), "demo.plan.edn"))
 
 
 @few
 @given(plans)
 def test_a_document_printed_and_compiled_is_the_same_document(plan: JsonObject) -> None:
-    document = document_of(to_yaml(plan))
-    assert canonical(document) == canonical(plan)
-    assert canonical(document_of(to_yaml(document))) == canonical(document)
-    assert canonical(document_of(to_edn(document), "demo.edn")) == canonical(document)
+    document = document_of(format_yaml(plan))
+    assert canonical_bytes(document) == canonical_bytes(plan)
+    assert canonical_bytes(document_of(format_yaml(document))) == canonical_bytes(document)
+    assert canonical_bytes(document_of(format_edn(document), "demo.edn")) == canonical_bytes(document)
 
 
 @few
 @given(plans)
 def test_normalising_a_document_changes_nothing_and_moves_nothing(plan: JsonObject) -> None:
-    work = Work(Faults(), {})
-    assert encode(normalise(plan, "plan", work)) == encode(plan)
+    work = Normalisation(Problems(), {})
+    assert encode(normalise_document(plan, "plan", work)) == encode(plan)
     assert work.moved == {}
     assert work.faults.found == []
 
@@ -53,7 +53,7 @@ def test_normalising_a_document_changes_nothing_and_moves_nothing(plan: JsonObje
 def test_a_document_checks_to_the_graph_that_its_text_compiles_to(plan: JsonObject) -> None:
     checked = check_document(plan, sources=SOURCES)
     assert checked.graph is not None, told(checked.diagnostics)
-    assert graph_json(checked.graph) == graph_json(graph_of(to_yaml(plan)))
+    assert graph_json(checked.graph) == graph_json(graph_of(format_yaml(plan)))
 
 
 @few
@@ -61,13 +61,13 @@ def test_a_document_checks_to_the_graph_that_its_text_compiles_to(plan: JsonObje
 def test_the_order_of_keys_makes_no_other_objects(plan: JsonObject, data: st.DataObject) -> None:
     keys = data.draw(st.permutations(list(plan)))
     shuffled = {key: plan[key] for key in keys}
-    assert graph_json(graph_of(to_yaml(shuffled))) == graph_json(graph_of(to_yaml(plan)))
+    assert graph_json(graph_of(format_yaml(shuffled))) == graph_json(graph_of(format_yaml(plan)))
 
 
 @few
 @given(plans)
 def test_every_value_of_a_document_has_its_place_in_the_text(plan: JsonObject) -> None:
-    result = compiled(to_yaml(plan))
+    result = compiled(format_yaml(plan))
     for pointer in _pointers(plan):
         path = result.origin(pointer)
         assert path is not None

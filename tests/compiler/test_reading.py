@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planloop.compiler.reading import SizeLimits, format_of, read_source
+from planloop.compiler.read import read_source, source_format
+from planloop.compiler.source import SizeLimits
 from planloop.schemas.diagnostic import Diagnostic
 from tests import sets
 
@@ -48,7 +49,7 @@ def fault_of(content: bytes, file: str = "plan.yaml", limits: SizeLimits = SizeL
     ],
 )
 def test_the_suffix_says_the_spelling_and_else_the_first_character(file: str, text: str, spelling: str) -> None:
-    assert format_of(file, text) == spelling
+    assert source_format(file, text) == spelling
 
 
 @pytest.mark.parametrize("file", ["plan.yaml", "plan.edn"])

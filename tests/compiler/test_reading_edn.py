@@ -9,8 +9,8 @@ import edn_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planloop.compiler.reading import SizeLimits, read_source
-from planloop.compiler.syntax import Form, Keyword, Path, SourceTree, SourceValue, Symbol
+from planloop.compiler.read import read_source
+from planloop.compiler.source import Form, Keyword, SizeLimits, SourcePath, SourceTree, SourceValue, Symbol
 from tests import rows, sets
 
 
@@ -24,7 +24,7 @@ def value_of(text: str) -> SourceValue:
     return tree.value
 
 
-def shown(text: str, path: Path) -> tuple[str | None, str]:
+def shown(text: str, path: SourcePath) -> tuple[str | None, str]:
     place = read(text).place(path)
     assert place is not None
     key = text[place.key.start : place.key.end] if place.key else None
@@ -131,7 +131,7 @@ def test_all_faults_come_in_one_pass() -> None:
 
 
 def plain(value: object) -> object:
-    """What edn-format read, in the values of `planloop.compiler.syntax`."""
+    """What edn-format read, in the values of `planloop.compiler.source`."""
     match value:
         case edn_format.Keyword():
             return ("keyword", value.name)

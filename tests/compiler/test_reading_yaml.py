@@ -9,13 +9,13 @@ import pytest
 import yaml
 from hypothesis import given, settings
 
-from planloop.compiler.reading import SizeLimits, read_source
-from planloop.compiler.reading_json import read_line
-from planloop.compiler.syntax import Path, SourceTree, SourceValue, Trap
-from planloop.compiler.yaml_layout import YamlLayout
+from planloop.compiler.read import read_source
+from planloop.compiler.source import SizeLimits, SourcePath, SourceTree, SourceValue, YamlTrap
+from planloop.compiler.yaml.nodes import YamlLayout
+from planloop.compiler.yaml.reader import read_json_line
 from tests import rows, sets
 from tests.compiler.documents import documents
-from tests.product import JsonObject, canonical
+from tests.product import JsonObject, canonical_bytes
 
 
 def read(text: str, **sizes: int) -> SourceTree:
@@ -32,7 +32,7 @@ def codes(text: str, **sizes: int) -> list[str]:
     return [fault.code for fault in read(text, **sizes).diagnostics]
 
 
-def shown(text: str, path: Path) -> tuple[str | None, str]:
+def shown(text: str, path: SourcePath) -> tuple[str | None, str]:
     """What the places of a path point at in the text: the key and the value."""
     place = read(text).place(path)
     assert place is not None
@@ -68,7 +68,7 @@ def shown(text: str, path: Path) -> tuple[str | None, str]:
     ],
 )
 def test_scalars_mean_what_yaml_1_2_says(written: str, meant: SourceValue) -> None:
-    assert canonical(value_of(f"a:\n  {written}\n")["a"]) == canonical(meant)
+    assert canonical_bytes(value_of(f"a:\n  {written}\n")["a"]) == canonical_bytes(meant)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_scalars_mean_what_yaml_1_2_says(written: str, meant: SourceValue) -> No
 )
 def test_what_yaml_1_1_readers_take_for_something_else_is_a_trap(written: str) -> None:
     value = value_of(f"a: {written}")["a"]
-    assert isinstance(value, Trap)
+    assert isinstance(value, YamlTrap)
     assert value == written
     assert type(value_of(f"a: '{written}'")["a"]) is str
 
@@ -129,7 +129,7 @@ def test_what_pyyaml_writes_is_read_to_the_same_values(document: JsonObject) -> 
     text = yaml.safe_dump(document, allow_unicode=True, sort_keys=False, default_style='"')
     tree = read(text)
     assert tree.diagnostics == ()
-    assert canonical(tree.value) == canonical(document)
+    assert canonical_bytes(tree.value) == canonical_bytes(document)
 
 
 def test_places_are_what_people_see() -> None:
@@ -243,7 +243,7 @@ def test_a_fault_of_one_value_leaves_the_others_to_be_checked() -> None:
 @settings(max_examples=sets.examples(500, 80))
 @given(documents)
 def test_a_line_of_json_is_read_as_what_it_is_as_yaml(document: JsonObject) -> None:
-    for line in (canonical(document), json.dumps(document).encode()):
+    for line in (canonical_bytes(document), json.dumps(document).encode()):
         quick, exact = (read_source(text, file="plan.yaml") for text in (line, b"# As YAML.\n" + line))
 
         assert (quick.value, quick.diagnostics) == (exact.value, exact.diagnostics) or exact.diagnostics
@@ -270,7 +270,7 @@ def test_a_line_that_json_and_yaml_take_for_different_things_is_yaml(line: str) 
 def test_what_programs_write_needs_no_parser_of_yaml() -> None:
     document: JsonObject = {"plan": "run", "tasks": {"a": {"goal": 'say "hi"\n', "budget": {"usd": 0.5}, "needs": []}}}
 
-    assert read_line(canonical(document).decode() + "\n", SizeLimits()) == document
+    assert read_json_line(canonical_bytes(document).decode() + "\n", SizeLimits()) == document
 
 
 def test_reading_leaves_the_collector_as_it_was() -> None:

@@ -7,12 +7,11 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.app.sources import FolderSources
-from planloop.compiler import compile_source
-from planloop.compiler.rights import Line, handed_down, narrowed
-from planloop.schemas.agent import AgentSpec, agent_from_json
-from planloop.schemas.narrowing import Covers, covers_call, covers_model, meet
-from planloop.schemas.rights import Rights
+from planloop.client.plan_sources import FolderSources
+from planloop.compiler.plan_compiler import compile_source
+from planloop.compiler.resolve.rights import RightsLine, hand_down_rights, narrow_rights
+from planloop.schemas.objects.agent import AgentSpec, agent_from_json
+from planloop.schemas.rights import Covers, Rights, covers_call, covers_model, meet_patterns
 from planloop.schemas.tools import WRITING_TOOLS
 from tests.compiler.compiling import codes, compiled, graph_of, told
 from tests.compiler.lattice import (
@@ -34,33 +33,33 @@ def _same(one: Rights, other: Rights) -> bool:
 
 
 @given(rights, lines)
-def test_law_6_a_line_never_widens_anything(parent: Rights, line: Line) -> None:
-    assert is_within(narrowed(parent, line), parent)
+def test_law_6_a_line_never_widens_anything(parent: Rights, line: RightsLine) -> None:
+    assert is_within(narrow_rights(parent, line), parent)
 
 
 @given(rights, lines)
-def test_law_6_a_line_that_holds_twice_is_no_narrower_than_once(parent: Rights, line: Line) -> None:
-    once = narrowed(parent, line)
-    assert _same(narrowed(once, line), once)
+def test_law_6_a_line_that_holds_twice_is_no_narrower_than_once(parent: Rights, line: RightsLine) -> None:
+    once = narrow_rights(parent, line)
+    assert _same(narrow_rights(once, line), once)
 
 
 @given(nested_rights, nested, nested)
-def test_law_6_the_order_of_lines_makes_no_difference(parent: Rights, one: Line, other: Line) -> None:
-    assert _same(narrowed(narrowed(parent, one), other), narrowed(narrowed(parent, other), one))
+def test_law_6_the_order_of_lines_makes_no_difference(parent: Rights, one: RightsLine, other: RightsLine) -> None:
+    assert _same(narrow_rights(narrow_rights(parent, one), other), narrow_rights(narrow_rights(parent, other), one))
 
 
 @given(rights, lines, lines)
-def test_law_6_in_any_order_no_line_is_passed(parent: Rights, one: Line, other: Line) -> None:
+def test_law_6_in_any_order_no_line_is_passed(parent: Rights, one: RightsLine, other: RightsLine) -> None:
     # Patterns that merely overlap are left out where they meet, so the order may decide how much is left: each line is
     # held to what it alone leaves of everything.
-    for result in (narrowed(narrowed(parent, one), other), narrowed(narrowed(parent, other), one)):
-        for bound in (parent, narrowed(EVERYTHING, one), narrowed(EVERYTHING, other)):
+    for result in (narrow_rights(narrow_rights(parent, one), other), narrow_rights(narrow_rights(parent, other), one)):
+        for bound in (parent, narrow_rights(EVERYTHING, one), narrow_rights(EVERYTHING, other)):
             assert is_within(result, bound)
 
 
 @given(rights, lines)
-def test_law_6_what_a_child_may_use_and_grant_is_what_its_parent_may_grant(parent: Rights, line: Line) -> None:
-    child = narrowed(handed_down(parent), line)
+def test_law_6_what_a_child_may_use_and_grant_is_what_its_parent_may_grant(parent: Rights, line: RightsLine) -> None:
+    child = narrow_rights(hand_down_rights(parent), line)
     for name, covers in (("tools", covers_call), ("models", covers_model)):
         given_on = allowed(getattr(parent, f"grant_{name}"), covers)
         assert allowed(getattr(child, name), covers) | allowed(getattr(child, f"grant_{name}"), covers) <= given_on
@@ -70,24 +69,27 @@ def test_law_6_what_a_child_may_use_and_grant_is_what_its_parent_may_grant(paren
 @given(COVERINGS, st.data())
 def test_the_meet_allows_nothing_that_either_side_does_not(covers: Covers, data: st.DataObject) -> None:
     one, other = (data.draw(lists(covers)) for _ in range(2))
-    both = meet(one, other, covers)
+    both = meet_patterns(one, other, covers)
     assert allowed(both, covers) <= allowed(one, covers) & allowed(other, covers)
-    assert allowed(both, covers) == allowed(meet(other, one, covers), covers)
+    assert allowed(both, covers) == allowed(meet_patterns(other, one, covers), covers)
 
 
 @given(COVERINGS, st.data())
 def test_the_meet_of_patterns_that_nest_is_associative(covers: Covers, data: st.DataObject) -> None:
     one, other, third = (data.draw(lists(covers, NESTED)) for _ in range(3))
-    left, right = meet(meet(one, other, covers), third, covers), meet(one, meet(other, third, covers), covers)
+    left, right = (
+        meet_patterns(meet_patterns(one, other, covers), third, covers),
+        meet_patterns(one, meet_patterns(other, third, covers), covers),
+    )
     assert allowed(left, covers) == allowed(right, covers)
 
 
 @given(COVERINGS, st.data())
 def test_the_meet_with_itself_and_with_everything_is_itself(covers: Covers, data: st.DataObject) -> None:
     one = data.draw(lists(covers))
-    assert allowed(meet(one, one, covers), covers) == allowed(one, covers)
-    assert meet(one, None, covers) == one
-    assert meet(None, one, covers) == one
+    assert allowed(meet_patterns(one, one, covers), covers) == allowed(one, covers)
+    assert meet_patterns(one, None, covers) == one
+    assert meet_patterns(None, one, covers) == one
 
 
 def _agent(text: str, address: str = "agent/t") -> AgentSpec:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.compiler.scripts import read_scripts
+from planloop.compiler.plan_compiler import read_scripts
 
 GOOD = b'a:\n  - on it\n  - {call: {list: {}}}\n"*": {done: yes-sir}\n'
 BAD = {

@@ -6,9 +6,9 @@ from textwrap import dedent
 
 import pytest
 
-from planloop.compiler import compile_source
-from planloop.compiler.reading import read_source
-from planloop.compiler.splicing import NotSpliced, Spliced, Writing, splice
+from planloop.compiler.plan_compiler import compile_source
+from planloop.compiler.read import read_source
+from planloop.compiler.splice.write_back import NotSpliced, Spliced, SpliceRequest, splice
 from tests import rows
 from tests.compiler.compiling import SOURCES
 from tests.compiler.test_splicing_generated import splice_plain
@@ -41,7 +41,7 @@ def compiled(text: str, file: str, new_of: object) -> str | NotSpliced:
     def recompile(content: bytes) -> JsonObject | None:
         return compile_source(content, file=file, sources=SOURCES).document
 
-    result = splice(Writing(source.tree, source.origin, source.document, new, recompile))
+    result = splice(SpliceRequest(source.tree, source.origin, source.document, new, recompile))
     return result.content.decode() if isinstance(result, Spliced) else result
 
 
@@ -206,7 +206,7 @@ def test_a_result_that_says_something_else_is_not_written() -> None:
     assert source.document is not None
     new = {**source.document, "goal": "z"}
     for back in (None, source.document):
-        result = splice(Writing(source.tree, source.origin, source.document, new, lambda _, back=back: back))  # type: ignore[misc]
+        result = splice(SpliceRequest(source.tree, source.origin, source.document, new, lambda _, back=back: back))  # type: ignore[misc]
         assert isinstance(result, NotSpliced)
     assert isinstance(splice_plain(content, "p.yaml", {"a": 1}, {}), NotSpliced)
 

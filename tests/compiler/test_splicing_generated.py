@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from planloop.compiler.reading import read_source
-from planloop.compiler.splicing import NotSpliced, Spliced, Writing, splice
-from planloop.compiler.syntax import Path
+from planloop.compiler.read import read_source
+from planloop.compiler.source import SourcePath
+from planloop.compiler.splice.write_back import NotSpliced, Spliced, SpliceRequest, splice
 from tests import sets
 from tests.compiler.written import Dice, EdnWriter, Where, Written, YamlWriter, dice, edited, some_map
-from tests.product import Json, JsonObject, canonical
+from tests.product import Json, JsonObject, canonical_bytes
 
 ALIAS = re.compile(r"(?:: +|- )\*a\d+")
 GENERATED = settings(max_examples=sets.examples(300, 75))
@@ -26,8 +26,8 @@ def splice_plain(content: bytes, file: str, old: JsonObject, new: JsonObject) ->
         tree = read_source(changed, file=file)
         return None if tree.diagnostics else tree.value
 
-    def origin(pointer: tuple[str, ...]) -> Path:
-        path: Path = ()
+    def origin(pointer: tuple[str, ...]) -> SourcePath:
+        path: SourcePath = ()
         value: Json = old
         for token in pointer:
             step = int(token) if isinstance(value, list) else token
@@ -35,11 +35,11 @@ def splice_plain(content: bytes, file: str, old: JsonObject, new: JsonObject) ->
             path = (*path, step)
         return path
 
-    return splice(Writing(read_source(content, file=file), origin, old, new, recompile))
+    return splice(SpliceRequest(read_source(content, file=file), origin, old, new, recompile))
 
 
 def changes(old: list[Json], new: list[Json]) -> int:
-    return sum(canonical(one) != canonical(other) for one, other in zip(old, new, strict=True))
+    return sum(canonical_bytes(one) != canonical_bytes(other) for one, other in zip(old, new, strict=True))
 
 
 def touched(old: Json, new: Json, at: Where = ()) -> Iterable[Where]:
@@ -50,7 +50,7 @@ def touched(old: Json, new: Json, at: Where = ()) -> Iterable[Where]:
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new) and changes(old, new) == 1:
         for index, value in enumerate(old):
             yield from touched(value, new[index], (*at, index))
-    elif canonical(old) != canonical(new):
+    elif canonical_bytes(old) != canonical_bytes(new):
         yield at
 
 
@@ -64,7 +64,7 @@ def is_untouched(where: Where, line: str, old: JsonObject, new: JsonObject, mark
     fresh: Json = new
     for token in where:
         inner, fresh = inner[token], fresh[token]
-    if canonical(inner) == canonical(fresh):
+    if canonical_bytes(inner) == canonical_bytes(fresh):
         return True
     return isinstance(inner, (dict, list)) and bool(fresh) and line.partition("#")[0].rstrip().endswith(":")
 
@@ -104,7 +104,7 @@ def test_law_9_yaml_says_what_was_wanted_and_other_lines_stay_identical(
     content = (("\ufeff" if has_bom else "") + written.text(newline, ends=ends)).encode()
     tree = read_source(content, file="plan.yaml")
     assert tree.diagnostics == ()
-    assert canonical(tree.value) == canonical(old)
+    assert canonical_bytes(tree.value) == canonical_bytes(old)
     new = edited(dice, old)
     result = splice_plain(content, "plan.yaml", old, new)
     note(f"{content.decode()}\n{new}")
@@ -125,7 +125,7 @@ def test_law_9_yaml_says_what_was_wanted_and_other_lines_stay_identical(
 def test_edn_says_what_was_wanted(dice: Dice) -> None:
     old = some_map(dice)
     content = EdnWriter(dice).write(old).encode()
-    assert canonical(read_source(content, file="plan.edn").value) == canonical(old)
+    assert canonical_bytes(read_source(content, file="plan.edn").value) == canonical_bytes(old)
     new = edited(dice, old)
     note(f"{content.decode()}\n{new}")
     result = splice_plain(content, "plan.edn", old, new)

@@ -13,9 +13,10 @@ from typing import Protocol, TypeVar
 
 from hypothesis import strategies as st
 
-from planloop.compiler import edn_writing, yaml_writing
+from planloop.compiler.edn import writer
+from planloop.compiler.yaml import writer as yaml_writer
 from tests.compiler.documents import TRICKY
-from tests.product import Json, JsonObject, canonical
+from tests.product import Json, JsonObject, canonical_bytes
 
 Where = tuple[str | int, ...]
 
@@ -131,7 +132,7 @@ class YamlWriter:
         style = self._dice.choice(["plain", "plain", "single", "double"])
         if style == "single":
             return "'" + key.replace("'", "''") + "'"
-        return yaml_writing.key(key) if style == "plain" else yaml_writing.double_quoted(key)
+        return yaml_writer.write_key(key) if style == "plain" else yaml_writer.quote_double(key)
 
     def _value(self, start: str, value: Json, column: int, where: Where) -> None:
         if isinstance(value, dict) and value and not self._chance(4):
@@ -147,7 +148,7 @@ class YamlWriter:
             self._line(start + gap + self._shared(value) + self._tail(), where)
 
     def _block_text(self, start: str, value: str, column: int, where: Where) -> None:
-        head, *rest = yaml_writing.literal(value, column + 1 + self._dice.randrange(4)) or [self._inline(value)]
+        head, *rest = yaml_writer.write_literal(value, column + 1 + self._dice.randrange(4)) or [self._inline(value)]
         self._line(f"{start} {head}", where)
         for line in rest:
             self._line(line, where)
@@ -164,25 +165,25 @@ class YamlWriter:
 
     def _shared(self, value: Json) -> str:
         """The value on one line, sometimes with an anchor, or as an alias of an equal one further up."""
-        known = self._anchors.get(canonical(value))
+        known = self._anchors.get(canonical_bytes(value))
         if known and self._chance(2):
             return f"*{known}"
         written = self._inline(value, in_flow=False)
         if known or not self._chance(12):
             return written
-        name = self._anchors[canonical(value)] = f"a{len(self._anchors)}"
+        name = self._anchors[canonical_bytes(value)] = f"a{len(self._anchors)}"
         return f"&{name} {written}"
 
     def _inline(self, value: Json, *, in_flow: bool = True) -> str:
         if isinstance(value, dict):
             comma = self._dice.choice([", ", ",", " ,  "])
             pad = self._dice.choice(["", " "])
-            pairs = (f"{yaml_writing.double_quoted(k)}: {self._inline(v)}" for k, v in value.items())
+            pairs = (f"{yaml_writer.quote_double(k)}: {self._inline(v)}" for k, v in value.items())
             return "{" + pad + comma.join(pairs) + pad + "}"
         if isinstance(value, list):
             return "[" + ", ".join(self._inline(item) for item in value) + "]"
         style = self._dice.choice([None, "'", '"'])
-        return yaml_writing.scalar(value, style=style, in_flow=in_flow)
+        return yaml_writer.write_scalar(value, style=style, in_flow=in_flow)
 
 
 class EdnWriter:
@@ -205,14 +206,14 @@ class EdnWriter:
 
     def _value(self, value: Json, column: int) -> str:
         if not isinstance(value, (dict, list)) or not value or self._chance(4):
-            return edn_writing.inline(value)
+            return writer.write_inline(value)
         is_map = isinstance(value, dict)
         entries = list(value.items()) if isinstance(value, dict) else [("", each) for each in value]
         is_broken, out, noted = not self._chance(3), "", False
         for number, (key, each) in enumerate(entries):
             if number:
                 out += self._break(column + 1) if is_broken or noted else self._dice.choice([" ", ", ", "  "])
-            lead = f"{edn_writing.key(key)} " if is_map else ""
+            lead = f"{writer.write_key(key)} " if is_map else ""
             out += lead + self._value(each, column + 1 + len(lead))
             noted = is_broken and self._chance(5)
             out += f" {self._note()}" if noted else ""

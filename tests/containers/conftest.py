@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.containers.docker_engine import DockerEngine
+from planloop.containers.engine.docker_engine import DockerEngine
 from tests import needs
 from tests.containers import engines
 from tests.containers.engines import Ground

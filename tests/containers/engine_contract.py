@@ -17,16 +17,16 @@ import pytest
 from tests.containers.engines import Ground
 from tests.product import (
     LISTENING,
-    Bound,
-    Creation,
-    Ended,
-    Ending,
+    ContainerCreation,
+    ContainerLimits,
+    ContainerMount,
+    EngineErrorReason,
     EngineFailed,
-    Found,
-    Inside,
-    Placed,
-    Published,
-    Reason,
+    ExecCommand,
+    ExecEnd,
+    ExitCause,
+    FoundContainer,
+    PublishedPort,
 )
 
 FOREVER = ("sleep", "600")
@@ -45,7 +45,7 @@ def shell(text: str) -> tuple[str, ...]:
 
 
 async def made(ground: Ground, cmd: tuple[str, ...] = FOREVER, **more: object) -> str:
-    creation = Creation(ground.name(), ground.image, ground.labels, cmd=cmd, **more)  # type: ignore[arg-type]
+    creation = ContainerCreation(ground.name(), ground.image, ground.labels, cmd=cmd, **more)  # type: ignore[arg-type]
     return await ground.engine.create(creation)
 
 
@@ -55,13 +55,13 @@ async def running(ground: Ground, cmd: tuple[str, ...] = FOREVER, **more: object
     return ref
 
 
-async def seen(ground: Ground, ref: str) -> Found:
+async def seen(ground: Ground, ref: str) -> FoundContainer:
     found = await ground.engine.container(ref)
     assert found is not None
     return found
 
 
-async def ended(ground: Ground, ref: str) -> Found:
+async def ended(ground: Ground, ref: str) -> FoundContainer:
     """The container once it has ended."""
     async for _ in ground.engine.logs(ref):
         pass
@@ -119,7 +119,7 @@ class EngineContract:
         await ground.engine.make_network(name, ground.labels, is_internal=False)
         ref = await running(ground, networks=(name,))
 
-        assert await refusal(ground.engine.remove_network(name)) is Reason.REFUSED
+        assert await refusal(ground.engine.remove_network(name)) is EngineErrorReason.REFUSED
         await ground.engine.remove(ref)
         await ground.engine.remove_network(name)
 
@@ -129,8 +129,8 @@ class EngineContract:
         for _ in range(2):
             await engine.make_volume(name, ground.labels)
         assert await engine.volumes(ground.labels) == (name,)
-        ref = await made(ground, mounts=(Placed("/data", volume=name),))
-        assert await refusal(engine.remove_volume(name)) is Reason.REFUSED
+        ref = await made(ground, mounts=(ContainerMount("/data", volume=name),))
+        assert await refusal(engine.remove_volume(name)) is EngineErrorReason.REFUSED
         await engine.remove(ref)
         for _ in range(2):
             await engine.remove_volume(name)
@@ -141,23 +141,26 @@ class EngineContract:
         network, volume, container = (ground.name() for _ in range(3))
         await engine.make_network(network, ground.labels, is_internal=False)
         await engine.make_volume(volume, ground.labels)
-        ref = await engine.create(Creation(container, ground.image, ground.labels))
+        ref = await engine.create(ContainerCreation(container, ground.image, ground.labels))
 
-        assert await refusal(engine.make_network(network, other, is_internal=False)) is Reason.NAME_TAKEN
-        assert await refusal(engine.make_volume(volume, other)) is Reason.NAME_TAKEN
-        assert await refusal(engine.create(Creation(container, ground.image, other))) is Reason.NAME_TAKEN
+        assert await refusal(engine.make_network(network, other, is_internal=False)) is EngineErrorReason.NAME_TAKEN
+        assert await refusal(engine.make_volume(volume, other)) is EngineErrorReason.NAME_TAKEN
+        assert (
+            await refusal(engine.create(ContainerCreation(container, ground.image, other)))
+            is EngineErrorReason.NAME_TAKEN
+        )
         assert [one.id for one in await engine.containers(ground.labels)] == [ref]
 
     async def test_labels_select_only_what_has_all_of_them_and_none_select_nothing(self, ground: Ground) -> None:
         engine, more = ground.engine, {**ground.labels, "part": "one"}
-        ref = await engine.create(Creation(ground.name(), ground.image, more))
+        ref = await engine.create(ContainerCreation(ground.name(), ground.image, more))
 
         assert [one.id for one in await engine.containers(more)] == [ref]
         assert await engine.containers({**more, "part": "two"}) == ()
         assert (await engine.containers({}), await engine.networks({}), await engine.volumes({})) == ((), (), ())
 
     async def test_a_container_that_was_made_is_found_and_not_made_again(self, ground: Ground) -> None:
-        creation = Creation(ground.name(), ground.image, ground.labels, cmd=FOREVER)
+        creation = ContainerCreation(ground.name(), ground.image, ground.labels, cmd=FOREVER)
 
         ref = await ground.engine.create(creation)
         again = await ground.engine.create(creation)
@@ -172,14 +175,14 @@ class EngineContract:
     async def test_where_commands_begin_is_known(self, ground: Ground) -> None:
         for workdir, begins in (("", "/"), ("/tmp", "/tmp")):
             ref = await ground.engine.create(
-                Creation(ground.name(), ground.image, ground.labels, cmd=FOREVER, workdir=workdir)
+                ContainerCreation(ground.name(), ground.image, ground.labels, cmd=FOREVER, workdir=workdir)
             )
             assert (await seen(ground, ref)).workdir == begins
 
     async def test_one_of_an_image_that_is_not_there_is_not_made(self, ground: Ground) -> None:
-        creation = Creation(ground.name(), "planloop-test/none:1", ground.labels)
+        creation = ContainerCreation(ground.name(), "planloop-test/none:1", ground.labels)
 
-        assert await refusal(ground.engine.create(creation)) is Reason.NO_IMAGE
+        assert await refusal(ground.engine.create(creation)) is EngineErrorReason.NO_IMAGE
         assert await ground.engine.containers(ground.labels) == ()
 
     async def test_a_container_runs_from_its_start_to_its_end(self, ground: Ground) -> None:
@@ -214,7 +217,7 @@ class EngineContract:
         try:
             await ground.engine.start(ref)
         except EngineFailed as failed:
-            assert failed.reason is Reason.NO_COMMAND
+            assert failed.reason is EngineErrorReason.NO_COMMAND
             said = str(failed)
         else:  # It was told too early.
             said = (await ended(ground, ref)).error
@@ -267,7 +270,7 @@ class EngineContract:
             await ground.engine.stop(ref, 0)
 
         assert await ground.engine.container(ref) is None
-        assert await refusal(ground.engine.start(ref)) is Reason.NOT_FOUND
+        assert await refusal(ground.engine.start(ref)) is EngineErrorReason.NOT_FOUND
 
     async def test_one_that_many_remove_at_once_is_gone_for_each(self, ground: Ground) -> None:
         ref = await running(ground)
@@ -281,11 +284,11 @@ class EngineContract:
                 group.start_soon(remove)
 
     async def test_limits_are_moved_and_lifted_while_it_runs(self, ground: Ground) -> None:
-        first, second = Bound(0.5, 64 << 20, 50), Bound(1.0, 128 << 20, 60)
+        first, second = ContainerLimits(0.5, 64 << 20, 50), ContainerLimits(1.0, 128 << 20, 60)
         ref = await running(ground, bound=first)
 
         assert (await seen(ground, ref)).bound == first
-        for bound in (second, first, Bound(), second):
+        for bound in (second, first, ContainerLimits(), second):
             await ground.engine.update(ref, bound)
             assert (await seen(ground, ref)).bound == bound
 
@@ -294,11 +297,11 @@ class EngineContract:
     ) -> None:
         name = ground.name()
         await ground.engine.make_network(name, ground.labels, is_internal=False)
-        first = await running(ground, networks=(name,), ports=(Published(80),))
+        first = await running(ground, networks=(name,), ports=(PublishedPort(80),))
         port = (await seen(ground, first)).ports[80]
-        second = await made(ground, networks=(name,), ports=(Published(80, port),))
+        second = await made(ground, networks=(name,), ports=(PublishedPort(80, port),))
 
-        assert await refusal(ground.engine.start(second)) is Reason.PORT_TAKEN
+        assert await refusal(ground.engine.start(second)) is EngineErrorReason.PORT_TAKEN
         await ground.engine.remove(first)
         await ground.engine.start(second)
         assert (await seen(ground, second)).ports == {80: port}
@@ -319,8 +322,8 @@ class EngineContract:
             await ground.engine.make_network(name, ground.labels, is_internal=False)
         container = ground.name()
 
-        def creation(*networks: str) -> Creation:
-            return Creation(container, ground.image, ground.labels, cmd=FOREVER, networks=networks)
+        def creation(*networks: str) -> ContainerCreation:
+            return ContainerCreation(container, ground.image, ground.labels, cmd=FOREVER, networks=networks)
 
         ref = await ground.engine.create(creation(names[0]))
         assert await ground.engine.create(creation(*names)) == ref
@@ -368,7 +371,7 @@ class EngineContract:
         labels = {**ground.labels, "watched": "yes"}
         async with aclosing(ground.engine.events(labels)) as events:
             assert await anext(events) == LISTENING
-            ref = await ground.engine.create(Creation(ground.name(), ground.image, labels, cmd=FOREVER))
+            ref = await ground.engine.create(ContainerCreation(ground.name(), ground.image, labels, cmd=FOREVER))
             await ground.engine.start(ref)
             await outside.kill(others)
             await outside.kill(ref)
@@ -394,13 +397,13 @@ class RunningContract:
     async def ref(self, ground: Ground) -> str:
         return await running(ground)
 
-    async def run(self, ground: Ground, ref: str, *argv: str, **more: object) -> Ended:
-        return await ground.engine.run(ref, Inside(argv, "m", **more))  # type: ignore[arg-type]
+    async def run(self, ground: Ground, ref: str, *argv: str, **more: object) -> ExecEnd:
+        return await ground.engine.run(ref, ExecCommand(argv, "m", **more))  # type: ignore[arg-type]
 
     async def test_an_exit_code_and_both_outputs_come_back(self, ground: Ground, ref: str) -> None:
         result = await self.run(ground, ref, *shell("echo out; echo err >&2; exit 3"))
 
-        assert (result.ending, result.code) == (Ending.EXITED, 3)
+        assert (result.ending, result.code) == (ExitCause.EXITED, 3)
         assert sorted(result.output.split()) == [b"err", b"out"]
 
     async def test_a_program_is_run_without_a_shell_between(self, ground: Ground, ref: str) -> None:
@@ -409,7 +412,7 @@ class RunningContract:
     async def test_a_signal_is_a_code_above_128(self, ground: Ground, ref: str) -> None:
         result = await self.run(ground, ref, *shell("kill -KILL $$"))
 
-        assert (result.ending, result.code) == (Ending.EXITED, 137)
+        assert (result.ending, result.code) == (ExitCause.EXITED, 137)
 
     async def test_input_is_given_whole_and_then_closed(self, ground: Ground, ref: str) -> None:
         assert (await self.run(ground, ref, "cat", stdin=b"one\ntwo")).output == b"one\ntwo"
@@ -420,16 +423,16 @@ class RunningContract:
     async def test_a_program_that_is_not_there_is_not_started(self, ground: Ground, ref: str) -> None:
         result = await self.run(ground, ref, "no-such-program")
 
-        assert (result.ending, result.code) == (Ending.NOT_STARTED, None)
+        assert (result.ending, result.code) == (ExitCause.NOT_STARTED, None)
         assert b"no-such-program" in result.output
 
     async def test_a_program_that_ends_as_shells_say_not_found_was_started(self, ground: Ground, ref: str) -> None:
-        assert await self.run(ground, ref, *shell("exit 127")) == Ended(Ending.EXITED, 127, b"")
+        assert await self.run(ground, ref, *shell("exit 127")) == ExecEnd(ExitCause.EXITED, 127, b"")
 
     async def test_a_timeout_kills_it_and_keeps_what_it_said(self, ground: Ground, ref: str) -> None:
         for timeout_s in (0.5, 2.0, 8.0):  # How long it takes to begin is the machine's.
             result = await self.run(ground, ref, *shell("echo so far; sleep 60"), timeout_s=timeout_s)
-            assert result in (Ended(Ending.TIMED_OUT, None, said) for said in (b"", b"so far\n"))
+            assert result in (ExecEnd(ExitCause.TIMED_OUT, None, said) for said in (b"", b"so far\n"))
             if result.output:
                 return
         raise AssertionError("it never said anything")
@@ -437,12 +440,12 @@ class RunningContract:
     async def test_what_ignores_term_is_killed_as_well(self, ground: Ground, ref: str) -> None:
         result = await self.run(ground, ref, *shell('trap "" TERM; sleep 60'), timeout_s=0.2)
 
-        assert (result.ending, result.code) == (Ending.TIMED_OUT, None)
+        assert (result.ending, result.code) == (ExitCause.TIMED_OUT, None)
 
     async def test_law_11_too_much_output_kills_it_and_keeps_the_beginning(self, ground: Ground, ref: str) -> None:
         result = await self.run(ground, ref, "yes", output_bytes_max=1000)
 
-        assert result == Ended(Ending.TOO_MUCH_OUTPUT, None, b"y\n" * 500)
+        assert result == ExecEnd(ExitCause.TOO_MUCH_OUTPUT, None, b"y\n" * 500)
 
     async def test_commands_run_beside_each_other(self, ground: Ground, ref: str) -> None:
         taken: list[bytes] = []
@@ -458,10 +461,10 @@ class RunningContract:
 
     async def test_a_container_that_does_not_run_runs_no_command(self, ground: Ground, ref: str) -> None:
         await ground.engine.stop(ref, 0)
-        assert await refusal(self.run(ground, ref, "true")) is Reason.NOT_RUNNING
+        assert await refusal(self.run(ground, ref, "true")) is EngineErrorReason.NOT_RUNNING
 
         await ground.engine.remove(ref)
-        assert await refusal(self.run(ground, ref, "true")) is Reason.NOT_FOUND
+        assert await refusal(self.run(ground, ref, "true")) is EngineErrorReason.NOT_FOUND
 
     async def test_a_command_whose_container_goes_is_lost(self, ground: Ground, ref: str, outside: Outside) -> None:
         async def it_runs() -> bool:
@@ -475,13 +478,13 @@ class RunningContract:
             group.start_soon(kill_when_it_runs)
             result = await self.run(ground, ref, "sleep", "60")
 
-        assert (result.ending, result.code) == (Ending.LOST, None)
+        assert (result.ending, result.code) == (ExitCause.LOST, None)
 
     async def test_a_container_that_goes_while_a_command_enters_it_is_not_taken_for_a_program_that_is_not_there(
         self, ground: Ground, outside: Outside
     ) -> None:
         """Where in its beginning it is hit is the machine's to say: so it is tried at several moments of it."""
-        seen: dict[Ending | Reason, bytes] = {}
+        seen: dict[ExitCause | EngineErrorReason, bytes] = {}
         for number in range(8):
             ref = await running(ground)
 
@@ -497,10 +500,10 @@ class RunningContract:
                 except EngineFailed as failed:
                     seen[failed.reason] = str(failed).encode()
 
-        assert seen.keys() <= {Ending.LOST, Reason.NOT_RUNNING, Reason.NOT_FOUND}, seen
+        assert seen.keys() <= {ExitCause.LOST, EngineErrorReason.NOT_RUNNING, EngineErrorReason.NOT_FOUND}, seen
 
     async def test_to_end_a_mark_ends_its_command_and_no_other(self, ground: Ground, ref: str) -> None:
-        results: dict[str, Ended] = {}
+        results: dict[str, ExecEnd] = {}
 
         async def all_run() -> bool:
             return await self.commands(ground, ref) == 3
@@ -509,7 +512,7 @@ class RunningContract:
             return bool(results)
 
         async def one(mark: str) -> None:
-            results[mark] = await ground.engine.run(ref, Inside(("sleep", "60"), mark))
+            results[mark] = await ground.engine.run(ref, ExecCommand(("sleep", "60"), mark))
 
         async with anyio.create_task_group() as group:
             for mark in ("a", "ab", "b"):
@@ -536,7 +539,7 @@ class RunningContract:
         assert await ground.engine.container(ref) is None
 
 
-async def refusal(call: object) -> Reason:
+async def refusal(call: object) -> EngineErrorReason:
     """Why the call fails."""
     with pytest.raises(EngineFailed) as caught:
         await call  # type: ignore[misc]

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from planloop.containers.images.archive import Settings, write_archive
-from planloop.containers.images.entries import Tree, data, folder, symlink, text
+from planloop.containers.images.archive import ImageSettings, write_archive
+from planloop.containers.images.image_tree import ImageTree, data_entry, folder_entry, symlink_entry, text_entry
 from tests import needs
-from tests.product import Engine, ImageFacts
+from tests.product import ContainerEngine, ImageFacts
 
 LABEL = "planloop.test"
 IMAGE = "planloop-test/busybox"
@@ -21,27 +21,27 @@ WORDS = """cat chmod cp echo env false find grep head id kill ln ls mkdir mkfifo
 setsid sh sha256sum sleep stat tail tee test touch true wc wget yes"""
 
 
-def tree(*, is_bare: bool = False) -> Tree:
+def tree(*, is_bare: bool = False) -> ImageTree:
     """Busybox with the words that tests use; bare, it is there under a name that no shell has."""
-    out = Tree()
+    out = ImageTree()
     program = needs.busybox().read_bytes()
-    out.add(folder("tmp", mode=0o1777))
-    out.add(text("etc/passwd", "root:x:0:0:root:/:/bin/sh\nsomebody:x:1000:1000::/:/bin/sh\n"))
-    out.add(text("etc/group", "root:x:0:\nsomebody:x:1000:\n"))
+    out.add(folder_entry("tmp", mode=0o1777))
+    out.add(text_entry("etc/passwd", "root:x:0:0:root:/:/bin/sh\nsomebody:x:1000:1000::/:/bin/sh\n"))
+    out.add(text_entry("etc/group", "root:x:0:\nsomebody:x:1000:\n"))
     if is_bare:
-        out.add(data("sleep", program, mode=0o755))
+        out.add(data_entry("sleep", program, mode=0o755))
     else:
-        out.add(data("bin/busybox", program, mode=0o755))
+        out.add(data_entry("bin/busybox", program, mode=0o755))
         for word in WORDS.split():
-            out.add(symlink(f"bin/{word}", "busybox"))
+            out.add(symlink_entry(f"bin/{word}", "busybox"))
     return out
 
 
-async def image(engine: Engine, folder: Path, *, is_bare: bool = False) -> ImageFacts:
+async def image(engine: ContainerEngine, folder: Path, *, is_bare: bool = False) -> ImageFacts:
     """The image on `engine`, loaded if it is not there yet."""
     name = BARE_IMAGE if is_bare else IMAGE
     architecture = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
-    settings = Settings(architecture, cmd=("sh",), env={"PATH": "/bin"})
+    settings = ImageSettings(architecture, cmd=("sh",), env={"PATH": "/bin"})
     archive = folder / "image.tar"
     written = write_archive(archive, tree(is_bare=is_bare), settings, lambda _: [f"{name}:latest"])
     return await engine.image(written.id) or await engine.load(archive)
@@ -51,7 +51,7 @@ async def image(engine: Engine, folder: Path, *, is_bare: bool = False) -> Image
 class Ground:
     """What a test makes of its own on an engine: under names that nobody else has, with labels by which it goes."""
 
-    engine: Engine
+    engine: ContainerEngine
     image: str
     label: str
     numbers: itertools.count[int] = field(default_factory=itertools.count)
@@ -65,7 +65,7 @@ class Ground:
 
 
 @asynccontextmanager
-async def ground(engine: Engine, image: str, label: str) -> AsyncIterator[Ground]:
+async def ground(engine: ContainerEngine, image: str, label: str) -> AsyncIterator[Ground]:
     """A ground that leaves nothing on the engine but its image."""
     own = Ground(engine, image, label)
     try:

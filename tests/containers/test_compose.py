@@ -6,8 +6,8 @@ import shlex
 
 import yaml
 
-from planloop.compiler.containing import container_spec
-from planloop.containers.compose import compose_file, left_out
+from planloop.compiler.lower.containers import lower_container
+from planloop.containers.compose.compose_file import compose_file, unsupported_in_compose
 from planloop.schemas.limits import CONTAINER_PIDS_DEFAULT
 from tests.golden_text import said
 from tests.product import JsonObject
@@ -29,7 +29,7 @@ SEED: JsonObject = {
 
 
 def _made(containers: JsonObject) -> JsonObject:
-    return compose_file({name: container_spec(written, containers) for name, written in containers.items()})
+    return compose_file({name: lower_container(written, containers) for name, written in containers.items()})
 
 
 def test_the_containers_of_the_source_documents() -> None:
@@ -69,7 +69,7 @@ def test_what_compose_would_replace_is_written_twice_and_a_secret_is_asked_for()
     written: JsonObject = {"image": "x", "env": env, "cmd": ["echo", "$A"]}
     service = _made({"a": written})["services"]["a"]
     assert service["environment"] == {"A": "$$HOME", "B": "${TOKEN:?}", "C": "${USER:?}"}
-    told = left_out({"a": container_spec(written, {})})
+    told = unsupported_in_compose({"a": lower_container(written, {})})
     assert "file:key" in told[0]
     assert "secret:my.token" in told[1]
     assert service["command"] == ["echo", "$$A"]
@@ -102,10 +102,10 @@ def test_an_address_to_ask_is_one_word_for_the_shell() -> None:
 
 def test_what_compose_cannot_say_is_told() -> None:
     written: JsonObject = {"rootfs": "root.tar", "keep": "always", "ttl": 60, "task": "t"}
-    told = left_out({"a": container_spec(written, {})})
+    told = unsupported_in_compose({"a": lower_container(written, {})})
     assert [sentence.partition(":")[0] for sentence in told] == ["`a`"] * 4
     assert _made({"a": written})["services"]["a"]["image"] == "a:rootfs"
-    (told_of_mount,) = left_out({"a": container_spec({"image": "x", "mounts": {".": "/work"}}, {})})
+    (told_of_mount,) = unsupported_in_compose({"a": lower_container({"image": "x", "mounts": {".": "/work"}}, {})})
     said(told_of_mount, ".git")
 
 

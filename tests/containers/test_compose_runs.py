@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from planloop.containers.docker_engine import DockerEngine
-from planloop.containers.images.archive import Settings, write_archive
-from planloop.containers.images.entries import Tree, text
+from planloop.containers.engine.docker_engine import DockerEngine
+from planloop.containers.images.archive import ImageSettings, write_archive
+from planloop.containers.images.image_tree import ImageTree, text_entry
 from tests import needs
 from tests.containers import engines
 from tests.e2e.folder import Folder
@@ -39,18 +39,18 @@ PROGRAMS = {
 }
 
 
-def _tree() -> Tree:
+def _tree() -> ImageTree:
     """Busybox with programs that answer to the words of node and redis."""
     out = engines.tree()
     for name, line in PROGRAMS.items():
-        out.add(text(f"bin/{name}", f"{SHELL}{line}\n", mode=0o755))
+        out.add(text_entry(f"bin/{name}", f"{SHELL}{line}\n", mode=0o755))
     return out
 
 
 @pytest.fixture
 async def images(engine: DockerEngine, tmp_path: Path) -> AsyncIterator[None]:
     architecture = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
-    settings = Settings(architecture, cmd=("redis-server",), env={"PATH": "/bin"})
+    settings = ImageSettings(architecture, cmd=("redis-server",), env={"PATH": "/bin"})
     archive = tmp_path / "image.tar"
     write_archive(archive, _tree(), settings, lambda _: [NODE, REDIS])
     await engine.load(archive)

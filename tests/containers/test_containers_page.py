@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from planloop.compiler.codes import CODES
-from planloop.containers.docker_engine import DockerEngine
-from planloop.controllers.agent.tools.arguments import schema_of
-from planloop.controllers.agent.tools.registry import BUILT_IN
-from planloop.schemas.fields import ChangeClass
-from planloop.schemas.fields_all import TABLES
+from planloop.compiler.error_codes import CODES
+from planloop.containers.engine.docker_engine import DockerEngine
+from planloop.controllers.agent.tools.registry import BUILT_IN_TOOLS
+from planloop.controllers.agent.tools.tool import arguments_schema
+from planloop.schemas.spec.field import ChangeClass
+from planloop.schemas.spec.tables import TABLES
 from planloop.schemas.tools import CONTAINER_TOOLS
 from tests.app.test_readme import SESSION
 from tests.app.verb_pages import ROOT, shell, steady
-from tests.product import Reason
+from tests.product import EngineErrorReason
 
 PAGE = ROOT / "docs" / "containers.md"
 AGENTS_PAGE = ROOT / "docs" / "containers-agents.md"
@@ -61,7 +61,7 @@ def test_the_table_of_changes_is_that_of_the_code() -> None:
 def test_every_reason_of_an_engine_and_every_code_is_told_of() -> None:
     text = PAGE.read_text()
     told = set(re.findall(r"`([A-Z]\w+)`", "".join(line for line in text.splitlines() if line.startswith("| `"))))
-    assert told >= set(map(str, Reason))
+    assert told >= set(map(str, EngineErrorReason))
     codes = set(re.findall(r"P\d{4}", text))
     assert codes and codes <= set(CODES)
 
@@ -71,7 +71,7 @@ def test_the_tools_take_what_their_page_says() -> None:
     told = {
         (tool, name) for names, tools in rows for tool in _tools(tools) for name in re.findall("`([a-z_]+)`", names)
     }
-    schemas = {tool.name: schema_of(BUILT_IN[tool.name].function) for tool in CONTAINER_TOOLS}
+    schemas = {tool.name: arguments_schema(BUILT_IN_TOOLS[tool.name].function) for tool in CONTAINER_TOOLS}
     assert told == {(tool, name) for tool, schema in schemas.items() for name in schema["properties"]}
 
 

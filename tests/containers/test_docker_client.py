@@ -18,19 +18,19 @@ import anyio
 import docker
 import pytest
 
-from planloop.containers.docker_client import Client, Stream, _Opening
-from planloop.containers.docker_engine import DockerEngine
+from planloop.containers.engine.docker_client import DockerClient, DockerStream, _Opening
+from planloop.containers.engine.docker_engine import DockerEngine
 from planloop.schemas import limits
 from tests import golden_text
 from tests.architecture.tree import ROOT
-from tests.product import EngineFailed, Reason
+from tests.product import EngineErrorReason, EngineFailed
 from tests.rights import without_rights
 
 pytestmark = pytest.mark.anyio
 
 HANGS = """
 import anyio, sys
-from planloop.containers.docker_engine import DockerEngine
+from planloop.containers.engine.docker_engine import DockerEngine
 assert "docker" not in sys.modules
 async def main():
     with anyio.move_on_after(0.5):
@@ -115,7 +115,7 @@ async def test_an_engine_that_dies_in_the_middle_of_a_word_is_down(dying: str) -
         async for event in DockerEngine({"DOCKER_HOST": dying}).events({"a": "b"}):
             told.append(event.action)
 
-    assert caught.value.reason is Reason.ENGINE_DOWN
+    assert caught.value.reason is EngineErrorReason.ENGINE_DOWN
     assert told == ["listening", "start"]
 
 
@@ -127,7 +127,7 @@ async def test_a_stream_that_is_closed_under_who_reads_its_chunks_is_at_its_end(
         return read()
 
     told = []
-    async for piece in Stream(opening, here).pieces():
+    async for piece in DockerStream(opening, here).pieces():
         told.append(piece)
         opening.close()
 
@@ -145,13 +145,13 @@ async def reason(env: dict[str, str]) -> EngineFailed:
 @pytest.mark.parametrize(
     ("env", "expected"),
     [
-        ({"DOCKER_HOST": "unix:///tmp/no-such-folder/sock"}, Reason.ENGINE_DOWN),
-        ({"DOCKER_HOST": "tcp://127.0.0.1:1"}, Reason.ENGINE_DOWN),
-        ({"DOCKER_HOST": "nonsense"}, Reason.REFUSED),
-        ({"DOCKER_HOST": "tcp://127.0.0.1:1", "DOCKER_CERT_PATH": "/no-such-folder"}, Reason.REFUSED),
+        ({"DOCKER_HOST": "unix:///tmp/no-such-folder/sock"}, EngineErrorReason.ENGINE_DOWN),
+        ({"DOCKER_HOST": "tcp://127.0.0.1:1"}, EngineErrorReason.ENGINE_DOWN),
+        ({"DOCKER_HOST": "nonsense"}, EngineErrorReason.REFUSED),
+        ({"DOCKER_HOST": "tcp://127.0.0.1:1", "DOCKER_CERT_PATH": "/no-such-folder"}, EngineErrorReason.REFUSED),
     ],
 )
-async def test_why_no_engine_answers_is_told_apart(env: dict[str, str], expected: Reason) -> None:
+async def test_why_no_engine_answers_is_told_apart(env: dict[str, str], expected: EngineErrorReason) -> None:
     assert (await reason(env)).reason is expected
 
 
@@ -161,17 +161,17 @@ async def test_who_may_not_use_the_engine_is_told_how_to_get_there(hanging: str)
     with without_rights():
         failed = await reason({"DOCKER_HOST": hanging})
 
-    assert failed.reason is Reason.NO_ACCESS
+    assert failed.reason is EngineErrorReason.NO_ACCESS
     golden_text.said(failed.hint)
 
 
 async def test_law_11_an_engine_that_hangs_is_given_up(hanging: str) -> None:
-    client = Client({"DOCKER_HOST": hanging})
+    client = DockerClient({"DOCKER_HOST": hanging})
 
     with pytest.raises(EngineFailed) as caught:
         await client.call(lambda api: api.info(), timeout_s=0.1)
 
-    assert caught.value.reason is Reason.TIMED_OUT
+    assert caught.value.reason is EngineErrorReason.TIMED_OUT
 
 
 async def test_an_engine_that_hangs_does_not_hold_up_the_end_of_the_process(hanging: str) -> None:

@@ -12,8 +12,8 @@ import docker
 import pytest
 from docker.errors import APIError
 
-from planloop.containers.docker_engine import DockerEngine
-from planloop.containers.finding import engine_address
+from planloop.containers.engine.address import engine_address
+from planloop.containers.engine.docker_engine import DockerEngine
 from tests import golden_text, needs
 from tests.containers import engines
 from tests.containers.engine_contract import (
@@ -28,7 +28,18 @@ from tests.containers.engine_contract import (
     until_it_says,
 )
 from tests.containers.engines import Ground
-from tests.product import LISTENING, Bound, Build, Creation, Ending, EngineFailed, Inside, Placed, Published, Reason
+from tests.product import (
+    LISTENING,
+    ContainerCreation,
+    ContainerLimits,
+    ContainerMount,
+    EngineErrorReason,
+    EngineFailed,
+    ExecCommand,
+    ExitCause,
+    ImageBuild,
+    PublishedPort,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.timeout(120)]
 
@@ -89,39 +100,39 @@ class TestRunningInDockerFromInside(TestRunningInDocker):
     async def test_who_gets_away_from_group_session_and_environment_is_ended_too(
         self, ground: Ground, outside: Others
     ) -> None:
-        ref = await running(ground, bound=Bound(pids=200))
+        ref = await running(ground, bound=ContainerLimits(pids=200))
         away = "setsid sleep 71 & setsid sh -c 'sleep 72 & sleep 73' & env -i sleep 74 & (sleep 75 &) & sleep 76"
 
-        result = await ground.engine.run(ref, Inside(shell(away), "m", timeout_s=1))
+        result = await ground.engine.run(ref, ExecCommand(shell(away), "m", timeout_s=1))
 
-        assert result.ending is Ending.TIMED_OUT
+        assert result.ending is ExitCause.TIMED_OUT
         assert [each for each in outside.processes(ref) if "sleep 7" in each] == []
         assert (await seen(ground, ref)).state == "running"
 
     async def test_what_forks_without_end_is_ended(self, ground: Ground, outside: Others) -> None:
-        ref = await running(ground, bound=Bound(pids=60))
+        ref = await running(ground, bound=ContainerLimits(pids=60))
 
         result = await ground.engine.run(
-            ref, Inside(shell("(f() { f | f & }; f) & exec sleep 60"), "m", timeout_s=1, output_bytes_max=1 << 20)
+            ref, ExecCommand(shell("(f() { f | f & }; f) & exec sleep 60"), "m", timeout_s=1, output_bytes_max=1 << 20)
         )
 
-        assert result.ending in (Ending.TIMED_OUT, Ending.TOO_MUCH_OUTPUT)
+        assert result.ending in (ExitCause.TIMED_OUT, ExitCause.TOO_MUCH_OUTPUT)
         # From inside there may be no room for what ends it; then all of the container goes.
         state = (await seen(ground, ref)).state
         assert state == "exited" or [each for each in outside.processes(ref) if "sleep 600" not in each] == []
 
     async def test_a_command_of_another_user_is_ended_by_its_mark(self, ground: Ground, outside: Others) -> None:
         ref = await running(ground)
-        left = Inside(shell("setsid sleep 81 >/dev/null 2>&1 & sleep 82"), "m", user="somebody", timeout_s=0.5)
+        left = ExecCommand(shell("setsid sleep 81 >/dev/null 2>&1 & sleep 82"), "m", user="somebody", timeout_s=0.5)
 
-        assert (await ground.engine.run(ref, left)).ending is Ending.TIMED_OUT
+        assert (await ground.engine.run(ref, left)).ending is ExitCause.TIMED_OUT
         assert [each for each in outside.processes(ref) if "sleep 8" in each] == []
 
     async def test_what_another_user_runs_is_ended_with_everything_else(self, ground: Ground, outside: Others) -> None:
         ref = await running(ground)
         async with anyio.create_task_group() as group:
             for user in ("somebody", ""):
-                group.start_soon(ground.engine.run, ref, Inside(("sleep", "60"), f"m{user}", user=user))
+                group.start_soon(ground.engine.run, ref, ExecCommand(("sleep", "60"), f"m{user}", user=user))
             await until(lambda: self.is_running(ground, ref, 2))
             await ground.engine.end(ref, "")
 
@@ -137,7 +148,7 @@ class TestRunningInDockerFromInside(TestRunningInDocker):
         self, ground: Ground, outside: Others
     ) -> None:
         ref = await running(ground)
-        left = Inside(shell("sleep 91 >/dev/null 2>&1 & echo left"), "m")
+        left = ExecCommand(shell("sleep 91 >/dev/null 2>&1 & echo left"), "m")
 
         assert (await ground.engine.run(ref, left)).output == b"left\n"
         await until(lambda: self.runs(ref, "sleep 91"))  # What it left may not have begun yet.
@@ -149,7 +160,7 @@ class TestRunningInDockerFromInside(TestRunningInDocker):
         ref = await running(ground)
         async with anyio.create_task_group() as group:
             for number in range(4):
-                group.start_soon(ground.engine.run, ref, Inside(("sleep", f"6{number}"), f"m{number}"))
+                group.start_soon(ground.engine.run, ref, ExecCommand(("sleep", f"6{number}"), f"m{number}"))
             with anyio.move_on_after(0.3):  # Some have begun by then, some may not.
                 await anyio.sleep_forever()
             group.cancel_scope.cancel()
@@ -158,7 +169,7 @@ class TestRunningInDockerFromInside(TestRunningInDocker):
 
     async def test_where_and_as_whom_a_command_runs(self, ground: Ground) -> None:
         ref = await running(ground, env={"ONE": "1"})
-        inside = Inside(
+        inside = ExecCommand(
             shell("echo $ONE $TWO; id -u; cd -P .; echo $PWD"), "m", {"TWO": "2"}, workdir="/tmp", user="somebody"
         )
 
@@ -171,17 +182,17 @@ class TestOnlyDocker:
     ) -> None:
         image = await engines.image(ground.engine, tmp_path, is_bare=True)
         ref = await ground.engine.create(
-            Creation(ground.name(), image.id, ground.labels, entrypoint=("/sleep",), cmd=("600",))
+            ContainerCreation(ground.name(), image.id, ground.labels, entrypoint=("/sleep",), cmd=("600",))
         )
         await ground.engine.start(ref)
 
-        result = await ground.engine.run(ref, Inside(("/sleep", "60"), "m", timeout_s=0.3))
-        assert result.ending is Ending.TIMED_OUT
+        result = await ground.engine.run(ref, ExecCommand(("/sleep", "60"), "m", timeout_s=0.3))
+        assert result.ending is ExitCause.TIMED_OUT
         assert "/sleep 60" not in outside.processes(ref)
 
         blind = needs.engine(sees_host=False)
         with pytest.raises(EngineFailed, match="cannot be ended from inside") as caught:
-            await blind.run(ref, Inside(("/sleep", "60"), "m", timeout_s=0.3))
+            await blind.run(ref, ExecCommand(("/sleep", "60"), "m", timeout_s=0.3))
         assert "/bin/sh" in caught.value.hint
         await ground.engine.end(ref, "m")
 
@@ -192,17 +203,19 @@ class TestOnlyDocker:
         other = await running(ground, networks=(network,))
 
         async def is_greeted() -> bool:
-            said = await ground.engine.run(other, Inside(shell("nc -w 1 greeter 80"), "m", timeout_s=10))
+            said = await ground.engine.run(other, ExecCommand(shell("nc -w 1 greeter 80"), "m", timeout_s=10))
             return said.output == b"hello\n"
 
         await until(is_greeted)  # It may not listen yet.
-        away = await ground.engine.run(other, Inside(shell("nc -w 1 192.0.2.1 80"), "m", timeout_s=10))
+        away = await ground.engine.run(other, ExecCommand(shell("nc -w 1 192.0.2.1 80"), "m", timeout_s=10))
         assert away.code == 1
 
     async def test_a_published_port_answers_on_the_loopback(self, ground: Ground) -> None:
         network = ground.name()
         await ground.engine.make_network(network, ground.labels, is_internal=False)
-        ref = await running(ground, shell("nc -ll -p 80 -e echo hello"), networks=(network,), ports=(Published(80),))
+        ref = await running(
+            ground, shell("nc -ll -p 80 -e echo hello"), networks=(network,), ports=(PublishedPort(80),)
+        )
         host = (await seen(ground, ref)).ports[80]
 
         async def is_answered() -> bool:
@@ -216,10 +229,10 @@ class TestOnlyDocker:
 
     async def test_what_takes_more_memory_than_it_may_is_told_as_that(self, ground: Ground, outside: Others) -> None:
         """Of one that it kills whole, Docker under load may not hear why; it is waited for while this one lives on."""
-        ref = await running(ground, bound=Bound(memory_bytes=16 << 20))
+        ref = await running(ground, bound=ContainerLimits(memory_bytes=16 << 20))
         async with aclosing(ground.engine.events(ground.labels)) as events:
             assert await anext(events) == LISTENING
-            hog = Inside(shell("tail -c 200m /dev/zero"), "m")
+            hog = ExecCommand(shell("tail -c 200m /dev/zero"), "m")
             assert (await ground.engine.run(ref, hog)).code == 137
             while (await anext(events)).action != "oom":
                 pass
@@ -239,29 +252,29 @@ class TestOnlyDocker:
             ground,
             is_read_only=True,
             mounts=(
-                Placed("/host", host=str(tmp_path), is_read_only=True),
-                Placed("/data", volume=volume),
-                Placed("/tmp"),
+                ContainerMount("/host", host=str(tmp_path), is_read_only=True),
+                ContainerMount("/data", volume=volume),
+                ContainerMount("/tmp"),
             ),
         )
         script = "cat /host/file; touch /data/x /tmp/x && echo both; touch /host/x || touch /x || echo neither"
 
-        result = await ground.engine.run(ref, Inside(shell(f"({script}) 2>/dev/null"), "m"))
+        result = await ground.engine.run(ref, ExecCommand(shell(f"({script}) 2>/dev/null"), "m"))
 
         assert result.output == b"from the host\nboth\nneither\n"
 
     async def test_what_has_no_capabilities_may_do_little(self, ground: Ground) -> None:
         ref = await running(ground)
 
-        result = await ground.engine.run(ref, Inside(shell("grep -E 'Cap(Eff|Bnd)|NoNew' /proc/self/status"), "m"))
+        result = await ground.engine.run(ref, ExecCommand(shell("grep -E 'Cap(Eff|Bnd)|NoNew' /proc/self/status"), "m"))
 
         assert result.output.split() == [b"CapEff:", b"0" * 16, b"CapBnd:", b"0" * 16, b"NoNewPrivs:", b"1"]
 
     async def test_a_folder_that_is_not_there_is_not_mounted(self, ground: Ground, tmp_path: Path) -> None:
         with pytest.raises(EngineFailed, match="mount") as caught:
-            await made(ground, mounts=(Placed("/host", host=str(tmp_path / "none")),))
+            await made(ground, mounts=(ContainerMount("/host", host=str(tmp_path / "none")),))
 
-        assert caught.value.reason is Reason.REFUSED
+        assert caught.value.reason is EngineErrorReason.REFUSED
         assert not (tmp_path / "none").exists()
 
     @pytest.fixture
@@ -278,17 +291,17 @@ class TestOnlyDocker:
             f"{head}ARG WHAT=x\nRUN echo building $WHAT\nRUN test $WHAT = good || (echo no; exit 9)\n"
         )
         lines: list[str] = []
-        build = Build(tmp_path, args={"WHAT": "good"})
+        build = ImageBuild(tmp_path, args={"WHAT": "good"})
 
         image = await ground.engine.build(build, lines.append)
 
         assert await ground.engine.image(image.id) == image
         assert "building good" in lines
         with pytest.raises(EngineFailed, match=r"(?s)RUN test .*\nno\n.*9") as caught:
-            await ground.engine.build(Build(tmp_path, args={"WHAT": "bad"}), lines.append)
-        assert caught.value.reason is Reason.BUILD_FAILED
+            await ground.engine.build(ImageBuild(tmp_path, args={"WHAT": "bad"}), lines.append)
+        assert caught.value.reason is EngineErrorReason.BUILD_FAILED
         with pytest.raises(EngineFailed, match="no Other"):
-            await ground.engine.build(Build(tmp_path, file="Other"), lines.append)
+            await ground.engine.build(ImageBuild(tmp_path, file="Other"), lines.append)
 
     async def test_a_build_has_nothing_of_the_state_of_plans(self, ground: Ground, head: str, tmp_path: Path) -> None:
         for folder in (tmp_path / ".plan/secrets", tmp_path / "sub/.plan/secrets"):
@@ -300,11 +313,11 @@ class TestOnlyDocker:
         )
         lines: list[str] = []
 
-        await ground.engine.build(Build(tmp_path), lines.append)
+        await ground.engine.build(ImageBuild(tmp_path), lines.append)
 
         assert ".dockerignore" in lines
         with pytest.raises(EngineFailed) as caught:
-            await ground.engine.build(Build(tmp_path, file=".plan/secrets/KEY"), lines.append)
+            await ground.engine.build(ImageBuild(tmp_path, file=".plan/secrets/KEY"), lines.append)
         golden_text.said(str(caught.value), "plan/secrets/KEY")
 
     async def test_an_archive_without_an_image_is_refused(self, engine: DockerEngine, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planloop.containers.docker_exec import GONE
+from planloop.containers.engine.docker_exec import GONE
 
 
 def test_the_whole_output_decides_whether_the_container_went_before_the_command() -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from planloop.containers.naming import Names
-from planloop.controllers.container.mounting import Steering, placed
-from planloop.controllers.inside import Ground
-from planloop.schemas.container import ContainerSpec, Mount
+from planloop.containers.engine.names import ContainerNames
+from planloop.controllers.container.mounts import SteeringFiles, container_mounts
+from planloop.controllers.shared.container_exec import MountRoots
+from planloop.schemas.objects.container import ContainerSpec, Mount
 from tests.containers.engines import Ground as Place
-from tests.product import Creation, Inside
+from tests.product import ContainerCreation, ExecCommand
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.timeout(120)]
 
@@ -68,18 +68,22 @@ async def test_what_steers_the_plan_stays_as_it_is_whatever_runs_in_a_container(
     folder = plan_in(tmp_path / "plan")
     before = state_of(folder)
     spec = ContainerSpec(image="i", mounts=(Mount("/w", host="."),))
-    mounts = placed(spec, Names("p", "l"), Ground(folder, folder), Steering(FILES, ("data",)))
+    mounts = container_mounts(
+        spec, ContainerNames("p", "l"), MountRoots(folder, folder), SteeringFiles(FILES, ("data",))
+    )
     cmd = ("sleep", "1000")
-    ref = await ground.engine.create(Creation(ground.name(), ground.image, ground.labels, cmd=cmd, mounts=mounts))
+    ref = await ground.engine.create(
+        ContainerCreation(ground.name(), ground.image, ground.labels, cmd=cmd, mounts=mounts)
+    )
     await ground.engine.start(ref)
 
     let_through = []
     for way in WAYS:
-        ended = await ground.engine.run(ref, Inside(("sh", "-c", way), "w", workdir="/w"))
+        ended = await ground.engine.run(ref, ExecCommand(("sh", "-c", way), "w", workdir="/w"))
         if ended.code == 0:
             let_through.append((way, ended.output))
     own = await ground.engine.run(
-        ref, Inside(("sh", "-c", "echo mine > data/own && echo mine > lib/own"), "w", workdir="/w")
+        ref, ExecCommand(("sh", "-c", "echo mine > data/own && echo mine > lib/own"), "w", workdir="/w")
     )
 
     assert let_through == []

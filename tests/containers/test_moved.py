@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from planloop.containers.docker_engine import DockerEngine
-from planloop.controllers import inside
-from planloop.controllers.container import starting
-from planloop.schemas.container import ContainerSpec, Mount
+from planloop.containers.engine.docker_engine import DockerEngine
+from planloop.controllers.container import start_jobs
+from planloop.controllers.shared import container_exec
+from planloop.schemas.objects.container import ContainerSpec, Mount
 from tests.containers.engine_contract import seen
 from tests.containers.engines import Ground
-from tests.product import Creation, EngineFailed, Placed, Reason
+from tests.product import ContainerCreation, ContainerMount, EngineErrorReason, EngineFailed
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.timeout(120)]
 SPEC = ContainerSpec(image="i", mounts=(Mount("/w", host="data"), Mount("/tmp")))
@@ -40,8 +40,10 @@ def nothing() -> None: ...
 
 async def created(ground: Ground, folder: Path) -> str:
     (folder / "data").mkdir()
-    mounts, cmd = (Placed("/w", host=str(folder / "data")),), ("sleep", "1000")
-    return await ground.engine.create(Creation(ground.name(), ground.image, ground.labels, cmd=cmd, mounts=mounts))
+    mounts, cmd = (ContainerMount("/w", host=str(folder / "data")),), ("sleep", "1000")
+    return await ground.engine.create(
+        ContainerCreation(ground.name(), ground.image, ground.labels, cmd=cmd, mounts=mounts)
+    )
 
 
 @pytest.mark.parametrize("way", ["a link in the start", "a link after it", "another folder"])
@@ -62,21 +64,23 @@ async def test_one_that_may_have_started_with_something_else_is_removed(
     after = link if way == "a link after it" else other if way == "another folder" else nothing
     with pytest.raises(EngineFailed) as failed:
         swapping: Any = Swapping(ground.engine, before, after)  # type: ignore[arg-type]  # all it asks
-        await starting.start(swapping, ref, SPEC, inside.Ground(tmp_path, tmp_path))
+        await start_jobs.start_with_checked_mounts(swapping, ref, SPEC, container_exec.MountRoots(tmp_path, tmp_path))
 
-    assert failed.value.reason is Reason.REFUSED
+    assert failed.value.reason is EngineErrorReason.REFUSED
     assert await ground.engine.container(ref) is None
 
 
 async def test_one_that_starts_again_is_looked_at_again(ground: Ground, tmp_path: Path) -> None:
     ref, data = await created(ground, tmp_path), tmp_path / "data"
-    await starting.start(ground.engine, ref, SPEC, inside.Ground(tmp_path, tmp_path))
+    await start_jobs.start_with_checked_mounts(ground.engine, ref, SPEC, container_exec.MountRoots(tmp_path, tmp_path))
     assert (await seen(ground, ref)).state == "running"
     await ground.engine.stop(ref, 0)
 
     data.rename(tmp_path / "away")
     data.symlink_to("/")
     with pytest.raises(EngineFailed, match="is a link, and leads to /"):
-        await starting.start(ground.engine, ref, SPEC, inside.Ground(tmp_path, tmp_path))
+        await start_jobs.start_with_checked_mounts(
+            ground.engine, ref, SPEC, container_exec.MountRoots(tmp_path, tmp_path)
+        )
 
     assert (await seen(ground, ref)).state == "exited"

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.containers.naming import ADDRESS, INCARNATION, PLAN, SPEC, UID, Names, Tag, is_ours
-from tests.product import Found
+from planloop.containers.engine.names import (
+    ADDRESS,
+    INCARNATION,
+    PLAN,
+    SPEC,
+    UID,
+    ContainerNames,
+    ContainerTag,
+    is_plan_container,
+)
+from tests.product import FoundContainer
 
 
 @pytest.mark.parametrize(
@@ -13,14 +22,14 @@ from tests.product import Found
     [("web.chat-1", "web.chat-1-db-"), ("grüße", "gre-db-"), ("_x", "x-db-"), ("日本", "plan-db-")],
 )
 def test_a_plan_of_any_name_has_names_that_engines_take(plan: str, begins: str) -> None:
-    name = Names(plan, "label").container("db")
+    name = ContainerNames(plan, "label").container("db")
     assert name.startswith(begins)
     assert name.isascii()
-    assert name != Names(plan, "another").container("db")
+    assert name != ContainerNames(plan, "another").container("db")
 
 
-NAMES = Names("p", "p-0123")
-TAG = Tag("container/db", "u1", 3, "spec")
+NAMES = ContainerNames("p", "p-0123")
+TAG = ContainerTag("container/db", "u1", 3, "spec")
 OWN = TAG.labels(NAMES, 7)
 OURS = NAMES.container("db")
 
@@ -45,16 +54,16 @@ OURS = NAMES.container("db")
 def test_ours_has_whole_labels_and_the_name_that_its_address_gives_it(
     name: str, labels: dict[str, str], ours: bool
 ) -> None:
-    found = Found("1", name, "image", "running", labels)
-    assert is_ours(found, NAMES) is ours
+    found = FoundContainer("1", name, "image", "running", labels)
+    assert is_plan_container(found, NAMES) is ours
     if labels == OWN:
-        assert is_ours(found, NAMES, {"1"}), "one that we know is ours under any name"
-        assert is_ours(found, NAMES, {"2"}) is ours
+        assert is_plan_container(found, NAMES, {"1"}), "one that we know is ours under any name"
+        assert is_plan_container(found, NAMES, {"2"}) is ours
 
 
 def test_networks_and_volumes_with_a_copied_label_are_not_ours() -> None:
     network, volume = NAMES.network("a-b"), NAMES.volume("data")
-    others = ("mine", NAMES.network(""), f"{network}-copy", Names("p", "p-4567").network("a-b"), OURS)
+    others = ("mine", NAMES.network(""), f"{network}-copy", ContainerNames("p", "p-4567").network("a-b"), OURS)
     assert NAMES.networks((network, volume, *others)) == (network,)
     assert NAMES.volumes((network, volume, *others)) == (volume,)
 
@@ -79,4 +88,4 @@ def test_a_volume_is_taken_up_by_people_by_who_made_it_and_by_agents_above_that(
     maker: str | None, taker: str | None, takes: bool
 ) -> None:
     assert (NAMES.of_volume(taker).items() <= NAMES.of_volume(maker).items()) is takes
-    assert not Names("p", "p-4567").of_volume(taker).items() <= NAMES.of_volume(maker).items()
+    assert not ContainerNames("p", "p-4567").of_volume(taker).items() <= NAMES.of_volume(maker).items()

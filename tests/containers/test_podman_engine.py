@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from planloop.containers.docker_engine import DockerEngine
-from planloop.containers.finding import HOST
+from planloop.containers.engine.address import HOST
+from planloop.containers.engine.docker_engine import DockerEngine
 from tests import needs
 from tests.containers.engine_contract import made, running
 from tests.containers.engines import Ground
 from tests.containers.test_docker_engine import Others, TestDocker, TestOnlyDocker, TestRunningInDocker
-from tests.product import EngineFailed, Inside, Placed, Reason
+from tests.product import ContainerMount, EngineErrorReason, EngineFailed, ExecCommand
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 ADDRESS = os.environ.get(needs.PODMAN, "")  # noqa: TID251
@@ -52,7 +52,7 @@ class TestPodman(TestDocker):
         ref = await made(ground)
         with pytest.raises(EngineFailed, match="too old") as caught:
             await ground.engine.update(ref, (await ground.engine.containers(ground.labels))[0].bound)
-        assert caught.value.reason is Reason.REFUSED
+        assert caught.value.reason is EngineErrorReason.REFUSED
         assert "Podman 5" in caught.value.hint
 
 
@@ -71,10 +71,10 @@ class TestOnlyPodman(TestOnlyDocker):
     async def test_memory_over_a_folder_hides_what_is_in_it(self, ground: Ground, tmp_path: Path) -> None:
         (tmp_path / "secret").mkdir()
         (tmp_path / "secret/key").write_text("hush\n")
-        mounts = (Placed("/host", host=str(tmp_path)), Placed("/host/secret", is_read_only=True))
+        mounts = (ContainerMount("/host", host=str(tmp_path)), ContainerMount("/host/secret", is_read_only=True))
         ref = await running(ground, mounts=mounts)
 
-        result = await ground.engine.run(ref, Inside(("ls", "-a", "/host/secret"), "m"))
+        result = await ground.engine.run(ref, ExecCommand(("ls", "-a", "/host/secret"), "m"))
 
         assert result.output.split() == [b".", b".."]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from planloop.containers.simulated_engine import Daemon, SimulatedEngine
+from planloop.containers.engine.simulated_engine import SimulatedDaemon, SimulatedEngine
 from tests.containers.engine_contract import EngineContract, RunningContract
 from tests.containers.engines import Ground
 from tests.fakes.virtual_time import VirtualClock
@@ -22,11 +22,11 @@ class OnMakeBelieve:
         return "trio", {"clock": MockClock(autojump_threshold=0)}
 
     @pytest.fixture
-    def outside(self, tmp_path: Path) -> Daemon:
-        return Daemon(VirtualClock(), tmp_path, images={"planloop-test/busybox": ImageFacts(IMAGE, 1)})
+    def outside(self, tmp_path: Path) -> SimulatedDaemon:
+        return SimulatedDaemon(VirtualClock(), tmp_path, images={"planloop-test/busybox": ImageFacts(IMAGE, 1)})
 
     @pytest.fixture
-    def ground(self, outside: Daemon) -> Ground:
+    def ground(self, outside: SimulatedDaemon) -> Ground:
         return Ground(SimulatedEngine(outside), IMAGE, "make-believe")
 
 

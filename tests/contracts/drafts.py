@@ -13,7 +13,7 @@ from typing import Any, Literal
 import jsonpatch
 from hypothesis import strategies as st
 
-from tests.product import Change, Draft, Drop, Mark, Move, PatchSpec, Put, SetStatus, Uid, op_from_json
+from tests.product import Change, Drop, Mark, Move, PatchSpec, Put, RecordDraft, SetStatus, Uid, op_from_json
 
 ADDRESSES = ("task/a", "task/a/b", "task/c", "agent/a", "plan/p")
 STALE = Uid("stale")
@@ -74,7 +74,7 @@ class Model:
     rev: int = 0
     minted: int = 0
 
-    def write(self, recipe_list: list[Recipe]) -> tuple[Draft, bool]:
+    def write(self, recipe_list: list[Recipe]) -> tuple[RecordDraft, bool]:
         """The draft, and whether a store must take it; if so it is folded here."""
         before, changes = copy.deepcopy(self.objects), []
         is_sound = True
@@ -86,7 +86,7 @@ class Model:
             self.rev += 1
         else:
             self.objects = before
-        return Draft("object.updated", "controller:test", ADDRESSES[0], tuple(changes), {"n": self.rev}), is_sound
+        return RecordDraft("object.updated", "controller:test", ADDRESSES[0], tuple(changes), {"n": self.rev}), is_sound
 
     def _aim(self, recipe: Recipe) -> Change:
         current = self.objects.get(recipe.address)

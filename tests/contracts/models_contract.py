@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from tests.fakes.model_server.running import Script
-from tests.product import ModelCall, ModelFailed, ModelReply, ModelRequest, Models, RequestKey
+from tests.product import ModelCall, ModelClient, ModelFailed, ModelReply, ModelRequest, RequestKey
 
 READ = {
     "type": "function",
@@ -29,7 +29,7 @@ READ = {
 class Stage(Protocol):
     """`model` is the name that reaches the script; `endings` says how each request ended on the other side."""
 
-    models: Models
+    models: ModelClient
     model: str
 
     @property

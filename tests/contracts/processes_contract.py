@@ -12,7 +12,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from tests.product import Command, Ending, Processes, Trace
+from tests.product import ExitCause, OperationTrace, ProcessCommand, Processes
 from tests.product import ProcessExit as Exit
 
 NOTHING: frozenset[str] = frozenset()
@@ -25,7 +25,7 @@ class Machine(Protocol):
         """A new owner of the same plan, with a grace that a test can wait for."""
         ...
 
-    async def begin_and_crash(self, op: str, command: Command) -> None:
+    async def begin_and_crash(self, op: str, command: ProcessCommand) -> None:
         """Begins `op` under an owner that is then killed, without a chance to clean up."""
         ...
 
@@ -44,24 +44,24 @@ class ProcessesContract:
         place.mkdir()
         return place
 
-    def command(self, folder: Path, shell: str, **more: object) -> Command:
+    def command(self, folder: Path, shell: str, **more: object) -> ProcessCommand:
         env = {"PATH": "/usr/bin:/bin"}
-        return Command(str(folder), shell=shell, env=env, **more)  # type: ignore[arg-type]  # the tests' own keywords
+        return ProcessCommand(str(folder), shell=shell, env=env, **more)  # type: ignore[arg-type]  # the tests' own keywords
 
     async def test_an_exit_code_and_both_outputs_come_back(self, machine: Machine, folder: Path) -> None:
         exit_ = await machine.owner().run("a", self.command(folder, "echo out; echo err >&2; exit 3"))
 
-        assert exit_ == Exit(Ending.EXITED, 3, b"out\nerr\n"), exit_
+        assert exit_ == Exit(ExitCause.EXITED, 3, b"out\nerr\n"), exit_
 
     async def test_a_program_is_run_without_a_shell_between(self, machine: Machine, folder: Path) -> None:
-        command = Command(str(folder), argv=("echo", "a  b", "$HOME"), env={"PATH": "/usr/bin:/bin"})
+        command = ProcessCommand(str(folder), argv=("echo", "a  b", "$HOME"), env={"PATH": "/usr/bin:/bin"})
 
         assert (await machine.owner().run("a", command)).output == b"a  b $HOME\n"
 
     async def test_a_signal_is_a_negative_exit_code(self, machine: Machine, folder: Path) -> None:
         exit_ = await machine.owner().run("a", self.command(folder, "kill -KILL $$"))
 
-        assert (exit_.ending, exit_.code) == (Ending.EXITED, -9)
+        assert (exit_.ending, exit_.code) == (ExitCause.EXITED, -9)
 
     async def test_input_is_given_whole_and_then_closed(self, machine: Machine, folder: Path) -> None:
         exit_ = await machine.owner().run("a", self.command(folder, "cat", stdin=b"one\ntwo"))
@@ -73,7 +73,7 @@ class ProcessesContract:
 
         exit_ = await owner.run("a", self.command(folder, "echo so far; sleep 60", timeout_s=2.0))
 
-        assert (exit_.ending, exit_.code) == (Ending.TIMED_OUT, None)
+        assert (exit_.ending, exit_.code) == (ExitCause.TIMED_OUT, None)
         assert exit_.output.startswith(b"so far\n")
         assert await owner.sweep(NOTHING) == []
 
@@ -82,25 +82,28 @@ class ProcessesContract:
 
         exit_ = await owner.run("a", self.command(folder, 'trap "" TERM; sleep 60', timeout_s=0.1))
 
-        assert exit_.ending is Ending.TIMED_OUT
-        assert await owner.trace("a") is not Trace.RUNNING
+        assert exit_.ending is ExitCause.TIMED_OUT
+        assert await owner.trace("a") is not OperationTrace.RUNNING
 
     async def test_law_11_too_much_output_stops_the_process_and_keeps_the_beginning(
         self, machine: Machine, folder: Path
     ) -> None:
         exit_ = await machine.owner().run("a", self.command(folder, "yes", output_bytes_max=1000))
 
-        assert exit_ == Exit(Ending.TOO_MUCH_OUTPUT, None, b"y\n" * 500)
+        assert exit_ == Exit(ExitCause.TOO_MUCH_OUTPUT, None, b"y\n" * 500)
 
     @pytest.mark.parametrize(
         "command",
-        [Command("/no/such/folder", shell="true"), Command("/", argv=("no-such-program",), env={"PATH": "/bin"})],
+        [
+            ProcessCommand("/no/such/folder", shell="true"),
+            ProcessCommand("/", argv=("no-such-program",), env={"PATH": "/bin"}),
+        ],
         ids=["no folder", "no program"],
     )
-    async def test_what_cannot_be_started_says_why(self, machine: Machine, command: Command) -> None:
+    async def test_what_cannot_be_started_says_why(self, machine: Machine, command: ProcessCommand) -> None:
         exit_ = await machine.owner().run("a", command)
 
-        assert (exit_.ending, exit_.code) == (Ending.NOT_STARTED, None)
+        assert (exit_.ending, exit_.code) == (ExitCause.NOT_STARTED, None)
         assert b"no" in exit_.output and b"such" in exit_.output
 
     async def test_cancelling_a_run_leaves_nothing_behind(self, machine: Machine, folder: Path) -> None:
@@ -111,7 +114,7 @@ class ProcessesContract:
             await anyio.lowlevel.checkpoint()
             group.cancel_scope.cancel()
 
-        assert await owner.trace("a") is not Trace.RUNNING
+        assert await owner.trace("a") is not OperationTrace.RUNNING
         assert await owner.sweep(NOTHING) == []
         assert not (folder / "late").exists()
 
@@ -122,7 +125,7 @@ class ProcessesContract:
         await machine.begin_and_crash("a", self.command(folder, shell))
         await machine.owner().stop("a")
 
-        assert await machine.owner().trace("a") is Trace.ENDED
+        assert await machine.owner().trace("a") is OperationTrace.ENDED
         # TERM may come before the trap is set; and a shell that is just forking its command loses it.
         assert (await machine.owner().adopt("a")).code in (-15, -9)
 
@@ -132,48 +135,48 @@ class ProcessesContract:
 
         again = await machine.owner().run("a", command)
 
-        assert again.ending is Ending.NOT_STARTED
+        assert again.ending is ExitCause.NOT_STARTED
         assert (folder / "effects").read_text() == "x\n"
 
     async def test_what_never_began_never_will(self, machine: Machine, folder: Path) -> None:
         owner = machine.owner()
-        assert await owner.trace("a") is Trace.NEVER_BEGAN
+        assert await owner.trace("a") is OperationTrace.NEVER_BEGAN
 
         late = await owner.run("a", self.command(folder, "echo x >> effects"))
 
-        assert late.ending is Ending.NOT_STARTED
-        assert await owner.trace("a") is Trace.NEVER_BEGAN
+        assert late.ending is ExitCause.NOT_STARTED
+        assert await owner.trace("a") is OperationTrace.NEVER_BEGAN
         assert not (folder / "effects").exists()
 
     async def test_a_running_process_of_a_dead_owner_is_adopted(self, machine: Machine, folder: Path) -> None:
         await machine.begin_and_crash("a", self.command(folder, "echo hello; sleep 0.5; exit 4"))
         owner = machine.owner()
-        assert await owner.trace("a") is Trace.RUNNING
+        assert await owner.trace("a") is OperationTrace.RUNNING
 
-        assert await owner.adopt("a") == Exit(Ending.EXITED, 4, b"hello\n")
-        assert await owner.trace("a") is Trace.ENDED
+        assert await owner.adopt("a") == Exit(ExitCause.EXITED, 4, b"hello\n")
+        assert await owner.trace("a") is OperationTrace.ENDED
 
     async def test_a_process_that_ended_with_nobody_there_tells_how(self, machine: Machine, folder: Path) -> None:
         await machine.begin_and_crash("a", self.command(folder, "sleep 0.3; echo x >> effects; exit 5"))
         owner = machine.owner()
         await owner.adopt("a")
 
-        assert await machine.owner().trace("a") is Trace.ENDED
-        assert await machine.owner().adopt("a") == Exit(Ending.EXITED, 5, b"")
+        assert await machine.owner().trace("a") is OperationTrace.ENDED
+        assert await machine.owner().adopt("a") == Exit(ExitCause.EXITED, 5, b"")
         assert (folder / "effects").read_text() == "x\n"
 
     async def test_a_process_that_vanished_is_lost(self, machine: Machine, folder: Path) -> None:
         await machine.begin_and_crash("a", self.command(folder, "echo hello; sleep 60"))
         await machine.kill("a")
 
-        assert await machine.owner().trace("a") is Trace.LOST
-        assert (await machine.owner().adopt("a")).ending is Ending.LOST
+        assert await machine.owner().trace("a") is OperationTrace.LOST
+        assert (await machine.owner().adopt("a")).ending is ExitCause.LOST
 
     async def test_an_adopted_process_keeps_a_timeout(self, machine: Machine, folder: Path) -> None:
         await machine.begin_and_crash("a", self.command(folder, "sleep 60"))
         owner = machine.owner()
 
-        assert (await owner.adopt("a", timeout_s=0.1)).ending is Ending.TIMED_OUT
+        assert (await owner.adopt("a", timeout_s=0.1)).ending is ExitCause.TIMED_OUT
         assert await owner.sweep(NOTHING) == []
 
     async def test_cancelling_an_adoption_stops_the_process(self, machine: Machine, folder: Path) -> None:
@@ -183,7 +186,7 @@ class ProcessesContract:
         with anyio.move_on_after(0.1):
             await owner.adopt("a")
 
-        assert await owner.trace("a") is not Trace.RUNNING
+        assert await owner.trace("a") is not OperationTrace.RUNNING
 
     async def test_a_sweep_stops_what_nobody_keeps(self, machine: Machine, folder: Path) -> None:
         await machine.begin_and_crash("kept", self.command(folder, "sleep 60"))
@@ -191,8 +194,8 @@ class ProcessesContract:
         owner = machine.owner()
 
         assert await owner.sweep(frozenset({"kept"})) == ["stray"]
-        assert await owner.trace("kept") is Trace.RUNNING
-        assert await owner.trace("stray") is not Trace.RUNNING
+        assert await owner.trace("kept") is OperationTrace.RUNNING
+        assert await owner.trace("stray") is not OperationTrace.RUNNING
         await owner.stop("kept")
         assert await owner.sweep(NOTHING) == []
 
@@ -200,7 +203,7 @@ class ProcessesContract:
         owner = machine.owner()
         await owner.stop("a")
 
-        assert (await owner.run("a", self.command(folder, "true"))).ending is Ending.NOT_STARTED
+        assert (await owner.run("a", self.command(folder, "true"))).ending is ExitCause.NOT_STARTED
 
     async def test_output_can_be_read_in_parts(self, machine: Machine, folder: Path) -> None:
         owner = machine.owner()

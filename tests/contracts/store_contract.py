@@ -16,35 +16,35 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from planloop.reconciler.errors import Conflict, StoreFailed
-from planloop.reconciler.storing.store import Store, View
+from planloop.reconciler.errors import StoreFailed, WriteConflict
+from planloop.reconciler.store.store import Store, View
 from planloop.schemas import limits
 from tests import sets
 from tests.contracts.drafts import ADDRESSES, Model, Recipe, writes
 from tests.product import (
-    Draft,
     Drop,
     JsonObject,
     Mark,
-    Op,
     PatchFailed,
+    PatchOp,
     PatchSpec,
     Put,
     Record,
+    RecordDraft,
     SetStatus,
     Uid,
-    canonical,
+    canonical_bytes,
 )
 
 UID = Uid("u1")
 
 
-def made(address: str = "task/a", uid: str = UID, **spec: object) -> Draft:
-    return Draft("object.created", "human:cli", address, (Put(address, Uid(uid), dict(spec)),))
+def made(address: str = "task/a", uid: str = UID, **spec: object) -> RecordDraft:
+    return RecordDraft("object.created", "human:cli", address, (Put(address, Uid(uid), dict(spec)),))
 
 
-def status(address: str = "task/a", uid: str = UID, **merge: object) -> Draft:
-    return Draft("object.updated", "controller:task", address, (SetStatus(address, Uid(uid), dict(merge)),))
+def status(address: str = "task/a", uid: str = UID, **merge: object) -> RecordDraft:
+    return RecordDraft("object.updated", "controller:task", address, (SetStatus(address, Uid(uid), dict(merge)),))
 
 
 def printed(view: View) -> list[JsonObject]:
@@ -102,13 +102,13 @@ class StoreContract:
 
     @pytest.mark.anyio
     async def test_the_log_gives_back_the_record_as_it_was_written(self, tmp_path: Path) -> None:
-        draft = Draft(
+        draft = RecordDraft(
             "plan.patched",
             "agent:frontend",
             "plan/p",
             (
                 Put("plan/p", UID, {"tasks": {}}, ("task/a",), "task/b", ("plan",)),
-                PatchSpec("plan/p", (Op("add", ("tasks", "a/b~"), {"goal": "ä \u2028"}),)),
+                PatchSpec("plan/p", (PatchOp("add", ("tasks", "a/b~"), {"goal": "ä \u2028"}),)),
                 SetStatus("plan/p", UID, {"gone": None}),
                 Mark("plan/p", UID, deleting=True),
                 Drop("task/c", UID),
@@ -136,7 +136,7 @@ class StoreContract:
     async def test_a_type_outside_the_vocabulary_is_refused(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:
             with pytest.raises(ValueError, match=r"made\.up"):
-                store.propose(Draft("made.up", "human:cli", "task/a"))
+                store.propose(RecordDraft("made.up", "human:cli", "task/a"))
             assert store.view.rev == 0
 
     @pytest.mark.anyio
@@ -150,11 +150,11 @@ class StoreContract:
 
     @pytest.mark.anyio
     async def test_a_patch_that_does_not_fit_changes_nothing(self, tmp_path: Path) -> None:
-        bad = PatchSpec("plan/p", (Op("remove", ("nowhere",)),))
+        bad = PatchSpec("plan/p", (PatchOp("remove", ("nowhere",)),))
         async with self.opened(tmp_path) as store:
             await store.append(made("plan/p", "p1"))
             with pytest.raises(PatchFailed):
-                store.propose(Draft("plan.patched", "human:cli", "plan/p", (Put("task/a", UID, {}), bad)))
+                store.propose(RecordDraft("plan.patched", "human:cli", "plan/p", (Put("task/a", UID, {}), bad)))
             assert store.view.get("task/a") is None
             assert store.view.list("task") == []
             assert store.view.rev == 1
@@ -167,12 +167,12 @@ class StoreContract:
         async with self.opened(tmp_path) as store:
             await store.append(made())
             await store.append(status(n=1), {"task/a": 1})
-            with pytest.raises(Conflict) as caught:
+            with pytest.raises(WriteConflict) as caught:
                 await store.append(status(n=2), {"task/a": 1})
             assert (caught.value.address, caught.value.expected, caught.value.actual) == ("task/a", 1, 2)
-            with pytest.raises(Conflict):
+            with pytest.raises(WriteConflict):
                 store.propose(made(), {"task/a": None})
-            with pytest.raises(Conflict):
+            with pytest.raises(WriteConflict):
                 store.propose(made("task/b"), {"task/b": 1})
             assert await store.append(made("task/b"), {"task/b": None, "task/a": 2}) == 3
 
@@ -184,10 +184,12 @@ class StoreContract:
             await store.append(made(uid="old"))
             await store.append(made(uid="new"))
             before = printed(store.view)
-            late: Sequence[Draft] = (
+            late: Sequence[RecordDraft] = (
                 status(uid="old", state="done"),
-                Draft("object.deleted", "controller:task", "task/a", (Drop("task/a", Uid("old")),)),
-                Draft("object.updated", "controller:task", "task/a", (Mark("task/a", Uid("old"), deleting=True),)),
+                RecordDraft("object.deleted", "controller:task", "task/a", (Drop("task/a", Uid("old")),)),
+                RecordDraft(
+                    "object.updated", "controller:task", "task/a", (Mark("task/a", Uid("old"), deleting=True),)
+                ),
             )
             for draft in late:
                 await store.append(draft)
@@ -209,18 +211,18 @@ class StoreContract:
         model, done = Model(), 0
         while done < len(batches) or done == 0:
             async with self.opened(folder) as store:
-                assert canonical(printed(store.view)) == canonical(_printed_model(model))
+                assert canonical_bytes(printed(store.view)) == canonical_bytes(_printed_model(model))
                 for index in range(done, len(batches)):
                     await _write(store, model, batches[index])
                     done = index + 1
                     if index in reopen_at:
                         break
-                assert canonical(printed(store.view)) == canonical(_printed_model(model))
+                assert canonical_bytes(printed(store.view)) == canonical_bytes(_printed_model(model))
                 _check_indexes(store.view)
             if not batches:
                 break
         async with self.opened(folder, read_only=True) as store:
-            assert canonical(printed(store.view)) == canonical(_printed_model(model))
+            assert canonical_bytes(printed(store.view)) == canonical_bytes(_printed_model(model))
             _check_indexes(store.view)
 
     # The view.
@@ -233,12 +235,12 @@ class StoreContract:
                 Put("task/a", Uid("a"), {}, ("task/b",)),
                 Put("agent/b", Uid("x"), {}, ("task/b",), "task/b"),
             )
-            await store.append(Draft("plan.patched", "human:cli", "plan/p", puts))
+            await store.append(RecordDraft("plan.patched", "human:cli", "plan/p", puts))
             view = store.view
             assert [one.address for one in view.list("task")] == ["task/a", "task/b"]
             assert [one.address for one in view.owned_by("task/a")] == ["task/b"]
             assert list(view.referrers("task/b")) == ["agent/b", "task/a"]
-            await store.append(Draft("object.deleted", "controller:x", "task/b", (Drop("task/b", Uid("b")),)))
+            await store.append(RecordDraft("object.deleted", "controller:x", "task/b", (Drop("task/b", Uid("b")),)))
             assert view.owned_by("task/a") == []
             assert list(view.referrers("task/a")) == []
             assert list(view.referrers("task/b")) == ["agent/b", "task/a"]
@@ -330,7 +332,7 @@ class StoreContract:
             digest = store.put_blob(content)
             assert store.get_blob(digest) == content
             assert store.put_blob(content) == digest
-            await store.append(Draft("check.ran", "controller:task", "task/a", (), {}, (digest,)))
+            await store.append(RecordDraft("check.ran", "controller:task", "task/a", (), {}, (digest,)))
             assert store.get_blob(digest) == content
         async with self.opened(tmp_path, read_only=True) as store:
             assert store.get_blob(digest) == content

@@ -9,19 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from planloop.controllers.agent.models import tape
-from planloop.controllers.agent.models.routed import RoutedModels
-from planloop.controllers.agent.models.routing import LOOPBACK_ONLY, Surroundings
-from planloop.schemas.model import ModelTable
+from planloop.controllers.agent.models import record_replay
+from planloop.controllers.agent.models.router import LOOPBACK_ONLY, ModelRouter, RouteContext
+from planloop.schemas.objects.model import ModelTable
 from tests.contracts.models_contract import ModelsContract, Open, Stage
 from tests.fakes.model_server.running import RunningServer, Script, running
 from tests.fakes.scripted_models import ScriptedModels
-from tests.product import ModelFailed, ModelReply, ModelRequest, Models, OnDelta, Price, SystemClock
+from tests.product import ModelClient, ModelFailed, ModelReply, ModelRequest, OnDelta, SystemClock, TokenPrice
 
 
 @dataclass
 class InProcess:
-    models: Models
+    models: ModelClient
     scripted: ScriptedModels
     model: str = "scripted/small"
 
@@ -52,7 +51,7 @@ class TestScriptedOnTrio(TestScripted):
 
 @dataclass
 class OverTheWire:
-    models: Models
+    models: ModelClient
     model: str
     server: RunningServer
 
@@ -64,8 +63,8 @@ class OverTheWire:
         await self.server.until(lambda: len(self.endings) >= count)
 
 
-def surroundings(folder: Path) -> Surroundings:
-    return Surroundings({LOOPBACK_ONLY: "1"}, folder)
+def surroundings(folder: Path) -> RouteContext:
+    return RouteContext({LOOPBACK_ONLY: "1"}, folder)
 
 
 class TestHttp(ModelsContract):
@@ -73,7 +72,7 @@ class TestHttp(ModelsContract):
     def stage(self, tmp_path: Path) -> Open:
         @asynccontextmanager
         async def opened(script: Script) -> AsyncIterator[Stage]:
-            routed = RoutedModels(ModelTable, surroundings(tmp_path), SystemClock().now)
+            routed = ModelRouter(ModelTable, surroundings(tmp_path), SystemClock().now)
             async with running(script) as server, routed.opened():
                 yield OverTheWire(routed, f"small@{server.url}", server)
 
@@ -86,14 +85,16 @@ class RecordedThenReplayed:
     def __init__(self, path: Path, models: ScriptedModels) -> None:
         self._path = path
         self._models = models
-        self._replays = tape.Replays()
+        self._replays = record_replay.ReplayedModels()
 
     async def complete(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
         with suppress(ModelFailed):
-            await tape.record(self._path, self._models.complete, request, on_delta and _only_last(on_delta))
+            await record_replay.record_attempt(
+                self._path, self._models.complete, request, on_delta and _only_last(on_delta)
+            )
         return await self._replays.complete(self._path, request, on_delta)
 
-    def price(self, model: str) -> Price | None:
+    def price(self, model: str) -> TokenPrice | None:
         return self._models.price(model)
 
     def window(self, model: str) -> int:

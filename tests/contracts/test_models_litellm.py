@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from planloop.controllers.agent.models.routed import RoutedModels
-from planloop.schemas.model import ModelTable
+from planloop.controllers.agent.models.router import ModelRouter
+from planloop.schemas.objects.model import ModelTable
 from tests.contracts.models_contract import ModelsContract, Open, Stage, message
 from tests.contracts.test_models import OverTheWire, surroundings
 from tests.fakes.model_server.running import Script, running
@@ -41,10 +41,10 @@ def table() -> Moving:
 @pytest.fixture(scope="module")
 async def models(
     anyio_backend: str, table: Moving, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[RoutedModels]:
+) -> AsyncIterator[ModelRouter]:
     table.url = "http://127.0.0.1:9/v1"  # Nobody is there: being told so means that litellm is loaded.
     around = surroundings(tmp_path_factory.mktemp("litellm"))
-    async with RoutedModels(table, around, SystemClock().now).opened() as routed:
+    async with ModelRouter(table, around, SystemClock().now).opened() as routed:
         key = RequestKey("agent/a", "u1", 1, 1, 1)
         with pytest.raises(ModelFailed):
             await routed.complete(ModelRequest(key, "openai/small", (message("user", "hello"),), timeout_s=50.0))
@@ -53,7 +53,7 @@ async def models(
 
 class TestLitellm(ModelsContract):
     @pytest.fixture
-    def stage(self, models: RoutedModels, table: Moving) -> Open:
+    def stage(self, models: ModelRouter, table: Moving) -> Open:
         @asynccontextmanager
         async def opened(script: Script) -> AsyncIterator[Stage]:
             async with running(script) as server:

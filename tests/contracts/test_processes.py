@@ -16,7 +16,7 @@ from planloop.reconciler.effects.simulated_processes import SimulatedMachine, Si
 from tests.contracts.processes_contract import ProcessesContract
 from tests.fakes.owners import BegunOwner, kill_operation
 from tests.fakes.virtual_time import VirtualClock
-from tests.product import Command, Processes
+from tests.product import ProcessCommand, Processes
 
 GRACE_S = 0.2
 
@@ -30,7 +30,7 @@ class RealMachine:
         self.epochs += 1
         return LocalProcesses(self.folder, str(self.folder), self.epochs, grace_s=GRACE_S)
 
-    async def begin_and_crash(self, op: str, command: Command) -> None:
+    async def begin_and_crash(self, op: str, command: ProcessCommand) -> None:
         owner = BegunOwner(self.folder, op, command)
         await owner.until_begun()
         owner.kill()
@@ -71,7 +71,7 @@ class MakeBelieve:
     def owner(self) -> Processes:
         return SimulatedProcesses(self.machine, grace_s=GRACE_S)
 
-    async def begin_and_crash(self, op: str, command: Command) -> None:
+    async def begin_and_crash(self, op: str, command: ProcessCommand) -> None:
         is_dead = False
         owner = SimulatedProcesses(self.machine, is_dead=lambda: is_dead)
         async with anyio.create_task_group() as group:

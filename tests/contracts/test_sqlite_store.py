@@ -8,8 +8,8 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from planloop.reconciler.storing.sqlite_store import SqliteStore, StoreOptions
-from planloop.reconciler.storing.store import Store
+from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore, StoreOptions
+from planloop.reconciler.store.store import Store
 from tests.contracts.store_contract import StoreContract
 from tests.product import SystemClock
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.controllers.mcp.lifeline import Start, launched
+from planloop.controllers.mcp.server_process import StartServer, launch_server
 from tests.contracts.tool_servers_contract import ToolServersContract
 from tests.servers.in_process import InProcess
 
@@ -13,12 +13,12 @@ pytestmark = pytest.mark.anyio
 
 class TestInProcess(ToolServersContract):
     @pytest.fixture
-    def start(self) -> Start:
+    def start(self) -> StartServer:
         return InProcess()
 
 
 @pytest.mark.process
 class TestProcess(ToolServersContract):
     @pytest.fixture
-    def start(self) -> Start:
-        return launched
+    def start(self) -> StartServer:
+        return launch_server

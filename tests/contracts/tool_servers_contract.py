@@ -13,12 +13,12 @@ from typing import Any
 import anyio
 import pytest
 
-from planloop.controllers.mcp import linking
-from planloop.controllers.mcp.asking import Request
-from planloop.controllers.mcp.lifeline import Launch, Start
+from planloop.controllers.mcp import link as mcp_link
+from planloop.controllers.mcp.server_process import StartServer, ToolServerLaunch
+from planloop.controllers.mcp.server_request import ToolServerRequest
 from planloop.reconciler.effects import process_table
 from planloop.schemas import limits
-from planloop.schemas.mcp import ServerFailed
+from planloop.schemas.objects.mcp import ServerFailed
 from tests.product import Json, JsonObject
 
 pytestmark = pytest.mark.anyio
@@ -31,13 +31,13 @@ PATIENCE_S = 45.0
 class Session:
     """A link to one tricky server, and what that server printed and noted."""
 
-    link: linking.Link
+    link: mcp_link.ToolServerLink
     notes: Path
     printed: list[bytes] = field(default_factory=list)
 
-    def asked(self, work: Callable[[], Any]) -> Request:
+    def asked(self, work: Callable[[], Any]) -> ToolServerRequest:
         """Submits a request."""
-        request = Request(work, PATIENCE_S)
+        request = ToolServerRequest(work, PATIENCE_S)
         self.link.submit(request)
         return request
 
@@ -72,14 +72,14 @@ async def _unheard(done: float, total: float | None, message: str | None) -> Non
 
 
 @asynccontextmanager
-async def session(start: Start, folder: Path) -> AsyncIterator[Session]:
+async def session(start: StartServer, folder: Path) -> AsyncIterator[Session]:
     """A server that `start` starts, connected until the block is left."""
     notes = folder / "notes"
     env = {"TRICKY_NOTES": str(notes), "GREETING": "hello"}
-    launch = Launch((sys.executable, str(TRICKY)), str(folder), env)
+    launch = ToolServerLaunch((sys.executable, str(TRICKY)), str(folder), env)
     printed: list[bytes] = []
-    link = linking.Link(printed.append)
-    transport = linking.stdio_transport(start(launch, _ended), printed.append, link.gone)
+    link = mcp_link.ToolServerLink(printed.append)
+    transport = mcp_link.stdio_transport(start(launch, _ended), printed.append, link.gone)
     try:
         async with link.opened(transport), anyio.create_task_group() as group:
             group.start_soon(link.serve)
@@ -92,18 +92,18 @@ async def session(start: Start, folder: Path) -> AsyncIterator[Session]:
 async def _ended(pid: int) -> None:
     """The server ends when its input is closed; one that does not is a failure."""
     with anyio.fail_after(limits.SERVER_STOP_S + PATIENCE_S):
-        await process_table.exited(pid)
+        await process_table.wait_for_exit(pid)
 
 
 class ToolServersContract:
     """One session makes every check that leaves its server alive: starting a process costs most."""
 
     @pytest.fixture
-    def start(self) -> Start:
+    def start(self) -> StartServer:
         raise NotImplementedError
 
     async def test_a_session_lists_answers_fails_asks_cancels_prints_and_changes(
-        self, start: Start, tmp_path: Path
+        self, start: StartServer, tmp_path: Path
     ) -> None:
         async with session(start, tmp_path) as one:
             link = one.link
@@ -155,7 +155,7 @@ class ToolServersContract:
         await one.until(lambda: one.noted("hang cancelled"))
 
     async def test_a_death_in_the_middle_of_a_call_fails_it_and_the_next_server_is_another_one(
-        self, start: Start, tmp_path: Path
+        self, start: StartServer, tmp_path: Path
     ) -> None:
         async with session(start, tmp_path) as one:
             first = await one.text("pid")
@@ -168,7 +168,7 @@ class ToolServersContract:
             assert await other.text("pid") != first
             assert await other.text("die") == "alive"
 
-    async def test_leaving_ends_a_server_that_still_works(self, start: Start, tmp_path: Path) -> None:
+    async def test_leaving_ends_a_server_that_still_works(self, start: StartServer, tmp_path: Path) -> None:
         async with session(start, tmp_path) as one:
             call: JsonObject = {"op": "op", "tool": "hang", "arguments": {}}
             one.asked(partial(one.link.call, call, _unheard, {}))

@@ -8,10 +8,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from planloop.controllers.container.probing import answers, asked_from_here
-from planloop.controllers.container.status import Seen
-from planloop.schemas.container import Health
+from planloop.controllers.container.run_jobs import http_probe_fault, probe_from_host
+from planloop.controllers.container.status import SeenContainer
 from planloop.schemas.frozen import remade
+from planloop.schemas.objects.container import Health
 from tests import golden_text
 
 pytestmark = pytest.mark.anyio
@@ -46,15 +46,15 @@ async def port() -> AsyncIterator[int]:
     ],
 )
 async def test_it_is_asked_at_its_own_address_and_never_sent_elsewhere(port: int, url: str, fault: str | None) -> None:
-    said = await answers(url.format(port=port), "127.0.0.1")
+    said = await http_probe_fault(url.format(port=port), "127.0.0.1")
     assert said is None if fault is None else fault in (said or "")
 
 
 @pytest.mark.parametrize("how", ["tcp", "http"])
 async def test_who_has_no_address_is_not_asked_at_that_of_this_machine(port: int, how: str) -> None:
     health = Health(tcp=port) if how == "tcp" else Health(http=f":{port}/well")
-    seen = Seen("id", "running", "uid", 1, "of", addresses=(("net", "127.0.0.1"),))
+    seen = SeenContainer("id", "running", "uid", 1, "of", addresses=(("net", "127.0.0.1"),))
 
-    assert await asked_from_here(health, seen) is None
+    assert await probe_from_host(health, seen) is None
     for nowhere in (remade(seen, addresses=()), remade(seen, addresses=(("net", ""),))):
-        golden_text.said(str(await asked_from_here(health, nowhere)))
+        golden_text.said(str(await probe_from_host(health, nowhere)))

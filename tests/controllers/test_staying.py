@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.controllers.sandboxes import Astray, ground, is_git_outside, led_out
+from planloop.controllers.shared.workspace import WorkspaceFault, is_git_outside, resolve_workspace, workspace_fault
 from tests.golden_text import said
 from tests.product import MemoryView, Resource, Uid
 
@@ -30,14 +30,14 @@ WORKER = objects(t="work")
 
 @pytest.mark.parametrize("cwd", [".", "work", "work/sub", "work/none/yet", "other"])
 def test_a_folder_without_links_is_where_it_is_written(folder: Path, cwd: str) -> None:
-    assert ground(WORKER, cwd, folder) == folder / cwd
+    assert resolve_workspace(WORKER, cwd, folder) == folder / cwd
 
 
 @pytest.mark.parametrize("target", ["sub", "sub/deep", ".", "sub/..", "none", "{own}/sub"])
 def test_a_link_that_stays_where_the_agent_above_works_is_followed(folder: Path, target: str) -> None:
     (folder / "work/way").symlink_to(target.format(own=folder / "work"))
 
-    found = ground(WORKER, "work/way", folder)
+    found = resolve_workspace(WORKER, "work/way", folder)
 
     assert found == (folder / "work/way").resolve()
 
@@ -49,18 +49,19 @@ def test_a_link_that_leads_out_of_where_an_agent_works_is_not(folder: Path, targ
     (folder / "work/way").symlink_to(target.format(here=folder))
 
     found = {
-        cwd: ground(WORKER, cwd, folder) for cwd in ("work/way", "work/way/below", "work/sub/../way", "./work/way")
+        cwd: resolve_workspace(WORKER, cwd, folder)
+        for cwd in ("work/way", "work/way/below", "work/sub/../way", "./work/way")
     }
 
-    assert [cwd for cwd, one in found.items() if not isinstance(one, Astray)] == []
+    assert [cwd for cwd, one in found.items() if not isinstance(one, WorkspaceFault)] == []
 
 
 def test_what_leads_out_is_told_with_who_works_there_and_a_cure(folder: Path) -> None:
     (folder / "work/way").symlink_to("..")
 
-    found = ground(WORKER, "work/way", folder)
+    found = resolve_workspace(WORKER, "work/way", folder)
 
-    assert isinstance(found, Astray)
+    assert isinstance(found, WorkspaceFault)
     said(found.words, "work/way", "agent/t")
     assert "take the link away" in found.cure
 
@@ -70,14 +71,14 @@ def test_every_agent_counts_also_where_one_below_it_is_led_elsewhere(folder: Pat
     (folder / "work/way").symlink_to("../other")
 
     for cwd in ("work/way", "work/way/x"):
-        assert isinstance(ground(view, cwd, folder), Astray)
+        assert isinstance(resolve_workspace(view, cwd, folder), WorkspaceFault)
 
 
 def test_links_elsewhere_in_the_plans_folder_are_a_persons(folder: Path) -> None:
     (folder / "way").symlink_to("other")
 
     view = objects(root=".", t="work")
-    assert ground(view, "way", folder) == folder / "other" and led_out(view, "way", folder) is None
+    assert resolve_workspace(view, "way", folder) == folder / "other" and workspace_fault(view, "way", folder) is None
 
 
 def test_a_folder_that_is_led_elsewhere_as_a_whole_by_a_person_is_worked_in(folder: Path) -> None:
@@ -85,8 +86,8 @@ def test_a_folder_that_is_led_elsewhere_as_a_whole_by_a_person_is_worked_in(fold
     (folder / "work/up").symlink_to("..")
     view = objects(t="way")
 
-    assert ground(view, "way/sub", folder) == folder / "work/sub"
-    assert isinstance(ground(view, "way/up", folder), Astray)
+    assert resolve_workspace(view, "way/sub", folder) == folder / "work/sub"
+    assert isinstance(resolve_workspace(view, "way/up", folder), WorkspaceFault)
 
 
 @pytest.mark.parametrize("cwd", ["way", "way/x", "../x", "/etc"])
@@ -94,8 +95,8 @@ def test_outside_of_the_plans_folder_nobody_works(folder: Path, cwd: str) -> Non
     (folder / "way").symlink_to("/etc")
 
     for view in (objects(), objects(root=".")):
-        found = ground(view, cwd, folder)
-        assert isinstance(found, Astray)
+        found = resolve_workspace(view, cwd, folder)
+        assert isinstance(found, WorkspaceFault)
         said(found.words)
 
 
@@ -104,9 +105,9 @@ def test_the_state_of_plans_is_no_folder_to_work_in(folder: Path, cwd: str) -> N
     (folder / "way").symlink_to(".plan")
     (folder / "work/way").symlink_to("../.plan/p")
 
-    found = ground(objects(root="."), cwd, folder)
+    found = resolve_workspace(objects(root="."), cwd, folder)
 
-    assert isinstance(found, Astray)
+    assert isinstance(found, WorkspaceFault)
     said(found.words)
 
 
@@ -115,19 +116,22 @@ def test_a_fork_is_a_folder_of_its_own_wherever_it_is_kept(folder: Path) -> None
     (tree / "work/sub").mkdir(parents=True)
     (tree / "work/up").symlink_to("..")
 
-    assert ground(WORKER, "work/sub", tree) == tree / "work/sub"
-    assert isinstance(ground(WORKER, "work/up", tree), Astray)
+    assert resolve_workspace(WORKER, "work/sub", tree) == tree / "work/sub"
+    assert isinstance(resolve_workspace(WORKER, "work/up", tree), WorkspaceFault)
 
 
 def test_links_that_lead_in_a_ring_are_borne(folder: Path) -> None:
     (folder / "work/a").symlink_to("b")
     (folder / "work/b").symlink_to("a")
 
-    found = ground(WORKER, "work/a", folder)
+    found = resolve_workspace(WORKER, "work/a", folder)
 
-    assert isinstance(found, Astray)
+    assert isinstance(found, WorkspaceFault)
     said(found.words, "work/a")
-    assert isinstance(led_out(WORKER, "work/a", folder), Astray) and led_out(objects(), "work/a", folder) is None
+    assert (
+        isinstance(workspace_fault(WORKER, "work/a", folder), WorkspaceFault)
+        and workspace_fault(objects(), "work/a", folder) is None
+    )
 
 
 @pytest.mark.parametrize("target", ["..", "../..", "../other", "/etc"])
@@ -137,8 +141,8 @@ def test_an_agent_leads_nobody_beside_it_elsewhere_who_works_in_its_folder(folde
     (folder / "work/sub").symlink_to(target.replace("/etc", str(folder)))
 
     for cwd in ("work/sub", "work/sub/below"):
-        assert isinstance(ground(view, cwd, folder), Astray)
-        astray = led_out(view, cwd, folder)
+        assert isinstance(resolve_workspace(view, cwd, folder), WorkspaceFault)
+        astray = workspace_fault(view, cwd, folder)
         assert astray is not None
         said(astray.words, "work", "agent/x")
 
@@ -148,15 +152,15 @@ def test_a_folder_that_an_agent_works_in_by_way_of_a_persons_link_bounds_its_lin
     (folder / "work/up").symlink_to("../other")
 
     for cwd in ("work/up", "way/up", "other/../work/up"):
-        assert isinstance(ground(objects(t="way"), cwd, folder), Astray)
+        assert isinstance(resolve_workspace(objects(t="way"), cwd, folder), WorkspaceFault)
 
 
 def test_a_link_out_of_a_workspace_is_not_followed_on_the_way_back_in(folder: Path) -> None:
     (folder / "work/out").symlink_to("../other")
     (folder / "work/round").symlink_to("out/../work/sub")
 
-    assert isinstance(ground(WORKER, "work/out/x", folder), Astray)
-    assert ground(WORKER, "work/round", folder) == folder / "work/sub"
+    assert isinstance(resolve_workspace(WORKER, "work/out/x", folder), WorkspaceFault)
+    assert resolve_workspace(WORKER, "work/round", folder) == folder / "work/sub"
 
 
 def test_where_no_agent_is_above_a_persons_links_lead_anywhere(
@@ -167,14 +171,14 @@ def test_where_no_agent_is_above_a_persons_links_lead_anywhere(
     (folder / "other/in").symlink_to("../work")
 
     for cwd in ("data", "data/below", "other/in", "other/../work/sub", "../x", str(elsewhere), "."):
-        assert led_out(WORKER, cwd, folder) is None
+        assert workspace_fault(WORKER, cwd, folder) is None
 
 
 def test_agents_that_work_outside_of_the_plans_folder_bind_nobody(folder: Path) -> None:
     (folder / "data").symlink_to("other")
 
     view = objects(t="..", u="/", v="none/../..")
-    assert ground(view, "data", folder) == folder / "other" and led_out(view, "data", folder) is None
+    assert resolve_workspace(view, "data", folder) == folder / "other" and workspace_fault(view, "data", folder) is None
 
 
 @pytest.mark.parametrize(

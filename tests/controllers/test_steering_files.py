@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.controllers.sandboxes import steering_files
+from planloop.controllers.shared.sandbox import steering_files
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from planloop.app import wiring
-from planloop.app.client import OwnerClient, OwnerGone
-from planloop.cli import applying
+from planloop.cli import apply_run
+from planloop.client import context
+from planloop.client.owner_client import OwnerClient, OwnerGone
 from tests.e2e import command
 from tests.product import CommandExit as Exit
 
@@ -84,7 +84,7 @@ class Folder:
 
         `fresh` starts Python instead of forking a process that has the command loaded.
         """
-        given = {**wiring.environment(), **(env or {}), **({} if path is None else {"PATH": path})}
+        given = {**context.environment(), **(env or {}), **({} if path is None else {"PATH": path})}
         done = command.run(*words, cwd=self.path, env=given, timeout_s=timeout_s, fresh=fresh)
         assert "Traceback" not in done.stdout + done.stderr, done.stderr
         return Said(done.returncode, done.stdout, done.stderr)
@@ -142,11 +142,11 @@ class Folder:
         place = self.path / ".plan" / (plan[1] if plan else name.partition(".")[0])
         place.mkdir(parents=True, exist_ok=True)
         words = ("apply", "--yes", "--stay", name)
-        with (place / applying.LOG).open("a") as out:
+        with (place / apply_run.OWNER_LOG).open("a") as out:
             owner = command.start(*words, cwd=self.path, stdout=out, stderr=out, start_new_session=True)
         try:
             while not _answers(place):
-                assert owner.poll() is None, (place / applying.LOG).read_text()
+                assert owner.poll() is None, (place / apply_run.OWNER_LOG).read_text()
                 time.sleep(0.01)
             yield
         finally:

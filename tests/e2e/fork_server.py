@@ -35,7 +35,7 @@ import planloop
 RUN_AS_PROGRAMS: Final = (
     "planloop.__main__",
     "planloop.benchmarks.speed",
-    "planloop.controllers.task.checking.web.browser",
+    "planloop.controllers.task.checks.web.browser",
 )
 """Modules that only processes of their own load."""
 LOADED_LATE: Final = (

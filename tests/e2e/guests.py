@@ -17,7 +17,7 @@ import mcp_types as types
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-from planloop.server.mcp.speaking import FACTS
+from planloop.server.mcp.server import FACTS
 from tests.e2e import command
 from tests.e2e.command import PLAN
 from tests.e2e.folder import Folder

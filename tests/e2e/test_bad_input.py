@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from planloop import compiler
-from planloop.app.sources import FolderSources
+from planloop.client.plan_sources import FolderSources
+from planloop.compiler import plan_compiler
 from tests import golden_text
 from tests.e2e.command import PLAN
 from tests.e2e.folder import Folder
@@ -42,7 +42,7 @@ BAD: dict[str, tuple[str, bytes, str]] = {
 def test_a_bad_plan_has_an_error_with_its_place_and_a_fix(tmp_path: Path, what: str) -> None:
     name, content, word = BAD[what]
 
-    found = compiler.compile_source(content, file=name, sources=FolderSources(tmp_path)).diagnostics
+    found = plan_compiler.compile_source(content, file=name, sources=FolderSources(tmp_path)).diagnostics
 
     errors = [one for one in found if one.severity == "error"]
     assert errors and all(one.span and one.hint for one in errors)

@@ -13,10 +13,9 @@ from pathlib import Path
 import docker
 import pytest
 
-from planloop.app.benching.folder import PLAN_FILE
-from planloop.app.core import label_of
-from planloop.app.places import of_file
-from planloop.benchmarks.grading.program import LABEL
+from planloop.benchmarks.grading.containers import LABEL
+from planloop.client.plan_paths import paths_of_file, plan_label
+from planloop.server.bench.run_folder import PLAN_FILE
 from tests import golden_text, needs
 from tests.e2e import benches, command, yards
 from tests.e2e.folder import Folder
@@ -142,7 +141,7 @@ def test_what_an_owner_left_that_was_killed_while_it_graded_is_removed(
     with yards.yard(folder, address, tmp_path), closing(docker.APIClient(address, version="auto")) as api:
         folder.write("suite.yaml", SUITE.replace("test -s a.txt", "sleep 3; test -s a.txt"))
         run = folder.path / "reports" / "boxed" / "r"
-        ours = {"label": f"{LABEL}={label_of(of_file(run / PLAN_FILE, 'run'))}"}
+        ours = {"label": f"{LABEL}={plan_label(paths_of_file(run / PLAN_FILE, 'run'))}"}
         with begun(folder, "oracle:quick") as (process, _):
             while not api.containers(filters=ours):
                 time.sleep(0.02)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from planloop.app.benching import folder as files
+from planloop.server.bench import run_folder as files
 from tests import sets
 from tests.e2e import benches, command
 from tests.e2e.folder import Folder, Said

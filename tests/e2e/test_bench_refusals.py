@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from planloop.app.benching import images
-from planloop.benchmarks.compiling.compiled import SCORING
+from planloop.benchmarks.runs.compiled_run import SCORING
+from planloop.cli import bench_run
 from tests import golden_text
 from tests.e2e import benches, command
 from tests.e2e.folder import Folder
@@ -73,8 +73,8 @@ def test_cases_that_there_are_not_are_told_with_a_list_that_can_be_asked_for(
 
 
 def test_an_image_that_is_missing_is_made_pulled_or_built_by_what_can_do_so() -> None:
-    golden_text.said(images.cure(["planloop/node", "planloop/nosuch"]))
-    golden_text.said(images.cure(["redis:7"]))
+    golden_text.said(bench_run.image_fix(["planloop/node", "planloop/nosuch"]))
+    golden_text.said(bench_run.image_fix(["redis:7"]))
 
 
 def test_a_script_for_what_is_no_case_is_told_with_the_case_that_was_meant(folder: Folder) -> None:

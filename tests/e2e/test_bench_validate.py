@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from planloop.containers.docker_engine import DockerEngine
+from planloop.containers.engine.docker_engine import DockerEngine
 from tests import golden_text, needs
 from tests.containers.images.stocked import stocked
 from tests.e2e.folder import Folder

@@ -86,23 +86,25 @@ def test_what_cannot_be_written_or_restored_is_told_with_a_cure(folder: Folder, 
 
 
 def test_the_api_needs_no_owner_to_carry_an_agent(folder: Folder, models: StartedServer) -> None:
-    from planloop.app import places
-    from planloop.app.access import Access
-    from planloop.cli.chatting import carrying
-    from planloop.cli.chatting.lines import Command
-    from planloop.cli.chatting.room import Room
-    from tests.product import Halt
+    from planloop.cli.conversation import change_commands
+    from planloop.cli.conversation.input_line import SlashCommand
+    from planloop.client import plan_paths
+    from planloop.client.chat_target import ChatTarget
+    from planloop.client.plan_client import PlanClient
+    from tests.product import CommandError
 
     with staying(folder, PLAN.format(url=models.url)):
         assert chat(folder, f"{WORD}\n", "ann").out == "noted\n"
-    room = Room(Access(places.find(None, folder.path)), "agent/ann")
+    room = ChatTarget(PlanClient(plan_paths.find_plan(None, folder.path)), "agent/ann")
     file = str(folder.path / "ann.jsonl")
-    assert " turns, " in "".join(carrying.dump(room, Command("dump", (file,), file)))
+    assert " turns, " in "".join(change_commands.dump_agent(room, SlashCommand("dump", (file,), file)))
     room.agent = "agent/."
-    assert "agent/bob" in "".join(carrying.restore(room, Command("restore", (file, "as", "bob"), file)))
+    assert "agent/bob" in "".join(
+        change_commands.restore_agent(room, SlashCommand("restore", (file, "as", "bob"), file))
+    )
     assert "task/bob" in folder.states()
-    with pytest.raises(Halt) as fault:
-        list(carrying.restore(room, Command("restore", (file, "as", "bob"), file)))
+    with pytest.raises(CommandError) as fault:
+        list(change_commands.restore_agent(room, SlashCommand("restore", (file, "as", "bob"), file)))
     assert fault.value.exit == Exit.CONFLICT
 
 

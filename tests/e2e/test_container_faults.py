@@ -21,8 +21,8 @@ from collections.abc import Callable
 
 import pytest
 
-from planloop.app.core import label_of
-from planloop.containers.naming import Names
+from planloop.client.plan_paths import plan_label
+from planloop.containers.engine.names import ContainerNames
 from tests.e2e.folder import Folder
 from tests.e2e.yards import BEGUN, IMAGE, PLAN, Yard, ready
 from tests.golden_text import said_in
@@ -150,7 +150,7 @@ def test_a_port_that_a_stranger_has_is_waited_for(yard: Yard, folder: Folder) ->
 
 
 def test_a_stranger_with_the_name_is_told_and_left_as_it_is(yard: Yard, folder: Folder) -> None:
-    names = Names(PLAN, label_of(yard.place))
+    names = ContainerNames(PLAN, plan_label(yard.place))
     stranger = yard.stand_by(names.container("c"))
     folder.write("p.yaml", one(""))
     with folder.started("--yes", "p.yaml") as owner:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from planloop.containers.docker_engine import DockerEngine
+from planloop.containers.engine.docker_engine import DockerEngine
 from tests.containers import engines
 from tests.e2e.folder import Folder, Said
 

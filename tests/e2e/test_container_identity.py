@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from docker.errors import NotFound
 
-from planloop.app.core import label_of
-from planloop.containers.naming import Names
+from planloop.client.plan_paths import plan_label
+from planloop.containers.engine.names import ContainerNames
 from tests.e2e.folder import Folder
 from tests.e2e.yards import BEGUN, IMAGE, PLAN, Yard
 
@@ -32,8 +32,8 @@ containers:
 OURS = "container/db"
 
 
-def names(yard: Yard) -> Names:
-    return Names(PLAN, label_of(yard.place))
+def names(yard: Yard) -> ContainerNames:
+    return ContainerNames(PLAN, plan_label(yard.place))
 
 
 def own(yard: Yard, name: str) -> Any:
@@ -68,7 +68,7 @@ def until_well(yard: Yard, name: str) -> str:
 
 def test_what_is_run_of_an_image_made_of_ours_is_left_alone_and_ours_is_managed(yard: Yard, folder: Folder) -> None:
     folder.write("p.yaml", TEXT)
-    ours, copied = names(yard).container("db"), f"planloop-test/copied-{label_of(yard.place)}"
+    ours, copied = names(yard).container("db"), f"planloop-test/copied-{plan_label(yard.place)}"
     try:
         with folder.started("--yes", "p.yaml") as owner:
             owner.until(BEGUN)
@@ -101,7 +101,7 @@ def test_what_is_run_of_an_image_made_of_ours_is_left_alone_and_ours_is_managed(
 
 def test_one_that_somebody_renames_stays_ours(yard: Yard, folder: Folder) -> None:
     file = folder.write("p.yaml", TEXT)
-    ours, renamed = names(yard).container("db"), f"planloop-test-renamed-{label_of(yard.place)}"
+    ours, renamed = names(yard).container("db"), f"planloop-test-renamed-{plan_label(yard.place)}"
     with folder.started("--yes", "p.yaml") as owner:
         owner.until(BEGUN)
         ref = until_well(yard, ours)
@@ -138,7 +138,7 @@ GARBAGE: dict[str, dict[str, str]] = {
 
 
 def test_garbage_in_labels_is_none_of_ours(yard: Yard, folder: Folder) -> None:
-    label, one = label_of(yard.place), yard.api
+    label, one = plan_label(yard.place), yard.api
     folder.write("p.yaml", TEXT)
     for index, labels in enumerate(GARBAGE.values()):
         yard.stand_by(f"planloop-test-{index}-{label}", labels={"planloop.plan": label, **labels})

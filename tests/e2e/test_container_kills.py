@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from planloop.app.client import OwnerGone
+from planloop.client.owner_client import OwnerGone
 from tests import sets
 from tests.e2e import command
 from tests.e2e.folder import Folder
 from tests.e2e.toll import Point, Toll, toll
 from tests.e2e.yards import IMAGE, Yard
-from tests.product import Halt
+from tests.product import CommandError
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
@@ -95,7 +95,7 @@ def settles(yard: Yard, folder: Folder, gate: Toll, point: Point) -> bool:
         try:
             yard.until_owned(owner)
             yard.until_settled()
-        except (AssertionError, Halt, OwnerGone):  # It has ended under our eyes.
+        except (AssertionError, CommandError, OwnerGone):  # It has ended under our eyes.
             assert owner.process.wait() == -9
             return False
         return True

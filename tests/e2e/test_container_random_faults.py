@@ -24,7 +24,7 @@ from tests.e2e import yards
 from tests.e2e.folder import Folder, Owner
 from tests.e2e.yards import IMAGE, OwnEngine, Yard
 
-FAULTS: Final = 60 if sets.is_nightly() else 8
+FAULTS: Final = 60 if sets.is_nightly() else 7
 ENDS_MAX: Final = 3  # Of one without an edit of it: each doubles the pause before the next start.
 NEEDS: Final = {"db": "", "api": "needs: {db: healthy}", "web": "needs: [api]"}
 

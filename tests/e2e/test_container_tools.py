@@ -10,12 +10,11 @@ import anyio
 import docker
 import pytest
 
-from planloop.app import wiring
-from planloop.app.core import label_of
-from planloop.app.places import Place
-from planloop.containers.docker_engine import DockerEngine
-from planloop.containers.finding import engine_address
-from planloop.containers.naming import Names
+from planloop.client import context
+from planloop.client.plan_paths import PlanPaths, plan_label
+from planloop.containers.engine.address import engine_address
+from planloop.containers.engine.docker_engine import DockerEngine
+from planloop.containers.engine.names import ContainerNames
 from tests import golden_text
 from tests.containers import engines
 from tests.e2e import command
@@ -37,8 +36,8 @@ def left(folder: Folder, name: str) -> list[str]:
     """What is in the engine of the plan `name`, stopped containers and networks too."""
 
     async def look() -> list[str]:
-        real = DockerEngine(wiring.environment())
-        ours = Names(name, label_of(Place(name, folder.path / ".plan" / name))).ours
+        real = DockerEngine(context.environment())
+        ours = ContainerNames(name, plan_label(PlanPaths(name, folder.path / ".plan" / name))).ours
         return [one.name for one in await real.containers(ours)] + list(await real.networks(ours))
 
     return anyio.run(look)
@@ -159,7 +158,7 @@ def test_what_an_agent_may_not_have_of_a_container_is_refused_by_name(folder: Fo
 
 
 def test_what_an_agent_builds_is_of_its_workspace_and_carries_no_mark_of_the_plan(folder: Folder) -> None:
-    label = label_of(Place("team", folder.path / ".plan" / "team"))
+    label = plan_label(PlanPaths("team", folder.path / ".plan" / "team"))
     (folder.path / "away").symlink_to("/etc")
     (folder.path / "own").mkdir()
     (folder.path / "own/Dockerfile").write_text(f"FROM {IMAGE}\nLABEL {engines.LABEL}={label}\n")
@@ -180,7 +179,7 @@ def test_what_an_agent_builds_is_of_its_workspace_and_carries_no_mark_of_the_pla
         network="all",
     )
 
-    with closing(docker.APIClient(engine_address(wiring.environment()), version="auto")) as api:
+    with closing(docker.APIClient(engine_address(context.environment()), version="auto")) as api:
         built = [one["Id"] for one in api.images(filters={"label": f"{engines.LABEL}={label}"})]
         marked = api.images(filters={"label": f"planloop.plan={label}"})
         for image in built:

@@ -211,14 +211,14 @@ def test_a_shell_inside_has_the_terminal_to_itself(yard: Yard, folder: Folder) -
 
 
 def test_nobody_inside_the_plan_runs_commands_in_its_containers(yard: Yard, folder: Folder) -> None:
-    from planloop.app.core import label_of
+    from planloop.client.plan_paths import plan_label
 
     with folder.started("--yes", "p.yaml") as owner:
         owner.until("running +container/once")
         said = subprocess.run(
             [*PLAN, "exec", "db", "--", "true"],
             cwd=folder.path, capture_output=True, text=True, check=False,
-            env={"PATH": os.defpath, "PLANLOOP_PLAN": label_of(yard.place)},
+            env={"PATH": os.defpath, "PLANLOOP_PLAN": plan_label(yard.place)},
         )  # fmt: skip
         assert said.returncode == 5
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.containers.docker_engine import DockerEngine
+from planloop.containers.engine.docker_engine import DockerEngine
 from tests import golden_text
 from tests.e2e.folder import Folder, Owner
 

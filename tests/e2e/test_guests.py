@@ -17,7 +17,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
-from planloop.server.mcp.speaking import FACTS
+from planloop.server.mcp.server import FACTS
 from tests import golden_text
 from tests.e2e import guests
 from tests.e2e.command import PLAN

@@ -47,7 +47,7 @@ def test_pip_installs_it_with_all_that_it_needs(tmp_path: Path) -> None:
 
 
 def test_it_runs_from_its_own_folders_alone(plan: Path, tmp_path: Path) -> None:
-    found = run(plan.parent / "python", "-c", "import planloop.app; print(planloop.app.__file__)", cwd=tmp_path)
+    found = run(plan.parent / "python", "-c", "import planloop.client; print(planloop.client.__file__)", cwd=tmp_path)
 
     assert found.stdout.startswith(str(plan.parent.parent))
     assert run(plan, "version", cwd=tmp_path).returncode == 0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from planloop.server.api.telling import Item
+from planloop.server.api.presenter_models import Item
 from tests.e2e.folder import Folder
 from tests.e2e.test_chat import chat, staying
 from tests.fakes.model_server.running import StartedServer, started

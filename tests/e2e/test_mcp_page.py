@@ -10,8 +10,8 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
-from planloop.server.mcp.offering import OURS
 from planloop.server.mcp.resources import SCHEME
+from planloop.server.mcp.tool_list import TASK_TOOLS
 from tests.app import verb_pages
 from tests.e2e import guests
 from tests.e2e.folder import Folder
@@ -54,5 +54,5 @@ async def test_the_session_is_what_a_client_gets(folder: Folder, is_updating: bo
 
 def test_the_page_names_every_tool_of_ours_and_no_other_kind_of_resource() -> None:
     page = PAGE.read_text()
-    assert re.findall(r"(?m)^\| `(\w+)` \|", page) == [offer.name for offer in OURS]
+    assert re.findall(r"(?m)^\| `(\w+)` \|", page) == [offer.name for offer in TASK_TOOLS]
     assert set(re.findall(rf"`{SCHEME}PLAN/(\w+)", page)) == {"plan", "tasks", "task", "messages", "locks"}

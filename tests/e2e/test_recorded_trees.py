@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
-from planloop.app import places, wiring
-from planloop.app.replaying import playing
-from planloop.app.replaying.playing import Outcome
-from planloop.reconciler.storing import blobs
+from planloop.client import plan_paths
+from planloop.owner import build
+from planloop.owner.replay import play
+from planloop.owner.replay.play import ReplayOutcome
+from planloop.reconciler.store.sqlite import blobs
 from tests import golden_text
 from tests.e2e.folder import Folder
 from tests.e2e.test_replay_tree import log_of, rewrite
 from tests.fakes.model_server.running import started
-from tests.product import digest
+from tests.product import sha256_hex
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
@@ -80,8 +81,8 @@ def _prompts(folder: Folder) -> dict[tuple[str, int], list[str]]:
     return out
 
 
-def _end(folder: Folder) -> Outcome:
-    return playing.play(wiring.replay_stand(places.find(None, folder.path)))
+def _end(folder: Folder) -> ReplayOutcome:
+    return play.replay_plan(build.replay_setup(plan_paths.find_plan(None, folder.path)))
 
 
 def _state(folder: Folder) -> dict[str, Any]:
@@ -144,8 +145,8 @@ def test_a_prompt_of_another_version_is_told_by_the_lines_that_differ(folder: Fo
     with closing(sqlite3.connect(log_of(folder))) as connection, connection:
         row = connection.execute("SELECT content FROM blobs WHERE digest = ?", (first["data"]["system"],)).fetchone()
         before = row[0].replace(b"You tell tales.", b"You told tales.")
-        blobs.put_row(connection, digest(before), before)
-    rewrite(folder, lambda record: _asks(record, "agent/."), lambda record: _as_if(record, digest(before)))
+        blobs.write_row(connection, sha256_hex(before), before)
+    rewrite(folder, lambda record: _asks(record, "agent/."), lambda record: _as_if(record, sha256_hex(before)))
 
     found = _end(folder)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.app import places, wiring
-from planloop.app.replaying import playing
+from planloop.client import plan_paths
+from planloop.owner import build
+from planloop.owner.replay import play
 from tests.e2e.folder import Folder
 from tests.product import CommandExit as Exit
 
@@ -23,7 +24,7 @@ AGENT = "agent: {script: [{call: {shell: {command: touch ran}}}, {done: x}]}"
 
 def _replayed(folder: Folder) -> None:
     (folder.path / "work/sub").unlink(missing_ok=True)
-    found = playing.play(wiring.replay_stand(places.find(None, folder.path)))
+    found = play.replay_plan(build.replay_setup(plan_paths.find_plan(None, folder.path)))
     notes = [note for note in found.notes if not note.subject.startswith("plan/")]
     assert (found.verdict, notes) == ("same", []), (found.why, found.at, found.details, found.notes)
 

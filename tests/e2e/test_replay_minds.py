@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from planloop.app import places, wiring
-from planloop.app.replaying import playing
-from planloop.app.replaying.playing import Outcome
+from planloop.client import plan_paths
+from planloop.owner import build
+from planloop.owner.replay import play
+from planloop.owner.replay.play import ReplayOutcome
 from tests.e2e.folder import Folder
 
 pytestmark = pytest.mark.process
@@ -36,7 +37,7 @@ MINDS = {
 }
 
 
-def _played(folder: Folder, agent: str, more: str = "") -> Outcome:
+def _played(folder: Folder, agent: str, more: str = "") -> ReplayOutcome:
     folder.write("mind.py", PROGRAM)
     folder.write("function.py", FUNCTION)
     folder.write("demo.plan.yaml", f"plan: demo\ngoal: try it\nagent: {agent}\n{more}")
@@ -44,7 +45,7 @@ def _played(folder: Folder, agent: str, more: str = "") -> Outcome:
     assert said.code == 0, said.text
     for name in ("mind.py", "function.py"):
         (folder.path / name).unlink()
-    return playing.play(wiring.replay_stand(places.find(None, folder.path)))
+    return play.replay_plan(build.replay_setup(plan_paths.find_plan(None, folder.path)))
 
 
 @pytest.mark.parametrize("name", MINDS)

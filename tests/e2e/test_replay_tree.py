@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from planloop.app import places, wiring
-from planloop.app.replaying import playing, story
-from planloop.app.replaying.playing import Outcome
+from planloop.client import plan_paths
+from planloop.owner import build
+from planloop.owner.replay import history, play
+from planloop.owner.replay.play import ReplayOutcome
 from tests import golden_text
 from tests.e2e.folder import Folder
 from tests.fakes.model_server.running import started
@@ -96,12 +97,12 @@ tasks:
 """
 
 
-def _play(folder: Folder) -> Outcome:
-    place = places.find(None, folder.path)
-    return playing.play(wiring.replay_stand(place))
+def _play(folder: Folder) -> ReplayOutcome:
+    place = plan_paths.find_plan(None, folder.path)
+    return play.replay_plan(build.replay_setup(place))
 
 
-def _is_same(found: Outcome) -> bool:
+def _is_same(found: ReplayOutcome) -> bool:
     assert found.verdict == "same", found
     assert not found.notes, [(one.rev, one.type, one.differences) for one in found.notes]
     return True
@@ -133,7 +134,7 @@ def test_a_run_in_which_a_request_waited_for_its_slot_is_the_same_again(folder: 
         folder.write("demo.plan.yaml", head + tasks)
         assert folder.run("apply", "demo.plan.yaml").code == 0
         server.stop()
-    records = story.read(places.find(None, folder.path)).records
+    records = history.read_history(plan_paths.find_plan(None, folder.path)).records
     changes = [each for one in records for each in one.draft.changes if isinstance(each, SetStatus)]
     waits = [(change.merge.get("open") or {}).get("waited_s") or 0.0 for change in changes]
     assert max(waits, default=0.0) > 0.2, "one had the slot while the other waited"
@@ -251,15 +252,15 @@ def rewrite(folder: Folder, fits: Any, change: Any) -> None:
 
 def rewrite_all(folder: Folder, change: Any) -> None:
     """Writes the records of the log as `change` has them, numbered anew, with checksums to match."""
-    from planloop.reconciler.storing import sqlite_log
+    from planloop.reconciler.store.sqlite import database
     from tests.product import encode_text
 
     with closing(sqlite3.connect(log_of(folder))) as connection, connection:
-        checksum = sqlite_log.GENESIS
+        checksum = database.GENESIS
         bodies = connection.execute("SELECT body FROM log ORDER BY rev").fetchall()
         for rev, record in enumerate(change([json.loads(body) for (body,) in bodies]), 1):
             text = encode_text(record | {"rev": rev})
-            checksum = sqlite_log.chained(checksum, text.encode())
+            checksum = database.next_checksum(checksum, text.encode())
             head = (record["at"], record["epoch"], record["type"], record["subject"])
             words = "UPDATE log SET at = ?, epoch = ?, type = ?, subject = ?, body = ?, checksum = ? WHERE rev = ?"
             connection.execute(words, (*head, text, checksum, rev))

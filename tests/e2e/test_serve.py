@@ -10,8 +10,7 @@ from http.client import HTTPException
 
 import pytest
 
-from planloop.app.core import label_of
-from planloop.app.places import Place
+from planloop.client.plan_paths import PlanPaths, plan_label
 from tests.app.gateway.gateways import Served, frames, listening, served
 from tests.e2e.folder import Folder, Owner
 from tests.fakes.model_server.running import started
@@ -74,7 +73,7 @@ async def test_an_owner_that_hangs_holds_up_neither_who_looks_nor_the_end(folder
 def test_a_command_of_the_plan_is_given_no_links_and_no_tokens(folder: Folder, words: str) -> None:
     folder.write("task.yaml", WAITING.replace("sleep 600", "'true'"))
     assert folder.run("apply", "--yes", "task.yaml").code == 0
-    inside = {"PLANLOOP_PLAN": label_of(Place("demo", folder.path / ".plan" / "demo"))}
+    inside = {"PLANLOOP_PLAN": plan_label(PlanPaths("demo", folder.path / ".plan" / "demo"))}
     said = folder.run(*words.split(), env=inside, timeout_s=20)
     assert (said.code, "may not change demo" in said.text) == (5, True), said.text
 

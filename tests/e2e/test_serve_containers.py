@@ -12,7 +12,7 @@ import aiohttp
 import anyio
 import pytest
 
-from planloop.reconciler.storing import owning
+from planloop.reconciler.store import owner_lock
 from tests.app.gateway.gateways import Served, served
 from tests.e2e.yards import IMAGE, Yard
 from tests.golden_text import said
@@ -50,7 +50,7 @@ def test_output_is_followed_past_the_end_of_whoever_ran_the_plan(yard: Yard) -> 
             text = ""
             while "is up" not in text:
                 text += decode((await socket.receive()).data)["text"]
-            owner = owning.look(yard.place.folder)
+            owner = owner_lock.current_owner(yard.place.folder)
             assert owner is not None
             os.kill(owner.pid, signal.SIGKILL)
             message = await socket.receive()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from planloop.schemas.session import primary_of
+from planloop.schemas.objects.plan import primary_agent
 from tests import golden_text
 from tests.e2e.folder import Folder
 from tests.e2e.team import call
@@ -53,7 +53,7 @@ def running(folder: Folder, name: str, more: str = "") -> Iterator[Path]:
 
 def primary(folder: Folder) -> str:
     (plan,) = folder.json("get", "plans")
-    return primary_of(plan["status"])
+    return primary_agent(plan["status"])
 
 
 def states(folder: Folder) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import TextIO, cast
 
 import pytest
 
-from planloop.app.streams import Shown, styled
+from planloop.client.streams import EscapingStream, write_styled
 from tests.e2e.folder import Folder
 from tests.e2e.test_terminal import terminal
 from tests.fakes.model_server.running import started
@@ -61,9 +61,9 @@ def test_a_live_tree_on_a_terminal_obeys_no_model_either(folder: Folder) -> None
 
 def test_what_is_foreign_is_escaped_and_what_is_ours_is_styled() -> None:
     plain = io.StringIO()
-    stream = cast("TextIO", Shown(plain))
+    stream = cast("TextIO", EscapingStream(plain))
     stream.write("tab\tline\r\nesc\x1b[31m c1\x9b rtl\u202e")
-    styled("\x1b[1mours\x1b[0m", stream)
+    write_styled("\x1b[1mours\x1b[0m", stream)
 
     assert plain.getvalue() == "tab\tline\nesc\\x1b[31m c1\\x9b rtl\\u202e\x1b[1mours\x1b[0m"
 
@@ -72,7 +72,7 @@ def test_a_terminal_that_has_gone_is_a_reader_that_has_left() -> None:
     held, given = pty.openpty()
     with os.fdopen(given, "w") as stream:
         os.close(held)
-        gone = Shown(stream)
+        gone = EscapingStream(stream)
         with pytest.raises(BrokenPipeError):
             print("hello", file=gone, flush=True)
         with pytest.raises(BrokenPipeError):

@@ -17,19 +17,18 @@ from typing import Any, Final
 import docker
 from docker.errors import DockerException, NotFound
 
-from planloop.app.access import Access
-from planloop.app.client import OwnerGone
-from planloop.app.core import label_of
-from planloop.app.following import Following
-from planloop.app.places import Place, find
-from planloop.containers.finding import engine_address
-from planloop.containers.images.archive import Settings, write_archive
-from planloop.containers.images.entries import text
-from planloop.schemas.condition import of_status
+from planloop.client.owner_client import OwnerGone
+from planloop.client.plan_client import PlanClient
+from planloop.client.plan_follower import PlanFollower
+from planloop.client.plan_paths import PlanPaths, find_plan, plan_label
+from planloop.containers.engine.address import engine_address
+from planloop.containers.images.archive import ImageSettings, write_archive
+from planloop.containers.images.image_tree import text_entry
+from planloop.schemas.resource import conditions_of_status
 from tests import needs
 from tests.containers import engines
 from tests.e2e.folder import Folder, Owner
-from tests.product import Halt, Resource
+from tests.product import CommandError, Resource
 
 IMAGE: Final = "planloop-test/service:1"
 BEGUN: Final = r"running +plan/p"
@@ -62,12 +61,12 @@ class Yard:
     strangers: list[str] = field(default_factory=list)
 
     @property
-    def place(self) -> Place:
-        return Place(PLAN, self.folder.path / ".plan" / PLAN)
+    def place(self) -> PlanPaths:
+        return PlanPaths(PLAN, self.folder.path / ".plan" / PLAN)
 
     @property
     def selected(self) -> dict[str, Any]:
-        return {"label": f"planloop.plan={label_of(self.place)}"}
+        return {"label": f"planloop.plan={plan_label(self.place)}"}
 
     def containers(self) -> dict[str, Any]:
         """What the engine has of the plan, by address. Two of one address are a fault."""
@@ -117,7 +116,7 @@ class Yard:
             assert found["RestartCount"] == 0
 
     def objects(self) -> dict[str, Resource]:
-        return {one.address: one for one in Access(find(PLAN, self.folder.path)).objects("container")}
+        return {one.address: one for one in PlanClient(find_plan(PLAN, self.folder.path)).objects("container")}
 
     def until_owned(self, owner: Owner) -> None:
         """Returns when `owner` answers and knows of its containers. Raises AssertionError when it ends before."""
@@ -127,17 +126,17 @@ class Yard:
                 raise AssertionError(f"the owner has ended with exit code {code}")
 
     def _is_owned(self) -> bool:
-        with suppress(Halt, OwnerGone):
-            access = Access(find(PLAN, self.folder.path))
+        with suppress(CommandError, OwnerGone):
+            access = PlanClient(find_plan(PLAN, self.folder.path))
             return access.is_owned() and bool(access.objects("container"))
         return False
 
-    def following(self) -> Following:
+    def following(self) -> PlanFollower:
         """From here on: what passes quickly is seen by `until` only if this was made before it began."""
-        return Following(Access(find(PLAN, self.folder.path)))
+        return PlanFollower(PlanClient(find_plan(PLAN, self.folder.path)))
 
     def until(
-        self, holds: Callable[[Mapping[str, Resource]], bool], following: Following | None = None
+        self, holds: Callable[[Mapping[str, Resource]], bool], following: PlanFollower | None = None
     ) -> Mapping[str, Resource]:
         """The plan's containers when it holds of them: looked at after each record of the owner, never timed."""
         following = following or self.following()
@@ -173,7 +172,7 @@ def states(objects: Mapping[str, Resource]) -> str:
 
 def ready(one: Resource) -> tuple[str, str, str]:
     """The reason, the words and the cures of how far it is."""
-    found = of_status(one.status).get("Ready")
+    found = conditions_of_status(one.status).get("Ready")
     return ("", "", "") if found is None else (found.reason, found.message, "; ".join(found.unblocks))
 
 
@@ -184,7 +183,7 @@ def yard(folder: Folder, address: str, tmp_path: Path) -> Iterator[Yard]:
     own = Yard(folder, address, api)
     try:
         load(api, tmp_path, IMAGE, {"service": SERVICE}, ("service",))
-        own.stand_by(f"planloop-test-stranger-{label_of(own.place)}")
+        own.stand_by(f"planloop-test-stranger-{plan_label(own.place)}")
         yield own
         own.untouched()
     finally:
@@ -210,10 +209,10 @@ def load(api: Any, folder: Path, name: str, scripts: Mapping[str, str], cmd: tup
     """Gives the engine behind `api` an image of busybox and `scripts`, unless it has it."""
     tree = engines.tree()
     for word, script in scripts.items():
-        tree.add(text(f"bin/{word}", f"#!/bin/sh\n{script}", mode=0o755))
+        tree.add(text_entry(f"bin/{word}", f"#!/bin/sh\n{script}", mode=0o755))
     architecture = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
     archive = folder / "image.tar"
-    written = write_archive(archive, tree, Settings(architecture, cmd=cmd, env={"PATH": "/bin"}), lambda _: [name])
+    written = write_archive(archive, tree, ImageSettings(architecture, cmd=cmd, env={"PATH": "/bin"}), lambda _: [name])
     if written.id not in {one["Id"] for one in api.images(name)}:
         with archive.open("rb") as file:
             for said in api.load_image(file):
@@ -265,11 +264,21 @@ class OwnEngine:
                 return False
 
     def stop(self) -> None:
-        """Returns when it has ended, with what ran in it."""
+        """Returns when it has ended, with what ran in it.
+
+        A dockerd that has little processor time leaves mounts of its containers, and the next one cannot remove those.
+        """
         if self.process is not None:
             self.process.terminate()
             self.process.wait()
             self.process = None
+        self.unmount("*/overlay2/*/merged")
+
+    def unmount(self, pattern: str) -> None:
+        """Unmounts what is mounted in its folder at paths of this pattern."""
+        for name in reversed([line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]):
+            if Path(name).is_relative_to(self.folder) and Path(name).match(pattern):
+                subprocess.run(["umount", "-l", name], check=False)
 
 
 @contextmanager
@@ -281,9 +290,7 @@ def own_engine(folder: Path) -> Iterator[OwnEngine]:
         yield own
     finally:
         own.stop()
-        for name in reversed([line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]):
-            if Path(name).is_relative_to(folder):
-                subprocess.run(["umount", "-l", name], check=False)
+        own.unmount("*")
 
 
 def machines_address() -> str:

@@ -14,8 +14,8 @@ import anyio
 import anyio.to_thread
 
 from planloop.reconciler.effects import process_table
-from planloop.schemas import encoding
-from tests.product import Command
+from planloop.schemas import canonical_json
+from tests.product import ProcessCommand
 
 # The owner says `begun` once the shim has taken its state file, and then waits for the end like any owner.
 OWNER = """
@@ -23,13 +23,13 @@ import json, sys
 from pathlib import Path
 import anyio
 from planloop.reconciler.effects.local_processes import LocalProcesses
-from planloop.reconciler.effects.processes import Command
+from planloop.reconciler.effects.processes import ProcessCommand
 
 async def main(folder, op, command):
     processes = LocalProcesses(Path(folder), folder, 1)
     state = Path(folder) / f"{op}.state"
     async with anyio.create_task_group() as group:
-        group.start_soon(processes.run, op, Command(**command))
+        group.start_soon(processes.run, op, ProcessCommand(**command))
         while not state.exists() or not state.read_text().endswith("\\n"):
             await anyio.sleep(0.001)
         print("begun", flush=True)
@@ -43,10 +43,10 @@ class BegunOwner:
     """An owner in its own process that runs one operation by `script`, which is given `before` and the operation."""
 
     def __init__(
-        self, folder: Path, op: str, command: Command, *, script: str = OWNER, before: tuple[str, ...] = ()
+        self, folder: Path, op: str, command: ProcessCommand, *, script: str = OWNER, before: tuple[str, ...] = ()
     ) -> None:
         stated = {name: value for name, value in asdict(command).items() if name != "stdin"}
-        arguments = [sys.executable, "-c", script, *before, str(folder), op, encoding.encode(stated).decode()]
+        arguments = [sys.executable, "-c", script, *before, str(folder), op, canonical_json.encode(stated).decode()]
         self._process = subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE)
 
     async def until_begun(self) -> None:
@@ -63,12 +63,12 @@ class BegunOwner:
 
 async def kill_operation(plan: str, op: str) -> None:
     """KILLs every process of `op` and returns when all are gone."""
-    pids = [one.pid for one in process_table.labelled(plan) if one.op == op]
+    pids = [one.pid for one in process_table.labelled_processes(plan) if one.op == op]
     for pid in pids:
         with suppress(ProcessLookupError):  # Some die with the first.
             os.kill(pid, signal.SIGKILL)
     for pid in pids:
-        await process_table.exited(pid)
+        await process_table.wait_for_exit(pid)
 
 
 # Says each operation before it starts it, as the log would, and starts the next when two are running.
@@ -77,7 +77,7 @@ import sys
 from pathlib import Path
 import anyio
 from planloop.reconciler.effects.local_processes import LocalProcesses
-from planloop.reconciler.effects.processes import Command
+from planloop.reconciler.effects.processes import ProcessCommand
 
 async def main(folder):
     processes = LocalProcesses(Path(folder) / "run", folder, 1)
@@ -86,7 +86,7 @@ async def main(folder):
     async def one(op):
         async with slots:
             print(op, flush=True)
-            command = Command(folder, shell=f"sleep 0.001; echo {op} >> effects", env={"PATH": "/usr/bin:/bin"})
+            command = ProcessCommand(folder, shell=f"sleep 0.001; echo {op} >> effects", env={"PATH": "/usr/bin:/bin"})
             await processes.run(op, command)
 
     async with anyio.create_task_group() as group:

@@ -14,18 +14,27 @@ from typing import Any
 
 import anyio
 
-from planloop.schemas.model import model_name
+from planloop.schemas.objects.model import parse_model_name
 from tests.fakes.model_server.validating import check
-from tests.product import ModelCall, ModelFailed, ModelReply, ModelRequest, NoModels, OnDelta, Price, Usage
+from tests.product import (
+    ModelCall,
+    ModelFailed,
+    ModelReply,
+    ModelRequest,
+    NoModelClient,
+    OnDelta,
+    TokenPrice,
+    TokenUsage,
+)
 
 Answer = str | Sequence[tuple[str, Mapping[str, Any]]]
 """A text, or calls as pairs of tool and arguments."""
 
-PRICE = Price(Decimal(1), Decimal(2), Decimal(1))
+PRICE = TokenPrice(Decimal(1), Decimal(2), Decimal(1))
 
 
 @dataclass
-class PureModels(NoModels):
+class PureModels(NoModelClient):
     """`answers` by agent address. `fault` may raise for the n-th request, from 1; each takes `takes_s`."""
 
     answers: Mapping[str, Sequence[Answer]]
@@ -38,7 +47,7 @@ class PureModels(NoModels):
         self.asked.append(request)
         number = len(self.asked)
         messages = [json.loads(each) for each in request.messages]
-        body: dict[str, Any] = {"model": model_name(request.model).name, "messages": messages}
+        body: dict[str, Any] = {"model": parse_model_name(request.model).name, "messages": messages}
         check(body | ({"tools": json.loads(request.tools)} if request.tools else {}))
         try:
             if on_delta is not None:
@@ -57,13 +66,13 @@ class PureModels(NoModels):
         if said >= len(answers):
             raise ModelFailed("BadRequest", f"{request.key.agent} has said all it had to say")
         answer = answers[said]
-        usage = Usage(sum(map(len, request.messages)) // 4, 10)
+        usage = TokenUsage(sum(map(len, request.messages)) // 4, 10)
         if isinstance(answer, str):
             return ModelReply(answer, usage=usage)
         calls = tuple(ModelCall(f"id{index}", tool, json.dumps(given)) for index, (tool, given) in enumerate(answer))
         return ModelReply(calls=calls, usage=usage, finish="tool_calls")
 
-    def price(self, model: str) -> Price | None:
+    def price(self, model: str) -> TokenPrice | None:
         del model
         return PRICE
 

@@ -14,16 +14,16 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from planloop.controllers.agent.models import failures, waits
-from planloop.controllers.agent.models.assembling import Assembly
+from planloop.controllers.agent.models import errors
+from planloop.controllers.agent.models.reply_assembly import ReplyAssembly
 from planloop.schemas import limits
-from planloop.schemas.model import model_name
+from planloop.schemas.objects.model import parse_model_name
 from tests.fakes.model_server import chunking, script
 from tests.fakes.model_server.script import Player, Question, Step, text_of
 from tests.fakes.model_server.validating import Invalid, check
-from tests.product import ModelFailed, ModelReply, ModelRequest, OnDelta, Price
+from tests.product import ModelFailed, ModelReply, ModelRequest, OnDelta, TokenPrice
 
-FREE = Price(Decimal(0), Decimal(0), Decimal(0), source="scripted")
+FREE = TokenPrice(Decimal(0), Decimal(0), Decimal(0), source="scripted")
 
 
 class ScriptedModels:
@@ -33,7 +33,7 @@ class ScriptedModels:
         self,
         steps: str | dict[str, Any] | list[Any] | Player,
         *,
-        price: Price | None = FREE,
+        price: TokenPrice | None = FREE,
         now: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self.player = steps if isinstance(steps, Player) else script.play(steps)
@@ -49,7 +49,7 @@ class ScriptedModels:
 
     async def complete(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
         self.asked.append(request)
-        assembly = Assembly()
+        assembly = ReplyAssembly()
         try:
             with anyio.fail_after(request.timeout_s):
                 reply = await self._play(request, assembly, on_delta or _deaf)
@@ -67,7 +67,7 @@ class ScriptedModels:
         self.endings.append("answered")
         return reply
 
-    def price(self, model: str) -> Price | None:
+    def price(self, model: str) -> TokenPrice | None:
         del model
         return self._price
 
@@ -79,7 +79,7 @@ class ScriptedModels:
         del model
         return limits.MODEL_OUTPUT_TOKENS
 
-    async def _play(self, request: ModelRequest, assembly: Assembly, on_delta: OnDelta) -> ModelReply:
+    async def _play(self, request: ModelRequest, assembly: ReplyAssembly, on_delta: OnDelta) -> ModelReply:
         question = _question(request)
         step = self.player.take(question)
         if step is None:
@@ -101,13 +101,13 @@ class ScriptedModels:
     def _fail_at_once(self, step: Step) -> None:
         if step.status != 200:
             body = json.dumps(chunking.error_of(step)).encode()
-            wait_s = waits.retry_after_s(step.headers, self._now())
-            raise failures.of_status(step.status, body, retry_after_s=wait_s, cure="state a key")
+            wait_s = errors.retry_after_s(step.headers, self._now())
+            raise errors.failure_of_status(step.status, body, retry_after_s=wait_s, cure="state a key")
         if step.garbage is not None:
             raise ModelFailed("Garbage", f"no event stream: {step.garbage[:80]}", is_transient=True)
 
 
-async def _interrupt(step: Step, sent: int | None, assembly: Assembly, request: ModelRequest) -> None:
+async def _interrupt(step: Step, sent: int | None, assembly: ReplyAssembly, request: ModelRequest) -> None:
     """Hangs or cuts the stream where the step says so; `sent` None is the end, the latest place for either."""
     if step.hang_after is not None and sent in (None, step.hang_after):
         await anyio.sleep_forever()
@@ -118,7 +118,7 @@ async def _interrupt(step: Step, sent: int | None, assembly: Assembly, request: 
 
 def _question(request: ModelRequest) -> Question:
     body: dict[str, Any] = {
-        "model": model_name(request.model).name,
+        "model": parse_model_name(request.model).name,
         "messages": [json.loads(one) for one in request.messages],
         **request.options,
     }

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import anyio
 
-from planloop.reconciler.storing.store import Store
+from planloop.reconciler.store.store import Store
 
 LOOK_S = 0.05  # Files are no records: some conditions are about them.
 

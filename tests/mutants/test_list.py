@@ -9,10 +9,14 @@ import pytest
 from tests.mutants.__main__ import main
 from tests.mutants.mutant import ROOT, mutants
 
+PARTS = 6
 
-def test_each_mutant_changes_one_place_and_its_file_still_parses() -> None:
-    trees = [ast.parse(mutant.source(ROOT)) for mutant in mutants()]
 
+@pytest.mark.parametrize("part", range(PARTS))
+def test_each_mutant_changes_one_place_and_its_file_still_parses(part: int) -> None:
+    trees = [ast.parse(mutant.source(ROOT)) for mutant in mutants()[part::PARTS]]
+
+    assert len(trees) > 10
     assert all(tree.body for tree in trees)
 
 

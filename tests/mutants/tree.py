@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from importlib.util import cache_from_source
 from pathlib import Path
 
+from tests.architecture.tree import PACKAGES
 from tests.mutants.mutant import ROOT, Mutant, Stale
 
 
@@ -39,9 +40,9 @@ def copy(to: Path) -> None:
         (to / "web/node_modules").symlink_to(modules)
     _make_environment(to)
     _commit(to)
-    where = [python(to), "-c", "import planloop; print(planloop.__file__)"]
-    found = subprocess.run(where, cwd="/", env={}, capture_output=True, text=True, check=True).stdout.strip()
-    if found != str(to / "app/planloop/app/__init__.py"):
+    where = [python(to), "-c", "import planloop; print(*planloop.__path__, sep='\\n')"]
+    found = subprocess.run(where, cwd="/", env={}, capture_output=True, text=True, check=True).stdout.split()
+    if found != [str(to / name / "planloop") for name in PACKAGES]:
         raise Stale(f"the copy in {to} imports planloop from {found or 'nowhere'}")
 
 
@@ -76,7 +77,8 @@ def _make_environment(tree: Path) -> None:
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     packages = theirs / "lib" / version / "site-packages"
     # Paths named in a `.pth` file come in its order, and those found there are not searched for `.pth` files.
-    (packages / "copy.pth").write_text(f"{tree}\n{sysconfig.get_path('purelib')}\n")
+    paths = [*(tree / name for name in PACKAGES), tree, sysconfig.get_path("purelib")]
+    (packages / "copy.pth").write_text("".join(f"{path}\n" for path in paths))
     for script in (ours / "bin").iterdir():
         mine = theirs / "bin" / script.name
         if not mine.exists() and script.is_file():

@@ -7,12 +7,24 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from planloop.reconciler.admitting.gate import Gate
-from planloop.reconciler.admitting.language import Language
-from planloop.reconciler.editing.filing import FileSave
-from planloop.reconciler.storing.sqlite_store import SqliteStore
-from planloop.schemas import encoding, pointer
-from tests.product import HUMAN_CLI, Author, Change, Draft, Json, JsonObject, Op, OpName, Patch, SetStatus, Verdict
+from planloop.reconciler.admission.gate import PlanGate
+from planloop.reconciler.diff.file_patch import FileSave
+from planloop.reconciler.plan_language_port import PlanLanguage
+from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore
+from planloop.schemas import canonical_json, json_pointer
+from tests.product import (
+    HUMAN_CLI,
+    Author,
+    Change,
+    Json,
+    JsonObject,
+    OpName,
+    Patch,
+    PatchOp,
+    PatchVerdict,
+    RecordDraft,
+    SetStatus,
+)
 from tests.reconciler import small_language
 
 
@@ -45,7 +57,7 @@ class Plan:
     """A plan called `p` on a real store, with what tests ask of it."""
 
     store: SqliteStore
-    gate: Gate
+    gate: PlanGate
     clock: SetClock = field(default_factory=SetClock)
 
     @property
@@ -56,10 +68,14 @@ class Plan:
     def rev(self) -> int:
         return self.store.view.rev
 
-    async def save(self, document: JsonObject, *, targets: tuple[str, ...] = (), is_approved: bool = False) -> Verdict:
+    async def save(
+        self, document: JsonObject, *, targets: tuple[str, ...] = (), is_approved: bool = False
+    ) -> PatchVerdict:
         return await self.gate.submit_file(save_of(document, targets=targets, is_approved=is_approved))
 
-    async def patch(self, *ops: Op, by: Author = HUMAN_CLI, base: int | None = None, reason: str = "") -> Verdict:
+    async def patch(
+        self, *ops: PatchOp, by: Author = HUMAN_CLI, base: int | None = None, reason: str = ""
+    ) -> PatchVerdict:
         return await self.gate.submit(Patch(by, ops, self.rev if base is None else base, reason))
 
     async def status(self, address: str, merge: JsonObject) -> None:
@@ -69,15 +85,15 @@ class Plan:
         await self.write(SetStatus(address, found.uid, merge))
 
     async def write(self, *changes: Change) -> None:
-        await self.store.append(Draft("object.updated", "controller:task", "plan/p", changes))
+        await self.store.append(RecordDraft("object.updated", "controller:task", "plan/p", changes))
 
 
 @asynccontextmanager
-async def opened(folder: Path, language: Language | None = None) -> AsyncIterator[Plan]:
+async def opened(folder: Path, language: PlanLanguage | None = None) -> AsyncIterator[Plan]:
     """The plan in `folder`, empty the first time. Plans are in the small language unless another is given."""
     clock = SetClock()
     async with SqliteStore.open(folder, clock=clock, epoch=1, inline=True) as store:
-        gate = Gate(
+        gate = PlanGate(
             store,
             "p",
             ids=CountedIds(store.view.rev * 1000),
@@ -89,12 +105,12 @@ async def opened(folder: Path, language: Language | None = None) -> AsyncIterato
 
 def save_of(document: JsonObject, *, targets: tuple[str, ...] = (), is_approved: bool = False) -> FileSave:
     """A file whose bytes are the document's JSON."""
-    return FileSave("p.yaml", encoding.encode(document), document, targets, is_approved=is_approved)
+    return FileSave("p.yaml", canonical_json.encode(document), document, targets, is_approved=is_approved)
 
 
-def op(name: OpName, path: str, value: Json = None, source: str = "") -> Op:
+def op(name: OpName, path: str, value: Json = None, source: str = "") -> PatchOp:
     """`op("add", "/tasks/a", {...})`."""
-    return Op(name, pointer.parse(path), value, pointer.parse(source))
+    return PatchOp(name, json_pointer.parse_pointer(path), value, json_pointer.parse_pointer(source))
 
 
 def agent(path: str) -> Author:

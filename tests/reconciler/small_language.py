@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from planloop.compiler import merging
-from planloop.reconciler.admitting.language import Language
+from planloop.compiler import merge
+from planloop.reconciler.plan_language_port import PlanLanguage
 from planloop.schemas.address import Address
-from planloop.schemas.agent import AgentSpec, Script
-from planloop.schemas.budget import budget_from_json
 from planloop.schemas.diagnostic import Diagnostic
-from planloop.schemas.pointer import of_task
+from planloop.schemas.json_pointer import task_pointer
+from planloop.schemas.objects.agent import AgentSpec, ScriptSpec
+from planloop.schemas.objects.budget import budget_from_json
 from planloop.schemas.rights import Rights
-from tests.product import ByAgent, CheckSpec, Group, JsonObject, Run, TaskSpec, Wanted, Work
+from tests.product import AgentWork, CheckSpec, GroupWork, JsonObject, RunWork, TaskSpec, WantedObject, Work
 
 FIELDS: Final = frozenset(
     "plan goal notes tasks needs run agent acceptance rights budget protect pause cancel cwd open approve moved "
@@ -27,7 +27,7 @@ CLASSES: Final = {"goal": "tail", "notes": "tail", "work": "restart", "cwd": "re
 @dataclass(frozen=True, slots=True)
 class SmallGraph:
     name: str
-    objects: Mapping[str, Wanted]
+    objects: Mapping[str, WantedObject]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class SmallChecked:
 @dataclass(slots=True)
 class _Lowering:
     plan: str
-    objects: dict[str, Wanted] = field(default_factory=dict)
+    objects: dict[str, WantedObject] = field(default_factory=dict)
     faults: list[Diagnostic] = field(default_factory=list)
     warnings: list[Diagnostic] = field(default_factory=list)
 
@@ -50,11 +50,11 @@ class _Lowering:
         rights = _meet(rights, raw.get("rights", {}))
         children = tuple(str(address.child(name)) for name in raw.get("tasks", {}))
         needs = tuple(str(Address("task", (*path[:-1], need))) for need in raw.get("needs", ()))
-        work: Work = Group()
+        work: Work = GroupWork()
         if "run" in raw:
-            work = Run(shell=raw["run"])
+            work = RunWork(shell=raw["run"])
         elif "agent" in raw:
-            work = ByAgent(str(Address("agent", path)))
+            work = AgentWork(str(Address("agent", path)))
         spec = TaskSpec(
             goal=raw.get("goal", ""),
             work=work,
@@ -71,7 +71,7 @@ class _Lowering:
             priority=raw.get("priority", 0),
         )
         owner = f"plan/{self.plan}" if address.parent is None else str(address.parent)
-        self.objects[str(address)] = Wanted(str(address), spec.to_json(), (*children, *needs), owner, ("task",))
+        self.objects[str(address)] = WantedObject(str(address), spec.to_json(), (*children, *needs), owner, ("task",))
         if "agent" in raw:
             self.agent(path, raw["agent"], rights)
         for name, child in raw.get("tasks", {}).items():
@@ -79,11 +79,11 @@ class _Lowering:
 
     def agent(self, path: tuple[str, ...], raw: JsonObject, rights: Rights) -> None:
         if "model" in raw:
-            where = (*of_task(path), "agent")
+            where = (*task_pointer(path), "agent")
             self.warnings.append(Diagnostic(NEVER_RUNS, "no models here", pointer=where, severity="warning"))
         address, task = str(Address("agent", path)), str(Address("task", path))
-        spec = AgentSpec(task, Script(tuple(raw.get("script", ()))), _meet(rights, raw))
-        self.objects[address] = Wanted(address, spec.to_json(), (task,), task, ("agent",))
+        spec = AgentSpec(task, ScriptSpec(tuple(raw.get("script", ()))), _meet(rights, raw))
+        self.objects[address] = WantedObject(address, spec.to_json(), (task,), task, ("agent",))
 
 
 def check(document: JsonObject) -> SmallChecked:
@@ -102,15 +102,15 @@ def change_class(kind: str, field: str) -> str:
     return CLASSES.get(field, "hot")
 
 
-def language() -> Language:
+def language() -> PlanLanguage:
     """The small language, with the real merge."""
-    return Language(check, merging.merge, change_class, stops=frozenset((NEVER_RUNS,)))
+    return PlanLanguage(check, merge.merge_documents, change_class, stops=frozenset((NEVER_RUNS,)))
 
 
 def _unknown(path: tuple[str, ...], raw: JsonObject) -> Iterator[Diagnostic]:
     for name in raw:
         if name not in FIELDS:
-            yield Diagnostic("P0201", f"unknown field `{name}`", pointer=(*of_task(path), name))
+            yield Diagnostic("P0201", f"unknown field `{name}`", pointer=(*task_pointer(path), name))
 
 
 def _check(number: int, raw: JsonObject) -> CheckSpec:

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import anyio
 
-from planloop.reconciler.contract import Done, Outcome, Reconciler
-from planloop.reconciler.driving.engine import BugReport, Engine
-from planloop.reconciler.driving.queueing import AddressQueue
-from planloop.reconciler.driving.working_pools import WorkPools
-from planloop.reconciler.storing.sqlite_store import SqliteStore
-from planloop.reconciler.storing.store import Store
+from planloop.reconciler.engine.engine import Engine, InternalErrorReport
+from planloop.reconciler.engine.queue import AddressQueue
+from planloop.reconciler.engine.reconcile import Done, Outcome, Reconciler
+from planloop.reconciler.engine.work_pools import WorkPools
+from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore
+from planloop.reconciler.store.store import Store
 from planloop.schemas.address import Address
 from tests.fakes.virtual_time import VirtualClock
-from tests.product import Change, Draft, JsonObject, Mark, Put, Resource, SetStatus, Uid
+from tests.product import Change, JsonObject, Mark, Put, RecordDraft, Resource, SetStatus, Uid
 
 PLAN = "plan/p"
 Step = Callable[[Store, str], Awaitable[Outcome]]
@@ -55,10 +55,10 @@ class Stage:
     queue: AddressQueue
     work: WorkPools
     acts: dict[str, Acts]
-    bugs: list[BugReport] = field(default_factory=list)
+    bugs: list[InternalErrorReport] = field(default_factory=list)
 
     def write(self, *changes: Change, actor: str = "human:cli") -> int:
-        return self.store.propose(Draft("object.updated", actor, changes[0].address, changes))
+        return self.store.propose(RecordDraft("object.updated", actor, changes[0].address, changes))
 
     def put(
         self, address: str, uid: str = "u", owner: str | None = None, refs: tuple[str, ...] = (), **spec: object
@@ -111,7 +111,7 @@ async def set_status(store: Store, address: str, **merge: object) -> None:
     """What a controller does: a status computed from what it just read."""
     resource = store.view.get(address)
     assert resource is not None
-    draft = Draft(
+    draft = RecordDraft(
         "object.updated", f"controller:{resource.kind}", address, (SetStatus(address, resource.uid, dict(merge)),)
     )
     await store.append(draft, {address: resource.rev})

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from planloop.schemas import limits
-from planloop.schemas.ledger import Account, account_to_json
-from tests.product import HUMAN_CLI, Accepted, Json, JsonObject, Op, Refused, Verdict
+from planloop.schemas.objects.ledger import Account, account_to_json
+from tests.product import HUMAN_CLI, Json, JsonObject, PatchAccepted, PatchOp, PatchRefused, PatchVerdict
 from tests.reconciler.plans import Plan, agent, op, opened
 
 pytestmark = pytest.mark.anyio
@@ -42,12 +42,12 @@ async def plan(tmp_path: Path) -> AsyncIterator[Plan]:
         yield found
 
 
-def rules(verdict: Verdict) -> list[str]:
+def rules(verdict: PatchVerdict) -> list[str]:
     """The grounds of a refusal, empty for what was accepted."""
-    return [fault.rule for fault in verdict.faults] if isinstance(verdict, Refused) else []
+    return [fault.rule for fault in verdict.faults] if isinstance(verdict, PatchRefused) else []
 
 
-async def by(plan: Plan, who: str, *ops: Op) -> list[str]:
+async def by(plan: Plan, who: str, *ops: PatchOp) -> list[str]:
     return rules(await plan.patch(*ops, by=agent(who)))
 
 
@@ -107,7 +107,7 @@ async def test_what_somebody_else_changed_since_it_was_read_is_a_conflict(plan: 
     read = plan.rev
     await plan.patch(op("add", "/tasks/a/tasks/x/notes", "a person's"), by=HUMAN_CLI)
     verdict = await plan.patch(op("add", "/tasks/a/tasks/x/notes", "mine"), by=agent("a"), base=read)
-    assert isinstance(verdict, Refused)
+    assert isinstance(verdict, PatchRefused)
     (fault,) = verdict.faults
     assert fault.rule == "conflict"
     assert "human:cli" in fault.message
@@ -118,7 +118,7 @@ async def test_a_conflict_shows_only_the_beginning_of_a_long_value(plan: Plan) -
     read, long = plan.rev, "0123456789" * limits.VALUE_SHOWN_CHARS
     await plan.patch(op("add", "/tasks/a/tasks/x/notes", long), by=HUMAN_CLI)
     verdict = await plan.patch(op("add", "/tasks/a/tasks/x/notes", "mine"), by=agent("a"), base=read)
-    assert isinstance(verdict, Refused)
+    assert isinstance(verdict, PatchRefused)
     shown = verdict.faults[0].message.partition("it now is ")[2]
     assert (len(shown), shown[-1]) == (limits.VALUE_SHOWN_CHARS, "…")
     assert repr(long).startswith(shown[:-1])
@@ -147,7 +147,7 @@ async def test_a_person_wins_over_a_newer_change_and_is_told_what_that_took(plan
     read = plan.rev
     await plan.patch(op("replace", "/tasks/a/notes", "an agent's"), by=agent("a"))
     verdict = await plan.patch(op("replace", "/tasks/a/notes", "mine"), base=read)
-    assert isinstance(verdict, Accepted)
+    assert isinstance(verdict, PatchAccepted)
     (note,) = verdict.notes
     assert "agent:a" in note
     assert "an agent's" in note
@@ -183,7 +183,7 @@ async def test_all_faults_come_at_once_and_in_words_to_act_on(plan: Plan) -> Non
         op("add", "/tasks/a/tasks/x/colour", "red"),
         by=agent("a"),
     )
-    assert isinstance(verdict, Refused)
+    assert isinstance(verdict, PatchRefused)
     assert sorted(rules(verdict)) == ["owner", "schema", "scope", "scope"]
     assert all(fault.message for fault in verdict.faults)
     assert all(fault.hint for fault in verdict.faults if fault.rule != "schema")
@@ -199,7 +199,7 @@ async def test_the_plan_keeps_its_name(plan: Plan) -> None:
 
 async def test_the_faults_of_the_compiler_come_with_their_code_and_place(plan: Plan) -> None:
     verdict = await plan.patch(op("add", "/tasks/a/colour", "red"))
-    assert isinstance(verdict, Refused)
+    assert isinstance(verdict, PatchRefused)
     (fault,) = verdict.faults
     assert fault.diagnostic is not None
     assert (fault.diagnostic.code, fault.path) == ("P0201", ("tasks", "a", "colour"))

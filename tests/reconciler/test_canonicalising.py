@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.reconciler.admitting.canonicalising import canonicalise
-from planloop.schemas import patching
+from planloop.reconciler.admission.canonical_patch import canonical_patch
+from planloop.schemas import json_patch
 from tests.product import Json, JsonObject
 from tests.reconciler.plans import op
 
@@ -16,14 +16,14 @@ DOCUMENT: JsonObject = {
 
 
 def test_a_path_by_position_becomes_the_whole_list_of_a_keyed_path() -> None:
-    found = canonicalise(DOCUMENT, [op("replace", "/tasks/a/acceptance/0/sh", "z")], is_current=True)
+    found = canonical_patch(DOCUMENT, [op("replace", "/tasks/a/acceptance/0/sh", "z")], is_current=True)
     (only,) = found.ops
     assert only.path == ("tasks", "a", "acceptance")
     assert only.value == [{"sh": "z"}, {"id": "lint", "sh": "y"}]
 
 
 def test_a_position_is_refused_when_the_plan_has_moved_on_since_it_was_read() -> None:
-    found = canonicalise(DOCUMENT, [op("remove", "/tasks/a/acceptance/0")], is_current=False)
+    found = canonical_patch(DOCUMENT, [op("remove", "/tasks/a/acceptance/0")], is_current=False)
     (fault,) = found.faults
     assert fault.rule == "conflict"
     assert "test" in fault.hint
@@ -32,47 +32,47 @@ def test_a_position_is_refused_when_the_plan_has_moved_on_since_it_was_read() ->
 def test_a_test_of_the_item_vouches_for_its_position() -> None:
     ops = [op("test", "/tasks/a/acceptance/0/sh", "x"), op("remove", "/tasks/a/acceptance/0")]
     # The path of the test itself names the item by position, and says what must stand there.
-    found = canonicalise(DOCUMENT, ops, is_current=False)
+    found = canonical_patch(DOCUMENT, ops, is_current=False)
     assert not found.faults
     assert found.document["tasks"]["a"]["acceptance"] == [{"id": "lint", "sh": "y"}]
 
 
 def test_an_item_with_an_id_is_found_by_it_whatever_its_position() -> None:
-    found = canonicalise(DOCUMENT, [op("replace", "/tasks/a/acceptance/lint/sh", "z")], is_current=False)
+    found = canonical_patch(DOCUMENT, [op("replace", "/tasks/a/acceptance/lint/sh", "z")], is_current=False)
     assert not found.faults
     assert found.document["tasks"]["a"]["acceptance"][1]["sh"] == "z"
 
 
 def test_appending_needs_no_position() -> None:
-    found = canonicalise(DOCUMENT, [op("add", "/tasks/a/acceptance/-", {"sh": "new"})], is_current=False)
+    found = canonical_patch(DOCUMENT, [op("add", "/tasks/a/acceptance/-", {"sh": "new"})], is_current=False)
     assert not found.faults
     assert len(found.document["tasks"]["a"]["acceptance"]) == 3
 
 
 def test_the_nth_task_is_turned_into_its_id() -> None:
-    found = canonicalise(DOCUMENT, [op("replace", "/tasks/1/goal", "z")], is_current=True)
+    found = canonical_patch(DOCUMENT, [op("replace", "/tasks/1/goal", "z")], is_current=True)
     assert [one.path for one in found.ops] == [("tasks", "b", "goal")]
 
 
 def test_what_is_added_under_a_number_takes_no_other_tasks_place() -> None:
-    found = canonicalise(DOCUMENT, [op("add", "/tasks/0", {"goal": "new"})], is_current=True)
+    found = canonical_patch(DOCUMENT, [op("add", "/tasks/0", {"goal": "new"})], is_current=True)
     assert list(found.document["tasks"]) == ["a", "b", "0"]
     assert found.document["tasks"]["a"]["goal"] == "1"
 
 
 @pytest.mark.parametrize("token", ["²", "٣", "9" * 5_000])
 def test_digits_that_are_no_position_are_names_that_are_not_there(token: str) -> None:
-    found = canonicalise(DOCUMENT, [op("replace", f"/tasks/{token}/goal", "z")], is_current=True)
+    found = canonical_patch(DOCUMENT, [op("replace", f"/tasks/{token}/goal", "z")], is_current=True)
     assert [fault.rule for fault in found.faults] == ["schema"]
 
 
 def test_aliases_are_spelled_as_the_document_does() -> None:
-    found = canonicalise(DOCUMENT, [op("add", "/children/a/spec/-", {"sh": "z"})], is_current=False)
+    found = canonical_patch(DOCUMENT, [op("add", "/children/a/spec/-", {"sh": "z"})], is_current=False)
     assert [one.path for one in found.ops] == [("tasks", "a", "acceptance")]
 
 
 def test_what_changes_nothing_is_left_out() -> None:
-    found = canonicalise(
+    found = canonical_patch(
         DOCUMENT, [op("replace", "/goal", "all"), op("replace", "/tasks/b/goal", "2")], is_current=True
     )
     assert found.ops == ()
@@ -80,12 +80,12 @@ def test_what_changes_nothing_is_left_out() -> None:
 
 def test_every_operation_that_does_not_fit_is_told_at_once() -> None:
     ops = [op("remove", "/tasks/x"), op("replace", "/nothing", 1), op("test", "/goal", "other")]
-    found = canonicalise(DOCUMENT, ops, is_current=True)
+    found = canonical_patch(DOCUMENT, ops, is_current=True)
     assert [fault.rule for fault in found.faults] == ["schema", "schema", "conflict"]
 
 
 def test_the_document_stays_a_map() -> None:
-    assert canonicalise(DOCUMENT, [op("replace", "", [1])], is_current=True).faults[0].rule == "schema"
+    assert canonical_patch(DOCUMENT, [op("replace", "", [1])], is_current=True).faults[0].rule == "schema"
 
 
 VALUES: st.SearchStrategy[Json] = st.recursive(
@@ -96,5 +96,5 @@ VALUES: st.SearchStrategy[Json] = st.recursive(
 
 @given(st.dictionaries(st.sampled_from("ab"), VALUES), st.dictionaries(st.sampled_from("ab"), VALUES))
 def test_keyed_operations_lead_where_the_patch_led(old: JsonObject, new: JsonObject) -> None:
-    found = canonicalise(old, [op("add", "", new)], is_current=True)
-    assert patching.apply(old, found.ops) == new == found.document
+    found = canonical_patch(old, [op("add", "", new)], is_current=True)
+    assert json_patch.apply_ops(old, found.ops) == new == found.document

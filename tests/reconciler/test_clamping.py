@@ -5,17 +5,17 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.reconciler.effects.clamping import clamped, last_line
+from planloop.reconciler.effects.truncate import last_line, truncate_output
 from tests.golden_text import said_in
 
 
 def test_a_short_output_is_shown_whole() -> None:
-    assert clamped(b"one\ntwo\n", 100) == "one\ntwo\n"
+    assert truncate_output(b"one\ntwo\n", 100) == "one\ntwo\n"
 
 
 def test_a_long_output_shows_head_and_tail_at_line_ends_and_what_was_left_out() -> None:
     output = b"\n".join(b"line %d" % n for n in range(1000))
-    shown = clamped(output, 200)
+    shown = truncate_output(output, 200)
 
     assert shown.startswith("line 0\n")
     assert shown.endswith("\nline 999")
@@ -24,7 +24,7 @@ def test_a_long_output_shows_head_and_tail_at_line_ends_and_what_was_left_out() 
 
 @given(st.binary(max_size=5000), st.integers(min_value=2, max_value=300))
 def test_what_is_shown_is_bounded_by_what_was_asked_for(output: bytes, shown_bytes: int) -> None:
-    assert len(clamped(output, shown_bytes)) <= shown_bytes + 80
+    assert len(truncate_output(output, shown_bytes)) <= shown_bytes + 80
 
 
 def test_the_last_line_is_the_last_that_says_something() -> None:

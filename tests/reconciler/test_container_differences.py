@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from planloop.schemas import patching
-from tests.product import HUMAN_FILE, Json, JsonObject, Op, Patch
+from planloop.schemas import json_patch
+from tests.product import HUMAN_FILE, Json, JsonObject, Patch, PatchOp
 from tests.reconciler.imagined import Imagined
 
 REDIS: JsonObject = {
@@ -32,9 +32,9 @@ AGAIN = "stopped, removed and started anew"
 def _told(folder: Path, before: JsonObject, after: JsonObject, seen: Json = UP) -> list[tuple[str, str, str]]:
     """Action, address and words of each difference, where `redis` is as the engine was `seen` to have it."""
     plan = Imagined(folder, before)
-    assert plan.submit(Patch(HUMAN_FILE, (Op("add", (), before),), 0))
+    assert plan.submit(Patch(HUMAN_FILE, (PatchOp("add", (), before),), 0))
     plan.status("container/redis", {"state": "running", "seen": seen})
-    ops = tuple(patching.difference(before, after))
+    ops = tuple(json_patch.diff_values(before, after))
     answer = plan.answer(Patch(HUMAN_FILE, ops, plan.view.rev))
     assert not answer.faults
     return [(one.action, one.address, one.words) for one in answer.differences]
@@ -67,7 +67,7 @@ def test_a_new_container_is_told_by_its_image_and_by_who_needs_it(
 
 def test_a_plan_of_containers_alone_waits_for_all_of_them_and_says_nothing_of_it(tmp_path: Path) -> None:
     new = {"plan": "p", "containers": {"redis": REDIS}}
-    answer = Imagined(tmp_path, new).answer(Patch(HUMAN_FILE, (Op("add", (), new),), 0))
+    answer = Imagined(tmp_path, new).answer(Patch(HUMAN_FILE, (PatchOp("add", (), new),), 0))
     told = [(one.action, one.address, one.words) for one in answer.differences]
     assert told == [("start", "container/redis", "redis:7"), ("start", "task/.", "its container")]
 

@@ -5,23 +5,23 @@ from typing import Any
 
 from hypothesis import given
 
-from planloop.compiler import change_class
-from planloop.reconciler.admitting import materialising
-from planloop.reconciler.editing import diffing
-from planloop.reconciler.editing.diffing import Difference
-from planloop.schemas import patching
+from planloop.reconciler.admission import object_changes
+from planloop.reconciler.diff import differences as diff_differences
+from planloop.reconciler.diff.differences import ObjectDifference
+from planloop.schemas import json_patch
+from planloop.schemas.spec.tables import change_class
 from tests import golden_text
-from tests.product import JsonObject, Wanted
+from tests.product import JsonObject, WantedObject
 from tests.reconciler import small_language
 from tests.reconciler.test_materialising import DOCUMENTS, Live, task
 
 
-def differences(live: Live, document: JsonObject, moved: dict[str, str] | None = None) -> tuple[Difference, ...]:
+def differences(live: Live, document: JsonObject, moved: dict[str, str] | None = None) -> tuple[ObjectDifference, ...]:
     graph = small_language.check(document).graph
     assert graph is not None
-    planned = materialising.planned(live.view, "plan/p")
-    moves = materialising.effective_moves(moved or {}, planned, graph.objects)
-    return diffing.diff(planned, graph.objects, moves, small_language.change_class)
+    planned = object_changes.planned_objects(live.view, "plan/p")
+    moves = object_changes.effective_moves(moved or {}, planned, graph.objects)
+    return diff_differences.diff_objects(planned, graph.objects, moves, small_language.change_class)
 
 
 def told(live: Live, document: JsonObject, moved: dict[str, str] | None = None) -> list[tuple[str, str, str]]:
@@ -52,7 +52,7 @@ def test_there_is_a_difference_exactly_when_there_is_a_change(old: JsonObject, n
     live = Live()
     live.apply(old)
     # As a patch makes it: the order of siblings alone is no change of a plan.
-    new = patching.apply(old, patching.difference(old, new))
+    new = json_patch.apply_ops(old, json_patch.diff_values(old, new))
     assert bool(live.made(new).changes) == bool(differences(live, new))
 
 
@@ -166,7 +166,9 @@ def test_a_new_prompt_of_an_agent_that_a_model_moves_says_what_it_costs() -> Non
     found = live.view.get("agent/a")
     assert found is not None
     spec = {**found.spec, "mind": {"kind": "model", "model": "a/b", "stated": "a/b", "options": {}}, "prompt": "slow"}
-    want = Wanted("agent/a", {**spec, "prompt": "fast"}, owner="task/a")
-    (told_of,) = diffing.diff({"agent/a": replace(found, spec=spec)}, {"agent/a": want}, {}, change_class)
+    want = WantedObject("agent/a", {**spec, "prompt": "fast"}, owner="task/a")
+    (told_of,) = diff_differences.diff_objects(
+        {"agent/a": replace(found, spec=spec)}, {"agent/a": want}, {}, change_class
+    )
     assert told_of.action == "continue"
     golden_text.said(told_of.words)

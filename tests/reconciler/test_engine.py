@@ -10,9 +10,9 @@ import anyio.lowlevel
 import pytest
 from trio.testing import MockClock
 
-from planloop.reconciler.contract import Again, Done, Failed, Outcome, TerminalFailure
-from planloop.reconciler.errors import Conflict, StoreFailed, Terminal, Transient
-from planloop.reconciler.storing.store import Store
+from planloop.reconciler.engine.reconcile import Again, Done, Failed, Outcome, TerminalFailure
+from planloop.reconciler.errors import StoreFailed, TerminalError, TransientError, WriteConflict
+from planloop.reconciler.store.store import Store
 from tests.product import Drop, Uid
 from tests.reconciler.stage import PLAN, nothing, set_status, stage
 
@@ -127,7 +127,7 @@ async def test_a_failure_is_a_condition_until_it_is_over(tmp_path: Path) -> None
     async def third_time_lucky(store: Store, address: str) -> Outcome:
         tries.append(anyio.current_time())
         if len(tries) < 3:
-            raise Transient("NoLuck", "the world said no")
+            raise TransientError("NoLuck", "the world said no")
         return Done()
 
     async with stage(tmp_path, task=third_time_lucky) as on:
@@ -146,7 +146,7 @@ async def test_a_failure_is_a_condition_until_it_is_over(tmp_path: Path) -> None
 async def test_a_terminal_failure_waits_for_a_change(tmp_path: Path, raised: bool) -> None:
     async def hopeless(store: Store, address: str) -> Outcome:
         if raised:
-            raise Terminal("Hopeless", "this cannot work")
+            raise TerminalError("Hopeless", "this cannot work")
         return TerminalFailure("Hopeless", "this cannot work")
 
     async with stage(tmp_path, task=hopeless) as on:
@@ -185,7 +185,7 @@ async def test_a_lost_race_is_tried_again_at_once(tmp_path: Path) -> None:
         assert resource is not None
         if resource.status.get("tries", 0) < 2:
             await set_status(store, address, tries=resource.status.get("tries", 0) + 1)
-            raise Conflict(address, 1, 2)
+            raise WriteConflict(address, 1, 2)
         return await finish(store, address)
 
     async with stage(tmp_path, task=races) as on:
@@ -334,7 +334,7 @@ async def test_a_job_that_keeps_failing_is_tried_with_growing_delays(tmp_path: P
     async def job() -> None:
         tries.append(anyio.current_time())
         if len(tries) < 5:
-            raise Transient("NoLuck", "again")
+            raise TransientError("NoLuck", "again")
 
     async def starts_it(store: Store, address: str) -> Outcome:
         if len(tries) < 5:

@@ -7,11 +7,11 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.reconciler.driving.fighting import FREE_WRITES, WINDOW_S, FightDetector
+from planloop.reconciler.engine.change_tracker import FREE_WRITES, WINDOW_S, HotLoopDetector
 from planloop.schemas.limits import FIGHT_REPEATS_MAX, FIGHT_WRITES_MAX
 
 
-def writes(detector: FightDetector, contents: list[str], *, every_s: float = 0.001, since: float = 0.0) -> float:
+def writes(detector: HotLoopDetector, contents: list[str], *, every_s: float = 0.001, since: float = 0.0) -> float:
     """Writes `contents` one after another; returns the time after the last."""
     now = since
     for content in contents:
@@ -21,7 +21,7 @@ def writes(detector: FightDetector, contents: list[str], *, every_s: float = 0.0
 
 
 def test_two_writers_that_undo_each_other_are_slowed_down() -> None:
-    detector = FightDetector()
+    detector = HotLoopDetector()
 
     now = writes(detector, ["left", "right"] * (FREE_WRITES // 2 + FIGHT_REPEATS_MAX + 1))
 
@@ -31,7 +31,7 @@ def test_two_writers_that_undo_each_other_are_slowed_down() -> None:
 
 @given(steps=st.integers(0, FIGHT_WRITES_MAX - 1))
 def test_progress_is_never_slowed_down(steps: int) -> None:
-    detector = FightDetector()
+    detector = HotLoopDetector()
 
     now = writes(detector, [str(step) for step in range(steps)], every_s=0.0001)
 
@@ -39,7 +39,7 @@ def test_progress_is_never_slowed_down(steps: int) -> None:
 
 
 def test_a_status_with_a_counter_cannot_hide_a_hot_loop_for_long() -> None:
-    detector, numbers = FightDetector(), count()
+    detector, numbers = HotLoopDetector(), count()
 
     now = writes(detector, [str(next(numbers)) for _ in range(FIGHT_WRITES_MAX + 1)], every_s=0.0001)
 
@@ -47,7 +47,7 @@ def test_a_status_with_a_counter_cannot_hide_a_hot_loop_for_long() -> None:
 
 
 def test_a_fight_that_goes_on_is_slowed_down_ever_more_and_forgiven_when_it_stops() -> None:
-    detector, fight, now = FightDetector(), ["left", "right"] * 40, 0.0
+    detector, fight, now = HotLoopDetector(), ["left", "right"] * 40, 0.0
     delays = []
     for _ in range(3):
         now = writes(detector, fight, since=now)

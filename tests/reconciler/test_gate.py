@@ -7,9 +7,9 @@ from typing import Any
 import anyio
 import pytest
 
-from planloop.schemas.approval import patch_from_json, patch_to_json
+from planloop.schemas.objects.approval import patch_from_json, patch_to_json
 from tests.golden_text import said
-from tests.product import HUMAN_CLI, HUMAN_FILE, Accepted, Patch, Record, Refused
+from tests.product import HUMAN_CLI, HUMAN_FILE, Patch, PatchAccepted, PatchRefused, Record
 from tests.reconciler.plans import Plan, agent, op, opened, save_of
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +37,7 @@ async def last(plan: Plan) -> Record:
 
 async def test_law_2_the_first_save_makes_the_plan_and_all_its_objects_in_one_record(plan: Plan) -> None:
     verdict = await plan.save(TWO)
-    assert isinstance(verdict, Accepted)
+    assert isinstance(verdict, PatchAccepted)
     assert verdict.rev == 1 == plan.store.durable_rev
     assert plan.document == TWO
     assert [one.address for one in plan.store.view.list("task")] == ["task/.", "task/a", "task/b"]
@@ -57,7 +57,7 @@ async def test_law_2_a_refused_patch_is_recorded_and_changes_nothing(plan: Plan)
     await plan.save(TWO)
     before = plan.store.view.everything()
     verdict = await plan.patch(op("replace", "/tasks/b/goal", "mine"), by=agent("a"), reason="tidying")
-    assert isinstance(verdict, Refused)
+    assert isinstance(verdict, PatchRefused)
     assert plan.store.view.everything() == before
     record = await last(plan)
     assert (record.rev, record.draft.type, record.draft.actor) == (verdict.rev, "plan.refused", "agent:a")
@@ -69,7 +69,7 @@ async def test_law_2_a_refused_patch_is_recorded_and_changes_nothing(plan: Plan)
 async def test_law_2_a_file_passes_the_same_rules(plan: Plan) -> None:
     await plan.save(TWO)
     verdict = await plan.save({**TWO, "colour": "red"})
-    assert isinstance(verdict, Refused)
+    assert isinstance(verdict, PatchRefused)
     assert plan.document == TWO
     found = plan.store.view.get("plan/p")
     assert found is not None
@@ -86,10 +86,10 @@ async def test_what_would_never_run_can_be_previewed_and_is_refused_whoever_subm
     asking = {"goal": "x", "agent": {"model": "m"}}
     shown = plan.gate.preview_file(save_of({**TWO, "tasks": {"c": asking}}))
     assert (shown.faults, [one.path for one in shown.stops]) == ((), [("tasks", "c", "agent")])
-    assert isinstance(await plan.save({**TWO, "tasks": {"c": asking}}), Refused)
+    assert isinstance(await plan.save({**TWO, "tasks": {"c": asking}}), PatchRefused)
     await plan.save(TWO)
     verdict = await plan.patch(op("add", "/tasks/a/tasks", {"c": asking}), by=agent("a"))
-    assert isinstance(verdict, Refused)
+    assert isinstance(verdict, PatchRefused)
     assert plan.document == TWO
 
 
@@ -102,13 +102,13 @@ async def test_a_file_that_cannot_be_read_is_said_once_and_changes_nothing_else(
 
 async def test_saving_the_same_file_again_writes_nothing(plan: Plan) -> None:
     first = await plan.save(TWO)
-    assert await plan.save(TWO) == Accepted(first.rev)
+    assert await plan.save(TWO) == PatchAccepted(first.rev)
     assert plan.rev == 1
 
 
 async def test_a_patch_that_changes_nothing_writes_nothing(plan: Plan) -> None:
     first = await plan.save(TWO)
-    assert await plan.patch(op("replace", "/goal", "all")) == Accepted(first.rev)
+    assert await plan.patch(op("replace", "/goal", "all")) == PatchAccepted(first.rev)
     assert plan.rev == 1
 
 
@@ -126,9 +126,9 @@ async def test_only_one_of_two_patches_that_test_the_same_value_passes(plan: Pla
     await plan.save(TWO)
     base = plan.rev
     ops = (op("test", "/goal", "all"), op("replace", "/goal", "other"))
-    assert isinstance(await plan.patch(*ops, base=base), Accepted)
+    assert isinstance(await plan.patch(*ops, base=base), PatchAccepted)
     verdict = await plan.patch(*ops, base=base)
-    assert isinstance(verdict, Refused)
+    assert isinstance(verdict, PatchRefused)
     assert verdict.faults[0].rule == "conflict"
 
 
@@ -149,7 +149,7 @@ async def test_a_restart_of_the_gate_loses_nothing_of_who_set_what(tmp_path: Pat
         await plan.patch(op("add", "/tasks/a/tasks", {"x": {"goal": "part"}}), by=agent("a"))
     async with opened(tmp_path) as plan:
         verdict = await plan.patch(op("replace", "/tasks/a/tasks/x/goal", "mine"), by=agent("b"))
-        assert isinstance(verdict, Refused)
+        assert isinstance(verdict, PatchRefused)
         edited = {**TWO, "goal": "all of it"}
         await plan.save(edited)
         assert plan.document["tasks"]["a"]["tasks"] == {"x": {"goal": "part"}}

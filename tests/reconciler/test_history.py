@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from planloop.reconciler.admitting.ownership import Stamp
-from planloop.reconciler.editing import history
-from planloop.reconciler.editing.filing import HELD_BACK
-from planloop.reconciler.errors import Terminal
-from tests.product import HUMAN_CLI, HUMAN_FILE, Accepted, JsonObject
+from planloop.reconciler.admission import history
+from planloop.reconciler.admission.field_ownership import FieldStamp
+from planloop.reconciler.diff.file_patch import HELD_BACK
+from planloop.reconciler.errors import TerminalError
+from tests.product import HUMAN_CLI, HUMAN_FILE, JsonObject, PatchAccepted
 from tests.reconciler.plans import Plan, agent, op, opened, save_of
 
 pytestmark = pytest.mark.anyio
@@ -29,14 +29,14 @@ async def test_every_answer_of_the_gate_is_a_revision_with_author_and_reason(pla
     await plan.patch(op("replace", "/goal", "3"), reason="better")
     await plan.patch(op("replace", "/goal", "4"), by=agent("a"), reason="mine")
     await plan.status("task/a", {"state": "running"})
-    found = await history.revisions(plan.store, "plan/p")
+    found = await history.plan_revisions(plan.store, "plan/p")
     assert [(one.rev, one.type, one.author, one.reason) for one in found] == [
         (1, "plan.patched", "human:file", "saved p.yaml"),
         (2, "plan.patched", "human:cli", "better"),
         (3, "plan.refused", "agent:a", "mine"),
     ]
     assert [one.path for one in found[1].ops] == [("goal",)] == [one.path for one in found[2].ops]
-    assert (await history.revisions(plan.store, "plan/p", limit=1))[0].rev == 3
+    assert (await history.plan_revisions(plan.store, "plan/p", limit=1))[0].rev == 3
 
 
 async def test_the_document_of_any_revision_can_be_read(plan: Plan) -> None:
@@ -53,20 +53,20 @@ async def _document(plan: Plan, rev: int) -> JsonObject | None:
 async def test_why_names_who_set_a_field_when_for_what_and_over_whose_value(plan: Plan) -> None:
     plan.clock.at = 2_000.0
     await plan.patch(op("replace", "/tasks/a/goal", "new"), reason="it was wrong")
-    why = await history.why(plan.store, plan.gate.present, ("tasks", "a", "goal"))
+    why = await history.field_origin(plan.store, plan.gate.present, ("tasks", "a", "goal"))
     assert why is not None
-    assert (why.value, why.stamp, why.at, why.reason) == ("new", Stamp(2, HUMAN_CLI), 2_000.0, "it was wrong")
-    assert (why.before, why.over) == ("a", Stamp(1, HUMAN_FILE))
-    first = await history.why(plan.store, plan.gate.present, ("goal",))
+    assert (why.value, why.stamp, why.at, why.reason) == ("new", FieldStamp(2, HUMAN_CLI), 2_000.0, "it was wrong")
+    assert (why.before, why.over) == ("a", FieldStamp(1, HUMAN_FILE))
+    first = await history.field_origin(plan.store, plan.gate.present, ("goal",))
     assert first is not None
-    assert (first.stamp, first.had_before) == (Stamp(1, HUMAN_FILE), False)
-    assert await history.why(plan.store, plan.gate.present, ("nothing",)) is None
+    assert (first.stamp, first.had_before) == (FieldStamp(1, HUMAN_FILE), False)
+    assert await history.field_origin(plan.store, plan.gate.present, ("nothing",)) is None
 
 
 async def test_a_rollback_is_a_new_revision_with_the_old_document(plan: Plan) -> None:
     await plan.save(TWO)
     verdict = await plan.gate.roll_back(1, HUMAN_CLI)
-    assert isinstance(verdict, Accepted)
+    assert isinstance(verdict, PatchAccepted)
     assert verdict.rev == 3
     assert plan.document == ONE
     gone = plan.store.view.get("task/b")
@@ -79,7 +79,7 @@ async def test_a_rollback_holds_the_file_back_until_it_changes(plan: Plan) -> No
     await plan.gate.roll_back(1, HUMAN_CLI)
     again = await plan.save(TWO)
     assert again.rev == 3
-    assert isinstance(again, Accepted)
+    assert isinstance(again, PatchAccepted)
     assert again.notes == (HELD_BACK,) == plan.gate.preview_file(save_of(TWO)).notes
     assert plan.document == ONE
     changed = {**TWO, "goal": "3"}
@@ -97,5 +97,5 @@ async def test_rolling_back_what_the_file_has_no_part_in_leaves_the_file_alone(p
 
 async def test_there_is_no_way_back_to_before_the_plan_or_to_the_future(plan: Plan) -> None:
     for rev in (0, 99):
-        with pytest.raises(Terminal, match="plan history"):
+        with pytest.raises(TerminalError, match="plan history"):
             await plan.gate.roll_back(rev, HUMAN_CLI)

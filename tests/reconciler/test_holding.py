@@ -5,10 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from planloop.reconciler.errors import Terminal
-from planloop.schemas.approval import WAITING, ApprovalSpec
+from planloop.reconciler.errors import TerminalError
+from planloop.schemas.objects.approval import WAITING, ApprovalSpec
 from tests.golden_text import said
-from tests.product import HUMAN_CLI, HUMAN_FILE, Accepted, Held, JsonObject, Patch, Put, Refused, SetStatus, Uid
+from tests.product import (
+    HUMAN_CLI,
+    HUMAN_FILE,
+    JsonObject,
+    Patch,
+    PatchAccepted,
+    PatchHeld,
+    PatchRefused,
+    Put,
+    SetStatus,
+    Uid,
+)
 from tests.reconciler.plans import Plan, agent, op, opened
 
 pytestmark = pytest.mark.anyio
@@ -36,14 +47,14 @@ def keeping(names: str) -> JsonObject:
     return {**FILE, "tasks": {name: FILE["tasks"][name] for name in names}}
 
 
-async def held(plan: Plan, names: str) -> Held:
+async def held(plan: Plan, names: str) -> PatchHeld:
     verdict = await plan.save(keeping(names))
-    assert isinstance(verdict, Held), verdict
+    assert isinstance(verdict, PatchHeld), verdict
     return verdict
 
 
 async def test_an_edit_that_stops_a_few_tasks_passes(plan: Plan) -> None:
-    assert isinstance(await plan.save(keeping("abc")), Accepted)
+    assert isinstance(await plan.save(keeping("abc")), PatchAccepted)
 
 
 async def test_an_edit_that_stops_many_running_tasks_is_held_with_the_differences(plan: Plan) -> None:
@@ -76,28 +87,28 @@ async def test_groups_do_not_count_as_running_work(plan: Plan) -> None:
 async def test_the_only_running_task_may_be_stopped_without_asking(plan: Plan) -> None:
     for name in "bcdef":
         await plan.status(f"task/{name}", {"state": "done"})
-    assert isinstance(await plan.save(keeping("bcdef")), Accepted)
+    assert isinstance(await plan.save(keeping("bcdef")), PatchAccepted)
 
 
 async def test_what_is_done_is_no_loss(plan: Plan) -> None:
     for name in "bcdef":
         await plan.status(f"task/{name}", {"state": "done"})
-    assert isinstance(await plan.save(keeping("a")), Accepted)
+    assert isinstance(await plan.save(keeping("a")), PatchAccepted)
 
 
 async def test_cancelling_a_parent_counts_all_that_runs_below_it(plan: Plan) -> None:
-    assert isinstance(await plan.patch(op("add", "/cancel", True)), Held)
+    assert isinstance(await plan.patch(op("add", "/cancel", True)), PatchHeld)
 
 
 async def test_a_protected_running_task_is_not_stopped_unasked(plan: Plan) -> None:
     await plan.patch(op("add", "/tasks/a/protect", True))
     verdict = await plan.patch(op("add", "/tasks/a/cancel", True))
-    assert isinstance(verdict, Held)
+    assert isinstance(verdict, PatchHeld)
     assert "protected: task/a" in verdict.why
 
 
 async def test_a_person_who_has_seen_the_differences_is_not_asked_again(plan: Plan) -> None:
-    assert isinstance(await plan.save(keeping("a"), is_approved=True), Accepted)
+    assert isinstance(await plan.save(keeping("a"), is_approved=True), PatchAccepted)
 
 
 async def test_the_same_edit_waits_once(plan: Plan) -> None:
@@ -117,7 +128,7 @@ async def test_a_newer_save_takes_the_place_of_one_that_waits(plan: Plan) -> Non
 async def test_an_approved_edit_is_applied_as_its_author_and_leaves_nothing_waiting(plan: Plan) -> None:
     waiting = await held(plan, "ab")
     verdict = await plan.gate.approve(waiting.approval, HUMAN_CLI, "yes")
-    assert isinstance(verdict, Accepted)
+    assert isinstance(verdict, PatchAccepted)
     assert plan.document == keeping("ab")
     assert plan.store.view.list("approval") == []
     (record,) = await plan.store.log(plan.rev - 1, 1)
@@ -127,7 +138,7 @@ async def test_an_approved_edit_is_applied_as_its_author_and_leaves_nothing_wait
 
 async def test_an_answer_to_what_asks_no_question_is_refused_and_it_still_waits(plan: Plan) -> None:
     waiting = await held(plan, "ab")
-    with pytest.raises(Terminal) as caught:
+    with pytest.raises(TerminalError) as caught:
         await plan.gate.approve(waiting.approval, HUMAN_CLI, content={"name": "Ada"})
     said(str(caught.value))
     assert plan.store.view.get(waiting.approval) is not None
@@ -142,7 +153,7 @@ async def test_a_save_is_the_merge_base_once_it_is_approved(plan: Plan) -> None:
 async def test_an_approved_edit_keeps_what_changed_elsewhere_meanwhile(plan: Plan) -> None:
     waiting = await held(plan, "ab")
     await plan.patch(op("replace", "/tasks/a/goal", "newer"))
-    assert isinstance(await plan.gate.approve(waiting.approval, HUMAN_CLI), Accepted)
+    assert isinstance(await plan.gate.approve(waiting.approval, HUMAN_CLI), PatchAccepted)
     assert plan.document["tasks"] == {**keeping("ab")["tasks"], "a": {**FILE["tasks"]["a"], "goal": "newer"}}
 
 
@@ -150,7 +161,7 @@ async def test_an_edit_whose_place_changed_meanwhile_is_stale(plan: Plan) -> Non
     waiting = await held(plan, "ab")
     await plan.patch(op("replace", "/tasks/f/goal", "newer"))
     verdict = await plan.gate.approve(waiting.approval, HUMAN_CLI)
-    assert isinstance(verdict, Refused)
+    assert isinstance(verdict, PatchRefused)
     assert [fault.rule for fault in verdict.faults] == ["stale"]
     assert "f" in plan.document["tasks"]
     assert plan.store.view.list("approval") == []
@@ -166,17 +177,17 @@ async def test_a_rejected_edit_changes_nothing_and_is_recorded(plan: Plan) -> No
 
 
 async def test_nothing_waits_twice_or_nowhere(plan: Plan) -> None:
-    with pytest.raises(Terminal, match="plan get approvals"):
+    with pytest.raises(TerminalError, match="plan get approvals"):
         await plan.gate.approve("approval/none", HUMAN_CLI)
 
 
 async def test_an_agents_patch_of_what_the_plan_guards_waits_and_the_agent_reads_the_answer(plan: Plan) -> None:
     verdict = await plan.patch(op("add", "/tasks/a/tasks", {"x": {"goal": "part"}}), by=agent("a"))
-    assert isinstance(verdict, Held)
+    assert isinstance(verdict, PatchHeld)
     waiting = plan.store.view.get(verdict.approval)
     assert waiting is not None
     assert waiting.owner == "agent/a"
-    assert isinstance(await plan.gate.approve(verdict.approval, HUMAN_CLI, "fine"), Accepted)
+    assert isinstance(await plan.gate.approve(verdict.approval, HUMAN_CLI, "fine"), PatchAccepted)
     answered = plan.store.view.get(verdict.approval)
     assert answered is not None
     assert (answered.state, answered.status["reason"]) == ("approved", "fine")
@@ -186,18 +197,18 @@ async def test_an_agents_patch_of_what_the_plan_guards_waits_and_the_agent_reads
 async def test_law_6_an_agent_cannot_approve_its_own_patch(plan: Plan) -> None:
     ops = (op("add", "/tasks/a/tasks", {"x": {"goal": "part"}}),)
     verdict = await plan.gate.submit(Patch(agent("a"), ops, plan.rev, is_approved=True))
-    assert isinstance(verdict, Held), "only a person's approval counts"
+    assert isinstance(verdict, PatchHeld), "only a person's approval counts"
     assert plan.document == FILE
 
 
 async def test_a_guarded_field_inside_a_whole_new_task_is_guarded_too(plan: Plan) -> None:
-    assert isinstance(await plan.patch(op("add", "/tasks/new", {"goal": "n"}), by=agent(".")), Accepted)
+    assert isinstance(await plan.patch(op("add", "/tasks/new", {"goal": "n"}), by=agent(".")), PatchAccepted)
     with_agent: JsonObject = {"goal": "n", "agent": {"script": []}}
-    assert isinstance(await plan.patch(op("add", "/tasks/newer", with_agent), by=agent(".")), Held)
+    assert isinstance(await plan.patch(op("add", "/tasks/newer", with_agent), by=agent(".")), PatchHeld)
 
 
 async def test_a_person_needs_nobodys_yes_for_what_the_plan_guards(plan: Plan) -> None:
-    assert isinstance(await plan.patch(op("add", "/tasks/a/tasks", {"x": {"goal": "part"}})), Accepted)
+    assert isinstance(await plan.patch(op("add", "/tasks/a/tasks", {"x": {"goal": "part"}})), PatchAccepted)
 
 
 async def test_requests_and_calls_only_get_their_answer(plan: Plan) -> None:
@@ -210,5 +221,5 @@ async def test_requests_and_calls_only_get_their_answer(plan: Plan) -> None:
     found = plan.store.view.get("approval/r")
     assert found is not None
     assert (found.state, found.status["by"]) == ("approved", "human:cli")
-    with pytest.raises(Terminal, match="approved already"):
+    with pytest.raises(TerminalError, match="approved already"):
         await plan.gate.reject("r", HUMAN_CLI)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from planloop.schemas import patching
+from planloop.schemas import json_patch
 from tests.golden_text import said
-from tests.product import HUMAN_FILE, JsonObject, Op, Patch
+from tests.product import HUMAN_FILE, JsonObject, Patch, PatchOp
 from tests.reconciler.imagined import Imagined
 
 AGENT: JsonObject = {"script": [{"done": "ok"}]}
@@ -29,8 +29,8 @@ def folder(tmp_path: Path) -> Path:
 
 def _told(folder: Path, before: JsonObject, after: JsonObject) -> list[tuple[str, str, str]]:
     plan = Imagined(folder, before)
-    assert plan.submit(Patch(HUMAN_FILE, (Op("add", (), before),), 0))
-    ops = tuple(patching.difference(before, after))
+    assert plan.submit(Patch(HUMAN_FILE, (PatchOp("add", (), before),), 0))
+    ops = tuple(json_patch.diff_values(before, after))
     answer = plan.answer(Patch(HUMAN_FILE, ops, plan.view.rev))
     assert not answer.faults
     return [(one.action, one.address, one.words) for one in answer.differences]

@@ -12,10 +12,10 @@ from trio.testing import MockClock
 
 from planloop.reconciler.effects import journal
 from planloop.reconciler.effects.simulated_processes import SimulatedMachine, SimulatedProcesses
-from planloop.reconciler.storing.sqlite_store import SqliteStore
+from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore
 from tests.fakes.virtual_time import VirtualClock
 from tests.golden_text import said
-from tests.product import CallResult, CallSpec, CallState, Command, Draft, EffectClass, Put, Resource, Uid
+from tests.product import CallResult, CallSpec, CallState, EffectClass, ProcessCommand, Put, RecordDraft, Resource, Uid
 
 pytestmark = pytest.mark.anyio
 CALL = "call/c1"
@@ -39,14 +39,16 @@ class Desk:
     folder: Path
 
     async def start(self, call: CallSpec) -> None:
-        await self.store.append(Draft("call.started", "controller:task", call.owner, journal.started(call, "c1")))
+        await self.store.append(
+            RecordDraft("call.started", "controller:task", call.owner, journal.start_changes(call, "c1"))
+        )
 
     def begin(self, shell: str) -> None:
         """The process begins, and nobody waits for it."""
-        self.machine.start("op1", Command(str(self.folder), shell=shell))
+        self.machine.start("op1", ProcessCommand(str(self.folder), shell=shell))
 
     async def recover(self) -> journal.Recovery:
-        return await journal.recover(self.store, SimulatedProcesses(self.machine))
+        return await journal.recover_calls(self.store, SimulatedProcesses(self.machine))
 
     @property
     def call(self) -> Resource:
@@ -65,7 +67,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
 async def opened(folder: Path) -> AsyncIterator[Desk]:
     clock = VirtualClock()
     async with SqliteStore.open(folder / "state", clock=clock, epoch=1, inline=True) as store:
-        await store.append(Draft("object.created", "human:cli", "task/a", (Put("task/a", Uid("u"), {}),)))
+        await store.append(RecordDraft("object.created", "human:cli", "task/a", (Put("task/a", Uid("u"), {}),)))
         yield Desk(store, SimulatedMachine(clock), folder)
 
 
@@ -79,12 +81,14 @@ async def test_a_settled_call_is_gone_and_an_unknown_one_stays(desk: Desk) -> No
     await desk.start(spec())
     unknown = CallResult(CallState.UNKNOWN, "the power went")
     await desk.store.append(
-        Draft("call.settled", "controller:task", CALL, journal.settled(CALL, desk.call.uid, unknown))
+        RecordDraft("call.settled", "controller:task", CALL, journal.settle_changes(CALL, desk.call.uid, unknown))
     )
     assert (desk.call.state, desk.call.status["why"]) == ("Unknown", "the power went")
 
     done = CallResult(CallState.SUCCEEDED)
-    await desk.store.append(Draft("call.settled", "controller:task", CALL, journal.settled(CALL, desk.call.uid, done)))
+    await desk.store.append(
+        RecordDraft("call.settled", "controller:task", CALL, journal.settle_changes(CALL, desk.call.uid, done))
+    )
 
     assert desk.store.view.get(CALL) is None
 
@@ -96,7 +100,9 @@ async def test_what_never_began_may_begin(desk: Desk, effect: EffectClass) -> No
     found = await desk.recover()
 
     assert (desk.call.state, found.again, found.keep) == ("Authorized", (CALL,), frozenset())
-    assert not desk.machine.start("op1", Command(str(desk.folder), shell="true")), "the old start can still happen"
+    assert not desk.machine.start("op1", ProcessCommand(str(desk.folder), shell="true")), (
+        "the old start can still happen"
+    )
 
 
 @pytest.mark.parametrize("shell", ["sleep 60", "true"], ids=["running", "ended"])
@@ -161,12 +167,12 @@ async def test_a_person_settles_a_doubt_either_way(desk: Desk) -> None:
     await desk.recover()
     doubted = desk.call
 
-    happened = journal.settle_doubt(doubted, happened=True)
-    did_not = journal.settle_doubt(doubted, happened=False)
+    happened = journal.settle_unknown(doubted, happened=True)
+    did_not = journal.settle_unknown(doubted, happened=False)
 
-    await desk.store.append(Draft("call.reconciled", "human:cli", CALL, happened))
+    await desk.store.append(RecordDraft("call.reconciled", "human:cli", CALL, happened))
     assert (desk.call.state, desk.call.status["result"]["state"]) == ("Succeeded", "Succeeded")
-    await desk.store.append(Draft("call.reconciled", "human:cli", CALL, did_not))
+    await desk.store.append(RecordDraft("call.reconciled", "human:cli", CALL, did_not))
     assert desk.call.state == "Authorized"
 
 
@@ -174,5 +180,5 @@ async def test_what_is_not_in_doubt_cannot_be_settled(desk: Desk) -> None:
     await desk.start(spec())
 
     with pytest.raises(ValueError) as caught:
-        journal.settle_doubt(desk.call, happened=True)
+        journal.settle_unknown(desk.call, happened=True)
     said(str(caught.value))

@@ -8,10 +8,10 @@ from typing import Final
 
 import pytest
 
-from planloop.schemas import encoding, limits, patching
+from planloop.schemas import canonical_json, json_patch, limits
 from tests import rows
 from tests.golden_text import said
-from tests.product import HUMAN_CLI, Json, JsonObject, Op, Refused
+from tests.product import HUMAN_CLI, Json, JsonObject, PatchOp, PatchRefused
 from tests.reconciler.plans import Plan, agent, op, opened
 
 pytestmark = pytest.mark.anyio
@@ -37,8 +37,8 @@ async def plan(tmp_path: Path) -> AsyncIterator[Plan]:
         yield found
 
 
-def copied(source: str, path: str) -> Op:
-    return patching.op_from_json(0, {"op": "copy", "from": source, "path": path})
+def copied(source: str, path: str) -> PatchOp:
+    return json_patch.op_from_json(0, {"op": "copy", "from": source, "path": path})
 
 
 def spire(levels: int) -> Json:
@@ -70,7 +70,7 @@ BOMBS: Final = {
     "a spire that is moved below another": [
         op("add", f"{K}/m", spire(80)),
         op("add", f"{K}/n", spire(70)),
-        patching.op_from_json(0, {"op": "move", "from": f"{K}/m", "path": f"{K}/n{'/x' * 70}"}),
+        json_patch.op_from_json(0, {"op": "move", "from": f"{K}/m", "path": f"{K}/n{'/x' * 70}"}),
     ],
     "a test of a spire": [op("test", K, spire(400))],
     "more values than a plan holds, added": [op("add", f"{K}/notes", [0] * (limits.PATCH_VALUES_MAX + 1))],
@@ -82,7 +82,7 @@ BOMBS: Final = {
 async def test_patch_with_a_huge_result_is_refused_and_the_plan_stays(plan: Plan, name: str, by: str) -> None:
     before = plan.gate.present.document
     verdict = await plan.patch(*BOMBS[name], by=agent("a") if by == "an agent" else HUMAN_CLI)
-    assert isinstance(verdict, Refused)
+    assert isinstance(verdict, PatchRefused)
     assert {fault.rule for fault in verdict.faults} <= {"schema", "scope", "rights"}
     assert "schema" in {fault.rule for fault in verdict.faults}
     assert plan.gate.present.document == before
@@ -91,15 +91,15 @@ async def test_patch_with_a_huge_result_is_refused_and_the_plan_stays(plan: Plan
 
 async def test_patch_that_copies_a_small_task_often_is_accepted(plan: Plan) -> None:
     verdict = await plan.patch(*(copied(K, f"/tasks/a/tasks/x{n}") for n in range(50)), by=agent("a"))
-    assert not isinstance(verdict, Refused)
+    assert not isinstance(verdict, PatchRefused)
     assert len(plan.gate.present.document["tasks"]["a"]["tasks"]) == 51
 
 
 def test_patch_with_too_many_operations_is_refused_where_it_is_read() -> None:
     one: Json = {"op": "test", "path": "/goal", "value": "x"}
-    assert len(patching.ops_from_json([one] * limits.PATCH_OPS_MAX)) == limits.PATCH_OPS_MAX
-    with pytest.raises(patching.PatchFailed) as failed:
-        patching.ops_from_json([one] * (limits.PATCH_OPS_MAX + 1))
+    assert len(json_patch.ops_from_json([one] * limits.PATCH_OPS_MAX)) == limits.PATCH_OPS_MAX
+    with pytest.raises(json_patch.PatchFailed) as failed:
+        json_patch.ops_from_json([one] * (limits.PATCH_OPS_MAX + 1))
     assert failed.value.index == limits.PATCH_OPS_MAX
     said(failed.value.reason)
 
@@ -107,10 +107,10 @@ def test_patch_with_too_many_operations_is_refused_where_it_is_read() -> None:
 @rows.each(
     ("value", "found"),
     [
-        ("text", encoding.Extent(1, 4)),
-        ({}, encoding.Extent(1, 0)),
-        ({"key": [1, None, "x"]}, encoding.Extent(5, 4)),
-        ([[]] * 9, encoding.Extent(10, 0)),
+        ("text", canonical_json.Extent(1, 4)),
+        ({}, canonical_json.Extent(1, 0)),
+        ({"key": [1, None, "x"]}, canonical_json.Extent(5, 4)),
+        ([[]] * 9, canonical_json.Extent(10, 0)),
         ([[]] * 10, "values"),
         (["123456", "12345"], "size"),
         ({"12345678901": 1}, "size"),
@@ -118,14 +118,14 @@ def test_patch_with_too_many_operations_is_refused_where_it_is_read() -> None:
     ],
 )
 def test_extent_of_a_value_counts_each_place_and_stops_at_a_bound(value: Json, found: object) -> None:
-    assert encoding.extent_of(value, values_max=10, bytes_max=10, depth_max=3) == found
+    assert canonical_json.measure_extent(value, values_max=10, bytes_max=10, depth_max=3) == found
 
 
 @pytest.mark.parametrize("name", ["path", "from"])
 def test_law_11_a_path_in_a_patch_is_bounded(name: str) -> None:
     ways = {"op": "copy", "from": "/goal", "path": "/goal", name: "/" * (limits.PATCH_POINTER_CHARS_MAX + 1)}
 
-    with pytest.raises(patching.PatchFailed) as failed:
-        patching.ops_from_json([ways])
+    with pytest.raises(json_patch.PatchFailed) as failed:
+        json_patch.ops_from_json([ways])
 
     assert len(failed.value.reason) < limits.PATCH_POINTER_CHARS_MAX

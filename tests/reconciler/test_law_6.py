@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planloop.schemas import patching
+from planloop.schemas import json_patch
 from tests import sets
-from tests.product import HUMAN_FILE, Json, JsonObject, Op, Patch
+from tests.product import HUMAN_FILE, Json, JsonObject, Patch, PatchOp
 from tests.reconciler.imagined import Imagined
 from tests.reconciler.plans import agent
 
@@ -54,14 +54,14 @@ TASKS: st.SearchStrategy[Json] = st.fixed_dictionaries(
 VALUES: st.SearchStrategy[Json] = st.one_of(
     st.just("text"), st.just([]), st.just(["shell"]), st.just({}), TASKS, st.dictionaries(TOKENS, TASKS, max_size=2)
 )
-OPS = st.builds(Op, st.sampled_from(["add", "replace", "remove", "move", "copy"]), PATHS, VALUES, PATHS)
+OPS = st.builds(PatchOp, st.sampled_from(["add", "replace", "remove", "move", "copy"]), PATHS, VALUES, PATHS)
 
 
 @settings(max_examples=sets.examples(100, 33))
 @given(st.lists(st.lists(OPS, min_size=1, max_size=3), min_size=1, max_size=4))
-def test_law_6_no_patches_of_an_agent_leave_its_subtree_or_widen_what_it_has(patches: list[list[Op]]) -> None:
+def test_law_6_no_patches_of_an_agent_leave_its_subtree_or_widen_what_it_has(patches: list[list[PatchOp]]) -> None:
     plan = Imagined(Path(), DOCUMENT)
-    assert plan.submit(Patch(HUMAN_FILE, (Op("add", (), DOCUMENT),), 0))
+    assert plan.submit(Patch(HUMAN_FILE, (PatchOp("add", (), DOCUMENT),), 0))
     before, document = plan.specs, plan.present.document
     for ops in patches:
         plan.submit(Patch(agent("a"), tuple(ops), plan.view.rev))
@@ -70,7 +70,7 @@ def test_law_6_no_patches_of_an_agent_leave_its_subtree_or_widen_what_it_has(pat
 
 
 def _outside_is_untouched(before: JsonObject, after: JsonObject) -> None:
-    for op in patching.difference(before, after):
+    for op in json_patch.diff_values(before, after):
         assert op.path[:2] == ("tasks", "a") or op.path[0] == "prompts", op
         assert op.path[0] == "prompts" or op.path[2] in ("tasks", "notes", "needs"), op
 

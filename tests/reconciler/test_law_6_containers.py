@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests import golden_text, rows
-from tests.product import HUMAN_CLI, HUMAN_FILE, Author, Json, JsonObject, Op, Patch
+from tests.product import HUMAN_CLI, HUMAN_FILE, Author, Json, JsonObject, Patch, PatchOp
 from tests.reconciler.imagined import Imagined
 
 FOLDER = Path(__file__).parent / "powers"
@@ -44,14 +44,14 @@ FINE: JsonObject = {
 @pytest.fixture
 def plan() -> Imagined:
     made = Imagined(FOLDER, DOCUMENT)
-    assert refusal(made, HUMAN_FILE, Op("add", (), DOCUMENT)) == ""
+    assert refusal(made, HUMAN_FILE, PatchOp("add", (), DOCUMENT)) == ""
     return made
 
 
 Y: JsonObject = {"goal": "other", "cwd": "a", "agent": {"script": []}}
 
 
-def refusal(plan: Imagined, author: Author, *ops: Op) -> str:
+def refusal(plan: Imagined, author: Author, *ops: PatchOp) -> str:
     """Does it, and says why not."""
     patch = Patch(author, ops, plan.present.rev)
     why = " ".join(plan.faults(patch))
@@ -59,17 +59,17 @@ def refusal(plan: Imagined, author: Author, *ops: Op) -> str:
     return why
 
 
-def new(name: str = "new", /, **fields: Json) -> Op:
-    return Op("add", ("containers", name), {**FINE, **fields})
+def new(name: str = "new", /, **fields: Json) -> PatchOp:
+    return PatchOp("add", ("containers", name), {**FINE, **fields})
 
 
-def mounted(host: str, **fields: Json) -> Op:
+def mounted(host: str, **fields: Json) -> PatchOp:
     return new(mounts=[{"host": host, "container": "/work", **fields}])
 
 
-WAYS: dict[str, tuple[Op, str]] = {
+WAYS: dict[str, tuple[PatchOp, str]] = {
     "for the whole plan": (
-        Op("add", ("containers", "new"), {**FINE, "task": None} | {"task": "b"}),
+        PatchOp("add", ("containers", "new"), {**FINE, "task": None} | {"task": "b"}),
         "outlive your task",
     ),
     "a denied image": (new(image="evil/x"), "denied by `container(evil/*)`"),
@@ -96,7 +96,7 @@ WAYS: dict[str, tuple[Op, str]] = {
     "the network beside none": (new(networks=["none", "default"]), "`none` is no network at all"),
     "a way out beside the other": (new(networks=["internal", "default"]), "it would have a way out"),
     "a build, which asks the network": (
-        Op("add", ("containers", "new"), {"build": "a", **{k: v for k, v in FINE.items() if k != "image"}}),
+        PatchOp("add", ("containers", "new"), {"build": "a", **{k: v for k, v in FINE.items() if k != "image"}}),
         "building asks the network",
     ),
     "a probe of elsewhere": (new(health={"http": "http://169.254.169.254/"}), "its health check would ask"),
@@ -108,10 +108,12 @@ WAYS: dict[str, tuple[Op, str]] = {
     "more memory than its commands": (new(limits={"memory": 20_000_000}), "whose `memory` is 10000000"),
     "processes without end": (new(limits={"memory": 8_000_000}), "whose `processes` is 1024"),
     "memory without end": (new(limits={}), "whose `memory` is 10000000"),
-    "somebody else's": (Op("replace", ("containers", "sut", "image"), "node"), "only people change it"),
-    "to take away somebody else's": (Op("remove", ("containers", "sut")), "only people change it"),
+    "somebody else's": (PatchOp("replace", ("containers", "sut", "image"), "node"), "only people change it"),
+    "to take away somebody else's": (PatchOp("remove", ("containers", "sut")), "only people change it"),
     "a command that it may not run inside": (
-        Op("add", ("tasks", "a", "tasks", "x", "acceptance"), [{"run-in": {"container": "sut", "sh": "rm -rf /"}}]),
+        PatchOp(
+            "add", ("tasks", "a", "tasks", "x", "acceptance"), [{"run-in": {"container": "sut", "sh": "rm -rf /"}}]
+        ),
         "would run `rm -rf /` in `sut`",
     ),
 }
@@ -129,7 +131,7 @@ def test_whoever_may_use_the_network_has_the_owner_ask_their_own_containers_alon
     reached: JsonObject = {**DOCUMENT["tasks"]["a"], "rights": {**DOCUMENT["tasks"]["a"]["rights"], "network": "all"}}
     document: JsonObject = {**DOCUMENT, "tasks": {**DOCUMENT["tasks"], "a": reached}}
     plan = Imagined(FOLDER, document)
-    assert refusal(plan, HUMAN_FILE, Op("add", (), document)) == ""
+    assert refusal(plan, HUMAN_FILE, PatchOp("add", (), document)) == ""
 
     said = refusal(plan, A, new(health={"http": url}))
 
@@ -152,11 +154,13 @@ def test_no_container_of_an_agent_has_what_the_agent_may_not(plan: Imagined, way
         mounted("a", **{"read-only": True}),
         new(ports=[{"container": 80}], health={"http": ":80/"}, env={"CI": "1"}),
         new(task="a/x"),
-        Op("add", ("tasks", "a", "tasks", "x", "acceptance"), [{"run-in": {"container": "sut", "sh": "npm test"}}]),
+        PatchOp(
+            "add", ("tasks", "a", "tasks", "x", "acceptance"), [{"run-in": {"container": "sut", "sh": "npm test"}}]
+        ),
     ],
     ids=["bare", "alone", "written", "read", "reached", "below", "checked"],
 )
-def test_what_lies_within_its_rights_an_agent_has(plan: Imagined, op: Op) -> None:
+def test_what_lies_within_its_rights_an_agent_has(plan: Imagined, op: PatchOp) -> None:
     assert refusal(plan, A, op) == ""
 
 
@@ -167,16 +171,16 @@ def test_who_has_no_container_tool_makes_none_with_a_patch(plan: Imagined) -> No
 def test_its_number_is_bounded_and_what_was_made_is_its_own(plan: Imagined) -> None:
     assert refusal(plan, A, new("one"), new("two")) == ""
     assert "its rights allow 2" in refusal(plan, A, new("three"))
-    golden_text.said(refusal(plan, C, Op("remove", ("containers", "one"))))
-    assert refusal(plan, A, Op("remove", ("containers", "one")), new("three")) == ""
+    golden_text.said(refusal(plan, C, PatchOp("remove", ("containers", "one"))))
+    assert refusal(plan, A, PatchOp("remove", ("containers", "one")), new("three")) == ""
 
 
 def test_what_agents_made_goes_with_its_task_and_what_people_wrote_does_not(plan: Imagined) -> None:
-    assert refusal(plan, A, new("one"), new("two", task="a/x"), Op("add", ("tasks", "a", "tasks", "y"), Y)) == ""
+    assert refusal(plan, A, new("one"), new("two", task="a/x"), PatchOp("add", ("tasks", "a", "tasks", "y"), Y)) == ""
     assert refusal(plan, A, new("two", task="a/y")) == ""
 
-    assert refusal(plan, A, Op("remove", ("tasks", "a", "tasks", "y"))) == ""
+    assert refusal(plan, A, PatchOp("remove", ("tasks", "a", "tasks", "y"))) == ""
     assert set(plan.document["containers"]) == {"sut", "given", "one"}
-    without = Op("remove", ("containers", "given"))
-    assert refusal(plan, HUMAN_CLI, without, Op("remove", ("tasks", "a"))) == ""
+    without = PatchOp("remove", ("containers", "given"))
+    assert refusal(plan, HUMAN_CLI, without, PatchOp("remove", ("tasks", "a"))) == ""
     assert set(plan.document["containers"]) == {"sut"}

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from planloop.app.sources import FolderSources
-from planloop.compiler import compile_source
+from planloop.client.plan_sources import FolderSources
+from planloop.compiler.plan_compiler import compile_source
 from tests import golden_text, rows
-from tests.product import HUMAN_CLI, HUMAN_FILE, Author, Json, JsonObject, Op, Patch
+from tests.product import HUMAN_CLI, HUMAN_FILE, Author, Json, JsonObject, Patch, PatchOp
 from tests.reconciler.imagined import Imagined
 
 FOLDER = Path(__file__).parent / "powers"
@@ -47,20 +47,20 @@ A = Author("agent", "a")
 @pytest.fixture
 def plan() -> Imagined:
     made = Imagined(FOLDER, DOCUMENT)
-    assert made.submit(Patch(HUMAN_FILE, (Op("add", (), DOCUMENT),), 0))
+    assert made.submit(Patch(HUMAN_FILE, (PatchOp("add", (), DOCUMENT),), 0))
     return made
 
 
-def _child(agent: Json, **fields: Json) -> Op:
+def _child(agent: Json, **fields: Json) -> PatchOp:
     extended = {"extends": "worker", **agent} if isinstance(agent, dict) else agent
-    return Op("add", ("tasks", "a", "tasks", "new"), {"goal": "n", "cwd": "a", "agent": extended, **fields})
+    return PatchOp("add", ("tasks", "a", "tasks", "new"), {"goal": "n", "cwd": "a", "agent": extended, **fields})
 
 
-def _at(*path: str, value: Json = None, op: str = "add") -> Op:
-    return Op(op, path, value)  # type: ignore[arg-type]
+def _at(*path: str, value: Json = None, op: str = "add") -> PatchOp:
+    return PatchOp(op, path, value)  # type: ignore[arg-type]
 
 
-WAYS: dict[str, tuple[Op, str]] = {
+WAYS: dict[str, tuple[PatchOp, str]] = {
     "a model it may not grant": (_child({"model": "openai/gpt"}), "`openai/gpt` is not allowed"),
     "a URL inside an allowed provider": (_child({"model": "house/a@http://evil/v1"}), "is not allowed"),
     "a summary by another model": (_child({"compact": {"model": "openai/gpt"}}), "`openai/gpt` is not allowed"),
@@ -143,7 +143,7 @@ WAYS: dict[str, tuple[Op, str]] = {
 
 
 @rows.each(("op", "words"), WAYS.values(), ids=WAYS.keys())
-def test_law_6_this_way_to_more_is_refused(plan: Imagined, op: Op, words: str) -> None:
+def test_law_6_this_way_to_more_is_refused(plan: Imagined, op: PatchOp, words: str) -> None:
     said = plan.faults(Patch(A, (op,), plan.view.rev))
     assert any(words in one for one in said), said
 
@@ -166,9 +166,9 @@ def test_law_6_a_set_of_tools_is_cut_to_what_may_be_granted(plan: Imagined) -> N
 
 def test_law_6_what_a_person_said_of_powers_stands_though_no_file_says_it(plan: Imagined) -> None:
     assert plan.submit(Patch(A, (_child({"tools": ["read"]}, rights={"tools": ["read"]}),), plan.view.rev))
-    narrower = Op("replace", ("tasks", "a", "tasks", "new", "rights"), {"tools": ["read"], "grant": {"tools": []}})
+    narrower = PatchOp("replace", ("tasks", "a", "tasks", "new", "rights"), {"tools": ["read"], "grant": {"tools": []}})
     assert plan.submit(Patch(HUMAN_CLI, (narrower,), plan.view.rev))
-    wider = Op("replace", ("tasks", "a", "tasks", "new", "rights"), {"tools": ["read"]})
+    wider = PatchOp("replace", ("tasks", "a", "tasks", "new", "rights"), {"tools": ["read"]})
     said = plan.faults(Patch(A, (wider,), plan.view.rev))
     assert "human:cli" in said[0]
 
@@ -176,11 +176,13 @@ def test_law_6_what_a_person_said_of_powers_stands_though_no_file_says_it(plan: 
 def test_law_6_a_model_that_a_person_gave_with_its_url_is_inherited_and_no_other_is() -> None:
     document = {**DOCUMENT, "open": [], "tasks": {"a": {"goal": "g", "agent": {"model": "m@http://here/v1"}}}}
     plan = Imagined(FOLDER, document)
-    assert plan.submit(Patch(HUMAN_FILE, (Op("add", (), document),), 0))
+    assert plan.submit(Patch(HUMAN_FILE, (PatchOp("add", (), document),), 0))
     own = ("tasks", "a", "tasks")
-    assert plan.submit(Patch(A, (Op("add", own, {"x": {"goal": "part", "agent": {"prompt": "go"}}}),), plan.view.rev))
+    assert plan.submit(
+        Patch(A, (PatchOp("add", own, {"x": {"goal": "part", "agent": {"prompt": "go"}}}),), plan.view.rev)
+    )
     assert plan.specs["agent/a/x"]["mind"]["stated"] == "m@http://here/v1"
-    elsewhere = Op("add", (*own, "y"), {"goal": "part", "agent": {"model": "m@http://there/v1"}})
+    elsewhere = PatchOp("add", (*own, "y"), {"goal": "part", "agent": {"model": "m@http://there/v1"}})
     golden_text.said(plan.faults(Patch(A, (elsewhere,), plan.view.rev))[0], "http://there/v1")
 
 
@@ -189,7 +191,7 @@ def test_law_6_children_have_the_hooks_and_the_denials_of_those_above_whatever_t
     hooks = {"guard": {"on": ["before-call"], "run": "./guard"}}
     document = {**DOCUMENT, "hooks": hooks, "rights": {"deny": ["write(.git/**)"]}}
     plan = Imagined(FOLDER, document)
-    assert plan.submit(Patch(HUMAN_FILE, (Op("add", (), document),), 0))
+    assert plan.submit(Patch(HUMAN_FILE, (PatchOp("add", (), document),), 0))
     bare = _child(
         {"hooks": [], "deny": [], "mixins": []}, rights={"deny": []}, tasks={"deep": {"goal": "d", "cwd": "a"}}
     )
@@ -205,8 +207,8 @@ def test_law_6_one_map_under_two_names_is_two_maps() -> None:
     made = compile_source(text, file="p.yaml", sources=FolderSources(FOLDER))
     assert made.document is not None
     plan = Imagined(FOLDER, made.document)
-    assert plan.submit(Patch(HUMAN_FILE, (Op("add", (), made.document),), 0))
-    child = Op("add", ("tasks", "a", "tasks"), {"x": {"goal": "part", "agent": {"script": []}}})
+    assert plan.submit(Patch(HUMAN_FILE, (PatchOp("add", (), made.document),), 0))
+    child = PatchOp("add", ("tasks", "a", "tasks"), {"x": {"goal": "part", "agent": {"script": []}}})
     assert plan.submit(Patch(A, (child,), plan.view.rev))
     assert "agent/a/x" in plan.specs
     assert "agent/b/x" not in plan.specs

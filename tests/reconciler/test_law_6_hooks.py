@@ -9,10 +9,10 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from planloop.schemas import patching, pointer
+from planloop.schemas import json_patch, json_pointer
 from tests import rows, sets
 from tests.golden_text import said, said_in
-from tests.product import HUMAN_CLI, HUMAN_FILE, Author, Json, JsonObject, Op, Patch
+from tests.product import HUMAN_CLI, HUMAN_FILE, Author, Json, JsonObject, Patch, PatchOp
 from tests.reconciler.imagined import Imagined
 from tests.reconciler.test_law_6_escapes import FOLDER
 
@@ -50,15 +50,15 @@ NEW: JsonObject = {"on": ["before-call"], "rule": [{"deny": "mine"}]}
 @pytest.fixture
 def plan() -> Imagined:
     made = Imagined(FOLDER, DOCUMENT)
-    assert made.submit(Patch(HUMAN_FILE, (Op("add", (), DOCUMENT),), 0))
+    assert made.submit(Patch(HUMAN_FILE, (PatchOp("add", (), DOCUMENT),), 0))
     return made
 
 
 def _of(*path: str) -> tuple[str, ...]:
-    return pointer.of_task(path)
+    return json_pointer.task_pointer(path)
 
 
-def _by(plan: Imagined, author: Author, *ops: Op) -> tuple[str, ...]:
+def _by(plan: Imagined, author: Author, *ops: PatchOp) -> tuple[str, ...]:
     """What is wrong with the patch; when nothing is, it is made."""
     patch = Patch(author, ops, plan.view.rev)
     found = plan.faults(patch)
@@ -67,8 +67,8 @@ def _by(plan: Imagined, author: Author, *ops: Op) -> tuple[str, ...]:
 
 
 def test_law_6_an_agent_attaches_hooks_to_itself_and_to_its_children(plan: Imagined) -> None:
-    assert not _by(plan, A, Op("add", (*_of("a"), "hooks", "own"), NEW))
-    assert not _by(plan, A, Op("add", (*_of("a", "x"), "hooks", "theirs"), NEW))
+    assert not _by(plan, A, PatchOp("add", (*_of("a"), "hooks", "own"), NEW))
+    assert not _by(plan, A, PatchOp("add", (*_of("a", "x"), "hooks", "theirs"), NEW))
     found = plan.view.get("hook/a/x/own")
     assert found is not None
     assert found.spec["original"] == "hook/a/own"
@@ -79,34 +79,34 @@ def test_law_6_an_agent_attaches_hooks_to_itself_and_to_its_children(plan: Imagi
 @rows.each(
     "op",
     [
-        Op("remove", ("hooks",)),
-        Op("remove", ("hooks", "guard")),
-        Op("replace", ("hooks", "guard", "match"), "write(z)"),
-        Op("add", ("hooks", "guard", "expires"), {"turns": 1}),
-        Op("add", ("hooks", "guard"), NEW),
-        Op("add", ("hooks", "other"), NEW),
-        Op("test", ("hooks", "guard", "run"), "./guard"),
-        Op("copy", (*_of("a"), "notes"), None, ("hooks", "guard", "run")),
-        Op("move", (*_of("a"), "notes"), None, ("hooks", "guard", "run")),
-        Op("test", (*_of("a"), "agent", "hooks"), ["lib:planning"]),
-        Op("test", ("agents", "some", "hooks", "0"), "lib:planning"),
-        Op("copy", (*_of("a"), "notes"), None, (*_of("a", "x"), "agent", "hooks")),
-        Op("remove", (*_of("a"), "hooks")),
-        Op("remove", (*_of("a"), "hooks", "mine")),
-        Op("replace", (*_of("a"), "hooks", "mine", "on"), ["on-end"]),
-        Op("add", (*_of("a"), "hooks"), {"other": NEW}),
-        Op("remove", (*_of("a", "x"), "hooks", "deep")),
-        Op("replace", (*_of("a", "x"), "hooks"), {}),
-        Op("remove", ("children", "a", "children", "x", "hooks", "deep")),
-        Op("add", (*_of("b"), "hooks"), {"evil": NEW}),
-        Op("test", (*_of("b"), "hooks"), None),
-        Op("remove", _of("a", "x")),
-        Op("replace", _of("a", "x"), {"goal": "part", "cwd": "a"}),
-        Op("replace", (*_of("a"), "tasks"), {}),
+        PatchOp("remove", ("hooks",)),
+        PatchOp("remove", ("hooks", "guard")),
+        PatchOp("replace", ("hooks", "guard", "match"), "write(z)"),
+        PatchOp("add", ("hooks", "guard", "expires"), {"turns": 1}),
+        PatchOp("add", ("hooks", "guard"), NEW),
+        PatchOp("add", ("hooks", "other"), NEW),
+        PatchOp("test", ("hooks", "guard", "run"), "./guard"),
+        PatchOp("copy", (*_of("a"), "notes"), None, ("hooks", "guard", "run")),
+        PatchOp("move", (*_of("a"), "notes"), None, ("hooks", "guard", "run")),
+        PatchOp("test", (*_of("a"), "agent", "hooks"), ["lib:planning"]),
+        PatchOp("test", ("agents", "some", "hooks", "0"), "lib:planning"),
+        PatchOp("copy", (*_of("a"), "notes"), None, (*_of("a", "x"), "agent", "hooks")),
+        PatchOp("remove", (*_of("a"), "hooks")),
+        PatchOp("remove", (*_of("a"), "hooks", "mine")),
+        PatchOp("replace", (*_of("a"), "hooks", "mine", "on"), ["on-end"]),
+        PatchOp("add", (*_of("a"), "hooks"), {"other": NEW}),
+        PatchOp("remove", (*_of("a", "x"), "hooks", "deep")),
+        PatchOp("replace", (*_of("a", "x"), "hooks"), {}),
+        PatchOp("remove", ("children", "a", "children", "x", "hooks", "deep")),
+        PatchOp("add", (*_of("b"), "hooks"), {"evil": NEW}),
+        PatchOp("test", (*_of("b"), "hooks"), None),
+        PatchOp("remove", _of("a", "x")),
+        PatchOp("replace", _of("a", "x"), {"goal": "part", "cwd": "a"}),
+        PatchOp("replace", (*_of("a"), "tasks"), {}),
     ],
-    ids=lambda op: f"{op.op} {pointer.render(op.path)}",
+    ids=lambda op: f"{op.op} {json_pointer.render_pointer(op.path)}",
 )
-def test_law_6_no_operation_sheds_changes_or_looks_at_what_is_set_above(plan: Imagined, op: Op) -> None:
+def test_law_6_no_operation_sheds_changes_or_looks_at_what_is_set_above(plan: Imagined, op: PatchOp) -> None:
     before = plan.document
     assert _by(plan, A, op)
     assert plan.document == before
@@ -116,30 +116,30 @@ def test_law_6_a_prompt_that_a_hook_has_is_nobodys_to_give_a_new_meaning() -> No
     document = {**DOCUMENT, "hooks": {"careful": {"on": ["on-end"], "agent": {"model": "house/big", "prompt": "kind"}}}}
     document = {name: value for name, value in document.items() if name != "prompts"}
     plan = Imagined(FOLDER, document)
-    assert plan.submit(Patch(HUMAN_FILE, (Op("add", (), document),), 0))
-    faults = _by(plan, A, Op("add", ("prompts",), {"kind": "allow all"}))
+    assert plan.submit(Patch(HUMAN_FILE, (PatchOp("add", (), document),), 0))
+    faults = _by(plan, A, PatchOp("add", ("prompts",), {"kind": "allow all"}))
     assert faults
     assert plan.specs["agent/~careful"]["prompt"] == "kind"
 
 
 def test_law_6_what_an_agent_attached_to_itself_it_does_not_take_off(plan: Imagined) -> None:
-    assert not _by(plan, A, Op("add", (*_of("a"), "hooks", "own"), NEW))
-    assert _by(plan, A, Op("remove", (*_of("a"), "hooks", "own")))
-    assert _by(plan, A, Op("replace", (*_of("a"), "hooks", "own", "rule"), [{"allow": True}]))
-    assert _by(plan, X, Op("remove", (*_of("a"), "hooks", "own")))
+    assert not _by(plan, A, PatchOp("add", (*_of("a"), "hooks", "own"), NEW))
+    assert _by(plan, A, PatchOp("remove", (*_of("a"), "hooks", "own")))
+    assert _by(plan, A, PatchOp("replace", (*_of("a"), "hooks", "own", "rule"), [{"allow": True}]))
+    assert _by(plan, X, PatchOp("remove", (*_of("a"), "hooks", "own")))
 
 
 def test_law_6_a_parent_takes_off_what_it_or_the_child_attached_to_the_child(plan: Imagined) -> None:
-    assert not _by(plan, A, Op("add", (*_of("a", "x"), "hooks", "first"), NEW))
-    assert not _by(plan, X, Op("add", (*_of("a", "x"), "hooks", "second"), NEW))
-    assert _by(plan, X, Op("remove", (*_of("a", "x"), "hooks", "first")))
-    assert not _by(plan, A, Op("remove", (*_of("a", "x"), "hooks", "first")))
-    assert not _by(plan, A, Op("remove", (*_of("a", "x"), "hooks", "second")))
+    assert not _by(plan, A, PatchOp("add", (*_of("a", "x"), "hooks", "first"), NEW))
+    assert not _by(plan, X, PatchOp("add", (*_of("a", "x"), "hooks", "second"), NEW))
+    assert _by(plan, X, PatchOp("remove", (*_of("a", "x"), "hooks", "first")))
+    assert not _by(plan, A, PatchOp("remove", (*_of("a", "x"), "hooks", "first")))
+    assert not _by(plan, A, PatchOp("remove", (*_of("a", "x"), "hooks", "second")))
 
 
 def test_law_6_a_hook_of_the_same_name_stands_beside_the_one_from_above(plan: Imagined) -> None:
     before = plan.view.get("hook/a/guard")
-    assert not _by(plan, A, Op("add", (*_of("a"), "hooks", "guard"), NEW))
+    assert not _by(plan, A, PatchOp("add", (*_of("a"), "hooks", "guard"), NEW))
     after = plan.view.get("hook/a/guard")
     assert before is not None
     assert after is not None
@@ -162,7 +162,7 @@ def test_law_6_a_hook_of_the_same_name_stands_beside_the_one_from_above(plan: Im
     ],
 )
 def test_law_6_a_new_hook_runs_and_asks_what_its_author_may(plan: Imagined, hook: JsonObject, told: str) -> None:
-    faults = _by(plan, A, Op("add", (*_of("a", "x"), "hooks", "new"), hook))
+    faults = _by(plan, A, PatchOp("add", (*_of("a", "x"), "hooks", "new"), hook))
     assert any(told in fault for fault in faults), faults
 
 
@@ -176,34 +176,34 @@ def test_law_6_a_new_hook_runs_and_asks_what_its_author_may(plan: Imagined, hook
     ],
 )
 def test_law_6_what_the_author_may_itself_a_new_hook_may(plan: Imagined, hook: JsonObject) -> None:
-    assert not _by(plan, A, Op("add", (*_of("a", "x"), "hooks", "new"), hook))
+    assert not _by(plan, A, PatchOp("add", (*_of("a", "x"), "hooks", "new"), hook))
 
 
 def test_law_6_an_agent_gives_a_hook_no_model_that_it_may_use_and_not_hand_on(plan: Imagined) -> None:
     hook = {"on": ["on-wake"], "agent": {"model": "house/big", "prompt": "x"}}
-    faults = _by(plan, A, Op("add", (*_of("a"), "hooks", "new"), hook))
+    faults = _by(plan, A, PatchOp("add", (*_of("a"), "hooks", "new"), hook))
     said_in(faults, "hook/a/new", "house/big")
 
 
 def test_law_6_a_hook_attaches_hooks_to_the_agent_that_it_watches_and_that_one_does_not_shed_them(
     plan: Imagined,
 ) -> None:
-    assert not _by(plan, HOOK, Op("add", (*_of("a"), "hooks", "again"), NEW))
+    assert not _by(plan, HOOK, PatchOp("add", (*_of("a"), "hooks", "again"), NEW))
     assert plan.view.get("hook/a/again") is not None
-    assert _by(plan, A, Op("remove", (*_of("a"), "hooks", "again")))
-    assert _by(plan, HOOK, Op("add", (*_of("a"), "hooks", "runs"), {"on": ["on-end"], "run": "evil"}))
-    assert _by(plan, HOOK, Op("remove", (*_of("a"), "hooks", "mine")))
-    assert _by(plan, HOOK, Op("add", (*_of("b"), "hooks"), {"other": NEW}))
-    assert _by(plan, HOOK, Op("add", (*_of("a"), "notes"), "x"))
+    assert _by(plan, A, PatchOp("remove", (*_of("a"), "hooks", "again")))
+    assert _by(plan, HOOK, PatchOp("add", (*_of("a"), "hooks", "runs"), {"on": ["on-end"], "run": "evil"}))
+    assert _by(plan, HOOK, PatchOp("remove", (*_of("a"), "hooks", "mine")))
+    assert _by(plan, HOOK, PatchOp("add", (*_of("b"), "hooks"), {"other": NEW}))
+    assert _by(plan, HOOK, PatchOp("add", (*_of("a"), "notes"), "x"))
 
 
 def test_law_6_what_its_hook_set_below_it_an_agent_does_not_take_off(plan: Imagined) -> None:
-    assert not _by(plan, HOOK, Op("add", (*_of("a", "x"), "hooks", "again"), NEW))
-    assert _by(plan, A, Op("remove", (*_of("a", "x"), "hooks", "again")))
+    assert not _by(plan, HOOK, PatchOp("add", (*_of("a", "x"), "hooks", "again"), NEW))
+    assert _by(plan, A, PatchOp("remove", (*_of("a", "x"), "hooks", "again")))
 
 
 def test_law_6_a_new_child_has_all_hooks_that_its_parent_has(plan: Imagined) -> None:
-    assert not _by(plan, A, Op("add", (*_of("a"), "tasks", "new"), {"goal": "n", "cwd": "a"}))
+    assert not _by(plan, A, PatchOp("add", (*_of("a"), "tasks", "new"), {"goal": "n", "cwd": "a"}))
     hooks = plan.specs["agent/a/new"]["hooks"]
     assert hooks == [f"hook/a/new/{name}" for name in ("guard", "careful", "shared", "mine")]
     behind = plan.specs["agent/a/new/~careful"]
@@ -214,11 +214,13 @@ def test_law_6_a_new_child_has_all_hooks_that_its_parent_has(plan: Imagined) -> 
 def test_law_6_no_fault_tells_an_agent_which_hooks_there_are(plan: Imagined) -> None:
     for name in ("guard", "careful", "gaurd"):  # One that there is and one that there is not are refused alike.
         for op in (
-            Op("add", (*_of("a"), "hooks", "new"), {"extends": name}),
-            Op("add", (*_of("a"), "hooks", "new"), name),
-            Op("add", (*_of("a", "x"), "agent"), {"hooks": [name]}),
-            Op("add", (*_of("a", "x"), "agent"), {"hooks": [{name: {"max": 1}}]}),
-            Op("add", (*_of("a"), "tasks", "new"), {"goal": "n", "hook/hooks": [{"id": "h", "hook/extends": name}]}),
+            PatchOp("add", (*_of("a"), "hooks", "new"), {"extends": name}),
+            PatchOp("add", (*_of("a"), "hooks", "new"), name),
+            PatchOp("add", (*_of("a", "x"), "agent"), {"hooks": [name]}),
+            PatchOp("add", (*_of("a", "x"), "agent"), {"hooks": [{name: {"max": 1}}]}),
+            PatchOp(
+                "add", (*_of("a"), "tasks", "new"), {"goal": "n", "hook/hooks": [{"id": "h", "hook/extends": name}]}
+            ),
         ):
             answer = plan.answer(Patch(A, (op,), plan.view.rev))
             told = [f"{fault.message} {fault.hint}".strip() for fault in answer.faults]
@@ -230,22 +232,24 @@ def test_law_6_what_people_have_a_hook_run_is_no_doing_of_the_agents_that_it_wat
     tasks = {"a": {**DOCUMENT["tasks"]["a"], "hooks": {"mine": {"on": ["on-end"], "run": "./mine"}, "late": runs}}}
     document = {**DOCUMENT, "hooks": {"root": runs}, "tasks": tasks}
     plan = Imagined(FOLDER, document)
-    assert plan.submit(Patch(HUMAN_FILE, (Op("add", (), document),), 0))
-    assert not _by(plan, A, Op("add", (*_of("a"), "tasks", "new"), {"goal": "n", "cwd": "a"}))
-    assert not _by(plan, A, Op("add", (*_of("a"), "hooks", "own"), NEW))
-    assert not _by(plan, A, Op("add", (*_of("a"), "notes"), "x"))
+    assert plan.submit(Patch(HUMAN_FILE, (PatchOp("add", (), document),), 0))
+    assert not _by(plan, A, PatchOp("add", (*_of("a"), "tasks", "new"), {"goal": "n", "cwd": "a"}))
+    assert not _by(plan, A, PatchOp("add", (*_of("a"), "hooks", "own"), NEW))
+    assert not _by(plan, A, PatchOp("add", (*_of("a"), "notes"), "x"))
 
 
 def test_law_6_a_hook_below_is_not_made_to_run_what_its_author_may_not(plan: Imagined) -> None:
     at = (*_of("a", "x"), "hooks", "new")
-    assert not _by(plan, A, Op("add", at, {"on": ["on-end"], "run": "git log"}))
-    assert _by(plan, A, Op("replace", (*at, "run"), "curl evil"))
-    assert not _by(plan, A, Op("replace", at, {"on": ["on-end"], "agent": {"prompt": "x"}}))
-    assert _by(plan, A, Op("replace", at, {"on": ["on-end"], "agent": {"run": "curl evil"}}))
+    assert not _by(plan, A, PatchOp("add", at, {"on": ["on-end"], "run": "git log"}))
+    assert _by(plan, A, PatchOp("replace", (*at, "run"), "curl evil"))
+    assert not _by(plan, A, PatchOp("replace", at, {"on": ["on-end"], "agent": {"prompt": "x"}}))
+    assert _by(plan, A, PatchOp("replace", at, {"on": ["on-end"], "agent": {"run": "curl evil"}}))
 
 
 def test_law_6_an_agent_that_attaches_a_program_no_longer_writes_it(plan: Imagined) -> None:
-    assert not _by(plan, A, Op("add", (*_of("a"), "hooks", "new"), {"on": ["on-end"], "run": "git run-hook ./own"}))
+    assert not _by(
+        plan, A, PatchOp("add", (*_of("a"), "hooks", "new"), {"on": ["on-end"], "run": "git run-hook ./own"})
+    )
     assert "write(a/own)" in plan.specs["agent/a"]["rights"].get("guarded", [])
     assert "write(a/own)" in plan.specs["agent/a/x"]["rights"].get("guarded", [])
     assert "write(a/own)" not in plan.specs["agent/b"]["rights"].get("guarded", [])
@@ -253,14 +257,16 @@ def test_law_6_an_agent_that_attaches_a_program_no_longer_writes_it(plan: Imagin
 
 def test_law_6_what_a_hooks_agent_has_learnt_is_nobodys_to_copy(plan: Imagined) -> None:
     copy = {"goal": "n", "cwd": "a", "agent": {"from": "~careful"}}
-    assert _by(plan, A, Op("add", (*_of("a"), "tasks", "new"), copy)) == ("`~careful` is no child to copy",)
+    assert _by(plan, A, PatchOp("add", (*_of("a"), "tasks", "new"), copy)) == ("`~careful` is no child to copy",)
     hook = {"on": ["on-wake"], "agent": {"as": "agent/a/~careful"}}
-    assert _by(plan, A, Op("add", (*_of("a", "x"), "hooks", "new"), hook))
+    assert _by(plan, A, PatchOp("add", (*_of("a", "x"), "hooks", "new"), hook))
 
 
 def test_a_person_takes_any_hook_away(plan: Imagined) -> None:
-    assert not _by(plan, A, Op("add", (*_of("a"), "hooks", "own"), NEW))
-    assert not _by(plan, HUMAN_CLI, Op("remove", (*_of("a"), "hooks", "own")), Op("remove", ("hooks", "guard")))
+    assert not _by(plan, A, PatchOp("add", (*_of("a"), "hooks", "own"), NEW))
+    assert not _by(
+        plan, HUMAN_CLI, PatchOp("remove", (*_of("a"), "hooks", "own")), PatchOp("remove", ("hooks", "guard"))
+    )
     gone = plan.view.get("hook/guard")
     assert gone is not None
     assert gone.deleting
@@ -308,8 +314,10 @@ VALUES: st.SearchStrategy[Json] = st.one_of(
         ]
     ),
 )
-POINTERS = st.builds(lambda at, field: pointer.parse(f"{at}/{field}"), OWN, FIELDS)
-OPS = st.builds(Op, st.sampled_from(["add", "add", "replace", "remove", "move", "copy"]), POINTERS, VALUES, POINTERS)
+POINTERS = st.builds(lambda at, field: json_pointer.parse_pointer(f"{at}/{field}"), OWN, FIELDS)
+OPS = st.builds(
+    PatchOp, st.sampled_from(["add", "add", "replace", "remove", "move", "copy"]), POINTERS, VALUES, POINTERS
+)
 NODES: st.SearchStrategy[Json] = st.sampled_from(
     [
         {"goal": "n", "cwd": "a"},
@@ -320,15 +328,15 @@ NODES: st.SearchStrategy[Json] = st.sampled_from(
 PLACES: Final = {"agent:.": ("", "a", "b", "a/x"), "agent:a": ("a", "a/x", "a/new"), "agent:a/x": ("a/x",)}
 
 
-def _sensible(author: Author) -> st.SearchStrategy[Op]:
+def _sensible(author: Author) -> st.SearchStrategy[PatchOp]:
     """What such an author may well do: attach, take off again, spawn, remove."""
     places = st.sampled_from(PLACES.get(str(author), (author.name.removesuffix("/~careful"),)))
     names = st.sampled_from(["guard", "mine", "new", "deep", "own"])
-    at = places.map(lambda path: pointer.of_task(tuple(path.split("/")) if path else ()))
-    attach = st.builds(lambda own, name, value: Op("add", (*own, "hooks", name), value), at, names, HOOK_VALUES)
-    take = st.builds(lambda own, name: Op("remove", (*own, "hooks", name)), at, names)
-    spawn = st.builds(lambda own, node: Op("add", (*own, "tasks", "new"), node), at, NODES)
-    remove = at.map(lambda own: Op("remove", (*own, "tasks", "new")))
+    at = places.map(lambda path: json_pointer.task_pointer(tuple(path.split("/")) if path else ()))
+    attach = st.builds(lambda own, name, value: PatchOp("add", (*own, "hooks", name), value), at, names, HOOK_VALUES)
+    take = st.builds(lambda own, name: PatchOp("remove", (*own, "hooks", name)), at, names)
+    spawn = st.builds(lambda own, node: PatchOp("add", (*own, "tasks", "new"), node), at, NODES)
+    remove = at.map(lambda own: PatchOp("remove", (*own, "tasks", "new")))
     return st.one_of(attach, take, spawn, remove)
 
 
@@ -344,7 +352,7 @@ ACTS = st.sampled_from(AUTHORS).flatmap(
 @given(st.lists(ACTS, min_size=1, max_size=6))
 def test_law_6_no_sequence_of_patches_sheds_a_hook_or_changes_what_it_does(acts: list[tuple[Author, Any]]) -> None:
     plan = Imagined(FOLDER, DOCUMENT)
-    assert plan.submit(Patch(HUMAN_FILE, (Op("add", (), DOCUMENT),), 0))
+    assert plan.submit(Patch(HUMAN_FILE, (PatchOp("add", (), DOCUMENT),), 0))
     first = _hooks(plan)
     for author, ops in acts:
         before = _run(plan)
@@ -354,12 +362,12 @@ def test_law_6_no_sequence_of_patches_sheds_a_hook_or_changes_what_it_does(acts:
             assert author.name in (".", "b") or _run(plan) - before <= {"sh -c git log"}, "it may run no more"
 
 
-def _fitted(plan: Imagined, op: Op) -> Op:
+def _fitted(plan: Imagined, op: PatchOp) -> PatchOp:
     """With the map around what is added, where there is none yet."""
     is_first = op.op == "add" and op.path[-2:-1] in (("hooks",), ("tasks",))
-    if not is_first or pointer.has(plan.document, op.path[:-1]):
+    if not is_first or json_pointer.has_value(plan.document, op.path[:-1]):
         return op
-    return Op("add", op.path[:-1], {op.path[-1]: op.value})
+    return PatchOp("add", op.path[:-1], {op.path[-1]: op.value})
 
 
 def _hooks(plan: Imagined) -> Mapping[str, JsonObject]:
@@ -379,7 +387,7 @@ def _holds(plan: Imagined, first: Mapping[str, JsonObject]) -> None:
         watched = plan.view.get(str(spec["watches"]))
         if watched is None or watched.deleting:
             continue  # Its task was given children, and is done by them.
-        assert not patching.difference(spec, now[address]), f"{address} was changed"
+        assert not json_patch.diff_values(spec, now[address]), f"{address} was changed"
     for agent in plan.view.list("agent"):
         if agent.deleting or "~" in agent.address:
             continue
@@ -401,15 +409,15 @@ def _watched_child(hook: JsonObject) -> Imagined:
     tasks = {"a": {"goal": "first", "agent": above, "tasks": {"rev": reviewer, "w": child}}}
     document: JsonObject = {"plan": "p", "goal": "all", "agent": {"model": "house/big"}, "tasks": tasks}
     plan = Imagined(FOLDER, document)
-    assert plan.submit(Patch(HUMAN_FILE, (Op("add", (), document),), 0))
+    assert plan.submit(Patch(HUMAN_FILE, (PatchOp("add", (), document),), 0))
     return plan
 
 
 @pytest.mark.parametrize(("field", "value"), [(("env",), {"PATH": "/evil"}), (("cwd",), "evil")], ids=str)
 def test_law_6_a_parent_does_not_change_what_a_hook_of_its_child_runs_in(field: tuple[str, ...], value: Json) -> None:
     plan = _watched_child({"on": ["before-call"], "run": "./guard"})
-    assert _by(plan, A, Op("add", (*_of("a", "w"), *field), value))
-    assert not _by(_watched_child(RULE), A, Op("add", (*_of("a", "w"), *field), value))
+    assert _by(plan, A, PatchOp("add", (*_of("a", "w"), *field), value))
+    assert not _by(_watched_child(RULE), A, PatchOp("add", (*_of("a", "w"), *field), value))
 
 
 @pytest.mark.parametrize(
@@ -419,23 +427,23 @@ def test_law_6_a_parent_does_not_change_what_a_hook_of_its_child_runs_in(field: 
 )
 def test_law_6_an_agent_that_a_hook_asks_stays_what_it_was(field: tuple[str, ...], value: Json) -> None:
     plan = _watched_child({"on": ["before-call"], "agent": {"as": "agent/a/rev"}})
-    assert _by(plan, A, Op("add", (*_of("a", "rev"), *field), value))
-    assert not _by(plan, A, Op("add", (*_of("a", "rev"), "notes"), "be quick"))
+    assert _by(plan, A, PatchOp("add", (*_of("a", "rev"), *field), value))
+    assert not _by(plan, A, PatchOp("add", (*_of("a", "rev"), "notes"), "be quick"))
 
 
 def test_law_6_an_agent_that_a_hook_asks_may_get_more_budget() -> None:
     plan = _watched_child({"on": ["before-call"], "agent": {"as": "agent/a/rev"}})
-    assert plan.submit(Patch(HUMAN_FILE, (Op("add", (*_of("a", "rev"), "budget"), {"turns": 5}),), plan.view.rev))
-    assert not _by(plan, A, Op("add", (*_of("a", "rev"), "budget", "turns"), 9))
-    assert _by(plan, A, Op("add", (*_of("a", "rev"), "budget", "turns"), 3))
+    assert plan.submit(Patch(HUMAN_FILE, (PatchOp("add", (*_of("a", "rev"), "budget"), {"turns": 5}),), plan.view.rev))
+    assert not _by(plan, A, PatchOp("add", (*_of("a", "rev"), "budget", "turns"), 9))
+    assert _by(plan, A, PatchOp("add", (*_of("a", "rev"), "budget", "turns"), 3))
 
 
 def test_law_6_no_name_makes_another_ones_hook_ones_own() -> None:
     plan = _watched_child({"on": ["before-call"], "run": "./guard"})
-    assert plan.submit(Patch(HUMAN_FILE, (Op("add", ("hooks",), {"h": RULE}),), plan.view.rev))
+    assert plan.submit(Patch(HUMAN_FILE, (PatchOp("add", ("hooks",), {"h": RULE}),), plan.view.rev))
     beside = plan.view.get("hook/a/w/h-2")
     assert beside is not None and beside.spec["mind"]["kind"] == "program"
-    assert not _by(plan, A, Op("add", (*_of("a", "w"), "hooks", "h-2"), NEW))
-    assert _by(plan, A, Op("add", (*_of("a", "w"), "env"), {"PATH": "/evil"}))
-    assert not _by(plan, A, Op("remove", (*_of("a", "w"), "hooks", "h-2")))
+    assert not _by(plan, A, PatchOp("add", (*_of("a", "w"), "hooks", "h-2"), NEW))
+    assert _by(plan, A, PatchOp("add", (*_of("a", "w"), "env"), {"PATH": "/evil"}))
+    assert not _by(plan, A, PatchOp("remove", (*_of("a", "w"), "hooks", "h-2")))
     assert plan.view.get("hook/a/w/h-2") == beside

@@ -13,15 +13,14 @@ import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 
-from planloop.compiler.rights import handed_down
-from planloop.controllers.agent.tools.sketching import sketched
-from planloop.schemas import patching, pointer
-from planloop.schemas.model import model_name
-from planloop.schemas.narrowing import covers_model, is_covered
-from planloop.schemas.rights import rights_from_json
+from planloop.compiler.resolve.rights import hand_down_rights
+from planloop.controllers.agent.tools.delegation import read_sketch
+from planloop.schemas import json_patch, json_pointer
+from planloop.schemas.objects.model import parse_model_name
+from planloop.schemas.rights import covers_model, is_covered, rights_from_json
 from tests import sets
 from tests.compiler.lattice import is_within
-from tests.product import HUMAN_FILE, Author, Json, JsonObject, Op, Patch
+from tests.product import HUMAN_FILE, Author, Json, JsonObject, Patch, PatchOp
 from tests.reconciler.imagined import Imagined
 
 ROOT = Path(__file__).parent / "powers"
@@ -180,8 +179,8 @@ VALUES: st.SearchStrategy[Json] = st.one_of(
     st.just({"on": ["before-call"], "run": "evil"}),
     st.just({"x": "b", "new": "a/tasks/x"}),
 )
-POINTERS = st.builds(lambda at, field: pointer.parse(f"{at}/{field}".rstrip("/")), OWN, FIELDS)
-OPS = st.builds(Op, st.sampled_from(["add", "replace", "remove", "move", "copy"]), POINTERS, VALUES, POINTERS)
+POINTERS = st.builds(lambda at, field: json_pointer.parse_pointer(f"{at}/{field}".rstrip("/")), OWN, FIELDS)
+OPS = st.builds(PatchOp, st.sampled_from(["add", "replace", "remove", "move", "copy"]), POINTERS, VALUES, POINTERS)
 ACTS = st.tuples(
     st.sampled_from(AUTHORS),
     st.one_of(SPAWNS, st.lists(OPS, min_size=1, max_size=2), st.just("clone"), st.just("restore")),
@@ -194,7 +193,7 @@ ACTS = st.tuples(
 @example([(AUTHORS[1], {"goal": "more", "id": "new", "rights": {"models": []}})])
 def test_law_6_nobody_gains_what_its_creator_cannot_grant(acts: list[tuple[Author, Any]]) -> None:
     plan = Imagined(ROOT, DOCUMENT)
-    assert plan.submit(Patch(HUMAN_FILE, (Op("add", (), DOCUMENT),), 0))
+    assert plan.submit(Patch(HUMAN_FILE, (PatchOp("add", (), DOCUMENT),), 0))
     first = plan.document
     for author, act in acts:
         before = plan.specs
@@ -206,37 +205,45 @@ def test_law_6_nobody_gains_what_its_creator_cannot_grant(acts: list[tuple[Autho
         assert plan.document.get(name) == first.get(name)
 
 
-def _ops(plan: Imagined, first: JsonObject, author: Author, act: Any) -> list[Op]:
-    own = pointer.of_task(() if author.name == "." else _within(author.name))
+def _ops(plan: Imagined, first: JsonObject, author: Author, act: Any) -> list[PatchOp]:
+    own = json_pointer.task_pointer(() if author.name == "." else _within(author.name))
     if isinstance(act, list):
         return act
-    if not pointer.has(plan.document, own):
+    if not json_pointer.has_value(plan.document, own):
         return []
     if isinstance(act, dict):  # As the `task` tool makes them.
-        sketch = sketched(act)
+        sketch = read_sketch(act)
         return _added(plan, own, sketch.name, sketch.node)
-    children: JsonObject = pointer.get(plan.document if act == "clone" else first, own).get("tasks", {})
+    children: JsonObject = json_pointer.value_at(plan.document if act == "clone" else first, own).get("tasks", {})
     if act == "clone":
         return [op for name, node in children.items() for op in _added(plan, own, f"{name}-2", node)]
-    return [Op("replace", (*own, "tasks"), children)] if pointer.has(plan.document, (*own, "tasks")) else []
+    return (
+        [PatchOp("replace", (*own, "tasks"), children)]
+        if json_pointer.has_value(plan.document, (*own, "tasks"))
+        else []
+    )
 
 
-def _added(plan: Imagined, own: tuple[str, ...], name: str, node: Json) -> list[Op]:
+def _added(plan: Imagined, own: tuple[str, ...], name: str, node: Json) -> list[PatchOp]:
     tasks = (*own, "tasks")
-    return [Op("add", (*tasks, name), node)] if pointer.has(plan.document, tasks) else [Op("add", tasks, {name: node})]
+    return (
+        [PatchOp("add", (*tasks, name), node)]
+        if json_pointer.has_value(plan.document, tasks)
+        else [PatchOp("add", tasks, {name: node})]
+    )
 
 
 def _holds(author: Author, before: Mapping[str, JsonObject], after: Mapping[str, JsonObject]) -> None:
     own = f"agent/{author.name}"
     below = "agent/" if author.name == "." else f"{own}/"
-    given_on = handed_down(rights_from_json(before[own]["rights"]))
+    given_on = hand_down_rights(rights_from_json(before[own]["rights"]))
     known = {spec["mind"].get("stated") for spec in before.values() if "mind" in spec}
     for address, spec in after.items():
         if not address.startswith("agent/"):
             assert author.name == "." or _commands(spec) <= _commands(before.get(address)) | {"git log"}
             continue
         if address == own or not address.startswith(below):
-            assert not patching.difference(before[address], spec), f"{author} changed {address}"
+            assert not json_patch.diff_values(before[address], spec), f"{author} changed {address}"
             continue
         rights = rights_from_json(spec["rights"])
         assert is_within(rights, given_on), f"{author} gave {address} more than it may grant"
@@ -262,7 +269,7 @@ def _mind_is_within(spec: JsonObject, known: set[Any]) -> None:
     mind = spec["mind"]
     # An agent that may use no model has none, which is no gain.
     if mind["kind"] == "model" and mind["stated"] and mind["stated"] not in known:
-        name = model_name(mind["stated"])
+        name = parse_model_name(mind["stated"])
         assert not name.tape
         assert not name.url
         assert is_covered(rights_from_json(spec["rights"]).models, name.real, covers_model)

@@ -9,11 +9,10 @@ from pathlib import Path
 import anyio.lowlevel
 import pytest
 
-from planloop.reconciler.effects import process_shim, process_table
-from planloop.reconciler.effects.local_processes import LocalProcesses
-from planloop.reconciler.effects.process_shim import ShimState
+from planloop.reconciler.effects import local_processes, process_table
+from planloop.reconciler.effects.local_processes import LocalProcesses, ShimState
 from tests.fakes.owners import BegunOwner, CountingOwner
-from tests.product import Command, Ending, Trace
+from tests.product import ExitCause, OperationTrace, ProcessCommand
 
 pytestmark = pytest.mark.anyio
 NOTHING: frozenset[str] = frozenset()
@@ -23,8 +22,8 @@ def processes(folder: Path, epoch: int = 1) -> LocalProcesses:
     return LocalProcesses(folder / "run", str(folder), epoch, grace_s=0.2)
 
 
-def command(folder: Path, shell: str, **more: object) -> Command:
-    return Command(str(folder), shell=shell, env={"PATH": "/usr/bin:/bin"}, **more)  # type: ignore[arg-type]
+def command(folder: Path, shell: str, **more: object) -> ProcessCommand:
+    return ProcessCommand(str(folder), shell=shell, env={"PATH": "/usr/bin:/bin"}, **more)  # type: ignore[arg-type]
 
 
 async def test_background_processes_of_a_finished_command_are_stopped(tmp_path: Path) -> None:
@@ -40,7 +39,7 @@ async def test_a_sweep_finds_what_left_its_group_by_its_label(tmp_path: Path) ->
     await owner.run("a", command(tmp_path, "setsid sh -c 'setsid sleep 60 &' & wait"))
 
     assert await owner.sweep(NOTHING) == ["a"]
-    assert process_table.labelled(str(tmp_path)) == []
+    assert process_table.labelled_processes(str(tmp_path)) == []
 
 
 async def test_a_timeout_also_stops_what_left_the_group(tmp_path: Path) -> None:
@@ -48,8 +47,8 @@ async def test_a_timeout_also_stops_what_left_the_group(tmp_path: Path) -> None:
 
     exit_ = await owner.run("a", command(tmp_path, "setsid sleep 60 & sleep 60", timeout_s=0.2))
 
-    assert exit_.ending is Ending.TIMED_OUT
-    assert process_table.labelled(str(tmp_path)) == []
+    assert exit_.ending is ExitCause.TIMED_OUT
+    assert process_table.labelled_processes(str(tmp_path)) == []
 
 
 async def test_no_file_of_a_command_grows_without_end(tmp_path: Path) -> None:
@@ -69,7 +68,7 @@ async def test_two_plans_do_not_sweep_each_other(tmp_path: Path) -> None:
     theirs = LocalProcesses(other, str(other), 2, grace_s=0.2)
 
     assert await processes(tmp_path).sweep(NOTHING) == []
-    assert await theirs.trace("theirs") is Trace.RUNNING
+    assert await theirs.trace("theirs") is OperationTrace.RUNNING
     await theirs.stop("theirs")
 
 
@@ -78,11 +77,11 @@ async def test_what_a_command_left_behind_goes_when_a_later_owner_takes_its_resu
     await owner.until_begun()
     owner.kill()
     successor = LocalProcesses(tmp_path, str(tmp_path), 2, grace_s=0.2)
-    while await successor.trace("a") is not Trace.ENDED:
+    while await successor.trace("a") is not OperationTrace.ENDED:
         await anyio.lowlevel.checkpoint()
 
     assert (await successor.adopt("a")).output == b"done\n"
-    assert process_table.labelled(str(tmp_path)) == []
+    assert process_table.labelled_processes(str(tmp_path)) == []
 
 
 async def test_the_environment_is_the_given_one_and_the_labels(tmp_path: Path) -> None:
@@ -118,19 +117,19 @@ async def test_a_folder_with_quotes_and_spaces_is_no_trouble(tmp_path: Path) -> 
     owner = processes(folder)
 
     assert (await owner.run("a", command(folder, "pwd"))).output.decode().strip() == str(folder)
-    assert await owner.trace("a") is Trace.ENDED
+    assert await owner.trace("a") is OperationTrace.ENDED
 
 
 async def test_a_command_with_a_null_byte_is_not_started(tmp_path: Path) -> None:
     exit_ = await processes(tmp_path).run("a", command(tmp_path, "echo a\0b"))
 
-    assert exit_.ending is Ending.NOT_STARTED and b"null byte" in exit_.output
+    assert exit_.ending is ExitCause.NOT_STARTED and b"null byte" in exit_.output
 
 
 async def test_a_command_too_long_for_the_system_is_not_started(tmp_path: Path) -> None:
     exit_ = await processes(tmp_path).run("a", command(tmp_path, ": " + "x" * 200_000))
 
-    assert exit_.ending is Ending.NOT_STARTED
+    assert exit_.ending is ExitCause.NOT_STARTED
 
 
 async def test_limits_hold_for_the_command(tmp_path: Path) -> None:
@@ -144,20 +143,20 @@ async def test_limits_hold_for_the_command(tmp_path: Path) -> None:
 async def test_too_much_output_is_reported_for_a_command_that_has_ended(tmp_path: Path) -> None:
     ended = await processes(tmp_path).run("a", command(tmp_path, "echo more than ten bytes", output_bytes_max=10))
 
-    assert (ended.ending, ended.output) == (Ending.TOO_MUCH_OUTPUT, b"more than ")
+    assert (ended.ending, ended.output) == (ExitCause.TOO_MUCH_OUTPUT, b"more than ")
 
 
 async def test_a_process_with_the_pid_of_an_ended_one_is_not_adopted(tmp_path: Path) -> None:
     owner = processes(tmp_path)
     (tmp_path / "run/a.state").write_text(f"{os.getpid()}\n")
 
-    assert await owner.trace("a") is Trace.LOST
+    assert await owner.trace("a") is OperationTrace.LOST
 
 
 def test_a_line_of_a_state_file_that_a_crash_cut_short_does_not_count() -> None:
-    assert process_shim.parse_state("42\n1") == ShimState(42), "it may have been 137"
-    assert process_shim.parse_state("4") == ShimState()
-    assert process_shim.parse_state("42\n137\n") == ShimState(42, -9)
+    assert local_processes.parse_shim_state("42\n1") == ShimState(42), "it may have been 137"
+    assert local_processes.parse_shim_state("4") == ShimState()
+    assert local_processes.parse_shim_state("42\n137\n") == ShimState(42, -9)
 
 
 async def test_after_a_reboot_a_missing_state_file_proves_nothing(tmp_path: Path) -> None:
@@ -167,9 +166,9 @@ async def test_after_a_reboot_a_missing_state_file_proves_nothing(tmp_path: Path
 
     rebooted = processes(tmp_path, epoch=2)
 
-    assert await rebooted.trace("a") is Trace.LOST
-    assert await rebooted.trace("a") is Trace.LOST
-    assert await rebooted.trace("before") is Trace.ENDED
+    assert await rebooted.trace("a") is OperationTrace.LOST
+    assert await rebooted.trace("a") is OperationTrace.LOST
+    assert await rebooted.trace("before") is OperationTrace.ENDED
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -181,14 +180,14 @@ async def test_law_5_an_owner_killed_around_a_start_never_leads_to_a_second_run(
     successor = processes(tmp_path, epoch=2)
 
     for op in begun:
-        if await successor.trace(op) is Trace.NEVER_BEGAN:
+        if await successor.trace(op) is OperationTrace.NEVER_BEGAN:
             exit_ = await successor.run(f"{op}-again", command(tmp_path, f"echo {op} >> effects"))
             assert exit_.code == 0
         else:
-            assert (await successor.adopt(op)).ending is Ending.EXITED
+            assert (await successor.adopt(op)).ending is ExitCause.EXITED
 
     await successor.sweep(NOTHING)  # It may find a late start on its way out: one that was fenced, and did nothing.
-    assert process_table.labelled(str(tmp_path)) == []
+    assert process_table.labelled_processes(str(tmp_path)) == []
     assert sorted((tmp_path / "effects").read_text().split()) == sorted(begun)
 
 

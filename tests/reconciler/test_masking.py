@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from planloop.reconciler.effects.masking import MASK, Masks
-from planloop.schemas import encoding
+from planloop.reconciler.effects.secret_masks import MASK, SecretMasks
+from planloop.schemas import canonical_json
 
 SECRET = 'tok"en\n-12345-ü'
 
@@ -16,7 +16,7 @@ SECRET = 'tok"en\n-12345-ü'
     ("text", "masked"),
     [
         (f"a {SECRET} b {SECRET}", f"a {MASK} b {MASK}"),
-        (encoding.encode_text({"inner": SECRET}), f'{{"inner":"{MASK}"}}'),
+        (canonical_json.encode_text({"inner": SECRET}), f'{{"inner":"{MASK}"}}'),
         ('"tok\\"en\\n-12345-\\u00fc"', f'"{MASK}"'),
         ("hunter22 and hunter2", f"{MASK} and {MASK}"),
         ("no short", "no short"),
@@ -24,7 +24,7 @@ SECRET = 'tok"en\n-12345-ü'
     ],
 )
 def test_a_secret_is_masked_as_it_is_and_in_json_and_short_ones_are_left_alone(text: str, masked: str) -> None:
-    masks = Masks([SECRET, "hunter2", "hunter22", "short", "", "  spaced out\n"])
+    masks = SecretMasks([SECRET, "hunter2", "hunter22", "short", "", "  spaced out\n"])
     assert masks.mask_text(text) == masked
     assert masks.mask(text.encode()) == masked.encode()
 
@@ -36,7 +36,7 @@ WORDS = some.lists(
 
 @given(WORDS)
 def test_pieces_are_masked_as_the_whole_and_only_what_may_be_a_secret_waits(pieces: list[bytes]) -> None:
-    masks = Masks(["secret", "secrets-of-x", "cretsx"])
+    masks = SecretMasks(["secret", "secrets-of-x", "cretsx"])
     stream, said = masks.stream(), b""
     for count, piece in enumerate(pieces, 1):
         said += stream.feed(piece)
@@ -46,5 +46,5 @@ def test_pieces_are_masked_as_the_whole_and_only_what_may_be_a_secret_waits(piec
 
 
 def test_nothing_waits_where_nothing_is_secret() -> None:
-    stream = Masks(["abc"]).stream()
+    stream = SecretMasks(["abc"]).stream()
     assert (stream.feed(b"ab"), stream.flush()) == (b"ab", b"")

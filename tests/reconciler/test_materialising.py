@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.reconciler.admitting import materialising
-from tests.product import Change, Draft, Drop, JsonObject, Mark, MemoryView, Move, Put, Record, SetStatus, Uid
+from planloop.reconciler.admission import object_changes
+from tests.product import Change, Drop, JsonObject, Mark, MemoryView, Move, Put, Record, RecordDraft, SetStatus, Uid
 from tests.reconciler import small_language
 from tests.reconciler.plans import CountedIds
 
@@ -20,18 +20,18 @@ class Live:
         self.view = MemoryView()
         self.ids = CountedIds()
 
-    def made(self, document: JsonObject, moved: dict[str, str] | None = None) -> materialising.Materialised:
+    def made(self, document: JsonObject, moved: dict[str, str] | None = None) -> object_changes.ObjectChanges:
         graph = small_language.check(document).graph
         assert graph is not None
-        return materialising.materialise(graph.objects, self.view, PLAN, self.ids.mint, moved)
+        return object_changes.object_changes(graph.objects, self.view, PLAN, self.ids.mint, moved)
 
-    def apply(self, document: JsonObject, moved: dict[str, str] | None = None) -> materialising.Materialised:
+    def apply(self, document: JsonObject, moved: dict[str, str] | None = None) -> object_changes.ObjectChanges:
         made = self.made(document, moved)
         self.write(*made.changes)
         return made
 
     def write(self, *changes: Change) -> None:
-        draft = Draft("object.updated", "controller:plan", PLAN, changes)
+        draft = RecordDraft("object.updated", "controller:plan", PLAN, changes)
         self.view.fold(Record(self.view.rev + 1, 0.0, 1, draft))
 
     def status(self, address: str, merge: JsonObject) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.reconciler.editing.moving import moved
+from planloop.reconciler.diff.file_patch import move_tasks
 from tests.product import JsonObject
 
 LIVE: JsonObject = {
@@ -42,4 +42,4 @@ LIVE: JsonObject = {
     ids=["with what is below it", "and a child elsewhere", "not onto another", "nor what is not there"],
 )
 def test_tasks_that_move_take_all_that_is_said_of_them_along(moves: dict[str, str], expected: JsonObject) -> None:
-    assert moved(LIVE, moves) == {"tasks": expected}
+    assert move_tasks(LIVE, moves) == {"tasks": expected}

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from planloop.reconciler.driving.queueing import AddressQueue, Backoff
+from planloop.reconciler.engine.queue import AddressQueue, Backoff
 from tests import sets
 
 ADDRESSES = ("task/a", "task/b", "task/c")

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from planloop import compiler
-from planloop.app import referring
-from planloop.app.sources import FolderSources
-from planloop.compiler import merging
-from planloop.reconciler.admitting.language import Language
+from planloop.client.plan_sources import FolderSources
+from planloop.compiler import merge, plan_compiler
+from planloop.reconciler.plan_language_port import PlanLanguage
 from planloop.schemas import limits
+from planloop.schemas.spec import tables
+from planloop.server import reference_check
 from tests.golden_text import said
-from tests.product import Json, JsonObject, Op, Refused
+from tests.product import Json, JsonObject, PatchOp, PatchRefused
 from tests.reconciler.plans import Plan, agent, op, opened
 
 pytestmark = pytest.mark.anyio
@@ -26,15 +26,15 @@ SCRIPT: JsonObject = {"script": [{"done": True}]}
 def real(folder: Path) -> AbstractAsyncContextManager[Plan]:
     """A plan in the language that people write."""
     sources = FolderSources(folder)
-    check = partial(compiler.check_document, sources=sources)
-    check_by = partial(referring.check_by, folder=folder)
-    return opened(folder, Language(check, merging.merge, compiler.change_class, check_by=check_by))
+    check = partial(plan_compiler.check_document, sources=sources)
+    check_by = partial(reference_check.check_as_author, folder=folder)
+    return opened(folder, PlanLanguage(check, merge.merge_documents, tables.change_class, check_by=check_by))
 
 
-async def by(plan: Plan, who: str, *ops: Op) -> list[str]:
+async def by(plan: Plan, who: str, *ops: PatchOp) -> list[str]:
     """The grounds on which the patch was refused, none when it was not."""
     verdict = await plan.patch(*ops, by=agent(who))
-    return sorted({fault.rule for fault in verdict.faults}) if isinstance(verdict, Refused) else []
+    return sorted({fault.rule for fault in verdict.faults}) if isinstance(verdict, PatchRefused) else []
 
 
 @pytest.mark.parametrize("path", ["/tasks/b/tasks/n/cwd", "/tasks/b/tasks/n/env"])
@@ -167,7 +167,7 @@ async def test_an_agent_names_no_file_that_it_may_not_read(tmp_path: Path, agent
         await plan.save({"plan": "p", "tasks": {"a": {"goal": "g", "agent": WORKING, "cwd": "a"}, "h": HOUSE}})
         below = {"n": {"goal": "n", "agent": agent_below, "cwd": "a"}}
         verdict = await plan.patch(op("add", "/tasks/a/tasks", below), by=agent("a"))
-        assert isinstance(verdict, Refused)
+        assert isinstance(verdict, PatchRefused)
         told = " ".join(fault.message for fault in verdict.faults)
         said(told)
         assert "checks" not in told

@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_value_is_what_its_place_holds_and_a_variable_comes_before_a_file(
     folder: Path, written: str, value: str
 ) -> None:
-    assert secrets.resolved(written, ENV, folder) == value
+    assert secrets.resolve_value(written, ENV, folder) == value
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_a_value_is_what_its_place_holds_and_a_variable_comes_before_a_file(
     ],
 )
 def test_what_is_not_there_is_told_by_its_place(folder: Path, written: str, said: str) -> None:
-    with pytest.raises(secrets.NotThere, match=said):
-        secrets.resolved(written, ENV, folder)
+    with pytest.raises(secrets.SecretMissing, match=said):
+        secrets.resolve_value(written, ENV, folder)
 
 
 def test_what_was_put_in_the_place_of_a_file_with_a_secret_is_not_read(
@@ -69,10 +69,10 @@ def test_what_was_put_in_the_place_of_a_file_with_a_secret_is_not_read(
     (folder / ".plan/secrets/linked").symlink_to(outside / "key")
 
     for path in ("link", "./link", "way/key", "fifo", "large", "."):
-        with pytest.raises(secrets.NotThere) as caught:
-            secrets.resolved(f"file:{path}", ENV, folder)
+        with pytest.raises(secrets.SecretMissing) as caught:
+            secrets.resolve_value(f"file:{path}", ENV, folder)
         golden_text.said(str(caught.value), f"{path}")
 
     for named in (f"file:{outside}/key", "secret:linked", "file:.plan/secrets/linked"):
-        assert secrets.resolved(named, ENV, folder) == "the owner's own"
-    assert secrets.resolved("file:.plan/../plain", ENV, folder) == "beside the plan"
+        assert secrets.resolve_value(named, ENV, folder) == "the owner's own"
+    assert secrets.resolve_value("file:.plan/../plain", ENV, folder) == "beside the plan"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planloop.reconciler.driving.watching import Watcher
-from tests.product import Change, Draft, Drop, MemoryView, Put, Record, SetStatus, Uid
+from planloop.reconciler.engine.change_tracker import ChangeWatcher
+from tests.product import Change, Drop, MemoryView, Put, Record, RecordDraft, SetStatus, Uid
 
 
 class World:
@@ -11,11 +11,13 @@ class World:
         self.view = MemoryView()
         self.rev = 0
         self.fold(*changes)
-        self.watcher = Watcher([resource for kind in ("task", "agent") for resource in self.view.list(kind)])
+        self.watcher = ChangeWatcher([resource for kind in ("task", "agent") for resource in self.view.list(kind)])
 
     def fold(self, *changes: Change) -> tuple[str, ...]:
         self.rev += 1
-        return self.view.fold(Record(self.rev, 0.0, 1, Draft("object.updated", "controller:task", "task/a", changes)))
+        return self.view.fold(
+            Record(self.rev, 0.0, 1, RecordDraft("object.updated", "controller:task", "task/a", changes))
+        )
 
     def woken(self, *changes: Change) -> list[str]:
         changed = self.fold(*changes)

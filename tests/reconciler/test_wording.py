@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.reconciler.editing import wording
+from planloop.reconciler.diff import describe
 from tests.product import Json
 
 LONG = "python3 -m pipeline --input data/raw/2024 --output data/clean/2024 --jobs 8 --verbose --report out.html"
@@ -43,15 +43,15 @@ LONG = "python3 -m pipeline --input data/raw/2024 --output data/clean/2024 --job
     ],
 )
 def test_a_change_says_what_became_what(field: str, before: Json, after: Json, words: str) -> None:
-    assert wording.change(field, before, after) == words
+    assert describe.describe_change(field, before, after) == words
 
 
 def test_of_long_commands_only_what_differs_is_shown_with_a_little_around_it() -> None:
     after = {"kind": "run", "shell": LONG.replace("clean/2024", "clean/2025")}
-    words = wording.change("work", {"kind": "run", "shell": LONG}, after)
+    words = describe.describe_change("work", {"kind": "run", "shell": LONG}, after)
     around = "… data/raw/2024 --output {} --jobs 8 …"
     assert words == f"run: {around.format('data/clean/2024')} → {around.format('data/clean/2025')}"
 
 
 def test_a_command_of_many_lines_is_told_by_its_first() -> None:
-    assert wording.command({"shell": "set -e\nmake\n"}) == "set -e …"
+    assert describe.describe_command({"shell": "set -e\nmake\n"}) == "set -e …"

@@ -9,11 +9,10 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from planloop.reconciler.contract import Failed
-from planloop.reconciler.driving.attempting import Bug, Fault
-from planloop.reconciler.driving.queueing import AddressQueue
-from planloop.reconciler.driving.working_pools import WorkPools
-from planloop.reconciler.errors import Transient
+from planloop.reconciler.engine.queue import AddressQueue
+from planloop.reconciler.engine.reconcile import AttemptFailure, Bug, Failed
+from planloop.reconciler.engine.work_pools import WorkPools
+from planloop.reconciler.errors import TransientError
 
 pytestmark = pytest.mark.anyio
 
@@ -202,15 +201,19 @@ async def test_stopping_the_plane_lets_running_jobs_clean_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "kind"), [(Transient("NoLuck", "later"), Failed), (ZeroDivisionError("ours"), Bug)], ids=["world", "bug"]
+    ("error", "kind"),
+    [(TransientError("NoLuck", "later"), Failed), (ZeroDivisionError("ours"), Bug)],
+    ids=["world", "bug"],
 )
-async def test_a_job_that_raises_is_told_as_a_fault_and_stops_nobody(error: Exception, kind: type[Fault]) -> None:
-    faults: list[tuple[str, str, Fault]] = []
+async def test_a_job_that_raises_is_told_as_a_fault_and_stops_nobody(
+    error: Exception, kind: type[AttemptFailure]
+) -> None:
+    faults: list[tuple[str, str, AttemptFailure]] = []
 
     async def broken() -> None:
         raise error
 
-    async def on_fault(owner: str, key: str, fault: Fault) -> None:
+    async def on_fault(owner: str, key: str, fault: AttemptFailure) -> None:
         faults.append((owner, key, fault))
 
     async with running(Stage()) as stage:

@@ -16,13 +16,13 @@ addresses = st.builds(Address, st.sampled_from(sorted(KINDS)), paths)
 
 @given(addresses)
 def test_parsing_and_printing_are_inverse(one: Address) -> None:
-    assert address.parse(str(one)) == one
+    assert address.parse_address(str(one)) == one
 
 
 @given(st.text(max_size=12) | st.builds(lambda kind, rest: f"{kind}/{rest}", st.sampled_from(sorted(KINDS)), st.text()))
 def test_what_parses_prints_as_it_was(text: str) -> None:
     try:
-        one = address.parse(text)
+        one = address.parse_address(text)
     except BadAddress as error:
         assert error.text == text
         assert error.hint
@@ -33,7 +33,7 @@ def test_what_parses_prints_as_it_was(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "task", "task/", "/a", "tusk/a", "task//a", "task/a/", "task/a//b"])
 def test_what_is_no_address_is_refused_with_a_hint(text: str) -> None:
     with pytest.raises(BadAddress):
-        address.parse(text)
+        address.parse_address(text)
 
 
 @given(addresses, ids)
@@ -47,13 +47,13 @@ def test_a_child_lies_within_its_parent_and_not_the_other_way(one: Address, name
 
 
 def test_the_root_prints_as_a_dot() -> None:
-    assert str(address.task()) == "task/."
-    assert address.parse("agent/.") == address.agent()
-    assert address.task().is_root
-    assert address.task().parent is None
-    assert address.task().name == "."
+    assert str(address.task_address()) == "task/."
+    assert address.parse_address("agent/.") == address.agent_address()
+    assert address.task_address().is_root
+    assert address.task_address().parent is None
+    assert address.task_address().name == "."
 
 
 def test_ids_that_only_begin_alike_are_not_within_each_other() -> None:
-    assert not address.task("front").is_within(address.task("fro"))
-    assert address.agent("a", "b").is_within(address.task("a"))
+    assert not address.task_address("front").is_within(address.task_address("fro"))
+    assert address.agent_address("a", "b").is_within(address.task_address("a"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.schemas import durations
+from planloop.schemas import quantities
 
 
 @pytest.mark.parametrize(
@@ -12,16 +12,16 @@ from planloop.schemas import durations
     [("90s", 90), ("1h30m", 5400), (" 1h 30m ", 5400), ("250ms", 0.25), ("0.5d", 43200), ("0s", 0)],
 )
 def test_a_time_is_the_sum_of_its_parts(text: str, expected: float) -> None:
-    assert durations.seconds(text) == expected
+    assert quantities.parse_duration(text) == expected
 
 
 @pytest.mark.parametrize(
     "text", ["", "90", "s", "soon", "1h30", "1w", "-5s", "1h,5m", "9" * 400 + "d", "9" * 1_000_100 + "d"], ids=len
 )
 def test_what_is_no_time_has_no_seconds(text: str) -> None:
-    assert durations.seconds(text) is None
+    assert quantities.parse_duration(text) is None
 
 
 @pytest.mark.parametrize("digits", [400, 1_000_100])
 def test_a_time_without_end_is_none(digits: int) -> None:
-    assert durations.seconds("9" * digits + "d") is None
+    assert quantities.parse_duration("9" * digits + "d") is None

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.schemas import encoding
+from planloop.schemas import canonical_json
 from planloop.schemas.frozen import frozen
 from tests import rows
 
@@ -22,9 +22,9 @@ values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(t
 
 @given(values)
 def test_decoding_gives_back_the_value(value: Any) -> None:
-    assert encoding.decode(encoding.encode(value)) == value
-    assert encoding.decode(encoding.canonical(value)) == value
-    assert encoding.encode_text(value).encode() == encoding.encode(value)
+    assert canonical_json.decode(canonical_json.encode(value)) == value
+    assert canonical_json.decode(canonical_json.canonical_bytes(value)) == value
+    assert canonical_json.encode_text(value).encode() == canonical_json.encode(value)
 
 
 def _plain(value: Any, *, sort_keys: bool = False) -> bytes:
@@ -39,18 +39,18 @@ loose = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(ke
 
 @given(values)
 def test_what_is_read_back_and_printed_again_has_the_same_bytes(value: Any) -> None:
-    for encode in (encoding.encode, encoding.canonical):
-        assert encode(encoding.decode(encode(value))) == encode(value)
+    for encode in (canonical_json.encode, canonical_json.canonical_bytes):
+        assert encode(canonical_json.decode(encode(value))) == encode(value)
 
 
 @given(loose)
 def test_a_key_that_is_no_text_is_printed_as_the_plain_encoder_reads_it(value: Any) -> None:
-    assert encoding.encode(value) == encoding.encode(json.loads(_plain(value)))
+    assert canonical_json.encode(value) == canonical_json.encode(json.loads(_plain(value)))
 
 
 @given(values)
 def test_the_bytes_are_those_of_the_plain_encoder_but_for_small_numbers(value: Any) -> None:
-    for encode, is_sorted in ((encoding.encode, False), (encoding.canonical, True)):
+    for encode, is_sorted in ((canonical_json.encode, False), (canonical_json.canonical_bytes, True)):
         plain = _plain(value, sort_keys=is_sorted)
         assert encode(value) == plain or (b"e-" in plain and json.loads(encode(value)) == json.loads(plain))
 
@@ -64,7 +64,7 @@ def test_the_bytes_are_those_of_the_plain_encoder_but_for_small_numbers(value: A
     ],
 )
 def test_what_orjson_refuses_or_may_take_for_something_else_is_printed_as_by_the_plain_encoder(value: Any) -> None:
-    assert encoding.encode(value) == _plain(value)
+    assert canonical_json.encode(value) == _plain(value)
 
 
 @pytest.mark.parametrize(
@@ -72,34 +72,34 @@ def test_what_orjson_refuses_or_may_take_for_something_else_is_printed_as_by_the
     [(1e-5, b"0.00001"), (-8.7e-5, b"-0.000087"), (1e-6, b"1e-6"), (1e-7, b"1e-7"), (2.5e-9, b"2.5e-9")],
 )
 def test_a_small_number_has_one_form_however_it_comes(value: float, text: bytes) -> None:
-    assert encoding.encode(value) == text
-    assert encoding.encode([value, None]) == b"[" + text + b",null]"
-    assert encoding.canonical({1: value}) == b'{"1":' + text + b"}"
+    assert canonical_json.encode(value) == text
+    assert canonical_json.encode([value, None]) == b"[" + text + b",null]"
+    assert canonical_json.canonical_bytes({1: value}) == b'{"1":' + text + b"}"
 
 
 def test_what_is_nested_too_deeply_for_orjson_is_printed_all_the_same() -> None:
     value: Any = "x"
     for _ in range(600):
         value = [value]
-    assert encoding.encode(value) == _plain(value)
+    assert canonical_json.encode(value) == _plain(value)
 
 
 def test_half_a_pair_of_characters_is_refused_as_no_unicode() -> None:
     with pytest.raises(UnicodeEncodeError):
-        encoding.encode({"a": "\ud800"})
+        canonical_json.encode({"a": "\ud800"})
 
 
 @given(st.dictionaries(texts, scalars, min_size=2))
 def test_key_order_is_kept_by_encode_and_ignored_by_canonical(value: dict[str, Any]) -> None:
     turned = dict(reversed(value.items()))
-    assert encoding.canonical(turned) == encoding.canonical(value)
-    assert encoding.digest_of(turned) == encoding.digest_of(value)
-    assert list(encoding.decode(encoding.encode(turned))) == list(turned)
+    assert canonical_json.canonical_bytes(turned) == canonical_json.canonical_bytes(value)
+    assert canonical_json.sha256_of_value(turned) == canonical_json.sha256_of_value(value)
+    assert list(canonical_json.decode(canonical_json.encode(turned))) == list(turned)
 
 
 @given(values)
 def test_a_line_break_never_stands_in_the_text(value: Any) -> None:
-    assert b"\n" not in encoding.encode(value)
+    assert b"\n" not in canonical_json.encode(value)
 
 
 @frozen
@@ -117,10 +117,10 @@ class _Value:
     ],
 )
 def test_what_is_no_json_is_refused(value: Any) -> None:
-    for encode in (encoding.encode, encoding.canonical, encoding.encode_text):
+    for encode in (canonical_json.encode, canonical_json.canonical_bytes, canonical_json.encode_text):
         with pytest.raises((ValueError, TypeError)):
             encode(value)
 
 
 def test_a_digest_is_sha_256() -> None:
-    assert encoding.digest(b"") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    assert canonical_json.sha256_hex(b"") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"

@@ -11,11 +11,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from planloop.compiler import read_source
-from planloop.schemas.agent import AgentSpec
-from planloop.schemas.fields import ChangeClass, Field
-from planloop.schemas.fields_all import TABLES, change_class, find
-from planloop.schemas.fields_schema import ID_PATTERN, plan_schema
+from planloop.compiler.read import read_source
+from planloop.schemas.objects.agent import AgentSpec
+from planloop.schemas.spec.field import ChangeClass, Field
+from planloop.schemas.spec.json_schema import ID_PATTERN, plan_schema
+from planloop.schemas.spec.tables import TABLES, change_class, find_field
 from tests import rows
 from tests.compiler.compiling import GOLDEN
 from tests.product import Json, JsonObject, TaskSpec
@@ -90,7 +90,7 @@ def test_every_field_is_documented_in_a_sentence(table: str, row: Field) -> None
 
 @rows.each(("table", "row"), ROWS, ids=IDS)
 def test_every_field_is_found_by_its_dotted_name(table: str, row: Field) -> None:
-    found = find(f"{table}.{row.name}")
+    found = find_field(f"{table}.{row.name}")
     assert found is not None
     assert found[1] == row
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planloop.schemas import file_text
-from planloop.schemas.file_text import line_ends, lines_of, replaced, rewritten, text_of
+from planloop.schemas.file_text import decode_file_text, line_end_style, replace_text, rewrite_text, split_lines
 from tests import rows
 
 WRITTEN = (
@@ -33,7 +33,7 @@ MARKED = ("utf-8-sig", "utf-16", "utf-32")
 
 @rows.each(("encoding", "text", "how"), WRITTEN)
 def test_the_encoding_of_a_short_text_is_recognised(encoding: str, text: str, how: str) -> None:
-    found = text_of(text.encode(encoding))
+    found = decode_file_text(text.encode(encoding))
     assert found is not None and (found.text, found.how) == (text, how)
     assert found.stored(text) == text.encode(encoding)
 
@@ -41,7 +41,7 @@ def test_the_encoding_of_a_short_text_is_recognised(encoding: str, text: str, ho
 @rows.each("encoding", MARKED)
 def test_a_byte_order_mark_is_no_text_and_is_stored_again(encoding: str) -> None:
     content = "one\r\n日本".encode(encoding)
-    found = text_of(content)
+    found = decode_file_text(content)
     assert found is not None and found.text == "one\r\n日本"
     assert found.stored(found.text) == content == found.stored("\ufeff" + found.text)
 
@@ -57,31 +57,31 @@ BINARY = (
 
 @rows.each("content", BINARY)
 def test_a_binary_file_is_no_text(content: bytes) -> None:
-    assert text_of(content) is None and file_text.is_binary(content)
+    assert decode_file_text(content) is None and file_text.is_binary(content)
 
 
 def test_bytes_that_the_encoding_does_not_have_are_shown_escaped_and_stored_unchanged() -> None:
     content = "é ü ✓\n".encode() + b"bad \xe9 byte\n"
-    found = text_of(content)
+    found = decode_file_text(content)
     assert found is not None and found.raw_count == 1 and "bad \\xe9 byte" in found.shown
-    changed = replaced(found.text, "byte", "octet", every=False)
+    changed = replace_text(found.text, "byte", "octet", every=False)
     assert isinstance(changed, str) and found.stored(changed) == content.replace(b"byte", b"octet")
 
 
 def test_a_single_nul_in_a_text_is_part_of_the_text() -> None:
     content = b"one\0two " + b"words " * 20
-    found = text_of(content)
+    found = decode_file_text(content)
     assert found is not None and found.stored(found.text) == content
 
 
 def test_a_character_that_the_encoding_does_not_have_is_named() -> None:
-    latin = text_of("café\n".encode("latin-1"))
+    latin = decode_file_text("café\n".encode("latin-1"))
     assert latin is not None and latin.unstorable("ok é ✓") == "✓" and latin.unstorable("ok é €") == ""
 
 
 def test_only_line_ends_end_lines() -> None:
-    assert lines_of("a\r\nb\rc\nd\x0ce\u2028f") == ["a\r\n", "b\r", "c\n", "d\x0ce\u2028f"]
-    assert lines_of("") == [] and lines_of("\n\n") == ["\n", "\n"]
+    assert split_lines("a\r\nb\rc\nd\x0ce\u2028f") == ["a\r\n", "b\r", "c\n", "d\x0ce\u2028f"]
+    assert split_lines("") == [] and split_lines("\n\n") == ["\n", "\n"]
 
 
 REPLACED = (
@@ -101,13 +101,13 @@ REPLACED = (
 
 @rows.each(("text", "old", "new", "wanted"), REPLACED)
 def test_an_edit_matches_over_line_ends_and_keeps_those_of_the_file(text: str, old: str, new: str, wanted: str) -> None:
-    assert replaced(text, old, new, every=False) == wanted
+    assert replace_text(text, old, new, every=False) == wanted
 
 
 def test_an_exact_match_comes_before_one_with_other_line_ends() -> None:
-    assert replaced("a\r\na\n", "a\n", "b\n", every=False) == "a\r\nb\n"
-    assert replaced("a\r\na\r\n", "a\n", "b\n", every=False) == 2
-    assert replaced("a\r\na\n", "a\n", "b\n", every=True) == "b\r\nb\n"
+    assert replace_text("a\r\na\n", "a\n", "b\n", every=False) == "a\r\nb\n"
+    assert replace_text("a\r\na\r\n", "a\n", "b\n", every=False) == 2
+    assert replace_text("a\r\na\n", "a\n", "b\n", every=True) == "b\r\nb\n"
 
 
 REWRITTEN = (
@@ -122,18 +122,18 @@ REWRITTEN = (
 
 @rows.each(("text", "new", "wanted"), REWRITTEN)
 def test_a_file_that_is_written_over_keeps_its_line_ends(text: str, new: str, wanted: str) -> None:
-    assert rewritten(text, new) == wanted
-    assert rewritten(wanted, new) == wanted, "the same again changes nothing"
+    assert rewrite_text(text, new) == wanted
+    assert rewrite_text(wanted, new) == wanted, "the same again changes nothing"
 
 
 def test_line_ends_have_names() -> None:
     named = {"a": "", "a\n": "", "a\r\n": "CRLF", "a\rb": "CR", "a\r\nb\n": "mixed", "10%\r20%\na\nb\n": ""}
-    assert {text: line_ends(text) for text in named} == named
+    assert {text: line_end_style(text) for text in named} == named
 
 
 @given(st.binary(max_size=60))
 def test_every_text_gives_back_every_byte(content: bytes) -> None:
-    found = text_of(content)
+    found = decode_file_text(content)
     assert found is None or found.stored(found.text) == content
     if found is not None:
         assert "\udc80" not in found.shown and found.shown.encode() is not None, "a log and a model can take it"
@@ -145,7 +145,7 @@ PIECES = st.lists(st.sampled_from(["a", "b", "\n", "\r\n"]), max_size=10).map(""
 @given(PIECES, st.text("ab\n", min_size=1, max_size=4), st.text("xy\n", max_size=4))
 def test_an_edit_does_to_any_text_what_it_does_to_the_same_with_lf(text: str, old: str, new: str) -> None:
     plain = text.replace("\r\n", "\n")
-    found = replaced(text, old, new, every=True)
+    found = replace_text(text, old, new, every=True)
     wanted = plain.replace(old, new) if old in plain else None
     at_end = plain.removesuffix(old[:-1]) + new.removesuffix("\n") if old[-1] == "\n" else None
     said = found.replace("\r\n", "\n") if isinstance(found, str) else None

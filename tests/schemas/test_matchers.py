@@ -8,8 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from planloop.schemas.matcher_faults import faults_of
-from planloop.schemas.matchers import BadPattern, equal, fold, matches
+from planloop.schemas.checks.matchers import BadPattern, find_mismatch, fold_text, pattern_problems, values_equal
 from tests import rows
 from tests.golden_text import said
 from tests.product import Json
@@ -135,19 +134,19 @@ FAULTS: list[tuple[Json, str, str, str]] = [
 
 @rows.each(("pattern", "value"), FITS, ids=str)
 def test_a_value_that_fits_is_told_by_no_words(pattern: Json, value: Json) -> None:
-    assert list(faults_of(pattern)) == []
-    assert matches(pattern, value) == ""
+    assert list(pattern_problems(pattern)) == []
+    assert find_mismatch(pattern, value) == ""
 
 
 @rows.each(("pattern", "value", "words"), DIFFERS, ids=str)
 def test_a_value_that_does_not_fit_is_told_with_its_place(pattern: Json, value: Json, words: str) -> None:
-    assert list(faults_of(pattern)) == []
-    assert words in matches(pattern, value)
+    assert list(pattern_problems(pattern)) == []
+    assert words in find_mismatch(pattern, value)
 
 
 @pytest.mark.parametrize(("pattern", "at", "code", "cure"), FAULTS, ids=str)
 def test_a_pattern_that_cannot_be_asked_has_a_place_and_a_cure(pattern: Json, at: str, code: str, cure: str) -> None:
-    (fault,) = faults_of(pattern)
+    (fault,) = pattern_problems(pattern)
 
     assert ("".join(f"/{name}" for name in fault.at), fault.code) == (at, code)
     assert cure in fault.hint
@@ -156,15 +155,15 @@ def test_a_pattern_that_cannot_be_asked_has_a_place_and_a_cure(pattern: Json, at
 @pytest.mark.parametrize("pattern", ["/(/", {"not": "/(/"}])
 def test_a_bad_expression_that_only_came_of_filling_fits_nothing_and_its_opposite_neither(pattern: Json) -> None:
     with pytest.raises(BadPattern, match="not closed"):
-        matches(pattern, "x")
+        find_mismatch(pattern, "x")
 
 
 def test_a_list_without_end_is_no_set() -> None:
-    said(matches({"set": [1]}, list(range(100_000))))
+    said(find_mismatch({"set": [1]}, list(range(100_000))))
 
 
 def test_an_expression_that_takes_years_elsewhere_answers_at_once() -> None:
-    assert matches("/^(a+)+$/", "a" * 5_000 + "b") != ""
+    assert find_mismatch("/^(a+)+$/", "a" * 5_000 + "b") != ""
 
 
 VALUES = st.recursive(
@@ -176,9 +175,9 @@ VALUES = st.recursive(
 
 @given(VALUES, VALUES)
 def test_every_value_is_itself_and_equality_has_no_direction(one: Json, other: Json) -> None:
-    assert matches({"is": one}, one) == ""
-    assert equal(one, other) == equal(other, one)
-    assert (matches({"is": one}, other) == "") == (matches({"not": {"is": one}}, other) != "")
+    assert find_mismatch({"is": one}, one) == ""
+    assert values_equal(one, other) == values_equal(other, one)
+    assert (find_mismatch({"is": one}, other) == "") == (find_mismatch({"not": {"is": one}}, other) != "")
 
 
 def is_apart(char: str) -> bool:
@@ -191,9 +190,9 @@ def is_apart(char: str) -> bool:
 def test_folding_takes_every_other_form_of_unicode_for_the_same(text: str) -> None:
     assume(not any(map(is_apart, text)))
 
-    assert fold(unicodedata.normalize("NFKC", text)) == fold(text)
+    assert fold_text(unicodedata.normalize("NFKC", text)) == fold_text(text)
 
 
 @given(st.text())
 def test_folding_twice_is_folding_once(text: str) -> None:
-    assert fold(fold(text)) == fold(text)
+    assert fold_text(fold_text(text)) == fold_text(text)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.schemas import record
-from tests.product import Change, Draft, Drop, Mark, Move, Put, Record, Resource, SetStatus, Uid
+from planloop.schemas.log import record
+from tests.product import Change, Drop, Mark, Move, Put, Record, RecordDraft, Resource, SetStatus, Uid
 
 A, B = Uid("a"), Uid("b")
 
 
 def folded(*changes: Change, after: dict[str, Resource] | None = None) -> dict[str, Resource]:
     objects = dict(after or {})
-    record.fold(objects, Record(7, 0.0, 1, Draft("object.updated", "controller:plan", "plan/p", changes)))
+    record.fold_record(objects, Record(7, 0.0, 1, RecordDraft("object.updated", "controller:plan", "plan/p", changes)))
     return objects
 
 
@@ -28,8 +28,8 @@ def test_a_moved_object_keeps_all_but_its_address() -> None:
 
 
 def test_both_addresses_are_said_to_have_changed() -> None:
-    draft = Draft("object.updated", "controller:plan", "plan/p", (Move("task/a", A, "task/b"),))
-    assert record.fold(dict(BEFORE), Record(7, 0.0, 1, draft)) == ("task/a", "task/b")
+    draft = RecordDraft("object.updated", "controller:plan", "plan/p", (Move("task/a", A, "task/b"),))
+    assert record.fold_record(dict(BEFORE), Record(7, 0.0, 1, draft)) == ("task/a", "task/b")
 
 
 def test_nothing_moves_onto_another_object() -> None:

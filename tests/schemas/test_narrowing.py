@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.schemas.narrowing import covers_call, covers_model, covers_path, is_covered, meet
-from planloop.schemas.patterns import allowed_by, any_path
+from planloop.schemas.patterns import is_allowed_by, path_matches
+from planloop.schemas.rights import covers_call, covers_model, covers_path, is_covered, meet_patterns
 
 PIECES = ("a", "b", "ab", "*", "a*", "*b", "?", "**", "a?")
 NAMES = ("a", "b", "ab", "aab", "c")
@@ -24,19 +24,19 @@ CALLS = st.builds("{}({})".format, st.sampled_from(TOOLS), SUBJECTS) | st.sample
 
 @given(GLOBS, GLOBS, PATHS)
 def test_no_glob_covers_one_that_matches_more(wide: str, narrow: str, path: str) -> None:
-    assert not (covers_path(wide, narrow) and any_path((narrow,), path)) or any_path((wide,), path)
+    assert not (covers_path(wide, narrow) and path_matches((narrow,), path)) or path_matches((wide,), path)
 
 
 @given(CALLS, CALLS, st.sampled_from(NAMED), TEXTS)
 def test_no_call_pattern_covers_one_that_allows_more(wide: str, narrow: str, tool: str, text: str) -> None:
-    is_allowed = covers_call(wide, narrow) and allowed_by((narrow,), tool, (text,))
-    assert not is_allowed or allowed_by((wide,), tool, (text,))
+    is_allowed = covers_call(wide, narrow) and is_allowed_by((narrow,), tool, (text,))
+    assert not is_allowed or is_allowed_by((wide,), tool, (text,))
 
 
 def test_a_glob_that_covers_another_matches_what_it_matches() -> None:
     paths = [*NAMES, *("/".join(both) for both in product(NAMES, repeat=2)), "a/b/c"]
     globs = [*PIECES, *("/".join(both) for both in product(PIECES, repeat=2))]
-    matched = {glob: frozenset(path for path in paths if any_path((glob,), path)) for glob in globs}
+    matched = {glob: frozenset(path for path in paths if path_matches((glob,), path)) for glob in globs}
     covered = [(wide, narrow) for wide, narrow in product(globs, repeat=2) if covers_path(wide, narrow)]
     assert len(covered) > 2 * len(globs), "each covers itself, and there are others"
     assert [(wide, narrow) for wide, narrow in covered if not matched[narrow] <= matched[wide]] == []
@@ -47,7 +47,7 @@ def test_a_call_pattern_that_covers_another_allows_what_it_allows() -> None:
     asked = list(product(NAMED, texts))
     subjects = ("", "*", "a", "a*", "*b", "a*b", "ab", "a/*", "a ;*")
     calls = [*TOOLS, *(f"{tool}({subject})" for tool, subject in product(TOOLS, subjects))]
-    allowed = {call: frozenset(one for one in asked if allowed_by((call,), one[0], (one[1],))) for call in calls}
+    allowed = {call: frozenset(one for one in asked if is_allowed_by((call,), one[0], (one[1],))) for call in calls}
     covered = [(wide, narrow) for wide, narrow in product(calls, repeat=2) if covers_call(wide, narrow)]
     assert len(covered) > 2 * len(calls), "each covers itself, and there are others"
     assert [(wide, narrow) for wide, narrow in covered if not allowed[narrow] <= allowed[wide]] == []
@@ -97,9 +97,11 @@ def test_a_pattern_of_models_does_not_reach_other_places(pattern: str, model: st
 
 
 def test_a_meet_of_path_globs_stays_within_one_folder_where_one_side_does() -> None:
-    assert meet(("src/*",), ("src/a/b", "src/c"), covers_path) == ("src/c",)
+    assert meet_patterns(("src/*",), ("src/a/b", "src/c"), covers_path) == ("src/c",)
     assert is_covered(("shell(git *)",), "shell(git push *)", covers_call)
-    assert meet(("shell(git *)", "write(src/*)"), ("shell", "write(src/a/b)"), covers_call) == ("shell(git *)",)
+    assert meet_patterns(("shell(git *)", "write(src/*)"), ("shell", "write(src/a/b)"), covers_call) == (
+        "shell(git *)",
+    )
 
 
 @pytest.mark.timeout(5)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.schemas import pointer
+from planloop.schemas import json_pointer
 from planloop.schemas.address import Address
-from planloop.schemas.pointer import BadPointer
+from planloop.schemas.json_pointer import BadPointer
 
 tokens = st.lists(st.text(max_size=5), max_size=5).map(tuple)
 names = st.text("abc-_", min_size=1, max_size=4)
@@ -16,38 +16,38 @@ names = st.text("abc-_", min_size=1, max_size=4)
 
 @given(tokens)
 def test_printing_and_parsing_are_inverse(path: tuple[str, ...]) -> None:
-    assert pointer.parse(pointer.render(path)) == path
+    assert json_pointer.parse_pointer(json_pointer.render_pointer(path)) == path
 
 
 @given(st.text(max_size=8))
 def test_what_parses_prints_to_a_pointer_that_means_the_same(text: str) -> None:
     try:
-        path = pointer.parse(text)
+        path = json_pointer.parse_pointer(text)
     except BadPointer:
         assert not text.startswith("/")
         return
-    assert pointer.parse(pointer.render(path)) == path
+    assert json_pointer.parse_pointer(json_pointer.render_pointer(path)) == path
 
 
 def test_the_examples_of_the_standard() -> None:
     document = {"foo": ["bar", "baz"], "": 0, "a/b": 1, "c%d": 2, " ": 7, "m~n": 8}
     cases = {"": document, "/foo": ["bar", "baz"], "/foo/0": "bar", "/": 0, "/a~1b": 1, "/c%d": 2, "/ ": 7, "/m~0n": 8}
     for text, value in cases.items():
-        assert pointer.get(document, pointer.parse(text)) == value
-        assert pointer.has(document, pointer.parse(text))
+        assert json_pointer.value_at(document, json_pointer.parse_pointer(text)) == value
+        assert json_pointer.has_value(document, json_pointer.parse_pointer(text))
 
 
 @pytest.mark.parametrize("text", ["/foo/2", "/foo/-", "/foo/01", "/foo/x", "/bar", "/foo/0/x", "/foo/²"])
 def test_a_pointer_that_leads_nowhere_names_the_first_missing_token(text: str) -> None:
     with pytest.raises(BadPointer, match="nothing at"):
-        pointer.get({"foo": ["bar", "baz"]}, pointer.parse(text))
-    assert not pointer.has({"foo": ["bar", "baz"]}, pointer.parse(text))
+        json_pointer.value_at({"foo": ["bar", "baz"]}, json_pointer.parse_pointer(text))
+    assert not json_pointer.has_value({"foo": ["bar", "baz"]}, json_pointer.parse_pointer(text))
 
 
 @given(st.lists(names, max_size=4).map(tuple), st.lists(names, max_size=3).map(tuple))
 def test_a_field_of_a_task_belongs_to_that_task(path: tuple[str, ...], field: tuple[str, ...]) -> None:
     field = ("goal", *field)
-    assert pointer.owner_of((*pointer.of_task(path), *field)) == (Address("task", path), field)
+    assert json_pointer.pointer_owner((*json_pointer.task_pointer(path), *field)) == (Address("task", path), field)
 
 
 @pytest.mark.parametrize(
@@ -64,5 +64,5 @@ def test_a_field_of_a_task_belongs_to_that_task(path: tuple[str, ...], field: tu
     ],
 )
 def test_a_pointer_falls_into_one_object(text: str, address: str, rest: tuple[str, ...]) -> None:
-    found, left = pointer.owner_of(pointer.parse(text))
+    found, left = json_pointer.pointer_owner(json_pointer.parse_pointer(text))
     assert (str(found), left) == (address, rest)

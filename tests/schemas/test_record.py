@@ -9,25 +9,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.schemas import encoding
+from planloop.schemas import canonical_json
 from tests.product import (
     RECORD_TYPES,
     RECORD_VERSION,
     Change,
-    Draft,
     Drop,
     Mark,
     Move,
-    Op,
+    PatchOp,
     PatchSpec,
     Put,
     Record,
+    RecordDraft,
     Resource,
     SetStatus,
     Uid,
     change_from_json,
     change_to_json,
-    fold,
+    fold_record,
     record_from_json,
     record_to_json,
     resource_from_json,
@@ -39,7 +39,7 @@ names = st.sampled_from(["task/a", "task/a/b", "agent/.", "plan/p"])
 uids = st.sampled_from([Uid("u1"), Uid("u2")])
 specs = st.dictionaries(st.sampled_from("xyz"), st.none() | st.integers() | st.text("aé\n", max_size=3), max_size=3)
 lists = st.lists(names, max_size=2).map(tuple)
-ops = st.builds(Op, st.just("add"), st.tuples(st.text("a/~", max_size=3)), st.integers())
+ops = st.builds(PatchOp, st.just("add"), st.tuples(st.text("a/~", max_size=3)), st.integers())
 changes: st.SearchStrategy[Change] = st.one_of(
     st.builds(Put, names, uids, specs, lists, st.none() | names, lists),
     st.builds(PatchSpec, names, st.lists(ops, max_size=2).map(tuple)),
@@ -54,7 +54,7 @@ records = st.builds(
     st.floats(0, 2e9),
     st.integers(1, 9),
     st.builds(
-        Draft,
+        RecordDraft,
         st.sampled_from(sorted(RECORD_TYPES)),
         st.sampled_from(["human:cli", "agent:."]),
         names,
@@ -68,14 +68,14 @@ records = st.builds(
 
 @given(changes)
 def test_a_change_survives_printing(change: Change) -> None:
-    assert change_from_json(encoding.decode(encoding.encode(change_to_json(change)))) == change
+    assert change_from_json(canonical_json.decode(canonical_json.encode(change_to_json(change)))) == change
 
 
 @given(records)
 def test_a_record_survives_printing(record: Record) -> None:
     printed = record_to_json(record)
     assert printed["v"] == RECORD_VERSION
-    assert record_from_json(encoding.decode(encoding.encode(printed))) == record
+    assert record_from_json(canonical_json.decode(canonical_json.encode(printed))) == record
 
 
 @given(st.lists(records, max_size=6))
@@ -85,13 +85,13 @@ def test_folding_names_exactly_what_it_changed(history: list[Record]) -> None:
         before = dict(objects)
         if any(isinstance(change, PatchSpec) for change in record.draft.changes):
             continue
-        touched = fold(objects, record)
+        touched = fold_record(objects, record)
         assert len(set(touched)) == len(touched)
         changed = {at for at in before.keys() | objects.keys() if before.get(at) is not objects.get(at)}
         assert changed <= set(touched)
         for address, resource in objects.items():
             assert resource.address == address
-            assert resource_from_json(encoding.decode(encoding.encode(resource.to_json()))) == resource
+            assert resource_from_json(canonical_json.decode(canonical_json.encode(resource.to_json()))) == resource
 
 
 @given(st.lists(changes, max_size=4))
@@ -99,7 +99,9 @@ def test_law_7_changes_with_unknown_uids_leave_everything_as_it_was(late: list[C
     kept = Resource("task/a", Uid("live"), 1, {}, {})
     objects = {"task/a": kept}
     fenced = tuple(change for change in late if isinstance(change, SetStatus | Mark | Drop | Move))
-    assert fold(objects, Record(2, 0.0, 1, Draft("object.updated", "controller:x", "task/a", fenced))) == ()
+    assert (
+        fold_record(objects, Record(2, 0.0, 1, RecordDraft("object.updated", "controller:x", "task/a", fenced))) == ()
+    )
     assert objects == {"task/a": kept}
 
 
@@ -107,12 +109,12 @@ def test_a_generation_counts_changes_of_spec_and_a_new_uid_starts_again() -> Non
     objects: dict[str, Resource] = {}
 
     def write(rev: int, *written: Change) -> Resource:
-        fold(objects, Record(rev, 0.0, 1, Draft("object.updated", "human:cli", "task/a", written)))
+        fold_record(objects, Record(rev, 0.0, 1, RecordDraft("object.updated", "human:cli", "task/a", written)))
         return objects["task/a"]
 
     assert write(1, Put("task/a", Uid("u1"), {"x": 1})).generation == 1
     assert write(2, SetStatus("task/a", Uid("u1"), {"state": "done"})).generation == 1
-    again = write(3, PatchSpec("task/a", (Op("replace", ("x",), 2),)))
+    again = write(3, PatchSpec("task/a", (PatchOp("replace", ("x",), 2),)))
     assert (again.generation, again.spec, again.state) == (2, {"x": 2}, "done")
     assert write(4, Put("task/a", Uid("u1"), {})).generation == 3
     fresh = write(5, Put("task/a", Uid("u2"), {}))
@@ -121,10 +123,10 @@ def test_a_generation_counts_changes_of_spec_and_a_new_uid_starts_again() -> Non
 
 def test_a_moved_object_keeps_its_uid_and_is_found_by_late_writes() -> None:
     objects = {"task/a": Resource("task/a", Uid("u1"), 3, {}, {"state": "running"})}
-    move = Draft("plan.patched", "human:file", "plan/p", (Move("task/a", Uid("u1"), "task/b"),))
-    assert fold(objects, Record(2, 0.0, 1, move)) == ("task/a", "task/b")
-    late = Draft("check.ran", "controller:task", "task/a", (SetStatus("task/a", Uid("u1"), {"state": "done"}),))
-    assert fold(objects, Record(3, 0.0, 1, late)) == ("task/b",)
+    move = RecordDraft("plan.patched", "human:file", "plan/p", (Move("task/a", Uid("u1"), "task/b"),))
+    assert fold_record(objects, Record(2, 0.0, 1, move)) == ("task/a", "task/b")
+    late = RecordDraft("check.ran", "controller:task", "task/a", (SetStatus("task/a", Uid("u1"), {"state": "done"}),))
+    assert fold_record(objects, Record(3, 0.0, 1, late)) == ("task/b",)
     assert (objects["task/b"].state, objects["task/b"].generation, list(objects)) == ("done", 3, ["task/b"])
 
 
@@ -142,9 +144,9 @@ def test_record_types_are_a_subject_and_a_past_event() -> None:
 
 
 def test_every_type_that_the_product_writes_is_in_the_vocabulary() -> None:
-    """Looks at `Draft("…")` and `Draft(type="…")` in the source: what a store would refuse at run time."""
+    """Looks at `RecordDraft("…")` and `RecordDraft(type="…")` in the source: what a store would refuse at run time."""
     written: dict[str, str] = {}
-    for folder in ("reconciler", "controllers", "containers", "server", "cli", "app"):
+    for folder in ("reconciler", "controllers", "containers", "client", "server", "owner", "cli"):
         for path in (ROOT / folder).rglob("*.py"):
             written |= dict.fromkeys(_draft_types(path), str(path.relative_to(ROOT)))
     assert written
@@ -154,8 +156,8 @@ def test_every_type_that_the_product_writes_is_in_the_vocabulary() -> None:
 def _draft_types(path: Path) -> set[str]:
     found = set()
     text = path.read_bytes()
-    for node in ast.walk(ast.parse(text if b"Draft" in text else b"")):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Draft":
+    for node in ast.walk(ast.parse(text if b"RecordDraft" in text else b"")):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "RecordDraft":
             given_type = [*node.args[:1], *(word.value for word in node.keywords if word.arg == "type")]
             found |= {one.value for one in given_type if isinstance(one, ast.Constant) and isinstance(one.value, str)}
     return found

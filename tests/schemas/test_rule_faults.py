@@ -8,21 +8,27 @@ import pytest
 from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
 
-from planloop.controllers.agent.hooking import conditions, facts
-from planloop.controllers.agent.tools.arguments import model_of
-from planloop.controllers.agent.tools.registry import BUILT_IN
-from planloop.schemas.hook import Point
-from planloop.schemas.rule import BLANKS, CONDITIONS, EFFECTS, NUMBER_TESTS, TEXT_TESTS
-from planloop.schemas.rule_faults import Around, condition_faults, faults_of
-from planloop.schemas.rule_names import WORDS, Tools
-from planloop.schemas.tool_arguments import ARGUMENTS
-from planloop.schemas.tools import TOOLS
+from planloop.controllers.agent.hooks import facts, rule_conditions
+from planloop.controllers.agent.tools.registry import BUILT_IN_TOOLS
+from planloop.controllers.agent.tools.tool import parameters_model
+from planloop.schemas.objects.hook import HookPoint
+from planloop.schemas.rules.language import (
+    CLOSED_WORDS,
+    CONDITIONS,
+    EFFECTS,
+    NUMBER_TESTS,
+    RULE_PLACEHOLDERS,
+    TEXT_TESTS,
+    KnownTools,
+)
+from planloop.schemas.rules.validate import RuleScope, condition_problems, rule_problems
+from planloop.schemas.tools import TOOL_ARGUMENTS, TOOLS
 from tests import rows
 from tests.golden_text import said
 from tests.product import Json
 
-POINTS = get_args(Point)
-TOOLS_ALONE = Tools(TOOLS.__contains__)
+POINTS = get_args(HookPoint)
+TOOLS_ALONE = KnownTools(TOOLS.__contains__)
 
 WRONG: list[tuple[Json, str, str]] = [
     ([], "P0210", "without clauses"),
@@ -97,7 +103,7 @@ WRONG: list[tuple[Json, str, str]] = [
 
 @rows.each(("rule", "code", "words"), WRONG)
 def test_a_fault_has_its_code_and_its_words(rule: Json, code: str, words: str) -> None:
-    found = faults_of(rule, Around(POINTS, ["turns"], TOOLS_ALONE))
+    found = rule_problems(rule, RuleScope(POINTS, ["turns"], TOOLS_ALONE))
     if not code:
         assert found == ()
         return
@@ -107,7 +113,9 @@ def test_a_fault_has_its_code_and_its_words(rule: Json, code: str, words: str) -
 
 
 def test_a_slip_of_the_pen_is_answered_with_what_was_meant_and_placed() -> None:
-    (fault,) = faults_of([{"comment": "x"}, {"when": {"any": [{"efect": "read"}]}, "comment": "x"}], Around(POINTS))
+    (fault,) = rule_problems(
+        [{"comment": "x"}, {"when": {"any": [{"efect": "read"}]}, "comment": "x"}], RuleScope(POINTS)
+    )
 
     assert fault.at == ("1", "when", "any", "0", "efect")
     said(fault.hint, "effect")
@@ -124,9 +132,9 @@ def test_a_slip_of_the_pen_is_answered_with_what_was_meant_and_placed() -> None:
     ],
 )
 def test_what_can_never_hold_or_have_effect_at_the_points_of_the_hook_is_told(
-    points: list[Point], rule: Json, what: str
+    points: list[HookPoint], rule: Json, what: str
 ) -> None:
-    assert what in faults_of(rule, Around(points))[0].summary
+    assert what in rule_problems(rule, RuleScope(points))[0].summary
 
 
 @pytest.mark.parametrize(
@@ -144,29 +152,31 @@ def test_what_can_never_hold_or_have_effect_at_the_points_of_the_hook_is_told(
 def test_names_that_there_are_not_are_answered_with_the_one_that_was_meant(when: Json, hint: str) -> None:
     rule: Json = [{"when": when, "comment": "x", "count": "tries"}]
 
-    assert [fault.hint for fault in faults_of(rule, Around(tools=TOOLS_ALONE))] == [hint]
+    assert [fault.hint for fault in rule_problems(rule, RuleScope(tools=TOOLS_ALONE))] == [hint]
 
 
 def test_what_only_a_server_knows_is_left_to_it() -> None:
     """Arguments of its tools, and of whatever a star may stand for."""
-    tools = Tools(lambda name: name.partition(".")[0] in {*TOOLS, "files"}, ("files",), is_open=True)
+    tools = KnownTools(lambda name: name.partition(".")[0] in {*TOOLS, "files"}, ("files",), is_open=True)
     known: Json = [{"when": {"call": "files.read", "arguments": {"anything": "x"}}, "deny": "{arguments.it}"}]
     stars: Json = [{"when": {"call": "f*", "arguments": {"anything": "x"}}, "deny": "x"}, {"rewrite": {"any": 1}}]
     ours: Json = [{"when": {"call": "shell", "arguments": {"anything": "x"}}, "deny": "x"}]
 
-    assert faults_of(known, Around(tools=tools)) == faults_of(stars, Around(tools=tools)) == ()
-    assert [fault.code for fault in faults_of(ours, Around(tools=tools))] == ["P0213"]
+    assert rule_problems(known, RuleScope(tools=tools)) == rule_problems(stars, RuleScope(tools=tools)) == ()
+    assert [fault.code for fault in rule_problems(ours, RuleScope(tools=tools))] == ["P0213"]
 
 
 def test_the_arguments_that_rules_know_are_those_of_the_tools() -> None:
     taken = {
         name: {
-            spelled for field, row in model_of(tool.function).model_fields.items() for spelled in _spelled(field, row)
+            spelled
+            for field, row in parameters_model(tool.function).model_fields.items()
+            for spelled in _spelled(field, row)
         }
-        for name, tool in BUILT_IN.items()
+        for name, tool in BUILT_IN_TOOLS.items()
     }
 
-    assert {name: set(arguments) for name, arguments in ARGUMENTS.items()} == taken
+    assert {name: set(arguments) for name, arguments in TOOL_ARGUMENTS.items()} == taken
 
 
 def _spelled(field: str, row: FieldInfo) -> list[str]:
@@ -177,7 +187,7 @@ def _spelled(field: str, row: FieldInfo) -> list[str]:
 def test_all_faults_come_in_one_pass_and_in_order() -> None:
     rule: Any = [{"wen": 1, "deny": "{x}"}, {"when": {"a": 1, "b": 2}, "quit": 1}]
 
-    assert [fault.at for fault in faults_of(rule)] == [
+    assert [fault.at for fault in rule_problems(rule)] == [
         ("0", "wen"),
         ("0", "deny"),
         ("1", "when", "a"),
@@ -187,8 +197,8 @@ def test_all_faults_come_in_one_pass_and_in_order() -> None:
 
 
 def test_a_condition_alone_is_checked_as_in_a_rule() -> None:
-    assert condition_faults({"turn": {">": 3}}) == ()
-    assert [fault.code for fault in condition_faults({"turns": 3})] == ["P0201"]
+    assert condition_problems({"turn": {">": 3}}) == ()
+    assert [fault.code for fault in condition_problems({"turns": 3})] == ["P0201"]
 
 
 def test_conditions_without_end_are_refused() -> None:
@@ -196,13 +206,13 @@ def test_conditions_without_end_are_refused() -> None:
     for _ in range(200):
         nested = {"not": nested}
 
-    assert [fault.code for fault in condition_faults(nested)] == ["P0224"]
+    assert [fault.code for fault in condition_problems(nested)] == ["P0224"]
 
 
 SOME: dict[str, Json] = {
     "on": "after-call",
     "call": "shell",
-    **{name: words[0] for name, words in WORDS.items()},
+    **{name: words[0] for name, words in CLOSED_WORDS.items()},
     "error": "Denied",
     "arguments": {"path": "x"},
     "setting": {"max": 1},
@@ -222,12 +232,14 @@ SOME: dict[str, Json] = {
 def test_every_word_of_the_language_is_one_that_can_be_judged(name: str) -> None:
     """Law 10 for rules: what may be said has a reader."""
     when: Json = {name: SOME.get(name, 1)}
-    known = conditions.Known(facts.Facts("on-wake", "agent/.", "task/.", "/x", 1, 0.0), {}, conditions.Memory(1))
+    known = rule_conditions.ConditionInput(
+        facts.HookFacts("on-wake", "agent/.", "task/.", "/x", 1, 0.0), {}, rule_conditions.RuleMemory(1)
+    )
 
-    assert condition_faults(when) == ()
-    assert conditions.holds(when, known) in (True, False)
+    assert condition_problems(when) == ()
+    assert rule_conditions.condition_matches(when, known) in (True, False)
 
 
 def test_every_word_has_words() -> None:
-    assert all(text for table in (CONDITIONS, EFFECTS, TEXT_TESTS, BLANKS) for text in table.values())
+    assert all(text for table in (CONDITIONS, EFFECTS, TEXT_TESTS, RULE_PLACEHOLDERS) for text in table.values())
     assert not set(NUMBER_TESTS) & set(TEXT_TESTS)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.schemas import patching
-from planloop.schemas.sandbox import enforced_merge
+from planloop.schemas import json_patch
+from planloop.schemas.objects.sandbox import sandbox_status_merge
 from tests.product import Json, JsonObject
 
 
@@ -23,4 +23,4 @@ from tests.product import Json, JsonObject
 def test_a_status_has_the_sandbox_of_the_newest_run_and_nothing_of_an_earlier_one(
     status: JsonObject, written: Json, left: JsonObject
 ) -> None:
-    assert patching.merge(status, enforced_merge(written, status)) == left
+    assert json_patch.merge_values(status, sandbox_status_merge(written, status)) == left

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.schemas.patterns import allowed_by, denied_by
-from planloop.schemas.shell_lines import UNDECIDED, commands_in, simple_commands
+from planloop.schemas.patterns import find_denial, is_allowed_by
+from planloop.schemas.shell.commands import UNDECIDED, find_commands, simple_commands
 from tests import rows
 
 GIT = ("shell(git *)", "shell(ls)")
@@ -50,7 +50,7 @@ ESCAPES = {
 
 @rows.each("line", ESCAPES.values(), ids=ESCAPES.keys())
 def test_a_line_that_may_do_more_than_is_allowed_is_not_allowed(line: str) -> None:
-    assert not allowed_by(GIT, "shell", simple_commands(line))
+    assert not is_allowed_by(GIT, "shell", simple_commands(line))
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,13 @@ def test_a_line_that_may_do_more_than_is_allowed_is_not_allowed(line: str) -> No
     ],
 )
 def test_plain_lines_of_allowed_commands_are_allowed(line: str) -> None:
-    assert allowed_by(GIT, "shell", simple_commands(line))
+    assert is_allowed_by(GIT, "shell", simple_commands(line))
 
 
 def test_a_bare_name_allows_every_line() -> None:
-    assert allowed_by(("shell",), "shell", simple_commands("x $(y)"))
-    assert allowed_by(None, "shell", None)
-    assert not allowed_by((), "shell", ("x",))
+    assert is_allowed_by(("shell",), "shell", simple_commands("x $(y)"))
+    assert is_allowed_by(None, "shell", None)
+    assert not is_allowed_by((), "shell", ("x",))
 
 
 @rows.each(
@@ -124,7 +124,7 @@ def test_a_bare_name_allows_every_line() -> None:
     ],
 )
 def test_a_denied_command_is_found_or_the_line_is_undecided(line: str) -> None:
-    assert denied_by(NO_RM, "shell", commands_in(line))
+    assert find_denial(NO_RM, "shell", find_commands(line))
 
 
 @pytest.mark.parametrize(
@@ -142,13 +142,13 @@ def test_a_denied_command_is_found_or_the_line_is_undecided(line: str) -> None:
     ],
 )
 def test_other_commands_are_not_denied(line: str) -> None:
-    assert denied_by(NO_RM, "shell", commands_in(line)) == ""
+    assert find_denial(NO_RM, "shell", find_commands(line)) == ""
 
 
 def test_a_denial_without_a_pattern_and_one_that_is_none_deny_every_call() -> None:
     for denial in ("shell", "shell()", "shell(*)", "sh*", "*", "shell(rm", "*(rm *)"):
-        assert denied_by((denial,), "shell", commands_in("rm x"))
-    assert denied_by(("shell(rm",), "shell", ("ls",))
+        assert find_denial((denial,), "shell", find_commands("rm x"))
+    assert find_denial(("shell(rm",), "shell", ("ls",))
 
 
 WORDS = st.sampled_from(
@@ -159,20 +159,20 @@ WORDS = st.sampled_from(
 @given(st.lists(WORDS, max_size=8).map(" ".join))
 def test_what_is_allowed_is_made_of_commands_that_the_denials_see_too(line: str) -> None:
     simple = simple_commands(line) or ()
-    assert set(simple) <= set(commands_in(line)) or UNDECIDED in commands_in(line) or "'" in line or '"' in line
+    assert set(simple) <= set(find_commands(line)) or UNDECIDED in find_commands(line) or "'" in line or '"' in line
 
 
 @given(st.lists(st.sampled_from(["git", "rm", "-rf", "x"]), min_size=1), st.sampled_from([" && ", " ; ", " | "]))
 def test_a_line_of_plain_commands_is_allowed_by_the_commands_that_the_denials_see(words: list[str], by: str) -> None:
     line = by.join(words)
     assert simple_commands(line) == tuple(words)
-    assert {*words} <= {*commands_in(line)}
+    assert {*words} <= {*find_commands(line)}
 
 
 def test_law_11_reading_a_line_takes_bounded_time() -> None:
     began = time.process_time()
     for line in ("env " * 20_000 + "rm", "a=1 " * 20_000, "'" * 50_000, "$(" * 20_000, ">x " * 20_000):
-        commands_in(line)
+        find_commands(line)
         simple_commands(line)
     assert time.process_time() - began < 5.0
 
@@ -184,7 +184,7 @@ def test_law_11_reading_a_line_takes_bounded_time() -> None:
 )
 def test_a_long_line_is_read_in_its_own_time_for_every_agent_waits_meanwhile(line: str) -> None:
     began = time.process_time()
-    commands_in(line)
+    find_commands(line)
     assert time.process_time() - began < 2.0
 
 
@@ -192,12 +192,12 @@ def test_a_long_line_is_read_in_its_own_time_for_every_agent_waits_meanwhile(lin
     "line", ["`rm`", "A=1 `rm`", "x; A=1 B=2 `rm`", "x;A=1 `rm`", "x;`rm`", "x\n  `rm`", "{ `rm`; }", "a|A=x;y `rm`"]
 )
 def test_a_command_whose_name_is_computed_is_undecided(line: str) -> None:
-    assert UNDECIDED in commands_in(line)
+    assert UNDECIDED in find_commands(line)
 
 
 @pytest.mark.parametrize("line", ["echo `date`", "A=`date`", "x; echo a `date`", "A=1 echo `date`"])
 def test_an_argument_that_is_computed_leaves_the_command_readable(line: str) -> None:
-    assert UNDECIDED not in commands_in(line)
+    assert UNDECIDED not in find_commands(line)
 
 
 NO_PUSH = ("shell(git push *)",)
@@ -297,7 +297,7 @@ PUSHES = {
 
 @rows.each("line", PUSHES.values(), ids=PUSHES.keys())
 def test_a_denial_holds_for_what_cannot_be_read_off_the_line(line: str) -> None:
-    assert denied_by(NO_PUSH, "shell", commands_in(line))
+    assert find_denial(NO_PUSH, "shell", find_commands(line))
 
 
 @rows.each(
@@ -338,7 +338,7 @@ def test_a_denial_holds_for_what_cannot_be_read_off_the_line(line: str) -> None:
     ],
 )
 def test_a_line_that_cannot_become_the_denied_command_is_not_denied(line: str) -> None:
-    assert denied_by(NO_PUSH, "shell", commands_in(line)) == ""
+    assert find_denial(NO_PUSH, "shell", find_commands(line)) == ""
 
 
 @rows.each(
@@ -357,7 +357,7 @@ def test_a_line_that_cannot_become_the_denied_command_is_not_denied(line: str) -
     ],
 )
 def test_a_denial_covers_every_text_that_a_sign_may_stand_for(denial: str, text: str, is_covered: bool) -> None:
-    assert bool(denied_by((denial,), "shell", (text,))) is is_covered
+    assert bool(find_denial((denial,), "shell", (text,))) is is_covered
 
 
 @pytest.mark.parametrize(
@@ -377,5 +377,5 @@ def test_a_denial_covers_every_text_that_a_sign_may_stand_for(denial: str, text:
 )
 def test_law_11_a_line_of_nested_commands_is_read_and_judged_in_its_own_time(line: str) -> None:
     began = time.process_time()
-    denied_by((*NO_PUSH, "shell(*x*y*)"), "shell", commands_in(line))
+    find_denial((*NO_PUSH, "shell(*x*y*)"), "shell", find_commands(line))
     assert time.process_time() - began < 2.0

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from planloop.schemas.patterns import denied_by
-from planloop.schemas.shell_lines import commands_in
+from planloop.schemas.patterns import find_denial
+from planloop.schemas.shell.commands import find_commands
 from tests import needs, sets
 
 pytestmark = pytest.mark.process
@@ -81,5 +81,5 @@ def test_law_6_what_a_shell_runs_of_a_line_is_denied_before(shell: str, tmp_path
         )
         if any(map(is_push, notes.read_text().splitlines())):
             pushed += 1
-            assert denied_by(("shell(git push *)",), "shell", commands_in(line)), repr(line)
+            assert find_denial(("shell(git push *)",), "shell", find_commands(line)), repr(line)
     assert pushed > 20, "too few of the lines push for this to say anything"

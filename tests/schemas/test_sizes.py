@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.schemas import sizes
+from planloop.schemas import quantities
 
 
 @pytest.mark.parametrize(
@@ -28,14 +28,14 @@ from planloop.schemas import sizes
     ],
 )
 def test_a_letter_alone_is_what_docker_takes_it_for(text: str, size_bytes: int) -> None:
-    assert sizes.parse(text) == size_bytes
-    assert re.fullmatch(sizes.PATTERN, text)
+    assert quantities.parse_size(text) == size_bytes
+    assert re.fullmatch(quantities.SIZE_PATTERN, text)
 
 
 @pytest.mark.parametrize("text", ["", "much", "5 i", "5iB", "-5MB", "1e3", "5PB"])
 def test_what_is_no_size_is_none(text: str) -> None:
-    assert sizes.parse(text) is None
-    assert not re.fullmatch(sizes.PATTERN, text)
+    assert quantities.parse_size(text) is None
+    assert not re.fullmatch(quantities.SIZE_PATTERN, text)
 
 
 @pytest.mark.parametrize(
@@ -43,11 +43,11 @@ def test_what_is_no_size_is_none(text: str) -> None:
     [(64 * 10**6, "64 MB"), (64 << 20, "64 MiB"), (1 << 30, "1 GiB"), (1536 << 20, "1536 MiB"), (4097, "4,097 bytes")],
 )
 def test_a_size_is_shown_in_the_unit_that_it_was_written_in(size_bytes: int, text: str) -> None:
-    assert sizes.words(size_bytes) == text
+    assert quantities.format_exact_size(size_bytes) == text
 
 
 @given(st.integers(min_value=0, max_value=1 << 50))
 def test_what_is_shown_is_exact(size_bytes: int) -> None:
-    shown = sizes.words(size_bytes).replace(",", "").removesuffix(" bytes")
+    shown = quantities.format_exact_size(size_bytes).replace(",", "").removesuffix(" bytes")
 
-    assert sizes.parse(shown) == size_bytes
+    assert quantities.parse_size(shown) == size_bytes

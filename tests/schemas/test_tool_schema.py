@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planloop.schemas import limits
-from planloop.schemas.tool_schema import acceptable, finite, plainly_named
+from planloop.schemas.tool_schema import drop_non_finite, rename_properties, to_accepted_schema
 from tests import rows
 
 NAN, INF = float("nan"), float("inf")
@@ -53,7 +53,7 @@ def _wrong(schema: Any) -> Iterator[str]:
 
 def of_property(schema: Any, **beside: Any) -> Any:
     """What becomes of a property with this schema."""
-    return acceptable({"type": "object", "properties": {"x": schema}, **beside})["properties"]["x"]
+    return to_accepted_schema({"type": "object", "properties": {"x": schema}, **beside})["properties"]["x"]
 
 
 @rows.each(
@@ -90,7 +90,7 @@ def of_property(schema: Any, **beside: Any) -> Any:
     ],
 )
 def test_every_provider_accepts_what_becomes_of_a_schema(schema: Any) -> None:
-    assert rejected(acceptable(schema)) == []
+    assert rejected(to_accepted_schema(schema)) == []
 
 
 _LEAVES = st.one_of(
@@ -107,7 +107,7 @@ _JSON = st.recursive(
 
 @given(_JSON)
 def test_no_json_becomes_a_schema_that_a_provider_rejects(schema: Any) -> None:
-    assert rejected(acceptable(schema)) == []
+    assert rejected(to_accepted_schema(schema)) == []
 
 
 def test_a_plain_schema_stays_as_it_is() -> None:
@@ -123,13 +123,13 @@ def test_a_plain_schema_stays_as_it_is() -> None:
         "required": ["path"],
         "additionalProperties": False,
     }
-    assert acceptable(plain) == plain
+    assert to_accepted_schema(plain) == plain
 
 
 def test_branches_at_the_top_become_one_object_that_requires_what_all_of_them_do() -> None:
     by_id = {"properties": {"id": {"type": "string"}, "at": {"type": "string"}}, "required": ["id", "at"]}
     by_name = {"properties": {"name": {"type": "string"}, "at": {"type": "string"}}, "required": ["name", "at"]}
-    made = acceptable({"type": "object", "oneOf": [by_id, by_name]})
+    made = to_accepted_schema({"type": "object", "oneOf": [by_id, by_name]})
 
     assert [*made["properties"]] == ["id", "at", "name"]
     assert made["required"] == ["at"]
@@ -138,7 +138,7 @@ def test_branches_at_the_top_become_one_object_that_requires_what_all_of_them_do
 
 def test_the_parts_of_an_object_are_joined() -> None:
     base = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
-    made = acceptable(
+    made = to_accepted_schema(
         {"allOf": [{"$ref": "#/$defs/Base"}, {"properties": {"n": {"type": "integer"}}}], "$defs": {"Base": base}}
     )
 
@@ -176,7 +176,7 @@ def test_references_that_multiply_stay_within_the_size_of_a_tool() -> None:
         f"D{depth}": {"type": "object", "properties": {name: {"$ref": f"#/$defs/D{depth + 1}"} for name in "abcdefgh"}}
         for depth in range(12)
     }
-    made = acceptable({"type": "object", "properties": {"x": {"$ref": "#/$defs/D0"}}, "$defs": defs})
+    made = to_accepted_schema({"type": "object", "properties": {"x": {"$ref": "#/$defs/D0"}}, "$defs": defs})
 
     assert len(json.dumps(made)) <= limits.SERVER_OFFER_BYTES_MAX
     assert rejected(made) == []
@@ -186,7 +186,7 @@ def test_names_that_anthropic_rejects_are_replaced_and_found_again() -> None:
     long = "n" * 70
     names = ["$filter", "_filter", "filter[name]", "schön", "plain", long, ""]
     parameters = {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": ["$filter"]}
-    renamed, originals = plainly_named(parameters)
+    renamed, originals = rename_properties(parameters)
 
     assert all(re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name) for name in renamed["properties"])
     assert len(renamed["properties"]) == len(names)
@@ -197,8 +197,8 @@ def test_names_that_anthropic_rejects_are_replaced_and_found_again() -> None:
 def test_names_that_the_plan_uses_stay() -> None:
     parameters = {"type": "object", "properties": {"$path": {"type": "string"}}}
 
-    assert plainly_named(parameters, ("$path",)) == (parameters, {})
+    assert rename_properties(parameters, ("$path",)) == (parameters, {})
 
 
 def test_numbers_that_json_does_not_have_are_left_out() -> None:
-    assert finite({"a": INF, "b": [NAN, 1, {"c": -INF}]}) == {"b": [1, {}]}
+    assert drop_non_finite({"a": INF, "b": [NAN, 1, {"c": -INF}]}) == {"b": [1, {}]}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from planloop.controllers.agent.tools.registry import BUILT_IN
-from planloop.schemas.shell_lines import UNDECIDED
+from planloop.controllers.agent.tools.registry import BUILT_IN_TOOLS
+from planloop.schemas.shell.commands import UNDECIDED
 from planloop.schemas.tools import CORE_TOOLS, PATH_TOOLS, TOLD_APART, TOOLS
 
 
 def test_every_tool_that_a_plan_may_name_is_there_and_none_is_without_a_name() -> None:
-    assert BUILT_IN.keys() == TOOLS.keys()
+    assert BUILT_IN_TOOLS.keys() == TOOLS.keys()
 
 
 def test_whatever_every_agent_has_is_a_tool() -> None:
@@ -17,7 +17,7 @@ def test_whatever_every_agent_has_is_a_tool() -> None:
 
 def test_tools_whose_calls_patterns_tell_apart_say_what_a_call_is_about() -> None:
     arguments = {"path": "a", "command": "b", "url": "http://c/d", "uri": "e", "server": "f"}
-    told = {name for name, tool in BUILT_IN.items() if UNDECIDED not in tool.subjects(arguments)}
-    exact = {name for name, tool in BUILT_IN.items() if tool.exact(arguments) is not None}
+    told = {name for name, tool in BUILT_IN_TOOLS.items() if UNDECIDED not in tool.subjects(arguments)}
+    exact = {name for name, tool in BUILT_IN_TOOLS.items() if tool.exact(arguments) is not None}
     assert told == TOLD_APART
     assert exact | PATH_TOOLS == TOLD_APART

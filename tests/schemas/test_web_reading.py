@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from planloop.schemas.web import Cell, Fill, Press, See, Target, WebCheck, Words
-from planloop.schemas.web_flows import flows_of, without_reuse
-from planloop.schemas.web_meanings import shipped
-from planloop.schemas.web_reading import read, web_faults
+from planloop.schemas.checks.web_check import (
+    CellTarget,
+    ClickElement,
+    ExpectVisible,
+    FillField,
+    TextPattern,
+    WebCheck,
+    WebTarget,
+)
+from planloop.schemas.checks.web_parser import parse_web_check, web_check_problems
+from planloop.schemas.checks.web_reuse import expand_reuse, reusable_steps
+from planloop.schemas.checks.web_targets import builtin_lexicon
 from tests import rows
 from tests.golden_text import said
 from tests.product import Json, JsonObject
@@ -14,7 +22,7 @@ SEE: JsonObject = {"see": "ada"}
 
 
 def check_of(**arguments: Json) -> WebCheck:
-    check, faults = read(arguments)
+    check, faults = parse_web_check(arguments)
     assert faults == ()
     assert check is not None
     return check
@@ -26,8 +34,13 @@ def test_steps_are_one_thing_each_in_the_order_in_which_they_stand() -> None:
     assert [step.written for step in check.steps] == [
         *("fill user-field: ada", "fill pass-field: 7", "press /go/", "press /on/", "see ada")
     ]
-    assert isinstance(check.steps[0].does, Fill) and check.steps[0].does.target.meaning == shipped()["user-field"]
-    assert isinstance(check.steps[2].does, Press) and check.steps[2].does.target.meaning[0].name == Words("go", True)
+    assert (
+        isinstance(check.steps[0].does, FillField)
+        and check.steps[0].does.target.meaning == builtin_lexicon()["user-field"]
+    )
+    assert isinstance(check.steps[2].does, ClickElement) and check.steps[2].does.target.meaning[0].name == TextPattern(
+        "go", True
+    )
 
 
 def test_what_stands_after_the_last_action_of_never_is_the_forbidden_state() -> None:
@@ -41,13 +54,18 @@ def test_what_stands_after_the_last_action_of_never_is_the_forbidden_state() -> 
 def test_a_text_is_a_target_when_the_lexicon_has_it_and_a_text_when_not() -> None:
     seen = [step.does for step in check_of(can=[{"see": ["refusal", "hi", "/h.i/", {"text": "refusal"}]}]).steps]
 
-    assert [type(one.what) for one in seen if isinstance(one, See)] == [Target, Words, Words, Words]
+    assert [type(one.what) for one in seen if isinstance(one, ExpectVisible)] == [
+        WebTarget,
+        TextPattern,
+        TextPattern,
+        TextPattern,
+    ]
 
 
 def test_cells_are_known_after_their_grid() -> None:
     check = check_of(can=[{"grid": {"rows": 2, "cols": 3, "as": "g"}}, {"press": "g[2, 3]"}, SEE])
 
-    assert isinstance(check.steps[1].does, Press) and check.steps[1].does.target.cell == Cell("g", 2, 3)
+    assert isinstance(check.steps[1].does, ClickElement) and check.steps[1].does.target.cell == CellTarget("g", 2, 3)
 
 
 def test_contexts_have_steps_of_their_own() -> None:
@@ -111,7 +129,7 @@ def test_own_names_stand_beside_the_shipped_ones_and_may_be_beside_each_other() 
 def test_everything_that_cannot_be_done_is_told_where_it_stands(
     arguments: JsonObject, at: tuple[str, ...], words: str
 ) -> None:
-    check, faults = read(arguments)
+    check, faults = parse_web_check(arguments)
 
     assert check is None
     assert [fault.at for fault in faults] == [at]
@@ -120,26 +138,26 @@ def test_everything_that_cannot_be_done_is_told_where_it_stands(
 
 
 def test_a_check_needs_an_address_unless_another_has_it() -> None:
-    said([fault.summary for fault in web_faults({"can": [SEE]}, has_url=False)])
-    assert list(web_faults({"can": [SEE]}, has_url=True)) == []
+    said([fault.summary for fault in web_check_problems({"can": [SEE]}, has_url=False)])
+    assert list(web_check_problems({"can": [SEE]}, has_url=True)) == []
 
 
 def test_a_flow_is_reused_with_all_its_steps() -> None:
     good: JsonObject = {"web": {"can": [{"press": "/in/"}, SEE]}}
     again: JsonObject = {"can": [{"reuse": "good"}, {"reload": True}, SEE]}
-    flows = flows_of([("good", good), ("file", {"require-file": "x"})])
+    flows = reusable_steps([("good", good), ("file", {"require-file": "x"})])
 
-    check, faults = read(again, flows)
+    check, faults = parse_web_check(again, flows)
 
     assert faults == () and check is not None
-    assert read(without_reuse(again, flows))[0] == check
+    assert parse_web_check(expand_reuse(again, flows))[0] == check
     assert [step.written for step in check.steps] == ["press /in/", "see ada", "reload", "see ada"]
 
 
 def test_flows_that_reuse_each_other_end_in_a_fault() -> None:
     flows = {"a": [{"reuse": "b"}], "b": [{"reuse": "a"}, SEE]}
 
-    _, faults = read({"can": [{"reuse": "a"}]}, flows)
+    _, faults = parse_web_check({"can": [{"reuse": "a"}]}, flows)
 
     assert [fault.at for fault in faults] == [("can", "0", "reuse")]
-    assert "reuse" not in str(without_reuse({"can": [{"reuse": "a"}]}, flows))
+    assert "reuse" not in str(expand_reuse({"can": [{"reuse": "a"}]}, flows))

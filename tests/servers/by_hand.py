@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import anyio
 from anyio.abc import SocketStream
 
-from planloop.controllers.mcp.lifeline import Ended, Launch
+from planloop.controllers.mcp.server_process import OnServerExit, ToolServerLaunch
 from tests.servers.in_process import Ends, Reader, Writer, _pipe
 
 Message: TypeAlias = dict[str, Any]
@@ -71,8 +71,10 @@ class ByHand:
         return [error(message, -32601, "Method not found") if found is None else result(message, found)]
 
     @asynccontextmanager
-    async def __call__(self, launch: Launch, ended: Ended) -> AsyncIterator[Ends]:
-        """Starts it over pipes, as `planloop.controllers.mcp.lifeline.Start`. An answer that is empty text ends it."""
+    async def __call__(self, launch: ToolServerLaunch, ended: OnServerExit) -> AsyncIterator[Ends]:
+        """Starts it over pipes, as `planloop.controllers.mcp.server_process.StartServer`. An answer that is empty
+        text ends it.
+        """
         (wanted, stdin), (stdout, said), (stderr, printed) = _pipe(), _pipe(), _pipe()
         async with anyio.create_task_group() as group:
             group.start_soon(self._serve, wanted, said)

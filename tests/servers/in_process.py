@@ -1,7 +1,7 @@
 """The tricky server in the loop of a test instead of a process of its own: over the same pipes, or over HTTP.
 
-Over pipes it replaces `lifeline.launched`: the product prepares the same command and environment and writes the same
-lines, and the SDK's own server reads and answers them. `tests/contracts/test_tool_servers.py` holds both forms
+Over pipes it replaces `server_process.launch_server`: the product prepares the same command and environment and writes
+the same lines, and the SDK's own server reads and answers them. `tests/contracts/test_tool_servers.py` holds both forms
 to one contract. Tests that kill, count or look for processes start real ones.
 """
 
@@ -23,7 +23,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.server import MCPServer
 from mcp.server.stdio import stdio_server
 
-from planloop.controllers.mcp.lifeline import Ended, Launch
+from planloop.controllers.mcp.server_process import OnServerExit, ToolServerLaunch
 from planloop.schemas import limits
 from tests.servers.tricky import Host, Tricky
 
@@ -80,13 +80,15 @@ class Ends:
 
 @dataclass
 class InProcess:
-    """Starts tricky servers in this loop, as `planloop.controllers.mcp.lifeline.Start`. `running` are their pids."""
+    """Starts tricky servers in this loop, as `planloop.controllers.mcp.server_process.StartServer`. `running` are
+    their pids.
+    """
 
     running: set[str] = field(default_factory=set)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     @asynccontextmanager
-    async def __call__(self, launch: Launch, ended: Ended) -> AsyncIterator[Ends]:
+    async def __call__(self, launch: ToolServerLaunch, ended: OnServerExit) -> AsyncIterator[Ends]:
         """The server that the command of `launch` would start. It has no process that `ended` could stop."""
         assert launch.argv[1].endswith("tricky.py"), f"{launch.argv} needs a real process"
         pid = f"in-process-{next(self._numbers)}"

@@ -20,22 +20,22 @@ import anyio
 import trio
 from trio.testing import MockClock
 
-from planloop import compiler
-from planloop.app.sources import FolderSources
-from planloop.compiler import merging
-from planloop.reconciler.admitting.gate import Gate
-from planloop.reconciler.admitting.language import Language
-from planloop.reconciler.contract import Reconciler
-from planloop.reconciler.driving.engine import BugReport, Engine
-from planloop.reconciler.driving.queueing import AddressQueue
-from planloop.reconciler.driving.working_pools import WorkPools
-from planloop.reconciler.editing.filing import FileSave
+from planloop.client.plan_sources import FolderSources
+from planloop.compiler import merge, plan_compiler
+from planloop.reconciler.admission.gate import PlanGate
+from planloop.reconciler.diff.file_patch import FileSave
 from planloop.reconciler.effects import journal
 from planloop.reconciler.effects.simulated_processes import SimulatedMachine, SimulatedProcesses
+from planloop.reconciler.engine.engine import Engine, InternalErrorReport
+from planloop.reconciler.engine.queue import AddressQueue
+from planloop.reconciler.engine.reconcile import Reconciler
+from planloop.reconciler.engine.work_pools import WorkPools
 from planloop.reconciler.errors import StoreFailed
-from planloop.reconciler.storing.sqlite_store import SqliteStore, StoreOptions
+from planloop.reconciler.plan_language_port import PlanLanguage
+from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore, StoreOptions
+from planloop.schemas.spec import tables
 from tests.fakes.virtual_time import SeededIds, VirtualClock
-from tests.product import Accepted, Draft, Record, Resource
+from tests.product import PatchAccepted, Record, RecordDraft, Resource
 from tests.simulation import laws
 from tests.simulation.product import Parts, product
 
@@ -78,7 +78,7 @@ class Story:
     objects: dict[str, Resource] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     log: list[Record] = field(default_factory=list)
-    bugs: list[BugReport] = field(default_factory=list)
+    bugs: list[InternalErrorReport] = field(default_factory=list)
     commits: int = 0
     owners: int = 0
     doubts: int = 0  # Calls that a person was asked about.
@@ -194,14 +194,14 @@ class _Simulation:
         epoch = self._epoch
         options = StoreOptions(hook=self._at_write)
         async with SqliteStore.open(self._state, clock=self._clock, epoch=epoch, inline=True, options=options) as store:
-            await store.append(Draft("epoch.taken", "controller:owner", PLAN, data={"epoch": epoch}))
+            await store.append(RecordDraft("epoch.taken", "controller:owner", PLAN, data={"epoch": epoch}))
             processes = SimulatedProcesses(self._machine, is_dead=lambda: epoch in self._dead)
             self._machine.on_begin = lambda op: laws.check_intent_before_effect(store, op)
-            recovery = await journal.recover(store, processes)
+            recovery = await journal.recover_calls(store, processes)
             await processes.sweep(recovery.keep)
             queue = AddressQueue(chance=self._chance.random)
             work = WorkPools(queue, {"tools": 2})
-            gate = Gate(store, NAME, ids=self._ids, clock=self._clock, language=self._language)
+            gate = PlanGate(store, NAME, ids=self._ids, clock=self._clock, language=self._language)
             parts = Parts(PLAN, self._folder, store, gate, processes, work, self._clock, self._ids, epoch)
             engine = Engine(store, self._clock, queue, work, self._build(parts), PLAN)
             engine.on_bug = self.story.bugs.append
@@ -214,7 +214,7 @@ class _Simulation:
                 group.cancel_scope.cancel()
             await self._note_the_end(store)
 
-    async def _be_the_person(self, store: SqliteStore, gate: Gate, engine: Engine) -> None:
+    async def _be_the_person(self, store: SqliteStore, gate: PlanGate, engine: Engine) -> None:
         """Saves the file when its time has come, again if nobody acknowledged it, and settles what is in doubt."""
         while True:
             while self._edits:
@@ -225,12 +225,12 @@ class _Simulation:
             if not await self._settle_doubts(store):
                 return
 
-    async def _save(self, gate: Gate, text: str) -> None:
+    async def _save(self, gate: PlanGate, text: str) -> None:
         content = f"plan: {NAME}\n{text}".encode()
-        made = compiler.compile_source(content, file=FILE, sources=FolderSources(self._folder))
+        made = plan_compiler.compile_source(content, file=FILE, sources=FolderSources(self._folder))
         assert made.document is not None, made.diagnostics
         verdict = await gate.submit_file(FileSave(FILE, content, made.document, is_approved=True))
-        assert isinstance(verdict, Accepted), verdict
+        assert isinstance(verdict, PatchAccepted), verdict
 
     async def _settle_doubts(self, store: SqliteStore) -> bool:
         """Answers for each call in doubt whether it happened, as a person would who looked at the world."""
@@ -238,8 +238,8 @@ class _Simulation:
         self.story.doubts += len(doubted)
         for call in doubted:
             happened = laws.has_happened(self._folder, call)
-            changes = journal.settle_doubt(call, happened=happened)
-            await store.append(Draft("call.reconciled", "human:cli", call.address, changes))
+            changes = journal.settle_unknown(call, happened=happened)
+            await store.append(RecordDraft("call.reconciled", "human:cli", call.address, changes))
         return bool(doubted)
 
     def _at_write(self, point: str, rev: int) -> None:
@@ -282,8 +282,10 @@ async def _write_soon(store: SqliteStore) -> None:
         await store.flush(store.view.rev)
 
 
-def _language(folder: Path) -> Language:
+def _language(folder: Path) -> PlanLanguage:
     sources = FolderSources(folder)
-    return Language(
-        lambda document: compiler.check_document(document, sources=sources), merging.merge, compiler.change_class
+    return PlanLanguage(
+        lambda document: plan_compiler.check_document(document, sources=sources),
+        merge.merge_documents,
+        tables.change_class,
     )

@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from planloop.reconciler.driving.engine import Engine
-from planloop.reconciler.driving.working_pools import WorkPools
-from planloop.reconciler.storing.sqlite_store import SqliteStore
+from planloop.reconciler.engine.engine import Engine
+from planloop.reconciler.engine.work_pools import WorkPools
+from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore
 from tests.product import MemoryView, Put, Record, Resource, SetStatus
 
 

@@ -1,4 +1,4 @@
-"""The product's reconcilers for a simulation, as `planloop.app.wiring` builds them for real."""
+"""The product's reconcilers for a simulation, as `planloop.owner.build` builds them for real."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from planloop import compiler
-from planloop.app.background import Background
-from planloop.app.sources import FolderSources
-from planloop.controllers.agent import AgentReconciler, World
-from planloop.controllers.agent.conflicts import ConflictReconciler
-from planloop.controllers.agent.models.port import Models, NoModels
-from planloop.controllers.hook import HookReconciler
-from planloop.controllers.lock import LockReconciler
-from planloop.controllers.plan import PlanReconciler
-from planloop.controllers.task import Surroundings, TaskController
-from planloop.reconciler.admitting.gate import Gate
+from planloop.client.plan_sources import FolderSources
+from planloop.compiler import plan_compiler
+from planloop.controllers.agent.conflicts.controller import ConflictReconciler
+from planloop.controllers.agent.controller import AgentReconciler
+from planloop.controllers.agent.models.port import ModelClient, NoModelClient
+from planloop.controllers.agent.services import AgentServices
+from planloop.controllers.hook.controller import HookReconciler
+from planloop.controllers.lock.controller import LockReconciler
+from planloop.controllers.plan.controller import PlanReconciler
+from planloop.controllers.task.controller import TaskReconciler
+from planloop.controllers.task.run_environment import RunEnvironment
+from planloop.owner.lazy import BackgroundJobs
+from planloop.reconciler.admission.gate import PlanGate
 from planloop.reconciler.clock import Clock, Ids
-from planloop.reconciler.contract import Reconciler
-from planloop.reconciler.driving.working import WorkPlane
 from planloop.reconciler.effects.processes import Processes
-from planloop.reconciler.storing.store import Store
+from planloop.reconciler.engine.reconcile import Reconciler
+from planloop.reconciler.engine.work_pools import WorkPlane
+from planloop.reconciler.store.store import Store
 
 ENV = {"PATH": "/usr/bin:/bin"}
 
@@ -34,20 +36,20 @@ class Parts:
     plan: str
     folder: Path
     store: Store
-    gate: Gate
+    gate: PlanGate
     processes: Processes
     work: WorkPlane
     clock: Clock
     ids: Ids
     epoch: int = 0
-    background: Background = field(default_factory=Background)
+    background: BackgroundJobs = field(default_factory=BackgroundJobs)
 
 
-def product(parts: Parts, models: Models | None = None) -> Sequence[Reconciler]:
+def product(parts: Parts, models: ModelClient | None = None) -> Sequence[Reconciler]:
     """Task, agent, lock and plan. `models` None: agents that need one cannot ask it."""
     sources = FolderSources(parts.folder)
     name = parts.plan.partition("/")[2]
-    world = World(
+    world = AgentServices(
         parts.store,
         parts.clock,
         parts.ids,
@@ -58,18 +60,18 @@ def product(parts: Parts, models: Models | None = None) -> Sequence[Reconciler]:
         parts.folder,
         ENV,
         sys.executable,
-        models=models or NoModels(),
+        models=models or NoModelClient(),
     )
-    surroundings = Surroundings(name, parts.folder, ENV)
+    surroundings = RunEnvironment(name, parts.folder, ENV)
     return [
-        TaskController(parts.store, parts.work, parts.processes, parts.clock, parts.ids, surroundings),
+        TaskReconciler(parts.store, parts.work, parts.processes, parts.clock, parts.ids, surroundings),
         AgentReconciler(world),
         ConflictReconciler(parts.store, parts.clock, parts.gate),
         LockReconciler(parts.store, parts.clock, parts.work),
         HookReconciler(parts.store, parts.clock),
         PlanReconciler(
             parts.store,
-            lambda document: compiler.check_document(document, sources=sources),
+            lambda document: plan_compiler.check_document(document, sources=sources),
             clock=parts.clock,
             ids=parts.ids,
             work=parts.work,

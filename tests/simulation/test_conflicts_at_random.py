@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
-from planloop.controllers.agent.conflicts import routing
-from planloop.controllers.leases import overlap
-from planloop.reconciler.contract import Reconciler
+from planloop.controllers.agent.conflicts import participants
+from planloop.controllers.shared.leases.lock_paths import paths_overlap
+from planloop.reconciler.engine.reconcile import Reconciler
 from planloop.schemas import limits
-from planloop.schemas.conflict import (
+from planloop.schemas.objects.conflict import (
     PERSON,
     ConflictSpec,
     ConflictStatus,
     conflict_from_json,
-    number_of,
-    status_from_json,
+    conflict_number,
+    conflict_status_from_json,
 )
 from tests.fakes.scripted_models import ScriptedModels
 from tests.product import JsonObject, MemoryView, ModelReply, ModelRequest, OnDelta, Record, encode_text
@@ -109,23 +109,23 @@ def check_always(log: Sequence[Record]) -> int:
         if not any(address.startswith(("conflict/", "approval/")) for address in changed):
             continue
         listed = view.list("conflict")
-        newest = max([newest, *(number_of(one.address) for one in listed)])
+        newest = max([newest, *(conflict_number(one.address) for one in listed)])
         assert len(listed) <= limits.CONFLICTS_KEPT_MAX
-        standing = [(conflict_from_json(one.spec), status_from_json(one.status)) for one in listed]
+        standing = [(conflict_from_json(one.spec), conflict_status_from_json(one.status)) for one in listed]
         standing = [(spec, status) for spec, status in standing if status.is_open]
         for index, (spec, status) in enumerate(standing):
             check_one(view, spec, status)
             for other, more in standing[:index]:
                 is_same = set(other.parties) == set(spec.parties)
-                shared = any(overlap(one, two) for one in status.paths for two in more.paths)
+                shared = any(paths_overlap(one, two) for one in status.paths for two in more.paths)
                 assert not (is_same and shared), "one conflict for a pair and its files"
-        persons = {f"conflict-{number_of(one.address)}" for one in listed if is_before_a_person(one.status)}
+        persons = {f"conflict-{conflict_number(one.address)}" for one in listed if is_before_a_person(one.status)}
         assert {one.address.partition("/")[2] for one in view.list("approval")} == persons
     return newest
 
 
 def is_before_a_person(raw: JsonObject) -> bool:
-    status = status_from_json(raw)
+    status = conflict_status_from_json(raw)
     return status.state == "open" and status.before == PERSON
 
 
@@ -133,7 +133,7 @@ def check_one(view: MemoryView, spec: ConflictSpec, status: ConflictStatus) -> N
     assert spec.wants != spec.holds
     assert status.raised <= limits.CONFLICT_RAISED_MAX
     if status.before not in ("", PERSON):
-        assert routing.is_above(status.before, *spec.parties)
+        assert participants.is_ancestor_of_both(status.before, *spec.parties)
     if status.before == PERSON:
         assert status.state == "ruled" or status.due_at is None
 

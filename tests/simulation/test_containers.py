@@ -7,11 +7,11 @@ from typing import Literal
 
 import pytest
 
-from planloop.containers.simulated_engine import Daemon, SimulatedEngine
+from planloop.containers.engine.simulated_engine import SimulatedDaemon, SimulatedEngine
 from planloop.schemas import limits
 from planloop.schemas.frozen import remade
 from tests import golden_text
-from tests.product import LISTENING, Command, EngineFailed, Reason, Record, SetStatus
+from tests.product import LISTENING, EngineErrorReason, EngineFailed, ProcessCommand, Record, SetStatus
 from tests.simulation.harness import Crash, Edit, Point, drawn
 from tests.simulation.yards import NAMES, Death, Outside, YardStory, simulate_yard
 
@@ -55,7 +55,7 @@ def states(story: YardStory) -> dict[str, str]:
     return dict(story.states("task", "container"))
 
 
-def db(daemon: Daemon) -> str:
+def db(daemon: SimulatedDaemon) -> str:
     return NAMES.container("db")
 
 
@@ -107,7 +107,7 @@ def test_one_whose_owner_died_before_it_was_in_all_of_its_networks_comes_into_al
     text = HOLDS.replace("RESTART", ", networks: [front, back]")
     seen: list[list[str]] = []
 
-    def look(daemon: Daemon) -> None:
+    def look(daemon: SimulatedDaemon) -> None:
         found = daemon.find(db(daemon))
         seen.append([] if found is None else list(found.networks))
 
@@ -120,7 +120,7 @@ def test_one_whose_owner_died_before_it_was_in_all_of_its_networks_comes_into_al
 def test_a_secret_that_a_health_check_prints_is_not_in_the_status() -> None:
     secret = "hush-this-is-one"
 
-    def prepare(daemon: Daemon) -> None:
+    def prepare(daemon: SimulatedDaemon) -> None:
         (daemon.folder / ".plan/secrets").mkdir(parents=True)
         (daemon.folder / ".plan/secrets/TOKEN").write_text(secret)
 
@@ -135,11 +135,11 @@ def test_a_secret_that_a_health_check_prints_is_not_in_the_status() -> None:
 def test_a_secret_that_is_printed_in_two_pieces_is_in_no_file_of_the_plan() -> None:
     found: list[list[str]] = []
 
-    def prepare(daemon: Daemon) -> None:
+    def prepare(daemon: SimulatedDaemon) -> None:
         (daemon.folder / ".plan/secrets").mkdir(parents=True)
         (daemon.folder / ".plan/secrets/TOKEN").write_text("hush-this-\nis-one")
 
-    def look(daemon: Daemon) -> None:
+    def look(daemon: SimulatedDaemon) -> None:
         found.append([file.read_text() for file in daemon.folder.rglob("container-db.out")])
 
     text = HOLDS.replace("RESTART", ", env: {A: 'secret:TOKEN'}").replace(", health: {cmd: [echo, well]}", "")
@@ -151,9 +151,9 @@ def test_a_secret_that_is_printed_in_two_pieces_is_in_no_file_of_the_plan() -> N
 
 
 def test_a_health_check_that_the_engine_refuses_is_one_that_fails() -> None:
-    def refusing(command: Command) -> None:
+    def refusing(command: ProcessCommand) -> None:
         if command.argv == ("refused",):
-            raise EngineFailed(Reason.REFUSED, "the engine refused: no")
+            raise EngineFailed(EngineErrorReason.REFUSED, "the engine refused: no")
 
     text = HOLDS.replace("RESTART", "").replace("[echo, well]", "[refused]").replace("[db]", "[]")
 
@@ -196,13 +196,13 @@ def test_what_was_edited_begins_with_no_failures() -> None:
     assert [change.merge["failures"] for change in changes if change.merge.get("failures")] == [1, 2, 3, 1]
 
 
-def get_stuck(daemon: Daemon) -> None:
+def get_stuck(daemon: SimulatedDaemon) -> None:
     """The engine tells of it, and then no more."""
     daemon.stuck.add(db(daemon))
     daemon.tell(daemon.containers[named(daemon, "db")], "update")
 
 
-def named(daemon: Daemon, name: str) -> str:
+def named(daemon: SimulatedDaemon, name: str) -> str:
     return next(one.id for one in daemon.containers.values() if one.creation.name == NAMES.container(name))
 
 
@@ -252,14 +252,14 @@ def test_what_others_do_is_made_good(what: str, death: int) -> None:
     assert states(story) == {"task/.": "done", "task/t": "done", "container/db": "removed"}
 
 
-async def copied(daemon: Daemon) -> None:
+async def copied(daemon: SimulatedDaemon) -> None:
     """Somebody runs what `docker commit` made of it."""
     one, engine = daemon.find("renamed"), SimulatedEngine(daemon)
     assert one is not None
     await engine.start(await engine.create(remade(one.creation, name="copy", networks=())))
 
 
-def renamed(daemon: Daemon) -> None:
+def renamed(daemon: SimulatedDaemon) -> None:
     one = daemon.find(db(daemon))
     assert one is not None
     one.creation = remade(one.creation, name="renamed")
@@ -402,7 +402,7 @@ def test_its_time_to_live_ends_it_once() -> None:
 
 
 def test_events_that_are_lost_are_made_up_for() -> None:
-    def unheard(daemon: Daemon) -> None:
+    def unheard(daemon: SimulatedDaemon) -> None:
         daemon.remove(db(daemon))
         daemon.told[-2:] = [LISTENING, LISTENING]  # What nobody tells of this plan.
 

@@ -12,9 +12,9 @@ from textwrap import dedent
 
 import pytest
 
-from planloop.controllers.leases import overlap
-from planloop.controllers.leases.owners import is_above
-from planloop.schemas.lock import locks_of, status_from_json
+from planloop.controllers.shared.leases.lock_paths import paths_overlap
+from planloop.controllers.shared.leases.owners import is_above
+from planloop.schemas.objects.lock import declared_locks, lock_status_from_json
 from tests.product import MemoryView, Record, Resource
 from tests.simulation.harness import Crash, Edit, Story, drawn, simulate
 
@@ -47,7 +47,7 @@ def check(story: Story, why: object) -> None:
     assert story.lines("effects") == EFFECTS, why
     assert story.lines("docs/agent.md") == ["x"], why
     for lock in (one for one in story.objects.values() if one.kind == "lock"):
-        status = status_from_json(lock.status)
+        status = lock_status_from_json(lock.status)
         assert (status.holders, status.waiters, status.lost) == ({}, {}, {}), (why, lock)
     check_exclusion(story.log)
 
@@ -63,7 +63,7 @@ def check_exclusion(log: Sequence[Record]) -> None:
         for one, other in combinations(at_work, 2):
             assert not _exclude(one, other), f"rev {record.rev}: {one.address} and {other.address} run together"
         for lock in (one for one in view.list("lock") if one.address in changed):
-            for owner, holder in status_from_json(lock.status).holders.items():
+            for owner, holder in lock_status_from_json(lock.status).holders.items():
                 assert holder.fence <= record.rev, (owner, record.rev)
                 newest = max(newest, holder.fence)
     assert newest
@@ -73,9 +73,9 @@ def _exclude(one: Resource, other: Resource) -> bool:
     if is_above(one.address, other.address) or is_above(other.address, one.address):
         return False
     return any(
-        "write" in (mine, theirs) and overlap(path, its)
-        for path, mine in locks_of(one.spec).items()
-        for its, theirs in locks_of(other.spec).items()
+        "write" in (mine, theirs) and paths_overlap(path, its)
+        for path, mine in declared_locks(one.spec).items()
+        for its, theirs in declared_locks(other.spec).items()
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.app import wiring
-from planloop.app.places import Place
-from planloop.app.replaying import playing
-from planloop.app.replaying.playing import Outcome
+from planloop.client.plan_paths import PlanPaths
+from planloop.owner import build
+from planloop.owner.replay import play as replay_play
+from planloop.owner.replay.play import ReplayOutcome
 from tests.simulation.harness import NAME, Crash, Point, simulate_in, workspace
 from tests.simulation.plans import PLAYS, Play
 
@@ -15,11 +15,11 @@ PARTS = 4
 plays = pytest.mark.parametrize("play", PLAYS.values(), ids=PLAYS)
 
 
-def _replayed(play: Play, *crashes: Crash, seed: int = 0) -> Outcome:
+def _replayed(play: Play, *crashes: Crash, seed: int = 0) -> ReplayOutcome:
     with workspace() as folder:
         simulate_in(folder, play.text, seed=seed, crashes=crashes, edits=play.edits)
-        place = Place(NAME, folder / ".plan" / NAME)
-        return playing.play(wiring.replay_stand(place))
+        place = PlanPaths(NAME, folder / ".plan" / NAME)
+        return replay_play.replay_plan(build.replay_setup(place))
 
 
 @plays

@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from planloop.schemas.message import message_from_json
+from planloop.schemas.objects.message import message_from_json
 from tests.fakes.pure_models import Answer, PureModels, failing
 from tests.simulation.harness import Crash, Edit, Point, Story, drawn, simulate
 from tests.simulation.product import product

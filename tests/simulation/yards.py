@@ -1,7 +1,7 @@
 """A whole plan with containers in virtual time: its owner may die at any write and at any call of the engine.
 
-The engine is one of make-believe (`planloop.containers.simulated_engine`), which outlives owners. What others do to it
-is told by time. At the end nothing of ours is left in it, and what is not ours was not touched.
+The engine is one of make-believe (`planloop.containers.engine.simulated_engine`), which outlives owners. What others do
+to it is told by time. At the end nothing of ours is left in it, and what is not ours was not touched.
 """
 
 from __future__ import annotations
@@ -16,21 +16,24 @@ import anyio
 import trio
 from trio.testing import MockClock
 
-from planloop.containers.naming import Names
-from planloop.containers.simulated_engine import Daemon, Offer, SimulatedEngine
-from planloop.controllers.container import ContainerReconciler, Watching, Yard, remaining
-from planloop.reconciler.admitting.gate import Gate
-from planloop.reconciler.contract import Reconciler
-from planloop.reconciler.driving.engine import Engine
-from planloop.reconciler.storing.sqlite_store import SqliteStore
+from planloop.containers.engine.names import ContainerNames
+from planloop.containers.engine.simulated_engine import RegistryImage, SimulatedDaemon, SimulatedEngine
+from planloop.controllers.container.context import ContainerContext
+from planloop.controllers.container.controller import ContainerReconciler
+from planloop.controllers.container.teardown import containers_to_remove
+from planloop.controllers.container.watch import ContainerWatch
+from planloop.reconciler.admission.gate import PlanGate
+from planloop.reconciler.engine.engine import Engine
+from planloop.reconciler.engine.reconcile import Reconciler
+from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore
 from tests.fakes.virtual_time import VirtualClock
-from tests.product import ENDED, Creation, ImageFacts
+from tests.product import ENDED, ContainerCreation, ImageFacts
 from tests.simulation.harness import NAME, Crash, Crashed, Edit, Story, _Simulation, workspace
 from tests.simulation.product import Parts, product
 
 LOOK_S = 0.25
 IMAGE = ImageFacts("sha256:busybox", 1)
-NAMES = Names(NAME, "sim-0123")
+NAMES = ContainerNames(NAME, "sim-0123")
 OTHERS = "others-db"
 
 
@@ -47,14 +50,14 @@ class Outside:
     """What others do, `at_s` seconds after the plan began."""
 
     at_s: float
-    act: Callable[[Daemon], Awaitable[None] | None]
+    act: Callable[[SimulatedDaemon], Awaitable[None] | None]
 
 
 @dataclass(slots=True)
 class YardStory(Story):
     """`daemon` is the engine at the end."""
 
-    daemon: Daemon = field(default_factory=lambda: Daemon(VirtualClock(), Path()))
+    daemon: SimulatedDaemon = field(default_factory=lambda: SimulatedDaemon(VirtualClock(), Path()))
     calls: int = 0
 
     def why(self, address: str) -> str:
@@ -71,7 +74,7 @@ def simulate_yard(
     edits: Sequence[Edit] = (),
     outside: Sequence[Outside] = (),
     strangers: Collection[str] = (),
-    prepare: Callable[[Daemon], None] = lambda _: None,
+    prepare: Callable[[SimulatedDaemon], None] = lambda _: None,
 ) -> YardStory:
     """Runs the plan `text` to its end and returns the story. Raises AssertionError when a law is broken.
 
@@ -99,21 +102,23 @@ class _Yards(_Simulation):
     ) -> None:
         super().__init__(folder, seed, crashes, edits, self._built)
         self.story = self.yard_story = YardStory()
-        self.daemon = self.yard_story.daemon = Daemon(self._clock, folder)
+        self.daemon = self.yard_story.daemon = SimulatedDaemon(self._clock, folder)
         self.daemon.images["busybox:1"] = IMAGE
-        self.daemon.registry["slow:1"] = Offer(ImageFacts("sha256:slow", 1), 30.0)
+        self.daemon.registry["slow:1"] = RegistryImage(ImageFacts("sha256:slow", 1), 30.0)
         self._deaths = {(death.call, death.point) for death in deaths}
         self._outside = list(outside)
         self.strangers = {OTHERS}
-        self._yard: Yard | None = None
+        self._yard: ContainerContext | None = None
 
     def _built(self, parts: Parts) -> Sequence[Reconciler]:
         run_folder = self._state / "run"
         run_folder.mkdir(exist_ok=True)
         engine = SimulatedEngine(self.daemon, lambda call, when: self._at_call(parts.epoch, call, when))
-        yard = Yard(parts.store, parts.clock, parts.work, engine, NAMES, parts.epoch, self._folder, run_folder, {})
+        yard = ContainerContext(
+            parts.store, parts.clock, parts.work, engine, NAMES, parts.epoch, self._folder, run_folder, {}
+        )
         self._yard = yard
-        watch = Watching(yard)
+        watch = ContainerWatch(yard)
         return [*product(parts), ContainerReconciler(yard, lambda: parts.background.start(watch.__call__))]
 
     def _at_call(self, epoch: int, call: str, when: str) -> None:
@@ -128,7 +133,7 @@ class _Yards(_Simulation):
 
     async def run(self) -> None:
         labels = {"planloop.plan": "another", "planloop.address": "container/db"}
-        others = Creation(OTHERS, IMAGE.id, labels, cmd=("sleep", "infinity"))
+        others = ContainerCreation(OTHERS, IMAGE.id, labels, cmd=("sleep", "infinity"))
         engine = SimulatedEngine(self.daemon)
         await engine.start(await engine.create(others))
         await super().run()
@@ -137,7 +142,7 @@ class _Yards(_Simulation):
         assert left == dict.fromkeys(self.strangers, state), "what is not ours was touched, or ours was left"
         assert self.daemon.networks == {}, "a network was left behind"
 
-    async def _be_the_person(self, store: SqliteStore, gate: Gate, engine: Engine) -> None:
+    async def _be_the_person(self, store: SqliteStore, gate: PlanGate, engine: Engine) -> None:
         while True:
             now = self._clock.now() - self._began_at
             while self._edits and self._edits[0].at_s <= now:
@@ -154,4 +159,6 @@ class _Yards(_Simulation):
 
     def _is_over(self, store: SqliteStore) -> bool:
         root = store.view.get("task/.")
-        return root is not None and root.state in ENDED and self._yard is not None and not remaining(self._yard)
+        return (
+            root is not None and root.state in ENDED and self._yard is not None and not containers_to_remove(self._yard)
+        )

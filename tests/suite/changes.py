@@ -42,12 +42,12 @@ GROUPS: Final = (
     Group(
         "sites",
         tests=("tests/controllers/task/web/",),
-        sources=("controllers/planloop/controllers/task/checking/", "schemas/planloop/schemas/web"),
+        sources=("controllers/planloop/controllers/task/checks/", "schemas/planloop/schemas/checks/web"),
     ),
     Group(
         "images",
         tests=("tests/containers/images/",),
-        sources=("containers/planloop/containers/images/", "containers/planloop/containers/docker_"),
+        sources=("containers/planloop/containers/images/", "containers/planloop/containers/engine/docker_"),
     ),
 )
 

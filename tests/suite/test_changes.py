@@ -120,9 +120,15 @@ def test_the_list_of_offenders_only_shrinks() -> None:
     )
     before = json.loads(done.stdout) if done.returncode == 0 else processor.offenders()
     for kind, now in processor.offenders().items():
-        assert [name for name, value in now.items() if value > before[kind].get(name, 0)] == [], (
+        old = {_without_folder(name): value for name, value in before[kind].items()}
+        assert [name for name, value in now.items() if value > old.get(_without_folder(name), 0)] == [], (
             f"{kind}: see CONTRIBUTING.md"
         )
+
+
+def _without_folder(name: str) -> str:
+    """A test keeps its budget where its file moves to another folder."""
+    return name.partition("::")[0].rpartition("/")[2] + "::" + name.partition("::")[2]
 
 
 def test_every_offender_is_a_test_that_exists() -> None:

@@ -26,7 +26,7 @@ FIXTURE: Final = "is_updating"
 REAL: Final = frozenset({"process", "engine", "browser", "network"})
 """Marks of tests whose texts contain real times and process ids."""
 
-TREES: Final = ("docs", "schemas", "server", "cli", "app", "tests", "web/src", "web/tests", "README.md")
+TREES: Final = ("docs", "schemas", "client", "server", "owner", "cli", "tests", "web/src", "web/tests", "README.md")
 """Where the tests write."""
 
 

@@ -1,1 +1,1 @@
-"""Suites for agents, compiled to plans and judged, and in `speed/` the product timed against floors of the same run."""
+"""Benchmarks: suites of cases, run over models, graded, scored and reported."""

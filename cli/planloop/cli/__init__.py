@@ -1,1 +1,1 @@
-"""One file a verb. `main.py` finds them without importing them; `../exits.py` says how a command ends."""
+"""The commands: a module a verb, or a few verbs that belong together. `main` finds them without importing them."""

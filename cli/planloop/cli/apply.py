@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from planloop.app.exits import Exit, Halt
 from planloop.cli.options import max_size_option, model_option
+from planloop.client.exit_codes import CommandError, ExitCode
 
 EXAMPLE = """
 \b
@@ -58,9 +58,9 @@ def command(
 
     Ctrl-C leaves: commands that run go on by themselves, and the next apply takes them over.
     """
-    from planloop.cli import applying
+    from planloop.cli import apply_run
 
-    asked = applying.Asked(
+    asked = apply_run.ApplyOptions(
         yes=yes,
         detach=detach,
         sync=sync,
@@ -74,13 +74,15 @@ def command(
     if plan_file is not None:
         if file is not None or target or exclude or model or sync or dry_run or out is not None:
             hint = "choose them when it is made: plan apply FILE --out PREVIEW"
-            raise Halt(Exit.USAGE, "a saved preview says itself what of which file is applied", hint)
-        applying.apply_saved(plan_file, asked)
+            raise CommandError(ExitCode.USAGE, "a saved preview says itself what of which file is applied", hint)
+        apply_run.apply_saved(plan_file, asked)
     elif file is None:
-        raise Halt(Exit.USAGE, "no plan file is named", "plan apply FILE, or --plan-file with a saved preview")
+        raise CommandError(
+            ExitCode.USAGE, "no plan file is named", "plan apply FILE, or --plan-file with a saved preview"
+        )
     elif dry_run:
-        applying.dry_run(file, asked)
+        apply_run.dry_run(file, asked)
     elif out is not None:
-        applying.save_preview(file, out, asked)
+        apply_run.save_preview(file, out, asked)
     else:
-        applying.apply(file, asked)
+        apply_run.apply_plan(file, asked)

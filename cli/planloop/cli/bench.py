@@ -53,9 +53,9 @@ def list_suites(names: tuple[str, ...], reports: Path, folders: tuple[Path, ...]
 
     A suite is valid when `plan bench validate` found all of its cases to be as they are now.
     """
-    from planloop.app.benching.listing import listed
+    from planloop.cli.bench_list import list_suites
 
-    listed(names, reports, output, folders)
+    list_suites(names, reports, output, folders)
 
 
 @command.command("run")
@@ -89,10 +89,12 @@ def run(
     a folder, which is named at the end: `plan bench resume` goes on with it, `plan bench report` compares it.
     A run of several suites also writes one report over all of them.
     """
-    from planloop.app.benching.starting import Asked, run_all
+    from planloop.cli.bench_run import BenchRunOptions, run_suites
 
-    asked = Asked(names, is_all, models, trials, seed, cases, 1 if deterministic else parallel, deterministic, folders)
-    run_all(asked, run_name, reports)
+    asked = BenchRunOptions(
+        names, is_all, models, trials, seed, cases, 1 if deterministic else parallel, deterministic, folders
+    )
+    run_suites(asked, run_name, reports)
 
 
 @command.command("resume")
@@ -105,10 +107,10 @@ def resume(run: str, suite: str | None, parallel: int, reports: Path) -> None:
 
     A RUN is its folder, or SUITE/RUN. With --suite cases that were edited since are tried again, too, and no others.
     """
-    from planloop.app.benching.reporting import folder_of
-    from planloop.app.benching.starting import resume_run
+    from planloop.cli.bench_report import run_folder
+    from planloop.cli.bench_run import resume_run
 
-    resume_run(folder_of(run, reports), parallel, suite)
+    resume_run(run_folder(run, reports), parallel, suite)
 
 
 @command.command("report")
@@ -122,9 +124,9 @@ def report(runs: tuple[str, ...], is_all: bool, name: str | None, reports: Path,
 
     A RUN is its folder, or SUITE/RUN. The report is written to reports/index as JSON, Markdown and a page.
     """
-    from planloop.app.benching import reporting
+    from planloop.cli import bench_report
 
-    reporting.report(reporting.Asked(runs, is_all, name, reports, output))
+    bench_report.make_report(bench_report.ReportOptions(runs, is_all, name, reports, output))
 
 
 @command.command("validate")
@@ -151,9 +153,9 @@ def validate(
     Runs what each case proves itself with: oracles must pass, mutants be killed by the checks that they name, cheats
     and doing nothing fail, and every check must kill a mutant. Exit 1 when one does not.
     """
-    from planloop.app.benching.validating import Asked, validate_all
+    from planloop.cli.bench_validate import ValidateOptions, validate_suites
 
-    validate_all(Asked(names, is_all, cases, parallel, reports, folders), output)
+    validate_suites(ValidateOptions(names, is_all, cases, parallel, reports, folders), output)
 
 
 @command.group("import")
@@ -167,9 +169,9 @@ def import_() -> None:
 @click.option("--to", type=click.Path(path_type=Path), help="Where the suite is written; left out, exercism-TRACK.")
 def import_exercism(folder: Path, track: str, to: Path | None) -> None:
     """The practice exercises of an Exercism track, with the track's own tests, none of them skipped."""
-    from planloop.app.benching import importing
+    from planloop.cli import bench_import
 
-    importing.exercism(folder, track, to)
+    bench_import.import_exercism(folder, track, to)
 
 
 @import_.command("bfcl")
@@ -177,6 +179,6 @@ def import_exercism(folder: Path, track: str, to: Path | None) -> None:
 @click.option("--to", type=click.Path(path_type=Path), help="Where the suites are written; left out, bfcl.")
 def import_bfcl(folder: Path, to: Path | None) -> None:
     """The single turns of the Berkeley Function Calling Leaderboard, version 4."""
-    from planloop.app.benching import importing
+    from planloop.cli import bench_import
 
-    importing.bfcl(folder, to)
+    bench_import.import_bfcl(folder, to)

@@ -1,16 +1,133 @@
-"""`plan chat`."""
+"""`plan chat` and `plan send`."""
 
 from __future__ import annotations
 
 import sys
+import time
 from functools import partial
 
 import click
 
-from planloop.app.exits import Exit, Halt
-from planloop.cli.options import access_to, plan_option
+from planloop.cli.options import client_of_plan, output_option, plan_option
+from planloop.client import references
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.plan_client import PlanClient
+from planloop.client.render import printer
+from planloop.schemas.canonical_json import JsonObject
 
-EXAMPLE = """
+# `plan send`.
+
+SEND_EXAMPLE = """
+\b
+Examples:
+  plan send agent/frontend "use the new palette"
+  plan send frontend "stop guessing, ask" --delivery interrupt
+  plan send frontend backend "the API is frozen now"
+  git diff | plan send reviewer - --untrusted
+  plan send reviewer "is this safe to merge?" --ask --timeout 5m
+"""
+
+
+@click.command(epilog=SEND_EXAMPLE)
+@click.argument("words", metavar="AGENT... TEXT", nargs=-1, required=True)
+@plan_option
+@output_option("json", "yaml")
+@click.option(
+    "--delivery",
+    type=click.Choice(["queue", "steer", "interrupt"]),
+    default="queue",
+    show_default=True,
+    help="When it would sleep, at its next boundary, or stopping the step in flight.",
+)
+@click.option("--ask", is_flag=True, help="Wait for the answer and print it.")
+@click.option("--timeout", metavar="TIME", help="Give up waiting after so long, as in 90s or 10m: exit 9.")
+@click.option("--expires", metavar="TIME", help="Drop it if it is not read by then.")
+@click.option("--key", metavar="KEY", default="", help="Sending again with the same key changes nothing.")
+@click.option("--untrusted", is_flag=True, help="It only passes on what came from outside.")
+def send_command(
+    words: tuple[str, ...],
+    plan: str | None,
+    output: str | None,
+    delivery: str,
+    ask: bool,
+    timeout: str | None,
+    expires: str | None,
+    key: str,
+    untrusted: bool,
+) -> None:
+    """Send a message to an agent, or to several.
+
+    It wakes an agent that sleeps. A message never grants anything: rights and budgets are changed with `plan patch`.
+    TEXT `-` is read from standard input. Nobody gets it when one of the agents cannot.
+
+    With --ask the answers go to stdout: exit 1 when an agent failed or cannot answer, 6 when nobody runs the plan. An
+    agent whose task is over can be asked, too.
+    """
+    from planloop.cli.wait import parse_seconds
+
+    if len(words) == 1:
+        raise CommandError(ExitCode.USAGE, "an agent and a text are needed", 'plan send AGENT "what you want to say"')
+    access = client_of_plan(plan)
+    text = sys.stdin.read() if words[-1] == "-" else words[-1]
+    if not text.strip():
+        raise CommandError(ExitCode.USAGE, "the message is empty", 'plan send AGENT "what you want to say"')
+    body: JsonObject = {"to": [references.resolve_address(word, "agent") for word in words[:-1]], "text": text}
+    body |= {"delivery": delivery, "key": key, "untrusted": untrusted}
+    if expires is not None:
+        body["expires_s"] = parse_seconds(expires)
+    if ask:
+        _send_and_wait(access, body, None if timeout is None else time.monotonic() + parse_seconds(timeout), output)
+    else:
+        _send_message(access, body, output)
+
+
+def _send_message(access: PlanClient, body: JsonObject, output: str | None) -> None:
+    answer = access.post("send", body)
+    is_owned = access.is_owned()
+    if output:
+        printer.print_structured(answer | {"is_owned": is_owned}, output)
+        return
+    for one in answer["sent"]:
+        if not one["is_new"]:
+            click.echo(f"{one['to']} has it already; nothing was sent")
+            continue
+        click.echo(f"delivered to {one['to']} ({one['state'] or 'new'}), rev {answer['rev']}")
+        if one["state"] == "ended":
+            task = f"task/{one['to'].partition('/')[2]}"
+            click.echo(f"its task is over: it reads this only if {task} begins again; --ask has it answered now")
+    if not is_owned:
+        click.echo("nobody runs the plan: it is read after plan apply")
+
+
+def _send_and_wait(access: PlanClient, body: JsonObject, until: float | None, output: str | None) -> None:
+    from planloop.cli.conversation.question import AgentQuestion
+
+    question = AgentQuestion(access, body)
+    late = ""
+    try:
+        for _ in question.events(until=until):
+            pass
+    except TimeoutError:
+        late = ", ".join(str(one["to"]) for one in question.sent if one["to"] not in question.answers)
+    answers = [question.answers[one["to"]] for one in question.sent if one["to"] in question.answers]
+    if output:
+        listed = [{"agent": one.agent, "text": one.text, "error": one.error} for one in answers]
+        printer.print_structured({"rev": question.rev, "answers": listed, "late": late}, output)
+    else:
+        for one in answers:
+            name = f"{one.agent}: " if len(question.sent) > 1 else ""
+            click.echo(f"{name}{f'({one.error}) ' if one.error else ''}{one.text}")
+    if late:
+        raise CommandError(
+            ExitCode.TIMEOUT, f"no answer in time from {late}", "it was delivered; plan logs shows what comes of it"
+        )
+    if any(one.error for one in answers):
+        raise CommandError(ExitCode.FAILED)
+
+
+# `plan chat`.
+
+CHAT_EXAMPLE = """
 \b
 Examples:
   plan chat                                 with the session's primary agent
@@ -21,10 +138,10 @@ Examples:
 HISTORY = "chat.history"
 
 
-@click.command(epilog=EXAMPLE)
+@click.command(epilog=CHAT_EXAMPLE)
 @click.argument("agent", required=False, metavar="[AGENT]")
 @plan_option
-def command(agent: str | None, plan: str | None) -> None:
+def chat_command(agent: str | None, plan: str | None) -> None:
     """Talk with an agent of a running plan.
 
     What you write is a question to the agent: it answers when it comes to it, also when its task is over. Meanwhile you
@@ -38,21 +155,25 @@ def command(agent: str | None, plan: str | None) -> None:
     to stdout and the rest to stderr: exit 1 when one was not answered, 6 when nobody runs the plan. A line waits for
     the answer to the one before it, but for commands such as /approve while something waits for a yes.
     """
-    from planloop.cli.chatting import commands, talking, terminals
+    from planloop.cli.conversation import chat_loop, slash_commands, terminals
 
-    access = access_to(plan)
+    access = client_of_plan(plan)
     is_live = sys.stdin.isatty() and sys.stdout.isatty()
-    screen = terminals.Screen(access.place.folder / HISTORY, partial(commands.names, access)) if is_live else None
-    conversation = talking.begin(access, agent, screen or terminals.Pipe())
+    screen = (
+        terminals.EditingTerminal(access.place.folder / HISTORY, partial(slash_commands.command_names, access))
+        if is_live
+        else None
+    )
+    conversation = chat_loop.start_chat(access, agent, screen or terminals.PipeTerminal())
     if screen is not None:
         screen.note(f"{conversation.room.agent} of {access.place.name} · /help · Ctrl-C leaves, and everything goes on")
     try:
         conversation.run()
     except KeyboardInterrupt:
         click.echo(f"\nleft; {access.place.name} goes on: plan chat comes back, plan down stops it", err=True)
-        raise Halt(Exit.CANCELLED) from None
+        raise CommandError(ExitCode.CANCELLED) from None
     finally:
         if screen is not None:
             screen.close()
     if conversation.failed and screen is None:
-        raise Halt(Exit.FAILED)
+        raise CommandError(ExitCode.FAILED)

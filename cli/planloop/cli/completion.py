@@ -1,10 +1,14 @@
-"""`plan completion`."""
+"""`plan completion` for shells, and `plan schema` for editors."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
-EXAMPLE = """
+# `plan completion`.
+
+COMPLETION_EXAMPLE = """
 \b
 Examples:
   plan completion bash > ~/.local/share/bash-completion/completions/plan
@@ -13,9 +17,9 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLE)
+@click.command(epilog=COMPLETION_EXAMPLE)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def command(shell: str) -> None:
+def completion_command(shell: str) -> None:
     """Print the shell completion script."""
     from click.shell_completion import get_completion_class
 
@@ -24,3 +28,45 @@ def command(shell: str) -> None:
     made = get_completion_class(shell)
     assert made is not None, "click knows the three shells that the argument allows"
     click.echo(made(cli, {}, "plan", "_PLAN_COMPLETE").source())
+
+
+# `plan schema`.
+
+SCHEMA_EXAMPLE = """
+\b
+Examples:
+  plan schema
+  plan schema --write        puts it where the modeline of a plan file points: .plan/schema.json
+"""
+MODELINE = "# yaml-language-server: $schema=./.plan/schema.json"
+
+
+@click.command(epilog=SCHEMA_EXAMPLE)
+@click.option("--write", is_flag=True, help="Write .plan/schema.json instead of printing.")
+def schema_command(write: bool) -> None:
+    """Print the JSON Schema that editors complete and check with.
+
+    Draft-07. The first line of a plan file names it for editors with the YAML language server.
+    """
+    if not write:
+        click.echo(schema_text(), nl=False)
+        return
+    click.echo(f"wrote {write_schema(Path.cwd())}")
+    click.echo(f"first line of a plan file: {MODELINE}")
+
+
+def schema_text() -> str:
+    """The schema that ships with this version."""
+    from importlib.resources import files
+
+    return files("planloop.schemas").joinpath("json", "plan.schema.json").read_text()
+
+
+def write_schema(root: Path) -> Path:
+    """Puts the schema in the state folder of `root`; returns its path relative to `root`."""
+    from planloop.reconciler.store import state_files
+
+    path = root / state_files.STATE / "schema.json"
+    state_files.make_folder(path.parent)
+    state_files.write_private_file(path, schema_text().encode())
+    return path.relative_to(root)

@@ -15,33 +15,33 @@ from typing import Final
 import anyio
 import click
 
-from planloop.app.access import Access
-from planloop.app.written import Writing
-from planloop.cli.rendering import containers, printing
-from planloop.reconciler.storing import layout, owning
-from planloop.schemas.container import OVER
+from planloop.client.plan_client import PlanClient
+from planloop.client.render import containers, printer
+from planloop.client.tail_file import TailFile
+from planloop.reconciler.store import owner_lock, state_files
+from planloop.schemas.objects.container import OVER
 from planloop.schemas.resource import Resource
 
 LOOK_S: Final = 0.2
 LOOKS_A_STATE: Final = 5  # The file is looked at this often for each look at the state.
 
 
-def show(access: Access, item: Resource, *, tail: int | None, is_followed: bool) -> None:
+def print_container_logs(access: PlanClient, item: Resource, *, tail: int | None, is_followed: bool) -> None:
     """Prints what it has written in its last run, the newest `tail` lines of it, and goes on with what it writes."""
     if not access.is_owned() and _has_asked(access, item, tail=tail, is_followed=is_followed):
         return
-    path = layout.run_folder(access.place.folder) / f"{item.address.replace('/', '-')}.out"
-    with closing(Writing(path, item.spec["logs_bytes"])) as writing:
+    path = state_files.run_folder(access.place.folder) / f"{item.address.replace('/', '-')}.out"
+    with closing(TailFile(path, item.spec["logs_bytes"])) as writing:
         said = writing.more() or _kept(access, item)
         _print(said, tail)
         if is_followed and (said or access.is_owned()):
             _follow(access, item, writing)
         elif not said:
-            printing.note(f"{item.address} has written nothing, it is {containers.state_of(item)}")
-            printing.note(f"help: plan describe {item.address}")
+            printer.print_note(f"{item.address} has written nothing, it is {containers.container_state(item)}")
+            printer.print_note(f"help: plan describe {item.address}")
 
 
-def _kept(access: Access, item: Resource) -> str:
+def _kept(access: PlanClient, item: Resource) -> str:
     blob = item.status.get("log")
     return access.text(str(blob)) if blob else ""
 
@@ -53,7 +53,7 @@ def _print(text: str, tail: int | None) -> None:
     click.echo(text, nl=False)
 
 
-def _follow(access: Access, item: Resource, writing: Writing) -> None:
+def _follow(access: PlanClient, item: Resource, writing: TailFile) -> None:
     """Until it has ended and nothing starts it again, or its owner is gone."""
     looks = 0
     while True:
@@ -69,28 +69,28 @@ def _follow(access: Access, item: Resource, writing: Writing) -> None:
         time.sleep(LOOK_S)
 
 
-def _is_run(access: Access) -> bool:
+def _is_run(access: PlanClient) -> bool:
     """Whether there is an owner: one that takes the plan down answers nobody any more, but writes what it does."""
-    return access.is_owned() or owning.look(access.place.folder) is not None
+    return access.is_owned() or owner_lock.current_owner(access.place.folder) is not None
 
 
-def _tell_end(access: Access, item: Resource) -> None:
+def _tell_end(access: PlanClient, item: Resource) -> None:
     """Why there is no more to follow, beside what it wrote."""
     now = access.find(item.address)
     if now is None:
-        printing.note(f"{item.address} is in the plan no more")
+        printer.print_note(f"{item.address} is in the plan no more")
     elif now.uid != item.uid:
-        printing.note(f"{item.address} is another one now; plan logs {item.address} -f follows that")
+        printer.print_note(f"{item.address} is another one now; plan logs {item.address} -f follows that")
     elif now.state in OVER:
-        printing.note(f"{item.address} is {containers.state_of(now)}: {containers.what_of(now)}")
+        printer.print_note(f"{item.address} is {containers.container_state(now)}: {containers.container_summary(now)}")
     else:
-        said = f"nobody runs the plan any more, {item.address} was {containers.state_of(now)} then"
-        printing.note(f"{said}; plan logs {item.address} -f follows it on")
+        said = f"nobody runs the plan any more, {item.address} was {containers.container_state(now)} then"
+        printer.print_note(f"{said}; plan logs {item.address} -f follows it on")
 
 
-def _has_asked(access: Access, item: Resource, *, tail: int | None, is_followed: bool) -> bool:
+def _has_asked(access: PlanClient, item: Resource, *, tail: int | None, is_followed: bool) -> bool:
     """Prints what the engine has; False when it has nothing of this container, or cannot be asked."""
-    from planloop.containers.engine import EngineFailed
+    from planloop.containers.engine.engine import EngineFailed
 
     try:
         return anyio.run(_ask, access, item, tail, is_followed)
@@ -98,16 +98,16 @@ def _has_asked(access: Access, item: Resource, *, tail: int | None, is_followed:
         return False
 
 
-async def _ask(access: Access, item: Resource, tail: int | None, is_followed: bool) -> bool:
-    from planloop.app import wiring
-    from planloop.containers.hiding import masks_of
+async def _ask(access: PlanClient, item: Resource, tail: int | None, is_followed: bool) -> bool:
+    from planloop.client import engine_access
+    from planloop.containers.engine.secret_env import masks_from_labels
 
-    own = next((one for one in await wiring.containers_of(access.place, item) if one.started_at), None)
+    own = next((one for one in await engine_access.engine_containers(access.place, item) if one.started_at), None)
     if own is None:
         return False
-    engine, text = wiring.container_engine(), codecs.getincrementaldecoder("utf-8")(errors="replace")
+    engine, text = engine_access.container_engine(), codecs.getincrementaldecoder("utf-8")(errors="replace")
     past = b"".join([piece async for piece in engine.logs(own.id, is_following=False)])
-    quiet = masks_of(own.labels, own.env).stream()
+    quiet = masks_from_labels(own.labels, own.env).stream()
     said = text.decode(quiet.feed(past))
     _print(said if is_followed else said + text.decode(quiet.flush()), tail)
     if is_followed:
@@ -118,5 +118,5 @@ async def _ask(access: Access, item: Resource, tail: int | None, is_followed: bo
                 sys.stdout.flush()
                 left = max(0, left - len(piece))
         click.echo(text.decode(quiet.flush()), nl=False)
-        printing.note(f"{item.address} has ended, and nobody runs the plan; plan apply looks after it again")
+        printer.print_note(f"{item.address} has ended, and nobody runs the plan; plan apply looks after it again")
     return True

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import click
 
-from planloop.app import pointing
-from planloop.app.access import Access
-from planloop.app.following import all_records
-from planloop.cli import selecting
-from planloop.cli.completing import names
-from planloop.cli.options import access_to, plan_option
-from planloop.cli.rendering import budgets, containers, descriptions, printing
-from planloop.cli.rendering.records import QUIET, is_echo, parted
-from planloop.cli.rendering.verdicts import is_of
-from planloop.schemas.record import Record
+from planloop.cli import selection
+from planloop.cli.options import client_of_plan, complete_addresses, plan_option
+from planloop.client import references
+from planloop.client.plan_client import PlanClient
+from planloop.client.plan_follower import read_records
+from planloop.client.render import budgets, containers, object_details, printer
+from planloop.client.render.hook_verdicts import is_verdict_of
+from planloop.client.render.records import QUIET, expand_record, is_echo
+from planloop.schemas.log.record import Record
 from planloop.schemas.resource import Resource
 
 EXAMPLE = """
@@ -27,34 +26,34 @@ RECENT = 8
 
 
 @click.command(epilog=EXAMPLE)
-@click.argument("what", metavar="KIND/NAME", shell_complete=names())
+@click.argument("what", metavar="KIND/NAME", shell_complete=complete_addresses())
 @plan_option
 def command(what: str, plan: str | None) -> None:
     """Show one object: its conditions, why it waits, what would unblock it.
 
     A name without a kind is a task.
     """
-    from planloop.app import wiring
+    from planloop.client import context
 
-    access = access_to(plan)
-    found = access.object(pointing.address_of(what))
+    access = client_of_plan(plan)
+    found = access.object(references.resolve_address(what))
     known = access.objects()
     if not found.status:
-        from planloop.app.telling import unwritten  # The controller's rules, which take a while to load.
+        from planloop.client.presenters import description  # The controller's rules, which take a while to load.
 
-        found = unwritten.explained(found, known, wiring.now())
+        found = description.with_slot_reasons(found, known, context.now())
     costs = budgets.Costs(known)
-    item, *related = selecting.by_now(access, [found, *descriptions.related(known, found)])
-    click.echo(descriptions.text(item, related, costs=costs, now=wiring.now()))
-    if said := selecting.nobody_runs(access, known):
-        click.echo(descriptions.labelled("stands", said))
-    printing.lines(descriptions.recent(_recent(access, item), printing.width()))
+    item, *related = selection.with_current_reasons(access, [found, *object_details.related_objects(known, found)])
+    click.echo(object_details.object_text(item, related, costs=costs, now=context.now()))
+    if said := selection.not_running_note(access, known):
+        click.echo(object_details.labelled_lines("stands", said))
+    printer.print_lines(object_details.recent_records(_recent(access, item), printer.terminal_width()))
 
 
-def _recent(access: Access, item: Resource) -> list[Record]:
+def _recent(access: PlanClient, item: Resource) -> list[Record]:
     """The newest records about the object or what it owns that say something to a person."""
     names = {item.address, item.address.replace("task/", "agent/", 1)}
-    steps = (step for one in all_records(access) for step in parted(one))
-    about = (one for one in steps if one.draft.subject in names or is_of(one.draft, item.address))
+    steps = (step for one in read_records(access) for step in expand_record(one))
+    about = (one for one in steps if one.draft.subject in names or is_verdict_of(one.draft, item.address))
     found = [one for one in about if one.draft.type not in QUIET and not is_echo(one.draft)]
     return containers.without_retries(found)[-RECENT:]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from planloop.app.exits import Exit, Halt
 from planloop.cli.options import file_argument, max_size_option, model_option, output_option
+from planloop.client.exit_codes import CommandError, ExitCode
 
 EXAMPLE = """
 \b
@@ -43,15 +43,15 @@ def command(
     Deletions first, each with its action, its reason, what is running and what it has spent. Nothing is changed.
     Exit 0 when there is nothing to do, 1 when there are differences, above 1 for an error.
     """
-    from planloop.cli import previewing
+    from planloop.cli import preview
 
-    shown = previewing.preview(file, targets=target, excludes=exclude, model=model, max_size=max_size)
-    previewing.show(shown, output)
+    shown = preview.preview_path(file, targets=target, excludes=exclude, model=model, max_size=max_size)
+    preview.print_preview(shown, output)
     if checks:
-        previewing.show_checks(shown)
+        preview.print_checks(shown)
     if shown.answer["faults"]:
-        from planloop.app.verdicts import refusal
+        from planloop.client.gate_errors import refused_error
 
-        raise refusal(shown.answer)
-    if previewing.has_changes(shown):
-        raise Halt(Exit.FAILED)
+        raise refused_error(shown.answer)
+    if preview.has_changes(shown):
+        raise CommandError(ExitCode.FAILED)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from planloop.app.exits import Exit, Halt
-from planloop.app.places import all_in
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.plan_paths import plans_in
 from planloop.schemas.frozen import frozen
 
 EXAMPLE = """
@@ -25,7 +25,7 @@ FREE_BYTES_LEAST = 100 << 20
 
 
 @frozen
-class Finding:
+class DoctorFinding:
     """`cure` is empty when all is well; `is_needed` tells a fault from a thing one can do without."""
 
     what: str
@@ -45,16 +45,16 @@ def command() -> None:
         mark = "ok" if not one.cure else "missing" if one.is_needed else "without"
         click.echo(f"{mark:<8} {one.what:<18} {one.said}" + (f"   help: {one.cure}" if one.cure else ""))
     if any(one.cure and one.is_needed for one in found):
-        raise Halt(Exit.FAILED)
+        raise CommandError(ExitCode.FAILED)
 
 
-def findings(root: Path) -> Iterator[Finding]:
+def findings(root: Path) -> Iterator[DoctorFinding]:
     """Everything that is looked at, in the order it matters."""
     version = ".".join(map(str, sys.version_info[:3]))
     cure = "" if sys.version_info >= (3, 11) else "install Python 3.11 or newer"
-    yield Finding("python", version, cure)
+    yield DoctorFinding("python", version, cure)
     sqlite_cure = "" if sqlite3.sqlite_version_info >= SQLITE_OLDEST else "a newer Python brings a newer SQLite"
-    yield Finding("sqlite", sqlite3.sqlite_version, sqlite_cure)
+    yield DoctorFinding("sqlite", sqlite3.sqlite_version, sqlite_cure)
     yield _yaml()
     yield _folder(root)
     for program, what_for in (("sh", "commands and checks"),):
@@ -66,90 +66,92 @@ def findings(root: Path) -> Iterator[Finding]:
     yield from _plans(root)
 
 
-def _yaml() -> Finding:
+def _yaml() -> DoctorFinding:
     import yaml
 
     if hasattr(yaml, "CSafeLoader"):
-        return Finding("yaml", f"{yaml.__version__} with its C reader")
-    return Finding("yaml", f"{yaml.__version__} without its C reader: plans are read ten times slower",
+        return DoctorFinding("yaml", f"{yaml.__version__} with its C reader")
+    return DoctorFinding("yaml", f"{yaml.__version__} without its C reader: plans are read ten times slower",
                    "pip install --force-reinstall pyyaml", is_needed=False)  # fmt: skip
 
 
-def _folder(root: Path) -> Finding:
+def _folder(root: Path) -> DoctorFinding:
     import os
 
     free = shutil.disk_usage(root).free
     if not os.access(root, os.W_OK):
-        return Finding("this folder", "cannot be written", f"chmod u+w {root}, or work somewhere else")
+        return DoctorFinding("this folder", "cannot be written", f"chmod u+w {root}, or work somewhere else")
     if free < FREE_BYTES_LEAST:
-        return Finding("this folder", f"{free >> 20} MiB free", "free some disk space")
-    return Finding("this folder", f"writable, {free >> 30} GiB free")
+        return DoctorFinding("this folder", f"{free >> 20} MiB free", "free some disk space")
+    return DoctorFinding("this folder", f"writable, {free >> 30} GiB free")
 
 
-def _program(program: str, what_for: str, *, is_needed: bool) -> Finding:
+def _program(program: str, what_for: str, *, is_needed: bool) -> DoctorFinding:
     path = shutil.which(program)
     cure = "" if path else f"install {program} with your system's package manager"
-    return Finding(program, path or f"not found; only for {what_for}", cure, is_needed)
+    return DoctorFinding(program, path or f"not found; only for {what_for}", cure, is_needed)
 
 
-def _containers() -> Finding:
+def _containers() -> DoctorFinding:
     """The container engine: where it is, and which limits of the plan it really holds."""
     import anyio
 
-    from planloop.app import wiring
-    from planloop.containers.engine import EngineFailed
-    from planloop.containers.finding import HOST
+    from planloop.client import context, engine_access
+    from planloop.containers.engine.address import HOST
+    from planloop.containers.engine.engine import EngineFailed
 
     try:
-        facts = anyio.run(wiring.container_engine().facts)
+        facts = anyio.run(engine_access.container_engine().facts)
     except EngineFailed as failed:
-        return Finding("containers", f"{failed}; only for plans with containers", failed.hint, is_needed=False)
-    named = f" ({HOST})" if wiring.environment().get(HOST) else ""
+        return DoctorFinding("containers", f"{failed}; only for plans with containers", failed.hint, is_needed=False)
+    named = f" ({HOST})" if context.environment().get(HOST) else ""
     held = [bound for bound in BOUNDS if bound in facts.bounds]
     lost = [bound for bound in BOUNDS if bound not in facts.bounds]
     limits = f"limits of {', '.join(held)} hold" if held else "no limits hold"
     said = f"{facts.name} {facts.version} at {facts.address}{named}; {limits}"
     cure = f"its kernel does not bound {' and '.join(lost)}: see the warnings of docker info" if lost else ""
-    return Finding("containers", said, cure, is_needed=False)
+    return DoctorFinding("containers", said, cure, is_needed=False)
 
 
-def _sandbox() -> Finding:
+def _sandbox() -> DoctorFinding:
     """Whether commands can be enclosed by bubblewrap and its filter, and what holds their bounds."""
-    from planloop.app import wiring
+    from planloop.owner import sandbox
 
-    answer, bounds = wiring.bubblewrap_here()
+    answer, bounds = sandbox.try_bubblewrap()
     works = "tier 2 (bubblewrap) works, its filter of system calls is in force"
     said = f"{works}; {bounds}" if answer.is_had else f"{answer.why}; {bounds}"
-    return Finding("sandbox", said, answer.cure, is_needed=False)
+    return DoctorFinding("sandbox", said, answer.cure, is_needed=False)
 
 
-def _servers(root: Path) -> Iterator[Finding]:
+def _servers(root: Path) -> Iterator[DoctorFinding]:
     """The programs that the tool servers of the plans in this folder are started with."""
-    from planloop import compiler
-    from planloop.app.sources import FolderSources
-    from planloop.schemas.mcp import CURES, mcp_from_json
+    from planloop.client.plan_sources import FolderSources
+    from planloop.compiler import plan_compiler
+    from planloop.schemas.objects.mcp import SERVER_HINTS, mcp_from_json
 
     programs: dict[str, list[str]] = {}
     for file in sorted(path for path in root.glob("*.plan.*") if path.suffix in (".yaml", ".yml", ".edn")):
-        graph = compiler.compile_source(file.read_bytes(), file=file.name, sources=FolderSources(root)).graph
+        graph = plan_compiler.compile_source(file.read_bytes(), file=file.name, sources=FolderSources(root)).graph
         for address, wanted in {} if graph is None else graph.objects.items():
             if address.startswith("mcp/") and (command := mcp_from_json(wanted.spec).command):
                 programs.setdefault(command[0], []).append(f"{address} of {file.name}")
     for program, users in programs.items():
         path = shutil.which(str(root / program) if "/" in program else program)
-        cure = "" if path else CURES.get(program, "install it, or write its path into `command`")
-        yield Finding(Path(program).name, path or f"not found; only for {', '.join(users)}", cure, is_needed=False)
+        cure = "" if path else SERVER_HINTS.get(program, "install it, or write its path into `command`")
+        yield DoctorFinding(
+            Path(program).name, path or f"not found; only for {', '.join(users)}", cure, is_needed=False
+        )
 
 
-def _plans(root: Path) -> Iterator[Finding]:
-    from planloop.app.client import READ_TIMEOUT_S, Hung, OwnerClient, OwnerGone
+def _plans(root: Path) -> Iterator[DoctorFinding]:
+    from planloop.client.owner_client import READ_TIMEOUT_S, OwnerClient, OwnerGone, OwnerHung
 
-    for place in all_in(root):
+    for place in plans_in(root):
         try:
             status = OwnerClient(place.folder, timeout_s=READ_TIMEOUT_S).get("status")
-            yield Finding(f"plan {place.name}", f"process {status['pid']} runs it, rev {status['rev']}")
+            yield DoctorFinding(f"plan {place.name}", f"process {status['pid']} runs it, rev {status['rev']}")
         except OwnerGone:
-            yield Finding(f"plan {place.name}", "nobody runs it")
-        except Hung as hung:
+            yield DoctorFinding(f"plan {place.name}", "nobody runs it")
+        except OwnerHung as hung:
             cure = "wait if it is busy; plan down --force ends it, and plan apply continues"
-            yield Finding(f"plan {place.name}", hung.summary, cure, is_needed=False)
+            yield DoctorFinding(f"plan {place.name}", hung.summary, cure, is_needed=False)

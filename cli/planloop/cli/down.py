@@ -9,14 +9,14 @@ from enum import Enum
 
 import click
 
-from planloop.app import going_on
-from planloop.app.access import Access
-from planloop.app.client import ANSWER_TIMEOUT_S, OwnerClient, OwnerGone
-from planloop.app.exits import Exit, Halt
-from planloop.cli.options import access_to, plan_option
-from planloop.cli.rendering.objects import call_text
+from planloop.cli.options import client_of_plan, plan_option
+from planloop.client import resume_command
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.owner_client import ANSWER_TIMEOUT_S, OwnerClient, OwnerGone
+from planloop.client.plan_client import PlanClient
+from planloop.client.render.cells import call_text
 from planloop.schemas import amounts
-from planloop.schemas.encoding import JsonObject
+from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.limits import CONTAINERS_DOWN_S
 from planloop.schemas.resource import Resource, resource_from_json
 
@@ -49,13 +49,15 @@ def command(plan: str | None, leave: bool, volumes: bool, force: bool) -> None:
     is 1 when something is left that was to go: it is named, with the reason.
     """
     if leave and volumes:
-        raise Halt(Exit.USAGE, "containers that go on need their volumes", "--leave or --volumes")
-    access = access_to(plan)
+        raise CommandError(ExitCode.USAGE, "containers that go on need their volumes", "--leave or --volumes")
+    access = client_of_plan(plan)
     deadline = time.monotonic() + (FORCE_PATIENCE_S if force else STARTING_S)
     while (owner := _stopped(access, leave=leave, volumes=volumes, force=force)) is not _Owner.GONE:
         if owner is _Owner.STUCK or time.monotonic() > deadline:
             if not force:
-                raise Halt(Exit.TIMEOUT, "a process owns the plan but does not answer", "plan down --force kills it")
+                raise CommandError(
+                    ExitCode.TIMEOUT, "a process owns the plan but does not answer", "plan down --force kills it"
+                )
             _kill(access)
             force, deadline = False, time.monotonic() + STARTING_S
         time.sleep(LOOK_S)
@@ -69,37 +71,37 @@ class _Owner(Enum):
     STUCK = "stuck"  # It listens, and has not answered in time to who has no patience.
 
 
-def _stopped(access: Access, *, leave: bool, volumes: bool, force: bool) -> _Owner:
+def _stopped(access: PlanClient, *, leave: bool, volumes: bool, force: bool) -> _Owner:
     """Stops the owner, or what one left behind."""
     from planloop.reconciler.errors import NotOwner
-    from planloop.reconciler.storing import owning
+    from planloop.reconciler.store import owner_lock
 
     try:
         owner = OwnerClient(access.place.folder, timeout_s=FORCE_PATIENCE_S if force else ANSWER_TIMEOUT_S)
         before = _containers(owner.get("objects", kind="container"))
         owner.post("stop", {"leave": leave, "volumes": volumes})
     except OwnerGone:
-        if owning.look(access.place.folder) is not None:
+        if owner_lock.current_owner(access.place.folder) is not None:
             return _Owner.DEAF
         try:
             _stop_strays(access, leave=leave, volumes=volumes)
         except NotOwner:
             return _Owner.DEAF
         return _Owner.GONE
-    except Halt as halt:
-        if not force or halt.exit is not Exit.TIMEOUT:
+    except CommandError as halt:
+        if not force or halt.exit is not ExitCode.TIMEOUT:
             raise
         return _Owner.STUCK
     _until_gone(access, PATIENCE_S + (CONTAINERS_DOWN_S if before else 0.0))
     is_whole = leave or not before or _tell_containers(access, before, with_volumes=volumes)
-    click.echo(f"{access.place.name} is down; {going_on.command(access.place)} goes on from here")
+    click.echo(f"{access.place.name} is down; {resume_command.command_to_resume(access.place)} goes on from here")
     _tell_doubts(access)
     if not is_whole:
-        raise Halt(Exit.FAILED, "not all containers were removed", AGAIN)
+        raise CommandError(ExitCode.FAILED, "not all containers were removed", AGAIN)
     return _Owner.GONE
 
 
-def _tell_doubts(access: Access) -> None:
+def _tell_doubts(access: PlanClient) -> None:
     """Names every command that was cut off and may not simply run again."""
     for call in access.objects("call"):
         if call.state == "Unknown":
@@ -113,55 +115,57 @@ def _containers(answer: JsonObject) -> list[Resource]:
     return [resource_from_json(raw) for raw in answer["objects"]]
 
 
-def _tell_containers(access: Access, before: list[Resource], *, with_volumes: bool) -> bool:
+def _tell_containers(access: PlanClient, before: list[Resource], *, with_volumes: bool) -> bool:
     """The owner had the words in its own log; whoever asked for it reads here what became of them.
 
     Whether nothing is left that was to go.
     """
-    from planloop.app import parting
+    from planloop.owner import container_teardown
 
-    lines, is_whole = parting.told(before, access.objects("container"), with_volumes=with_volumes)
+    lines, is_whole = container_teardown.teardown_report(before, access.objects("container"), with_volumes=with_volumes)
     for line in lines:
         click.echo(line)
     return is_whole
 
 
-def _until_gone(access: Access, patience_s: float = PATIENCE_S) -> None:
-    from planloop.reconciler.storing import owning
+def _until_gone(access: PlanClient, patience_s: float = PATIENCE_S) -> None:
+    from planloop.reconciler.store import owner_lock
 
     deadline = time.monotonic() + patience_s
-    while owning.look(access.place.folder) is not None:
+    while owner_lock.current_owner(access.place.folder) is not None:
         if time.monotonic() > deadline:
-            raise Halt(Exit.TIMEOUT, f"the owner is still there after {patience_s:.0f} s", "plan down --force")
+            raise CommandError(
+                ExitCode.TIMEOUT, f"the owner is still there after {patience_s:.0f} s", "plan down --force"
+            )
         time.sleep(0.02)
 
 
-def _stop_strays(access: Access, *, leave: bool, volumes: bool) -> None:
-    from planloop.app import parting, wiring
+def _stop_strays(access: PlanClient, *, leave: bool, volumes: bool) -> None:
+    from planloop.owner import build, container_teardown
 
     if leave:
         click.echo(f"nobody runs {access.place.name}")
-        if said := parting.going_on(access.objects("container")):
+        if said := container_teardown.running_containers_note(access.objects("container")):
             click.echo(said)
         return
-    stopped = wiring.stop_strays(access.place)
-    behind = f"; {amounts.plural(stopped, 'command')} left behind stopped" if stopped else ""
+    stopped = build.stop_strays(access.place)
+    behind = f"; {amounts.pluralize(stopped, 'command')} left behind stopped" if stopped else ""
     click.echo(f"nobody runs {access.place.name}{behind}")
     faults: tuple[str, ...] = ()
     if volumes or access.objects("container"):  # Volumes outlive those that had them.
-        left = parting.without_owner(access.place, with_volumes=volumes)
+        left = container_teardown.take_down_offline(access.place, with_volumes=volumes)
         faults = left.faults
-        for line in parting.done(left):
+        for line in container_teardown.removed_lines(left):
             click.echo(line)
     _tell_doubts(access)
     if faults:
-        raise Halt(Exit.FAILED, "\n".join(faults))
+        raise CommandError(ExitCode.FAILED, "\n".join(faults))
 
 
-def _kill(access: Access) -> None:
-    from planloop.reconciler.storing import owning
+def _kill(access: PlanClient) -> None:
+    from planloop.reconciler.store import owner_lock
 
-    owner = owning.look(access.place.folder)
+    owner = owner_lock.current_owner(access.place.folder)
     if owner is not None:
         os.kill(owner.pid, signal.SIGKILL)
         _until_gone(access)

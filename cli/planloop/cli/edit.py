@@ -9,11 +9,11 @@ from pathlib import Path
 
 import click
 
-from planloop.app.access import Access
-from planloop.app.exits import Exit, Halt
-from planloop.cli import patching
-from planloop.cli.options import access_to, plan_option
-from planloop.schemas.encoding import JsonObject
+from planloop.cli import patch
+from planloop.cli.options import client_of_plan, plan_option
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.plan_client import PlanClient
+from planloop.schemas.canonical_json import JsonObject
 
 EXAMPLE = """
 \b
@@ -37,12 +37,12 @@ def command(plan: str | None, reason: str) -> None:
     stays in a file that is named. What others changed meanwhile is merged by field; where both changed the same, yours
     is taken and that is said.
     """
-    from planloop.compiler import formatting
+    from planloop.compiler import document_writer
 
-    access = access_to(plan)
+    access = client_of_plan(plan)
     base: JsonObject = access.object(f"plan/{access.place.name}").spec
     rev = access.get("status")["rev"]
-    text = HEAD.format(plan=access.place.name, rev=rev) + formatting.to_yaml(base)
+    text = HEAD.format(plan=access.place.name, rev=rev) + document_writer.format_yaml(base)
     with tempfile.NamedTemporaryFile("w", suffix=".plan.yaml", prefix=f"{access.place.name}-", delete=False) as file:
         file.write(text)
     path = Path(file.name)
@@ -55,29 +55,31 @@ def command(plan: str | None, reason: str) -> None:
     path.unlink()
 
 
-def _edited(access: Access, path: Path, before: str) -> JsonObject | None:
-    """The document that the person left in the editor; None for no change. Raises Halt, keeping the file."""
-    from planloop.app import compiling, wiring
+def _edited(access: PlanClient, path: Path, before: str) -> JsonObject | None:
+    """The document that the person left in the editor; None for no change. Raises CommandError, keeping the file."""
+    from planloop.client import context, plan_file
 
-    editor = wiring.environment().get("VISUAL") or wiring.environment().get("EDITOR") or "vi"
+    editor = context.environment().get("VISUAL") or context.environment().get("EDITOR") or "vi"
     while True:
         try:
             subprocess.run([*shlex.split(editor), str(path)], check=True)
         except (OSError, subprocess.CalledProcessError) as error:
             code = error.strerror if isinstance(error, OSError) else f"exit code {error.returncode}"
             hint = f"set EDITOR to another one; your text is in {path}"
-            raise Halt(Exit.USAGE, f"the editor `{editor}` failed: {code}; nothing was changed", hint) from None
+            raise CommandError(
+                ExitCode.USAGE, f"the editor `{editor}` failed: {code}; nothing was changed", hint
+            ) from None
         text = path.read_text()
         if text == before or not _body(text).strip():
             return None
-        file = compiling.compiled(access.place.root / path.name, text.encode())
+        file = plan_file.compile_plan(access.place.root / path.name, text.encode())
         if not file.errors:
             return file.document
-        faults = compiling.fault_text(file, color=False)
+        faults = plan_file.fault_text(file, color=False)
         before = "".join(f"# {line}\n" for line in faults.splitlines()) + _body(text)
         path.write_text(before)
         if not _wants_again(faults):
-            raise Halt(Exit.INVALID, "the edit has faults; nothing was changed", f"your text is in {path}")
+            raise CommandError(ExitCode.INVALID, "the edit has faults; nothing was changed", f"your text is in {path}")
 
 
 def _wants_again(faults: str) -> bool:
@@ -91,17 +93,19 @@ def _body(text: str) -> str:
     return "".join(line for line in text.splitlines(keepends=True) if not line.startswith("#"))
 
 
-def _submit(access: Access, base: JsonObject, wanted: JsonObject, given: tuple[str, Path]) -> None:
-    from planloop.compiler import merging
-    from planloop.schemas.patching import difference
+def _submit(access: PlanClient, base: JsonObject, wanted: JsonObject, given: tuple[str, Path]) -> None:
+    from planloop.compiler import merge
+    from planloop.schemas.json_patch import diff_values
 
     reason, path = given
     live: JsonObject = access.object(f"plan/{access.place.name}").spec
-    merged = merging.merge(base, wanted, live)
+    merged = merge.merge_documents(base, wanted, live)
     for conflict in merged.conflicts:
         click.echo(f"note: {conflict.words.replace('the file', 'your edit')}", err=True)
-    ops = [op.to_json() for op in difference(live, merged.document)]
+    ops = [op.to_json() for op in diff_values(live, merged.document)]
     try:
-        patching.submit(access, ops, reason=reason)
-    except Halt as halt:
-        raise Halt(halt.exit, halt.summary, f"{halt.hint}\nyour text is in {path}".strip(), label=halt.label) from None
+        patch.submit_patch(access, ops, reason=reason)
+    except CommandError as halt:
+        raise CommandError(
+            halt.exit, halt.summary, f"{halt.hint}\nyour text is in {path}".strip(), label=halt.label
+        ) from None

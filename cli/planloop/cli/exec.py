@@ -15,18 +15,16 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
-from planloop.app import pointing
-from planloop.app.access import Access
-from planloop.app.exits import Exit, Halt
-from planloop.cli.completing import names
-from planloop.cli.options import access_to, plan_option
-from planloop.cli.rendering import printing
-from planloop.schemas.condition import of_status
+from planloop.cli.options import client_of_plan, complete_addresses, plan_option
+from planloop.client import references
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.plan_client import PlanClient
+from planloop.client.render import printer
 from planloop.schemas.frozen import frozen
-from planloop.schemas.resource import Resource
+from planloop.schemas.resource import Resource, conditions_of_status
 
 if TYPE_CHECKING:
-    from planloop.containers.engine import Found
+    from planloop.containers.engine.engine import FoundContainer
 
 EXAMPLE = """
 \b
@@ -39,7 +37,7 @@ NOT_STARTED: Final = 127  # As shells and docker say it.
 SHELLS: Final = ("sh", "bash", "ash", "/bin/sh", "/bin/bash")
 
 
-class Words(click.Command):
+class CommandWords(click.Command):
     """With `--` options may stand on both sides of the name, as for kubectl; without, the first word ends them."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -47,8 +45,8 @@ class Words(click.Command):
         return super().parse_args(ctx, args)
 
 
-@click.command(cls=Words, epilog=EXAMPLE)
-@click.argument("what", metavar="CONTAINER", shell_complete=names("container"))
+@click.command(cls=CommandWords, epilog=EXAMPLE)
+@click.argument("what", metavar="CONTAINER", shell_complete=complete_addresses("container"))
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @plan_option
 @click.option("-i", "--stdin", is_flag=True, help="Hand on what comes in on standard input.")
@@ -64,21 +62,21 @@ def command(
     without, it ends it. What the command started ends with this one when this one is killed. Works also when nobody
     runs the plan, as long as the container runs.
     """
-    access = access_to(plan)
-    item = access.object(pointing.address_of(what, "container"))
+    access = client_of_plan(plan)
+    item = access.object(references.resolve_address(what, "container"))
     if item.kind != "container":
-        raise Halt(Exit.USAGE, f"{item.address} is not a container", "plan get containers lists them")
+        raise CommandError(ExitCode.USAGE, f"{item.address} is not a container", "plan get containers lists them")
     if not words:
-        raise Halt(Exit.USAGE, "no command to run", f"plan exec -it {item.address} -- sh")
+        raise CommandError(ExitCode.USAGE, "no command to run", f"plan exec -it {item.address} -- sh")
     access.refuse_insiders()
     is_terminal = tty and sys.stdin.isatty()
     if tty and not is_terminal:
-        printing.note("note: standard input is no terminal, so -t does nothing")
-    _run(access, item, words, Terminal(stdin or is_terminal, is_terminal), user=user, workdir=workdir)
+        printer.print_note("note: standard input is no terminal, so -t does nothing")
+    _run(access, item, words, ContainerTerminal(stdin or is_terminal, is_terminal), user=user, workdir=workdir)
 
 
 @frozen
-class Terminal:
+class ContainerTerminal:
     """What of the terminal the command is given."""
 
     has_input: bool
@@ -86,21 +84,21 @@ class Terminal:
 
 
 def _run(
-    access: Access, item: Resource, words: tuple[str, ...], given: Terminal, *, user: str, workdir: str
+    access: PlanClient, item: Resource, words: tuple[str, ...], given: ContainerTerminal, *, user: str, workdir: str
 ) -> NoReturn:
-    from planloop.app import wiring
-    from planloop.containers.attaching import attach
-    from planloop.containers.engine import EngineFailed, Inside
+    from planloop.client import context
+    from planloop.containers.engine.attach import attach_exec
+    from planloop.containers.engine.engine import EngineFailed, ExecCommand
 
-    env = wiring.environment()
+    env = context.environment()
     try:
         found = _found(access, item)
         term = {"TERM": env["TERM"]} if given.is_terminal and "TERM" in env else {}
-        inside = Inside(words, f"exec-{os.getpid()}-{item.uid}", env=term, user=user, workdir=workdir)
+        inside = ExecCommand(words, f"exec-{os.getpid()}-{item.uid}", env=term, user=user, workdir=workdir)
         with _console(given) as console:
-            left = attach(env, found.id, inside, console)
+            left = attach_exec(env, found.id, inside, console)
     except EngineFailed as failed:
-        raise Halt(Exit.FAILED, f"{item.address}: {failed}", failed.hint) from failed
+        raise CommandError(ExitCode.FAILED, f"{item.address}: {failed}", failed.hint) from failed
     except KeyboardInterrupt as told:
         raise click.exceptions.Exit(128 + next(iter(told.args), signal.SIGINT)) from None
     if left.code is None:
@@ -108,45 +106,47 @@ def _run(
     raise click.exceptions.Exit(left.code)
 
 
-def _found(access: Access, item: Resource) -> Found:
-    """What the engine has of `item`, which runs. Raises Halt, EngineFailed."""
+def _found(access: PlanClient, item: Resource) -> FoundContainer:
+    """What the engine has of `item`, which runs. Raises CommandError, EngineFailed."""
     import anyio
 
-    from planloop.app import wiring
+    from planloop.client import engine_access
 
-    own = anyio.run(wiring.containers_of, access.place, item)
+    own = anyio.run(engine_access.engine_containers, access.place, item)
     running = next((one for one in own if one.state == "running"), None)
     if running is not None:
         return running
     if any(one.state == "paused" for one in own):
-        raise Halt(Exit.CONFLICT, f"{item.address} is paused", f"docker unpause {own[0].name}")
-    ready = of_status(item.status).get("Ready")
+        raise CommandError(ExitCode.CONFLICT, f"{item.address} is paused", f"docker unpause {own[0].name}")
+    ready = conditions_of_status(item.status).get("Ready")
     why = f": {ready.message}" if ready is not None and ready.message else ""
     hints = [f"plan describe {item.address}"]
     hints += [f"plan logs {item.address}"] if own or item.status.get("log") else []
     hints += [] if access.is_owned() else ["plan apply brings it up"]
     state = item.state if own or item.state not in ("running", "healthy") else "gone"
-    raise Halt(Exit.CONFLICT, f"{item.address} does not run, it is {state or 'waiting'}{why}", " · ".join(hints))
+    raise CommandError(
+        ExitCode.CONFLICT, f"{item.address} does not run, it is {state or 'waiting'}{why}", " · ".join(hints)
+    )
 
 
 def _not_started(item: Resource, word: str, said: str) -> Exception:
-    from planloop.app.streams import shown
+    from planloop.client.streams import escaped
 
     if "not found" in said or "no such file" in said:
-        printing.note(f"error: {item.address} has no program `{word}`")
+        printer.print_note(f"error: {item.address} has no program `{word}`")
         other = next((one for one in SHELLS if one != word), "")
         is_shell = word in SHELLS
         hint = f"its image may have no shell at all, or another one: plan exec -it {item.address} -- {other}"
-        printing.note(f"help: {hint if is_shell else 'name a program that is in its image, or the path of one'}")
+        printer.print_note(f"help: {hint if is_shell else 'name a program that is in its image, or the path of one'}")
     else:
-        printing.note(f"error: {item.address} does not run `{word}`: {shown(said)}")
+        printer.print_note(f"error: {item.address} does not run `{word}`: {escaped(said)}")
     return click.exceptions.Exit(NOT_STARTED)
 
 
 class _Own:
-    """The terminal, or the pipes, that this process was started with: a `planloop.containers.attaching.Console`."""
+    """The terminal, or the pipes, that this process was started with: a `planloop.containers.engine.attach.Console`."""
 
-    def __init__(self, given: Terminal, resized: int | None) -> None:
+    def __init__(self, given: ContainerTerminal, resized: int | None) -> None:
         self.input = sys.stdin.fileno() if given.has_input else None
         self.resized = resized
 
@@ -161,7 +161,7 @@ class _Own:
 
 
 @contextmanager
-def _console(given: Terminal) -> Iterator[_Own]:
+def _console(given: ContainerTerminal) -> Iterator[_Own]:
     """The console, put back as it was after; ends of this process that can be caught are exceptions in it."""
     with _caught({signal.SIGTERM: _leave, signal.SIGHUP: _leave}):
         if not given.is_terminal:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from planloop.cli.options import output_option, place_of, plan_option
-from planloop.cli.rendering import printing
+from planloop.cli.options import output_option, paths_of_plan, plan_option
+from planloop.client.render import printer
 from planloop.schemas import amounts
 
 if TYPE_CHECKING:
-    from planloop.app.forking import Forked
+    from planloop.owner.plan_fork import ForkedPlan
 
 EXAMPLE = """
 \b
@@ -40,12 +40,12 @@ def command(plan: str | None, output: str | None, rev: int | None, name: str | N
     Files are not as of then: both plans work in the same folder unless --files makes a copy of it as it is now. The
     original is only read, and may be running.
     """
-    from planloop.app import forking, wiring
+    from planloop.owner import build, plan_fork
 
-    made = wiring.fork(forking.Wish(place_of(plan), rev, name, files))
+    made = build.fork_plan(plan_fork.PlanForkOptions(paths_of_plan(plan), rev, name, files))
     if output:
         told = {"plan": made.place.name, "file": str(made.file), "origin": made.origin.to_json()}
-        printing.structured(told | {"again": made.again, "doubts": made.doubts}, output)
+        printer.print_structured(told | {"again": made.again, "doubts": made.doubts}, output)
         return
     click.echo(f"{made.place.name} is {made.origin.plan} as of rev {made.origin.rev}")
     for line in _notes(made, is_copied=files is not None):
@@ -60,12 +60,12 @@ def _shown(file: Path) -> str:
     return str(found.relative_to(here)) if found.is_relative_to(here) else str(file)
 
 
-def _notes(made: Forked, *, is_copied: bool) -> list[str]:
+def _notes(made: ForkedPlan, *, is_copied: bool) -> list[str]:
     out = [f"files: a copy as they are now, in {made.place.root}" if is_copied else "files: shared with the original"]
     if made.again:
-        out.append(f"{amounts.plural(made.again, 'call')} that ran then will be made again")
+        out.append(f"{amounts.pluralize(made.again, 'call')} that ran then will be made again")
     if made.doubts:
-        doubt = amounts.plural(made.doubts, "call")
+        doubt = amounts.pluralize(made.doubts, "call")
         out.append(f"{doubt} that ran then in doubt: plan get calls --plan {made.place.name}")
     if not made.is_spliced:
         out.append("its file is in canonical form: what the live plan said could not be written into yours")

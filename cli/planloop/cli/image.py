@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from planloop.app.exits import Exit, Halt
 from planloop.cli.options import output_option
+from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.schemas.frozen import frozen
 
 if TYPE_CHECKING:
-    from planloop.containers.images.stock import Stock
-    from planloop.schemas.encoding import JsonObject
+    from planloop.containers.images.stock import StockImage
+    from planloop.schemas.canonical_json import JsonObject
 
 EXAMPLE = """
 \b
@@ -56,18 +56,18 @@ def list_images(output: str | None) -> None:
     `ready`: the engine has it. `kept`: it was made here and the engine has lost it; `plan image make` gives it back at
     once. `missing`: `plan image make` makes it.
     """
-    from planloop.cli.rendering import printing
-    from planloop.cli.rendering.tables import table
+    from planloop.client.render import printer
+    from planloop.client.render.tables import format_table
 
     rows = list(_rows())
     match output:
         case "json" | "yaml":
-            printing.structured([row.to_json() for row in rows], output)
+            printer.print_structured([row.to_json() for row in rows], output)
         case "name":
-            printing.lines(row.name for row in rows)
+            printer.print_lines(row.name for row in rows)
         case _:
             cells = [(row.name, row.state, row.short_id, row.size(), row.summary) for row in rows]
-            click.echo(table(("name", "state", "image", "size", "is"), cells, width=printing.width()))
+            click.echo(format_table(("name", "state", "image", "size", "is"), cells, width=printer.terminal_width()))
 
 
 @command.command("make", epilog=MAKE_EXAMPLE)
@@ -80,37 +80,38 @@ def make_images(names: tuple[str, ...]) -> None:
     """
     import anyio
 
-    from planloop.containers.engine import EngineFailed
-    from planloop.containers.images.errors import ImageFailed
+    from planloop.containers.engine.engine import EngineFailed
+    from planloop.containers.images.image_tree import ImageFailed
 
     try:
         anyio.run(_make, [_stock(name) for name in names])
     except (EngineFailed, ImageFailed) as failed:
-        raise Halt(Exit.FAILED, str(failed), failed.hint) from failed
+        raise CommandError(ExitCode.FAILED, str(failed), failed.hint) from failed
 
 
-async def _make(wanted: list[Stock]) -> None:
-    from planloop.app import wiring
-    from planloop.containers.images.making import make
+async def _make(wanted: list[StockImage]) -> None:
+    from planloop.client import engine_access
+    from planloop.containers.images.stock_build import build_stock_image
+    from planloop.owner import build
     from planloop.schemas import amounts
 
-    engine = wiring.container_engine()
+    engine = engine_access.container_engine()
     await engine.facts()  # No minute of making for an engine that is not there.
     for stock in wanted:
         steps = _Steps(f"planloop/{stock.name}")
         try:
-            made = await make(stock, engine, wiring.image_folder(), steps.tell)
+            made = await build_stock_image(stock, engine, build.image_folder(), steps.tell)
         finally:
             steps.end()
-        click.echo(f"{made.tag} is ready: {amounts.size(made.size_bytes)}")
+        click.echo(f"{made.tag} is ready: {amounts.format_size(made.size_bytes)}")
 
 
-def _stock(name: str) -> Stock:
+def _stock(name: str) -> StockImage:
     from planloop.containers.images.stock import PREFIX, STOCK
 
     found = STOCK.get(name.removeprefix(PREFIX).removesuffix(":latest"))
     if found is None:
-        raise Halt(Exit.NOT_FOUND, f"no stock image `{name}`", f"there are {', '.join(STOCK)}")
+        raise CommandError(ExitCode.NOT_FOUND, f"no stock image `{name}`", f"there are {', '.join(STOCK)}")
     return found
 
 
@@ -124,10 +125,10 @@ class _Steps:
 
     def tell(self, step: str, detail: str) -> None:
         if self._is_terminal:
-            from planloop.schemas.widths import cut
+            from planloop.schemas.amounts import truncate_cells
 
             line = f"{self._name}: {step}{f' · {detail}' if detail else ''}"
-            click.echo(f"\r\x1b[K{cut(line, shutil.get_terminal_size().columns - 1)}", nl=False, err=True)
+            click.echo(f"\r\x1b[K{truncate_cells(line, shutil.get_terminal_size().columns - 1)}", nl=False, err=True)
         elif step != self._step:
             click.echo(f"{self._name}: {step}", err=True)
         self._step = step
@@ -138,7 +139,7 @@ class _Steps:
 
 
 @frozen
-class Row:
+class ImageRow:
     """What is known of a stock image; `id` is empty while there is none."""
 
     name: str
@@ -155,7 +156,7 @@ class Row:
     def size(self) -> str:
         from planloop.schemas import amounts
 
-        return amounts.size(self.size_bytes) if self.id else ""
+        return amounts.format_size(self.size_bytes) if self.id else ""
 
     def to_json(self) -> JsonObject:
         return {
@@ -168,31 +169,31 @@ class Row:
         }
 
 
-def _rows() -> Iterator[Row]:
-    from planloop.app import wiring
-    from planloop.containers.images.making import kept
+def _rows() -> Iterator[ImageRow]:
     from planloop.containers.images.stock import STOCK
+    from planloop.containers.images.stock_build import last_built_image
+    from planloop.owner import build
 
     there = _in_engine([f"planloop/{name}" for name in STOCK])
     for name, stock in STOCK.items():
-        made = kept(wiring.image_folder(), name)
+        made = last_built_image(build.image_folder(), name)
         id_, size_bytes = there.get(f"planloop/{name}", ("", 0))
         state = "ready" if id_ else "kept" if made else "missing"
         if made is not None and id_ in ("", made.id):
-            yield Row(f"planloop/{name}", state, made.id, made.size_bytes, made.packages, stock.summary)
+            yield ImageRow(f"planloop/{name}", state, made.id, made.size_bytes, made.packages, stock.summary)
         else:
-            yield Row(f"planloop/{name}", state, id_, size_bytes, {}, stock.summary)
+            yield ImageRow(f"planloop/{name}", state, id_, size_bytes, {}, stock.summary)
 
 
 def _in_engine(names: list[str]) -> dict[str, tuple[str, int]]:
     """Id and size of those that the engine has; an engine that cannot be asked has none, and is told of."""
     import anyio
 
-    from planloop.app import wiring
-    from planloop.containers.engine import EngineFailed
+    from planloop.client import engine_access
+    from planloop.containers.engine.engine import EngineFailed
 
     async def ask() -> dict[str, tuple[str, int]]:
-        engine = wiring.container_engine()
+        engine = engine_access.container_engine()
         found = {name: await engine.image(f"{name}:latest") for name in names}
         return {name: (facts.id, facts.size_bytes) for name, facts in found.items() if facts is not None}
 

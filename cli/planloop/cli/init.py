@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from planloop.app.exits import Exit, Halt
+from planloop.client.exit_codes import CommandError, ExitCode
 
 EXAMPLE = """
 \b
@@ -30,18 +30,20 @@ EXAMPLES = "examples"
 )
 def command(name: str | None, force: bool, example: str | None) -> None:
     """Write a commented plan, the editor schema and a library folder."""
-    from planloop.cli.schema import write_schema
+    from planloop.cli.completion import write_schema
 
     root = Path.cwd()
     if example is not None:
         if name is not None:
-            raise Halt(Exit.USAGE, "an example brings its own name", f"plan init --example {example}")
+            raise CommandError(ExitCode.USAGE, "an example brings its own name", f"plan init --example {example}")
         copy_example(example, root, force=force)
         return
     name = name_from(name or root.name)
     file = root / f"{name}.plan.yaml"
     if file.exists() and not force:
-        raise Halt(Exit.CONFLICT, f"{file.name} is there already", f"plan init OTHER-NAME, or plan diff {file.name}")
+        raise CommandError(
+            ExitCode.CONFLICT, f"{file.name} is there already", f"plan init OTHER-NAME, or plan diff {file.name}"
+        )
     file.write_text(template("plan.yaml").format(name=name))
     schema = write_schema(root)
     library = root / LIBRARY
@@ -56,29 +58,32 @@ def command(name: str | None, force: bool, example: str | None) -> None:
 
 
 def name_from(text: str) -> str:
-    """A plan name out of any text: lower case, words joined by dashes. Raises Halt when nothing is left."""
+    """A plan name out of any text: lower case, words joined by dashes. Raises CommandError when nothing is left."""
     name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     if not name:
-        raise Halt(Exit.USAGE, f"`{text}` holds no letter or digit to name a plan with", "plan init NAME")
+        raise CommandError(ExitCode.USAGE, f"`{text}` holds no letter or digit to name a plan with", "plan init NAME")
     return name if name[0].isalpha() else f"plan-{name}"
 
 
 def copy_example(example: str, root: Path, *, force: bool) -> None:
-    """Copies the files of `example` into `root`, with the editor schema. Raises Halt, copying nothing, where it fails.
+    """Copies the files of `example` into `root`, with the editor schema. Raises CommandError, copying nothing, where it
+    fails.
 
     Without `force` no file that is there is overwritten.
     """
-    from planloop.app import shipped
-    from planloop.cli.schema import write_schema
+    from planloop.cli.completion import write_schema
+    from planloop.client import package_data
 
-    shelf = shipped.plans() / EXAMPLES
+    shelf = package_data.plans() / EXAMPLES
     known = sorted(entry.name for entry in shelf.iterdir() if entry.is_dir() and not entry.name.startswith((".", "_")))
     if example not in known:
-        raise Halt(Exit.NOT_FOUND, f"no example `{example}`", f"there are: {', '.join(known)}")
+        raise CommandError(ExitCode.NOT_FOUND, f"no example `{example}`", f"there are: {', '.join(known)}")
     found = {path.relative_to(shelf / example): path.read_bytes() for path in _sources(shelf / example)}
     there = [str(file) for file in found if (root / file).exists()]
     if there and not force:
-        raise Halt(Exit.CONFLICT, f"{', '.join(there)} would be overwritten", "go to an empty folder, or add --force")
+        raise CommandError(
+            ExitCode.CONFLICT, f"{', '.join(there)} would be overwritten", "go to an empty folder, or add --force"
+        )
     for file, content in found.items():
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         (root / file).write_bytes(content)
@@ -104,6 +109,6 @@ def template(name: str) -> str:
 
 def _ignore_state(root: Path) -> None:
     """The state folder is nobody's source: git is told inside it, so that no file of the person's is touched."""
-    from planloop.reconciler.storing import folders, layout
+    from planloop.reconciler.store import state_files
 
-    folders.write(root / layout.STATE / ".gitignore", b"*\n")
+    state_files.write_private_file(root / state_files.STATE / ".gitignore", b"*\n")

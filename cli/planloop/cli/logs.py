@@ -7,20 +7,75 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from planloop.app import pointing
-from planloop.app.access import Access
-from planloop.app.client import OwnerGone
-from planloop.app.exits import Exit, Halt
-from planloop.app.following import Following, Heard, all_records
-from planloop.cli.completing import names
-from planloop.cli.options import access_to, output_option, plan_option
-from planloop.cli.rendering import printing, records
-from planloop.cli.rendering.transcripts import Transcript
-from planloop.schemas.encoding import JsonObject, encode
+from planloop.cli.options import client_of_plan, complete_addresses, output_option, plan_option
+from planloop.client import references
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.owner_client import OwnerGone
+from planloop.client.plan_client import PlanClient
+from planloop.client.plan_follower import ModelText, PlanFollower, read_records
+from planloop.client.presenters import conversation
+from planloop.client.render import printer, records
+from planloop.client.render.transcripts import AgentTranscript
+from planloop.schemas.canonical_json import JsonObject, encode
 from planloop.schemas.frozen import frozen
-from planloop.schemas.record import Record
+from planloop.schemas.log.record import Record
+from planloop.schemas.objects.task import ENDED
 from planloop.schemas.resource import Resource
-from planloop.schemas.task import ENDED
+
+# `plan logs -o json`: the transcript of an agent, or of a task and its agent, one JSON item a line.
+
+
+class _Items:
+    """The items of one agent, and of its task unless `is_agent`, from each record as it comes."""
+
+    def __init__(self, access: PlanClient, path: str, *, is_agent: bool) -> None:
+        self._access = access
+        self._agent = f"agent/{path}"
+        self._task = "" if is_agent else f"task/{path}"
+        self._letters: dict[str, JsonObject] = {}
+
+    def of(self, record: Record) -> Iterator[JsonObject]:
+        """What the record adds. Outputs that are blobs in the log are whole."""
+        found = list(conversation.agent_items(record, self._agent, self._letters))
+        if self._task:
+            found += conversation.task_items(record, self._task)
+        for item in found:
+            yield {**item, "text": self._access.text(str(item["blob"]))} if item.get("blob") else item
+
+
+def print_items(access: PlanClient, item: Resource, *, tail: int | None, is_followed: bool, is_check: bool) -> None:
+    """Prints the items. Raises CommandError for what has no transcript."""
+    if is_check or item.kind not in ("task", "agent"):
+        what = "the output of a check" if is_check else item.address
+        raise CommandError(
+            ExitCode.USAGE, f"{what} is text only", f"plan get {item.address} -o json · plan events -o json"
+        )
+    path = item.address.partition("/")[2]
+    items = _Items(access, path, is_agent=item.kind == "agent")
+    following = PlanFollower(access) if is_followed else None
+    past = (one for record in read_records(access) for one in items.of(record))
+    _print_items(past if tail is None else deque(past, maxlen=tail))
+    if following is not None:
+        _follow_items(following, items, f"task/{path}")
+
+
+def _follow_items(following: PlanFollower, items: _Items, task: str) -> None:
+    try:
+        for step in following.steps():
+            _print_items(items.of(step.record))
+            now = following.view.get(task)
+            if now is None or now.state in ENDED:
+                return
+    except OwnerGone:
+        return
+
+
+def _print_items(items: Iterable[JsonObject]) -> None:
+    for item in items:
+        click.echo(encode(item).decode())
+
+
+# `plan logs`.
 
 EXAMPLE = """
 \b
@@ -40,12 +95,12 @@ SHOWN = ("call.", "message.", "check.ran", "task.changed", "server.")  # Of a ta
 
 
 @frozen
-class Source:
+class LogSource:
     """Whose records are shown: a task and the agent that does its work; `is_agent` leaves the task's own out."""
 
     task: str
     agent: str
-    transcript: Transcript
+    transcript: AgentTranscript
     is_agent: bool = False
 
     def covers(self, record: Record) -> bool:
@@ -60,7 +115,7 @@ class Source:
 @click.argument(
     "what",
     metavar="TASK | AGENT | CALL | SERVER | CONTAINER",
-    shell_complete=names("task", "agent", "call", "mcp", "container"),
+    shell_complete=complete_addresses("task", "agent", "call", "mcp", "container"),
 )
 @plan_option
 @click.option("-f", "--follow", is_flag=True, help="Go on as it comes, until the task or the container ends.")
@@ -83,37 +138,35 @@ def command(
 
     With `-o json` a transcript is one JSON object a line, whole texts included: an `Item` of the API's description.
     """
-    access = access_to(plan)
-    item = access.object(pointing.address_of(what))
+    access = client_of_plan(plan)
+    item = access.object(references.resolve_address(what))
     if turn is not None and not prompt:
-        raise Halt(Exit.USAGE, "--turn is for --prompt", f"plan logs {item.address} --prompt --turn {turn}")
+        raise CommandError(ExitCode.USAGE, "--turn is for --prompt", f"plan logs {item.address} --prompt --turn {turn}")
     if prompt:
         _print_prompt(access, item, turn, output)
         return
     if output == "json":
-        from planloop.cli import log_items
-
-        log_items.show(access, item, tail=tail, is_followed=follow, is_check=check is not None)
+        print_items(access, item, tail=tail, is_followed=follow, is_check=check is not None)
         return
     if item.kind not in LOGGED:
         hint = f"plan describe {item.address} · plan events {item.address}"
-        raise Halt(Exit.USAGE, f"{item.address} has no output and no transcript", hint)
+        raise CommandError(ExitCode.USAGE, f"{item.address} has no output and no transcript", hint)
     if check is not None:
         _print_check(access, item, check)
     elif item.kind == "container":
         from planloop.cli import container_logs
 
-        container_logs.show(access, item, tail=tail, is_followed=follow)
+        container_logs.print_container_logs(access, item, tail=tail, is_followed=follow)
     elif item.kind == "mcp":
-        printing.lines(_newest(_of_server(access, item), tail))
+        printer.print_lines(_newest(_of_server(access, item), tail))
     else:
         _show(access, item, tail, is_followed=follow)
 
 
-def _print_prompt(access: Access, item: Resource, turn: int | None, output: str | None) -> None:
+def _print_prompt(access: PlanClient, item: Resource, turn: int | None, output: str | None) -> None:
     """The system prompt of an agent, or of the one that does a task, as a text or a JSON object."""
     if item.kind not in ("task", "agent"):
-        raise Halt(Exit.USAGE, f"{item.address} has no prompt", "plan logs agent/NAME --prompt")
+        raise CommandError(ExitCode.USAGE, f"{item.address} has no prompt", "plan logs agent/NAME --prompt")
     path = item.address.partition("/")[2]
     query: dict[str, int] = {} if turn is None else {"turn": turn}
     found = access.get(f"prompt/{'~' if path == '.' else path}", **query)
@@ -122,23 +175,23 @@ def _print_prompt(access: Access, item: Resource, turn: int | None, output: str 
         click.echo(encode(found).decode())
         return
     run = f" of run {found['run']}" if found["run"] > 1 else ""
-    printing.note(f"{found['agent']}, turn {found['turn']}{run}, {found['model']}, rev {found['rev']}")
+    printer.print_note(f"{found['agent']}, turn {found['turn']}{run}, {found['model']}, rev {found['rev']}")
     click.echo(found["text"])
 
 
-def _show(access: Access, item: Resource, tail: int | None, *, is_followed: bool) -> None:
+def _show(access: PlanClient, item: Resource, tail: int | None, *, is_followed: bool) -> None:
     """What a task, an agent or a call has printed and said, and what it goes on with."""
     path = item.address.partition("/")[2]
-    source = Source(f"task/{path}", f"agent/{path}", Transcript(f"agent/{path}"), item.kind == "agent")
-    following = Following(access) if is_followed else None
-    past = (line for record in all_records(access) for line in _lines(access, source, record, item.address))
+    source = LogSource(f"task/{path}", f"agent/{path}", AgentTranscript(f"agent/{path}"), item.kind == "agent")
+    following = PlanFollower(access) if is_followed else None
+    past = (line for record in read_records(access) for line in _lines(access, source, record, item.address))
     live = {op: access.output(op) for op in _live_ops(access, source)}
     if tail is None:
-        printing.lines(past)
+        printer.print_lines(past)
         for text, _ in live.values():
             click.echo(text, nl=False)
     else:
-        printing.lines(_newest([*past, *(line for text, _ in live.values() for line in text.splitlines())], tail))
+        printer.print_lines(_newest([*past, *(line for text, _ in live.values() for line in text.splitlines())], tail))
     if following is not None:
         _follow(access, following, source, {op: end for op, (_, end) in live.items()})
 
@@ -147,37 +200,39 @@ def _newest(lines: Iterable[str], tail: int | None) -> Iterable[str]:
     return lines if tail is None else deque(lines, maxlen=tail)
 
 
-def _print_check(access: Access, item: Resource, check: str) -> None:
+def _print_check(access: PlanClient, item: Resource, check: str) -> None:
     found = (item.status.get("checks") or {}).get(check)
     if found is None:
         known = ", ".join((item.status.get("checks") or {}).keys()) or "none has run"
-        raise Halt(Exit.NOT_FOUND, f"{item.address} has no result of check {check}", f"checks with results: {known}")
+        raise CommandError(
+            ExitCode.NOT_FOUND, f"{item.address} has no result of check {check}", f"checks with results: {known}"
+        )
     click.echo(f"{found.get('result')}: {found.get('message', '')}", err=True)
     if found.get("blob"):
         click.echo(access.text(str(found["blob"])), nl=False)
 
 
-def _lines(access: Access, source: Source, record: Record, address: str) -> Iterator[str]:
+def _lines(access: PlanClient, source: LogSource, record: Record, address: str) -> Iterator[str]:
     """Those of the transcript, or a record of the task, or of the very object at `address`."""
     lines = source.transcript.take(record)
     yield from lines
     if lines:
         return
-    for step in records.parted(record):
+    for step in records.expand_record(record):
         if source.covers(step) or (step.draft.subject == address and address.startswith("call/")):
-            yield records.line(step)
+            yield records.record_line(step)
             yield from (f"          {line}" for line in _output_of(access, step.draft.data))
 
 
-def _of_server(access: Access, item: Resource) -> Iterator[str]:
+def _of_server(access: PlanClient, item: Resource) -> Iterator[str]:
     """What became of a tool server, then what it printed about itself."""
-    for record in all_records(access):
+    for record in read_records(access):
         if record.draft.subject == item.address and record.draft.type.startswith(SHOWN):
-            yield records.line(record)
+            yield records.record_line(record)
     yield from access.output(item.address.replace("/", "-"))[0].splitlines()
 
 
-def _output_of(access: Access, data: JsonObject) -> Iterator[str]:
+def _output_of(access: PlanClient, data: JsonObject) -> Iterator[str]:
     result = data.get("result") if isinstance(data.get("result"), dict) else data
     assert isinstance(result, dict)
     blob = result.get("blob")
@@ -185,18 +240,18 @@ def _output_of(access: Access, data: JsonObject) -> Iterator[str]:
     yield from str(text).splitlines()
 
 
-def _live_ops(access: Access, source: Source) -> list[str]:
+def _live_ops(access: PlanClient, source: LogSource) -> list[str]:
     calls = [one for one in access.objects("call") if one.spec.get("owner") in (source.task, source.agent)]
     return [str(one.spec["op"]) for one in calls if one.state == "Started"]
 
 
-def _print_live(access: Access, op: str, after: int) -> int:
+def _print_live(access: PlanClient, op: str, after: int) -> int:
     text, end = access.output(op, after)
     click.echo(text, nl=False)
     return end
 
 
-def _follow(access: Access, following: Following, source: Source, shown: dict[str, int]) -> None:
+def _follow(access: PlanClient, following: PlanFollower, source: LogSource, shown: dict[str, int]) -> None:
     """Records as they come. The output of a running command is asked for whenever anything in the plan moves.
 
     `shown` is how much of each is printed already.
@@ -204,7 +259,7 @@ def _follow(access: Access, following: Following, source: Source, shown: dict[st
     writing = False
     try:
         for step in following.steps_and_words():
-            if isinstance(step, Heard):
+            if isinstance(step, ModelText):
                 if step.agent == source.agent:
                     click.echo(step.text if writing else f"      {step.text}", nl=False)
                     writing = True
@@ -214,7 +269,7 @@ def _follow(access: Access, following: Following, source: Source, shown: dict[st
             if writing and any(one.subject == source.agent for one in step.record.draft.entries):
                 click.echo()
                 writing = False
-            printing.lines(_lines(access, source, step.record, ""))
+            printer.print_lines(_lines(access, source, step.record, ""))
             task = following.view.get(source.task)
             if task is None or task.state in ENDED:
                 return

@@ -1,7 +1,4 @@
-"""The `plan` command: finds the verb, imports only it, and turns every ending into an exit code.
-
-Nothing heavy may be imported here: `plan --help` and `plan get` are held to 90 ms of a whole process.
-"""
+"""The `plan` command: find the verb, import only its module, and end with an exit code."""
 
 from __future__ import annotations
 
@@ -12,21 +9,119 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import click
 from click.shell_completion import CompletionItem
 
-from planloop.app import streams
-from planloop.app.exits import Exit, Halt
-from planloop.cli.verbs import GROUPS, VERBS
-from planloop.schemas import collecting
+from planloop.client import VERSION, streams
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.schemas import gc_control
 
-CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+# Every verb with its one line, so that `plan --help` and completion import none of them.
+#
+# A test holds each line equal to the first line of the verb's own help. The order is that of a first day's use.
+
+GROUPS: Final[dict[str, dict[str, str]]] = {
+    "Write a plan": {
+        "init": "Write a commented plan, the editor schema and a library folder.",
+        "validate": "Say what is wrong with a plan file.",
+        "compile": "Print the canonical plan, the graph it compiles to, or its containers for Compose.",
+        "graph": "Draw the tasks and containers and what they need.",
+        "explain": "Explain a field, an error code, or who set a value and why.",
+        "schema": "Print the JSON Schema that editors complete and check with.",
+    },
+    "Run it": {
+        "diff": "Show what applying a plan file would do.",
+        "apply": "Make what runs follow the plan file, and watch both.",
+        "wait": "Wait until tasks are done, failed or show a condition.",
+        "down": "Stop the process that runs a plan.",
+    },
+    "Look at it": {
+        "get": "List objects.",
+        "describe": "Show one object: its conditions, why it waits, what would unblock it.",
+        "tree": "Show the tree of tasks with their states.",
+        "top": "Show agents at work: turns, calls, tokens and cost, the most first.",
+        "events": "Show the log.",
+        "logs": "Show outputs of commands and containers, and transcripts of agents.",
+        "exec": "Run a command in a container of the plan.",
+        "history": "List the plan's revisions with author and cause.",
+        "serve": "Show a plan in the browser, and serve its API.",
+        "mcp": "Let programs from outside work on tasks of a plan, over MCP.",
+    },
+    "Change it while it runs": {
+        "patch": "Change fields of the live plan.",
+        "edit": "Open the live plan in your editor.",
+        "pull": "Write the live plan back into the file.",
+        "approve": "Let something go on that waits for a person.",
+        "reject": "Turn down something that waits for a person.",
+        "unlock": "Take a lock from whoever holds it.",
+        "pause": "Stop a subtree at its next boundary and keep its work.",
+        "resume": "Let a paused subtree go on, and what failed in it try once more.",
+        "cancel": "Stop a subtree for good and keep it as cancelled.",
+        "delete": "Remove a subtree or a container from the live plan.",
+        "send": "Send a message to an agent, or to several.",
+        "chat": "Talk with an agent of a running plan.",
+        "rollback": "Go back to an earlier revision, as a new one.",
+        "fork": "Make a copy of the plan that goes on from a revision.",
+    },
+    "Measure agents": {
+        "bench": "Measure agents with suites of cases, and compare them.",
+    },
+    "Keep it healthy": {
+        "replay": "Fold the log again and compare.",
+        "doctor": "Say what is missing on this machine and how to get it.",
+        "image": "Make the images that plans may name without a registry, and list them.",
+        "completion": "Print the shell completion script.",
+        "version": "Print the version.",
+    },
+}
+
+VERBS: Final[dict[str, str]] = {name: line for group in GROUPS.values() for name, line in group.items()}
 
 
-class Verbs(click.Group):
-    """A group whose verbs are imported when they are called, one file each."""
+MODULES: Final[dict[str, str]] = {
+    **dict.fromkeys(("pause", "resume", "cancel", "delete", "unlock"), "control"),
+    **dict.fromkeys(("validate", "graph"), "compile"),
+    "events": "history",
+    "reject": "approve",
+    "rollback": "patch",
+    "schema": "completion",
+    "send": "chat",
+    "version": "main",
+}
+"""The modules of verbs that share one with another verb. Every other verb has the module of its name."""
+
+
+# `plan version`.
+
+VERSION_EXAMPLE = """
+\b
+Example:
+  plan version
+"""
+
+
+def print_version() -> None:
+    """One line: the product and its version."""
+    click.echo(f"planloop {VERSION}")
+
+
+@click.command(epilog=VERSION_EXAMPLE)
+def version_command() -> None:
+    """Print the version."""
+    print_version()
+
+
+# The `plan` command: finds the verb, imports only it, and turns every ending into an exit code.
+#
+# Nothing heavy may be imported here: `plan --help` and `plan get` are held to 90 ms of a whole process.
+
+CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+class VerbGroup(click.Group):
+    """A group whose verbs are imported when they are called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(VERBS)
@@ -34,7 +129,8 @@ class Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        command: click.Command = importlib.import_module(f"planloop.cli.{cmd_name}").command
+        module = importlib.import_module(f"planloop.cli.{MODULES.get(cmd_name, cmd_name)}")
+        command: click.Command = getattr(module, f"{cmd_name}_command", None) or module.command
         return command
 
     def resolve_command(
@@ -45,7 +141,7 @@ class Verbs(click.Group):
 
             near = difflib.get_close_matches(args[0], VERBS, n=1)
             hint = f"did you mean `plan {near[0]}`?" if near else "plan --help lists the verbs"
-            raise Halt(Exit.USAGE, f"no verb `{args[0]}`", hint)
+            raise CommandError(ExitCode.USAGE, f"no verb `{args[0]}`", hint)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -59,7 +155,7 @@ class Verbs(click.Group):
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
 
-@click.group(cls=Verbs, context_settings=CONTEXT, invoke_without_command=True)
+@click.group(cls=VerbGroup, context_settings=CONTEXT_SETTINGS, invoke_without_command=True)
 @click.option("--version", is_flag=True, help="Print the version and leave.")
 @click.pass_context
 def cli(ctx: click.Context, version: bool) -> None:
@@ -74,28 +170,26 @@ def cli(ctx: click.Context, version: bool) -> None:
     5 refused, 6 not found, 8 cancelled, 9 timeout, 10 finished with failed tasks, 70 a bug of ours.
     """
     if version:
-        from planloop.cli.version import print_version
-
         print_version()
     elif ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Runs the command line and ends the process with one of `Exit`."""
-    collecting.look_seldom()
-    streams.open_closed()
-    streams.show_only()
-    leave(run(sys.argv[1:] if arguments is None else arguments))
+    """Runs the command line and ends the process with one of `ExitCode`."""
+    gc_control.collect_rarely()
+    streams.open_closed_streams()
+    streams.escape_control_characters()
+    exit_process(run_command_line(sys.argv[1:] if arguments is None else arguments))
 
 
-def leave(code: int) -> NoReturn:
+def exit_process(code: int) -> NoReturn:
     """Ends the process as `sys.exit` does, but for taking apart all that it holds: 30 ms of a short command.
 
     What was to be done at exit is done, and nothing that was printed is lost. Where a thread is still at work, or the
     output cannot be written, Python ends it in its own way, and says what is wrong.
     """
-    collecting.collect_no_more()
+    gc_control.disable_gc_until_exit()
     if all(thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
         atexit._run_exitfuncs()
         with suppress(OSError, ValueError):
@@ -105,25 +199,25 @@ def leave(code: int) -> NoReturn:
     sys.exit(code)
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_command_line(arguments: Sequence[str]) -> int:
     """Runs the command line; returns the exit code and lets no exception out."""
     try:
         ended = cli.main(args=list(arguments), prog_name="plan", standalone_mode=False)
-    except Halt as end:
+    except CommandError as end:
         _say(end.text())
         return end.exit
     except (KeyboardInterrupt, click.Abort):
         _say("left; what was running goes on")
-        return Exit.CANCELLED
+        return ExitCode.CANCELLED
     except click.ClickException as error:
         return _usage(error, arguments)
     except (BrokenPipeError, SystemExit):  # Click makes a SystemExit of a pipe that broke.
         # The reader of our output has gone, as `| head` does: it has what it wanted. Python would complain at exit.
         sys.stderr.close()
-        return Exit.DONE
+        return ExitCode.DONE
     except Exception as error:
         return _ending_of(error, arguments)
-    return ended if isinstance(ended, int) else Exit.DONE  # Of click's own Exit, such as `plan exec` ends with.
+    return ended if isinstance(ended, int) else ExitCode.DONE  # Of click's own Exit, such as `plan exec` ends with.
 
 
 def _usage(error: click.ClickException, arguments: Sequence[str]) -> int:
@@ -139,18 +233,18 @@ def _usage(error: click.ClickException, arguments: Sequence[str]) -> int:
         hint = " · ".join(f"plan {verb} {name}" for name in here) or "plan init writes a first plan"
     text = error.format_message()
     _say(f"error: {text[:1].lower()}{text[1:].rstrip('.')}\nhelp: {hint}")
-    return Exit.USAGE
+    return ExitCode.USAGE
 
 
 def _ending_of(error: Exception, arguments: Sequence[str]) -> int:
-    from planloop.app import crash
+    from planloop.client import error_report
 
-    known = crash.explained(error)
+    known = error_report.explain_exception(error)
     if known is not None:
         _say(known.text())
         return known.exit
-    _say(crash.report(error, arguments))
-    return Exit.BUG
+    _say(error_report.bug_report(error, arguments))
+    return ExitCode.BUG
 
 
 def _say(text: str) -> None:

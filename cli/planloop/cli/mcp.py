@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from planloop.app.access import Access
-from planloop.app.exits import Exit, Halt
-from planloop.cli.options import place_of, plan_option
+from planloop.cli.options import paths_of_plan, plan_option
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.plan_client import PlanClient
 from planloop.server.mcp.client_config import CLIENTS
 
 EXAMPLE = """
@@ -66,38 +66,42 @@ def command(
     if not http:
         _refuse_for_http()
     elif client is not None:
-        raise Halt(Exit.USAGE, "--print-config is for clients that start the server", "leave out --http")
-    place = place_of(plan)
-    Access(place).refuse_insiders()  # Tokens of other agents are printed.
+        raise CommandError(ExitCode.USAGE, "--print-config is for clients that start the server", "leave out --http")
+    place = paths_of_plan(plan)
+    PlanClient(place).refuse_insiders()  # Tokens of other agents are printed.
     if not http:
         if len(names) > 1:
-            raise Halt(Exit.USAGE, "over standard input there is one client", "give --as once, or --http")
-        from planloop.server.mcp import opening
+            raise CommandError(ExitCode.USAGE, "over standard input there is one client", "give --as once, or --http")
+        from planloop.server.mcp import bootstrap
 
         if client is not None:
-            opening.configure(place, names, client)
+            bootstrap.print_config(place, names, client)
         else:
-            opening.speak(place, names)
+            bootstrap.run_stdio(place, names)
         return
     address = _address(host)
     if not (ipaddress.ip_address(address).is_loopback or tls_cert or insecure):
         hint = "give --tls-cert and --tls-key, or --insecure where nobody else is on the way"
-        raise Halt(Exit.USAGE, f"{host} can be reached by other machines, and there is no TLS", hint)
+        raise CommandError(ExitCode.USAGE, f"{host} can be reached by other machines, and there is no TLS", hint)
     listener = _listen(address, port)
-    from planloop.server.mcp import opening
+    from planloop.server.mcp import bootstrap
 
     names_of_host = hosts if hosts or host == address else (host,)
-    opening.listen(place, names, listener, opening.Wish(names_of_host, (tls_cert, tls_key), new_tokens))
+    bootstrap.run_http(place, names, listener, bootstrap.McpOptions(names_of_host, (tls_cert, tls_key), new_tokens))
 
 
 def _refuse_for_http() -> None:
-    """Raises Halt for what was given and means nothing over standard input: a new token, or TLS, would be missed."""
+    """Raises CommandError for what was given and means nothing over standard input: a new token, or TLS, would be
+    missed.
+    """
     context = click.get_current_context()
     options = [one for one in context.command.params if one.name in FOR_HTTP]
     given = [one for one in options if context.get_parameter_source(str(one.name)) is not ParameterSource.DEFAULT]
     if given:
         words = " and ".join(one.opts[0] for one in given)
-        raise Halt(Exit.USAGE, f"over standard input {words} would do nothing", "give --http, too, or leave it away")
+        raise CommandError(
+            ExitCode.USAGE, f"over standard input {words} would do nothing", "give --http, too, or leave it away"
+        )
 
 
 def _address(host: str) -> str:
@@ -105,7 +109,7 @@ def _address(host: str) -> str:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         hint = "give an address of this machine, or a name that stands for one"
-        raise Halt(Exit.USAGE, f"no address is known for --host {host}", hint) from None
+        raise CommandError(ExitCode.USAGE, f"no address is known for --host {host}", hint) from None
     return str(found[0][4][0]).partition("%")[0]
 
 
@@ -114,4 +118,4 @@ def _listen(address: str, port: int) -> socket.socket:
         return socket.create_server((address, port), family=socket.AF_INET6 if ":" in address else socket.AF_INET)
     except OSError as error:
         hint = "take another with --port, or --port 0 for a free one"
-        raise Halt(Exit.FAILED, f"cannot listen on {address} port {port}: {error.strerror}", hint) from None
+        raise CommandError(ExitCode.FAILED, f"cannot listen on {address} port {port}: {error.strerror}", hint) from None

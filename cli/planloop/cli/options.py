@@ -1,4 +1,4 @@
-"""Options that many verbs share, and what they all need first: the plan they are about."""
+"""Options that verbs share, shell completion of object names, and the plan a command is about."""
 
 from __future__ import annotations
 
@@ -7,10 +7,42 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
-from planloop.app.access import Access
-from planloop.app.places import Place, find
+from planloop.client.plan_client import PlanClient
+from planloop.client.plan_paths import PlanPaths, find_plan
 from planloop.schemas.limits import PLAN_FILE_BYTES_LAST
+
+# What a shell is offered when a person presses Tab: the names that the plan has, asked as every command asks.
+
+Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def complete_addresses(*kinds: str) -> Completion:
+    """Offers the objects of `kinds`, all without any; those of the first kind also without it, as the verb takes them.
+
+    Nothing is offered where there is no plan, or several: a Tab is no place for an error.
+    """
+
+    def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        del parameter
+        from planloop.client.exit_codes import CommandError
+
+        try:
+            found = client_of_plan(ctx.params.get("plan")).objects(*kinds)
+        except CommandError:
+            return []
+        told = [CompletionItem(one.address, help=one.state) for one in found if one.address.startswith(incomplete)]
+        first = f"{kinds[0]}/" if kinds else "task/"
+        if told or not incomplete:
+            return told
+        bare = [(one.address.removeprefix(first), one.state) for one in found if one.address.startswith(first)]
+        return [CompletionItem(name, help=state) for name, state in bare if name.startswith(incomplete)]
+
+    return complete
+
+
+# Options that many verbs share, and what they all need first: the plan they are about.
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])
 
@@ -37,7 +69,7 @@ def max_size_option(verb: Verb) -> Verb:
 
 
 def model_option(verb: Verb) -> Verb:
-    """`--model`: see `planloop.app.overriding`."""
+    """`--model`: see `planloop.client.plan_file`."""
     text = (
         "Every model that an agent states is answered by this one: provider/name, name@http://host/v1, or record/FILE "
         "and replay/FILE around its own."
@@ -46,15 +78,15 @@ def model_option(verb: Verb) -> Verb:
 
 
 def file_argument(verb: Verb) -> Verb:
-    """The plan file; `-` is standard input. Read by `planloop.cli.files`, which words its faults."""
+    """The plan file; `-` is standard input. Read by `planloop.client.plan_file`, which words its faults."""
     return click.argument("file", metavar="FILE", type=click.Path(path_type=Path))(verb)
 
 
-def place_of(plan: str | None) -> Place:
-    """The plan that `--plan` or the current folder says. Raises Halt."""
-    return find(plan, Path.cwd())
+def paths_of_plan(plan: str | None) -> PlanPaths:
+    """The plan that `--plan` or the current folder says. Raises CommandError."""
+    return find_plan(plan, Path.cwd())
 
 
-def access_to(plan: str | None) -> Access:
+def client_of_plan(plan: str | None) -> PlanClient:
     """The same plan, to ask and to change."""
-    return Access(place_of(plan))
+    return PlanClient(paths_of_plan(plan))

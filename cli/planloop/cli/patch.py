@@ -1,23 +1,70 @@
-"""`plan patch`."""
+"""`plan patch` and `plan rollback`, and printing what the gate decided."""
 
 from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from planloop.app import pointing
-from planloop.app.access import Access
-from planloop.app.exits import Exit, Halt
-from planloop.cli import patching
-from planloop.cli.options import access_to, plan_option
-from planloop.schemas import patching as operations
-from planloop.schemas import pointer
-from planloop.schemas.encoding import Json, JsonObject, decode
+from planloop.cli.options import client_of_plan, plan_option
+from planloop.client import references
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.gate_errors import refused_error
+from planloop.client.plan_client import PlanClient
+from planloop.client.render import differences, printer
+from planloop.schemas import json_patch as operations
+from planloop.schemas import json_pointer
+from planloop.schemas.canonical_json import Json, JsonObject, decode
 
-EXAMPLE = """
+# What the verbs that change the live plan share: from words to operations, to the gate, and what the gate said.
+
+
+def submit_patch(access: PlanClient, ops: Sequence[JsonObject], *, reason: str = "", dry_run: bool = False) -> None:
+    """Sends one patch by `human:cli` and says what came of it. Raises CommandError when it was refused."""
+    verdict = access.post("patch", {"ops": list(ops), "reason": reason, "dry_run": dry_run})
+    print_verdict(verdict, access.place.name)
+
+
+def print_verdict(verdict: JsonObject, plan: str, *, did: str = "patched") -> None:
+    """Prints what the gate decided, `did` for yes; raises CommandError for a refusal."""
+    from planloop.client import context
+
+    match verdict["verdict"]:
+        case "refused":
+            raise refused_error(verdict)
+        case "held":
+            click.echo(f"held: {verdict['why']}")
+            _print_differences(verdict, context.now())
+            approval = verdict["approval"]
+            click.echo(f"next: plan approve {approval} · or: plan reject {approval}")
+        case "preview":
+            _print_differences(verdict, context.now())
+            click.echo(f"{differences.differences_summary(verdict['differences'])} · nothing was changed")
+        case _:
+            done = "nothing to change" if not verdict["changed"] else did
+            click.echo(f"{plan} {done}, rev {verdict['rev']}")
+            _print_differences(verdict, context.now())
+    for note in verdict.get("notes", ()):
+        printer.print_note(f"note: {note}")
+
+
+def _print_differences(verdict: JsonObject, now: float) -> None:
+    found = verdict.get("differences", ())
+    shown = differences.differences_text(found, now=now, width=printer.terminal_width()) or differences.unchanged_text(
+        found
+    )
+    if shown:
+        click.echo(shown)
+    if left := verdict.get("differences_left"):
+        click.echo(f"  and {left} more")
+
+
+# `plan patch`.
+
+PATCH_EXAMPLE = """
 \b
 Examples:
   plan patch task/backend budget.usd=40
@@ -28,7 +75,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLE)
+@click.command(epilog=PATCH_EXAMPLE)
 @click.argument("what", required=False, metavar="[KIND/NAME]")
 @click.argument("changes", nargs=-1, metavar="[FIELD=VALUE | FIELD-]...")
 @plan_option
@@ -37,7 +84,7 @@ Examples:
 @click.option("--file", "-f", "file", type=click.Path(path_type=Path, allow_dash=True), help="The same from a file.")
 @click.option("--reason", default="", help="Why, for the history.")
 @click.option("--dry-run", is_flag=True, help="Only say what it would do.")
-def command(
+def patch_command(
     what: str | None,
     changes: tuple[str, ...],
     plan: str | None,
@@ -52,25 +99,25 @@ def command(
     It passes the same gate as an edit of the file. A value is JSON, or else text; `FIELD-` removes the field. The file
     itself is not written: `plan pull` does that.
     """
-    access = access_to(plan)
+    access = client_of_plan(plan)
     if file is not None:
         json_ = sys.stdin.read() if str(file) == "-" else file.read_text()
     given = [name for name, value in (("changes", changes), ("--merge", merge), ("--json", json_)) if value]
     if len(given) != 1:
         if what is not None and "=" in what and not given:
-            raise Halt(Exit.USAGE, f"`{what}` of what?", _apart(access, what))
+            raise CommandError(ExitCode.USAGE, f"`{what}` of what?", _apart(access, what))
         hint = "plan patch task/x FIELD=VALUE, or --merge, or --json"
-        raise Halt(Exit.USAGE, "say in one way what to change", hint)
+        raise CommandError(ExitCode.USAGE, "say in one way what to change", hint)
     if json_:
         ops = _operations(json_)
     else:
-        address = pointing.address_of(what or ".")
+        address = references.resolve_address(what or ".")
         _require(access, address)
         ops = _merge_ops(access, address, merge) if merge else _field_ops(access, address, changes)
-    patching.submit(access, ops, reason=reason, dry_run=dry_run)
+    submit_patch(access, ops, reason=reason, dry_run=dry_run)
 
 
-def _apart(access: Access, what: str) -> str:
+def _apart(access: PlanClient, what: str) -> str:
     """The command meant by `task/a/run=x` or `a.run=x`, with the task and its field in two words."""
     named, _, value = what.partition("=")
     known = {one.address for one in access.objects("task")}
@@ -81,9 +128,9 @@ def _apart(access: Access, what: str) -> str:
     return f"plan patch task/x {what}, or `.` for the plan itself: plan patch . {what}"
 
 
-def _require(access: Access, address: str) -> None:
-    """Raises Halt unless there is such an object: a slip in a name must not make a new task of that name."""
-    pointing.field_of(address, "")
+def _require(access: PlanClient, address: str) -> None:
+    """Raises CommandError unless there is such an object: a slip in a name must not make a new task of that name."""
+    references.field_path(address, "")
     access.object(address)
 
 
@@ -92,24 +139,28 @@ def _operations(text: str) -> list[JsonObject]:
     if isinstance(raw, dict):
         raw = [raw]
     if not isinstance(raw, list):
-        raise Halt(Exit.USAGE, "operations are a JSON list", 'as in [{"op": "add", "path": "/goal", "value": "…"}]')
+        raise CommandError(
+            ExitCode.USAGE, "operations are a JSON list", 'as in [{"op": "add", "path": "/goal", "value": "…"}]'
+        )
     try:
         return [one.to_json() for one in operations.ops_from_json(raw)]
     except operations.PatchFailed as error:
-        raise Halt(Exit.USAGE, f"operation {error.index}: {error.reason}", "RFC 6902 describes them") from None
+        raise CommandError(
+            ExitCode.USAGE, f"operation {error.index}: {error.reason}", "RFC 6902 describes them"
+        ) from None
 
 
-def _merge_ops(access: Access, address: str, text: str) -> list[JsonObject]:
-    document, at = document_of(access), pointing.field_of(address, "")
-    if not pointer.has(document, at):
-        return [operations.Op("add", at, operations.merge({}, _json(text))).to_json()]
-    old = pointer.get(document, at)
-    new = operations.merge(old, _json(text))
-    return [op.to_json() for op in operations.difference(old, new, at)]
+def _merge_ops(access: PlanClient, address: str, text: str) -> list[JsonObject]:
+    document, at = live_document(access), references.field_path(address, "")
+    if not json_pointer.has_value(document, at):
+        return [operations.PatchOp("add", at, operations.merge_values({}, _json(text))).to_json()]
+    old = json_pointer.value_at(document, at)
+    new = operations.merge_values(old, _json(text))
+    return [op.to_json() for op in operations.diff_values(old, new, at)]
 
 
-def _field_ops(access: Access, address: str, changes: tuple[str, ...]) -> list[JsonObject]:
-    document = document_of(access)
+def _field_ops(access: PlanClient, address: str, changes: tuple[str, ...]) -> list[JsonObject]:
+    document = live_document(access)
     return [op for change in changes for op in _field_op(document, address, change)]
 
 
@@ -117,14 +168,14 @@ def _field_op(document: JsonObject, address: str, change: str) -> list[JsonObjec
     field, equals, text = change.partition("=")
     if not equals:
         if not change.endswith("-"):
-            raise Halt(Exit.USAGE, f"`{change}` is no change", "write FIELD=VALUE, or FIELD- to remove it")
-        path = pointing.field_of(address, change[:-1])
-        return [operations.Op("remove", path).to_json()] if pointer.has(document, path) else []
-    path = pointing.field_of(address, field)
-    return [pointing.setting(document, path, pointing.value_of(text)).to_json()]
+            raise CommandError(ExitCode.USAGE, f"`{change}` is no change", "write FIELD=VALUE, or FIELD- to remove it")
+        path = references.field_path(address, change[:-1])
+        return [operations.PatchOp("remove", path).to_json()] if json_pointer.has_value(document, path) else []
+    path = references.field_path(address, field)
+    return [references.parse_setting(document, path, references.parse_value(text)).to_json()]
 
 
-def document_of(access: Access) -> JsonObject:
+def live_document(access: PlanClient) -> JsonObject:
     """The live plan document."""
     document: JsonObject = access.object(f"plan/{access.place.name}").spec
     return document
@@ -134,6 +185,35 @@ def _json(text: str) -> Json:
     try:
         return decode(text)
     except ValueError as error:
-        raise Halt(
-            Exit.USAGE, f"that is not JSON: {error}", 'quote it for the shell, as in \'{"goal": "…"}\''
+        raise CommandError(
+            ExitCode.USAGE, f"that is not JSON: {error}", 'quote it for the shell, as in \'{"goal": "…"}\''
         ) from None
+
+
+# `plan rollback`.
+
+ROLLBACK_EXAMPLE = """
+\b
+Examples:
+  plan history
+  plan rollback 12
+"""
+
+
+@click.command(epilog=ROLLBACK_EXAMPLE)
+@click.argument("rev", type=click.IntRange(min=1))
+@plan_option
+@click.option("--reason", default="", help="Why, for the history.")
+@click.option("--yes", "-y", is_flag=True, help="Let pass what would be held for approval.")
+def rollback_command(rev: int, plan: str | None, reason: str, yes: bool) -> None:
+    """Go back to an earlier revision, as a new one.
+
+    The plan file is held back with it: its present content is not applied again until you change it. `plan pull`
+    writes the old plan into the file.
+    """
+    access = client_of_plan(plan)
+    before = access.get("status")["rev"]
+    answer = access.post("rollback", {"rev": rev, "reason": reason, "is_approved": yes})
+    if answer["verdict"] == "accepted" and answer["rev"] <= before:
+        answer["changed"] = False
+    print_verdict(answer, access.place.name, did=f"is back at revision {rev}")

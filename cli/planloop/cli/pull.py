@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from planloop.app.exits import Exit, Halt
+from planloop.client.exit_codes import CommandError, ExitCode
 
 EXAMPLE = """
 \b
@@ -25,47 +25,53 @@ def command(file: Path, dry_run: bool) -> None:
     Only the bytes that must change do: comments, quotes, order and blank lines stay. What is in the file and not yet
     applied is merged in first. Where it cannot be done safely, FILE.new is written beside it.
     """
-    from planloop.app import compiling, places, pulling
-    from planloop.app.access import Access
-    from planloop.cli import previewing
-    from planloop.cli.rendering.records import patch_words
+    from planloop.cli import preview
+    from planloop.client import plan_file, plan_file_update, plan_paths
+    from planloop.client.plan_client import PlanClient
+    from planloop.client.render.records import patch_words
 
-    found = compiling.required(file)
-    place = places.of_file(file, found.name)
-    shown = previewing.preview_of(found)
+    found = plan_file.require_compiled(file)
+    place = plan_paths.paths_of_file(file, found.name)
+    shown = preview.preview_plan_file(found)
     if shown.is_new:
-        raise Halt(Exit.NOT_FOUND, f"{found.name} was never applied, so there is nothing to pull", f"plan apply {file}")
+        raise CommandError(
+            ExitCode.NOT_FOUND, f"{found.name} was never applied, so there is nothing to pull", f"plan apply {file}"
+        )
     if shown.answer["faults"]:
-        from planloop.app.verdicts import refusal
+        from planloop.client.gate_errors import refused_error
 
-        raise refusal(shown.answer)
+        raise refused_error(shown.answer)
     # What would be live after applying this file: its own pending edits, and everything that it lacks.
     wanted = shown.answer["document"]
     if dry_run:
-        from planloop.schemas import patching
+        from planloop.schemas import json_patch
 
-        ops = tuple(patching.difference(found.document, wanted))
+        ops = tuple(json_patch.diff_values(found.document, wanted))
         click.echo(f"{file}: {patch_words(ops) or 'says what is live already'}")
         return
-    match pulling.pull(found, wanted):
-        case pulling.Written(content, ops):
+    match plan_file_update.pull_plan(found, wanted):
+        case plan_file_update.PulledInPlace(content, ops):
             click.echo(f"{file}: {patch_words(ops) or 'says what is live already'}")
             if ops:
-                _tell(Access(place), compiling.compiled(file, content))
-        case pulling.Beside(path, why):
-            raise Halt(Exit.CONFLICT, f"{file} was left alone: {why}", f"the live plan is in {path}: compare and copy")
-        case pulling.Moved():
-            raise Halt(Exit.CONFLICT, f"{file} was saved meanwhile; nothing was written", f"plan pull {file}")
+                _tell(PlanClient(place), plan_file.compile_plan(file, content))
+        case plan_file_update.PulledBeside(path, why):
+            raise CommandError(
+                ExitCode.CONFLICT, f"{file} was left alone: {why}", f"the live plan is in {path}: compare and copy"
+            )
+        case plan_file_update.PulledMoved():
+            raise CommandError(
+                ExitCode.CONFLICT, f"{file} was saved meanwhile; nothing was written", f"plan pull {file}"
+            )
 
 
 def _tell(access: object, file: object) -> None:
     """Makes what was written the base of the next merge."""
-    from planloop.app.access import Access
-    from planloop.app.compiling import PlanFile
-    from planloop.reconciler.editing.filing import FileSave
-    from planloop.server.forms import save_to_json
+    from planloop.client.plan_client import PlanClient
+    from planloop.client.plan_file import PlanFile
+    from planloop.reconciler.diff.file_patch import FileSave
+    from planloop.server.payloads import save_to_json
 
-    assert isinstance(access, Access)
+    assert isinstance(access, PlanClient)
     assert isinstance(file, PlanFile)
     save = FileSave(file.path.name, file.content, file.document, reason=f"pulled into {file.path.name}")
     access.post("file", save_to_json(save))

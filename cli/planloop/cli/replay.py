@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from planloop.app.exits import Exit, Halt
-from planloop.app.places import Place
-from planloop.cli.options import output_option, place_of, plan_option
-from planloop.cli.rendering import printing
+from planloop.cli.options import output_option, paths_of_plan, plan_option
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.plan_paths import PlanPaths
+from planloop.client.render import printer
 from planloop.schemas import amounts
 
 EXAMPLE = """
@@ -33,40 +33,43 @@ def command(plan: str | None, output: str | None, is_tree: bool) -> None:
     digest it had, and the end must be the same but for ids. Exit 0 same; 1 diverged, with where and how; 6 when the log
     lacks something that would be needed.
     """
-    place = place_of(plan)
+    place = paths_of_plan(plan)
     if is_tree:
         _play(place, output)
     else:
         _fold(place, output)
 
 
-def _fold(place: Place, output: str | None) -> None:
-    from planloop.reconciler.storing import replaying
+def _fold(place: PlanPaths, output: str | None) -> None:
+    from planloop.reconciler.store.sqlite import integrity
 
-    found = replaying.replay(place.folder)
+    found = integrity.replay_log(place.folder)
     if output:
         listed = {"rev": found.rev, "objects": found.object_count, "different": list(found.different)}
-        printing.structured(listed | {"mirror_rev": found.mirror_rev}, output)
+        printer.print_structured(listed | {"mirror_rev": found.mirror_rev}, output)
     else:
         same = "the same" if not found.different else f"{len(found.different)} differ"
-        objects = amounts.plural(found.object_count, "object")
-        click.echo(f"{place.name}: {amounts.plural(found.rev, 'revision')} verified, {objects}, {same}")
-        printing.lines(f"    {address}" for address in found.different)
+        objects = amounts.pluralize(found.object_count, "object")
+        click.echo(f"{place.name}: {amounts.pluralize(found.rev, 'revision')} verified, {objects}, {same}")
+        printer.print_lines(f"    {address}" for address in found.different)
     if found.different:
-        raise Halt(Exit.FAILED, "", "the log is the truth: remove log.db's snapshot by running plan apply again")
+        raise CommandError(
+            ExitCode.FAILED, "", "the log is the truth: remove log.db's snapshot by running plan apply again"
+        )
 
 
-def _play(place: Place, output: str | None) -> None:
-    from planloop.app import wiring
-    from planloop.app.replaying import playing
-    from planloop.cli.rendering import replays
+def _play(place: PlanPaths, output: str | None) -> None:
+    from planloop.owner import build
+    from planloop.owner.replay import play
 
-    found = playing.play(wiring.replay_stand(place))
+    found = play.replay_plan(build.replay_setup(place))
     if output:
-        printing.structured(replays.to_json(found), output)
+        printer.print_structured(play.replay_json(found), output)
     else:
-        printing.lines(replays.lines(found, place.name))
+        printer.print_lines(play.replay_lines(found, place.name))
     if found.verdict == "diverged":
-        raise Halt(Exit.FAILED, "", "plan events shows the original; with the version that wrote it, it is the same")
+        raise CommandError(
+            ExitCode.FAILED, "", "plan events shows the original; with the version that wrote it, it is the same"
+        )
     if found.verdict == "inconclusive":
-        raise Halt(Exit.NOT_FOUND, "", "plan replay without --tree still verifies the log itself")
+        raise CommandError(ExitCode.NOT_FOUND, "", "plan replay without --tree still verifies the log itself")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import click
 
-from planloop.app.access import Access
-from planloop.app.exits import Exit, Halt
-from planloop.app.places import Place
-from planloop.cli.options import place_of, plan_option
+from planloop.cli.options import paths_of_plan, plan_option
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.plan_client import PlanClient
+from planloop.client.plan_paths import PlanPaths
 
 EXAMPLE = """
 \b
@@ -60,36 +60,36 @@ def command(
     goes on when this ends. Runs of benchmarks are shown, too: those in `reports` beside the plan, or in another folder;
     a folder that has only those needs no plan.
     """
-    from planloop.app import wiring
-    from planloop.server.gateway.benches import Shelves
+    from planloop.server.gateway import http_server
+    from planloop.server.gateway.bench_routes import ReportFolders
 
     place, shelves = _place(plan, reports)
-    Access(place).refuse_insiders()  # The links that are printed open what a person serves, too.
+    PlanClient(place).refuse_insiders()  # The links that are printed open what a person serves, too.
     found = _found(host, port)
     if not (ipaddress.ip_address(found.address).is_loopback or tls_cert or insecure):
         hint = "give --tls-cert and --tls-key, or --insecure where nobody else is on the way"
-        raise Halt(Exit.USAGE, f"{host} can be reached by other machines, and there is no TLS", hint)
+        raise CommandError(ExitCode.USAGE, f"{host} can be reached by other machines, and there is no TLS", hint)
     # What was asked for is what the link says, where it is a name.
     names = name if name or host == found.address or _is_address(host) else (host,)
-    wish = wiring.Serving(names, (tls_cert, tls_key), read_only, new_links, page, Shelves(*shelves))
-    wiring.serve(place, _listen(found), wish)
+    wish = http_server.GatewayOptions(names, (tls_cert, tls_key), read_only, new_links, page, ReportFolders(*shelves))
+    http_server.serve(place, _listen(found), wish)
 
 
-def _place(plan: str | None, reports: Path | None) -> tuple[Place, tuple[Path, Path]]:
+def _place(plan: str | None, reports: Path | None) -> tuple[PlanPaths, tuple[Path, Path]]:
     """The plan, and where suites and runs are. Without a plan where there are reports: the place of none."""
     here = Path.cwd()
     try:
-        place = place_of(plan)
-    except Halt as halt:
+        place = paths_of_plan(plan)
+    except CommandError as halt:
         kept = here / (reports or REPORTS)
-        if plan is not None or halt.exit is not Exit.NOT_FOUND or not kept.is_dir():
+        if plan is not None or halt.exit is not ExitCode.NOT_FOUND or not kept.is_dir():
             raise
-        return Place("", kept), (here, kept)
+        return PlanPaths("", kept), (here, kept)
     return place, (place.root, place.root / REPORTS if reports is None else here / reports)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ServeAddress:
     """Where `--host` and `--port` say: an address of this machine."""
 
     family: socket.AddressFamily
@@ -97,13 +97,13 @@ class Found:
     port: int
 
 
-def _found(host: str, port: int) -> Found:
+def _found(host: str, port: int) -> ServeAddress:
     try:
         family, _, _, _, where = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError):
         hint = "give an address of this machine, or a name that stands for one"
-        raise Halt(Exit.USAGE, f"no address is known for --host {host}", hint) from None
-    return Found(family, str(where[0]).partition("%")[0], port)
+        raise CommandError(ExitCode.USAGE, f"no address is known for --host {host}", hint) from None
+    return ServeAddress(family, str(where[0]).partition("%")[0], port)
 
 
 def _is_address(host: str) -> bool:
@@ -114,14 +114,16 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _listen(found: Found) -> socket.socket:
+def _listen(found: ServeAddress) -> socket.socket:
     try:
         return socket.create_server((found.address, found.port), family=found.family)
     except OSError as error:
-        raise Halt(Exit.FAILED, f"cannot listen on {_shown(found)}: {error.strerror}", _cure(error)) from None
+        raise CommandError(
+            ExitCode.FAILED, f"cannot listen on {_shown(found)}: {error.strerror}", _cure(error)
+        ) from None
 
 
-def _shown(found: Found) -> str:
+def _shown(found: ServeAddress) -> str:
     return f"{found.address} port {found.port}"
 
 

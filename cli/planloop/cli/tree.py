@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from planloop.app import pointing
-from planloop.app.exits import Exit, Halt
-from planloop.cli import selecting
-from planloop.cli.options import access_to, plan_option
-from planloop.cli.rendering import printing, trees
-from planloop.cli.rendering.budgets import Costs
+from planloop.cli import selection
+from planloop.cli.options import client_of_plan, plan_option
+from planloop.client import references
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.render import printer, task_tree
+from planloop.client.render.budgets import Costs
 
 EXAMPLE = """
 \b
@@ -28,16 +28,18 @@ def command(top: str, plan: str | None, depth: int | None) -> None:
 
     In a run of a benchmark each tells how what it made was judged: ✖ beside `done` is a fail, an error or invalid.
     """
-    from planloop.app import wiring
+    from planloop.client import context
 
-    access = access_to(plan)
+    access = client_of_plan(plan)
     known = access.objects()
     tasks = {item.address: item for item in known if item.kind in ("task", "container", "case")}
-    address = pointing.address_of(top)
+    address = references.resolve_address(top)
     if address not in tasks or not address.startswith("task/"):
-        raise Halt(Exit.NOT_FOUND, f"no {address} in this plan", "plan get tasks -o name lists what there is")
+        raise CommandError(
+            ExitCode.NOT_FOUND, f"no {address} in this plan", "plan get tasks -o name lists what there is"
+        )
     costs = Costs(known)
     cost = costs.line(tasks[address])
-    click.echo(selecting.headline(access, list(tasks.values())) + (f"   {cost}" if cost else ""))
-    found = trees.rows(tasks, now=wiring.now(), costs=costs, top=address, depth=depth)
-    printing.lines(trees.lines(found, width=printing.width(), plain=printing.is_plain()))
+    click.echo(selection.plan_headline(access, list(tasks.values())) + (f"   {cost}" if cost else ""))
+    found = task_tree.tree_rows(tasks, now=context.now(), costs=costs, top=address, depth=depth)
+    printer.print_lines(task_tree.tree_lines(found, width=printer.terminal_width(), plain=printer.is_plain()))

@@ -7,18 +7,16 @@ from collections.abc import Callable, Sequence
 
 import click
 
-from planloop.app import pointing
-from planloop.app.access import Access
-from planloop.app.client import OwnerGone
-from planloop.app.exits import Exit, Halt
-from planloop.app.following import Following
-from planloop.cli.completing import names
-from planloop.cli.options import access_to, plan_option
-from planloop.cli.watching import not_running
-from planloop.schemas import durations
-from planloop.schemas.condition import of_status
-from planloop.schemas.resource import Resource
-from planloop.schemas.task import ENDED
+from planloop.cli.options import client_of_plan, complete_addresses, plan_option
+from planloop.cli.watch import not_running_error
+from planloop.client import references
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.owner_client import OwnerGone
+from planloop.client.plan_client import PlanClient
+from planloop.client.plan_follower import PlanFollower
+from planloop.schemas import quantities
+from planloop.schemas.objects.task import ENDED
+from planloop.schemas.resource import Resource, conditions_of_status
 
 EXAMPLE = """
 \b
@@ -29,11 +27,11 @@ Examples:
   plan wait task/api --for condition=Accepted
 """
 
-Claim = Callable[[Resource], bool]
+Condition = Callable[[Resource], bool]
 
 
 @click.command(epilog=EXAMPLE)
-@click.argument("what", nargs=-1, metavar="[KIND/NAME]...", shell_complete=names())
+@click.argument("what", nargs=-1, metavar="[KIND/NAME]...", shell_complete=complete_addresses())
 @plan_option
 @click.option("--for", "goal", default="done", show_default=True, metavar="done|failed|gone|condition=TYPE[=VALUE]")
 @click.option("--any", "any_", is_flag=True, help="One of them is enough.")
@@ -44,10 +42,10 @@ def command(what: tuple[str, ...], plan: str | None, goal: str, any_: bool, time
     Leaves at once with exit 1 when that can no longer come true: a task that was waited for as done has failed or was
     cancelled. Exit 9 on timeout.
     """
-    access = access_to(plan)
-    addresses = [pointing.address_of(word) for word in what] or ["task/."]
-    claim = claim_of(goal)
-    deadline = None if timeout is None else time.monotonic() + seconds_of(timeout)
+    access = client_of_plan(plan)
+    addresses = [references.resolve_address(word) for word in what] or ["task/."]
+    claim = parse_condition(goal)
+    deadline = None if timeout is None else time.monotonic() + parse_seconds(timeout)
     for address in addresses:
         access.object(address)  # Not found is said at once, not waited for.
     _wait(access, addresses, claim, goal, any if any_ else all, deadline)
@@ -55,14 +53,14 @@ def command(what: tuple[str, ...], plan: str | None, goal: str, any_: bool, time
 
 
 def _wait(
-    access: Access,
+    access: PlanClient,
     addresses: Sequence[str],
-    claim: Claim,
+    claim: Condition,
     goal: str,
     enough: Callable[[list[bool]], bool],
     deadline: float | None,
 ) -> None:
-    following = Following(access)
+    following = PlanFollower(access)
 
     def is_met() -> bool:
         return enough([_holds(following.view.get(address), claim, goal) for address in addresses])
@@ -77,31 +75,33 @@ def _wait(
             _stop_if_hopeless(following, addresses, goal, enough)
     except TimeoutError:
         late = f"not {goal} in time: {', '.join(addresses)}"
-        raise Halt(Exit.TIMEOUT, late, f"plan describe {addresses[0]}") from None
+        raise CommandError(ExitCode.TIMEOUT, late, f"plan describe {addresses[0]}") from None
     except OwnerGone:
         pass
-    raise not_running(access)
+    raise not_running_error(access)
 
 
-def _holds(item: Resource | None, claim: Claim, goal: str) -> bool:
+def _holds(item: Resource | None, claim: Condition, goal: str) -> bool:
     return goal == "gone" if item is None else claim(item)
 
 
 def _stop_if_hopeless(
-    following: Following, addresses: Sequence[str], goal: str, enough: Callable[[list[bool]], bool]
+    following: PlanFollower, addresses: Sequence[str], goal: str, enough: Callable[[list[bool]], bool]
 ) -> None:
-    """Raises Halt when a state that ends all waiting was reached and is not the one that was waited for."""
+    """Raises CommandError when a state that ends all waiting was reached and is not the one that was waited for."""
     items = [following.view.get(address) for address in addresses]
     lost = [item is None or (item.state in ENDED and goal in ENDED and item.state != goal) for item in items]
     hopeless = any(lost) if enough is all else all(lost)
     if hopeless and goal != "gone":
         ended = [address for address, is_lost in zip(addresses, lost, strict=True) if is_lost]
         state = getattr(following.view.get(ended[0]), "state", "gone")
-        raise Halt(Exit.FAILED, f"{ended[0]} is {state}: it will not be {goal}", f"plan describe {ended[0]}")
+        raise CommandError(
+            ExitCode.FAILED, f"{ended[0]} is {state}: it will not be {goal}", f"plan describe {ended[0]}"
+        )
 
 
-def claim_of(goal: str) -> Claim:
-    """The predicate that `--for` states. Raises Halt."""
+def parse_condition(goal: str) -> Condition:
+    """The predicate that `--for` states. Raises CommandError."""
     name, _, value = goal.partition("=")
     if name in (*ENDED, "running", "paused", "blocked") and not value:
         return lambda item: item.state == name
@@ -110,17 +110,19 @@ def claim_of(goal: str) -> Claim:
     if name == "condition" and value:
         type_, _, wanted = value.partition("=")
         return lambda item: _condition_is(item, type_, wanted or "True")
-    raise Halt(Exit.USAGE, f"cannot wait for `{goal}`", "--for done, failed, cancelled, gone or condition=TYPE[=VALUE]")
+    raise CommandError(
+        ExitCode.USAGE, f"cannot wait for `{goal}`", "--for done, failed, cancelled, gone or condition=TYPE[=VALUE]"
+    )
 
 
 def _condition_is(item: Resource, type_: str, wanted: str) -> bool:
-    found = of_status(item.status).get(type_)
+    found = conditions_of_status(item.status).get(type_)
     return found is not None and found.status.lower() == wanted.lower()
 
 
-def seconds_of(text: str) -> float:
-    """`90`, `90s`, `10m`, `1h30m` in seconds. Raises Halt."""
-    found = durations.seconds(f"{text}s" if text.isdecimal() else text)
+def parse_seconds(text: str) -> float:
+    """`90`, `90s`, `10m`, `1h30m` in seconds. Raises CommandError."""
+    found = quantities.parse_duration(f"{text}s" if text.isdecimal() else text)
     if found is None:
-        raise Halt(Exit.USAGE, f"`{text}` is not a time", "write 90s, 10m or 1h30m")
+        raise CommandError(ExitCode.USAGE, f"`{text}` is not a time", "write 90s, 10m or 1h30m")
     return found

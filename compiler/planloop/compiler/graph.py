@@ -1,4 +1,4 @@
-"""What compiling gives: the canonical document, the wanted objects, and the faults on the way."""
+"""Results of compiling: the canonical document, the wanted objects, the diagnostics."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Protocol
 
-from planloop.compiler.syntax import Path, SourceTree
+from planloop.compiler.source import SourcePath, SourceTree
+from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.diagnostic import Diagnostic
-from planloop.schemas.encoding import JsonObject
 from planloop.schemas.frozen import frozen
-from planloop.schemas.resource import Wanted
+from planloop.schemas.resource import WantedObject
 
 
 class OutOfReach(OSError):
@@ -52,12 +52,12 @@ class Graph:
     """
 
     name: str
-    objects: Mapping[str, Wanted]
+    objects: Mapping[str, WantedObject]
     provenance: Mapping[str, str] = field(default_factory=dict)
 
 
 @frozen
-class Compiled:
+class CompiledPlan:
     """One text, compiled. `document` and `graph` are None when there are errors (warnings do not count).
 
     `origin` maps a pointer of the document to the path in the source tree it came from, None for what was derived.
@@ -67,11 +67,11 @@ class Compiled:
     document: JsonObject | None
     graph: Graph | None
     diagnostics: tuple[Diagnostic, ...]
-    origin: Callable[[tuple[str, ...]], Path | None]
+    origin: Callable[[tuple[str, ...]], SourcePath | None]
 
 
 @frozen
-class Checked:
+class CheckedPlan:
     """A document (for instance after a patch), checked. `graph` and `document` are None when there are errors.
 
     `document` is the canonical form: what was written in shorthand (`2M`, `spec:`, a list of tasks) is opened in it.

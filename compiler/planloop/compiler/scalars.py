@@ -1,4 +1,4 @@
-"""Plain values: from what people write (`2M`, `1h30m`, `$20`, a symbol) to the one canonical form of each kind.
+"""Parse scalars as people write them (`2M`, `1h30m`, `$20`) into canonical JSON values.
 
 Every reader is idempotent: a canonical value reads as itself. A value that does not fit becomes a fault with the cure.
 """
@@ -11,23 +11,23 @@ from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-from planloop.compiler import naming
-from planloop.compiler.faults import Faults, Pointer
-from planloop.compiler.suggesting import did_you_mean
-from planloop.compiler.syntax import Form, Keyword, Path, SourceValue, Symbol, Trap
-from planloop.schemas import durations, sizes
-from planloop.schemas.fields import SETTING_PATTERN, Scalar
-from planloop.schemas.rule import TEXT_EFFECTS
+from planloop.compiler import names
+from planloop.compiler.problems import Pointer, Problems
+from planloop.compiler.source import Form, Keyword, SourcePath, SourceValue, Symbol, YamlTrap
+from planloop.compiler.suggest import did_you_mean
+from planloop.schemas import quantities
+from planloop.schemas.rules.language import TEXT_EFFECTS
+from planloop.schemas.spec.field import SETTING_PATTERN, ScalarType
 
 NOTHING: Final = object()
 """What a reader gives when the value is at fault: the field is then left out, so that nothing follows from it."""
 
 ELISION: Final = "..."
 
-ScalarReader = Callable[[SourceValue, Path, Pointer, Faults], Any]
+ScalarReader = Callable[[SourceValue, SourcePath, Pointer, Problems], Any]
 
 
-class Misfit(Exception):
+class ScalarMisfit(Exception):
     """The value is not of the wanted kind. `wanted` ends the sentence "`field` is …".
 
     `within` leads from the value that was read to the one in it that does not fit, which is `value` then.
@@ -38,45 +38,49 @@ class Misfit(Exception):
         self.wanted = wanted
         self.hint = hint
         self.code = code
-        self.within: Path = ()
+        self.within: SourcePath = ()
         self.value: SourceValue = None
 
 
-def scalar_reader(type_: Scalar) -> ScalarReader:
+def scalar_reader(type_: ScalarType) -> ScalarReader:
     """The reader for one declared scalar."""
     convert = _CONVERTERS[type_.kind]
     choices, minimum, settable = type_.choices, type_.minimum, type_.settable
 
-    def read(value: SourceValue, at: Path, to: Pointer, faults: Faults) -> Any:
-        if settable and setting_of(value) is not None:
+    def read(value: SourceValue, at: SourcePath, to: Pointer, faults: Problems) -> Any:
+        if settable and setting_name(value) is not None:
             return str(value)
-        if choices and isinstance(value, Trap | bool):
+        if choices and isinstance(value, YamlTrap | bool):
             value = _meant(value, choices)
         try:
             found = convert(value)
-        except Misfit as misfit:
+        except ScalarMisfit as misfit:
             if misfit.within:
                 value, at, to = misfit.value, (*at, *misfit.within), (*to, *map(str, misfit.within))
-            summary = f"`{name_of(to, at)}` is {misfit.wanted}, not {shown(value)}"
+            summary = f"`{field_name(to, at)}` is {misfit.wanted}, not {value_text(value)}"
             hint = did_you_mean(str(value), choices) if choices else misfit.hint
             if misfit.code == "P0206":
-                summary = f"`{name_of(to, at)}` is {misfit.wanted}, and YAML readers disagree on {shown(value)}"
+                summary = f"`{field_name(to, at)}` is {misfit.wanted}, and YAML readers disagree on {value_text(value)}"
                 hint += _or_truth(value) if type_.kind == "any" and to[-1] not in TEXT_EFFECTS else ""
             faults.add(misfit.code, summary, hint, to=to, at=at)
             return NOTHING
         if choices and found not in choices:
             hint = did_you_mean(str(found), choices)
-            faults.add("P0212", f"`{name_of(to, at)}` cannot be {shown(str(found))}", hint, to=to, at=at)
+            faults.add("P0212", f"`{field_name(to, at)}` cannot be {value_text(str(found))}", hint, to=to, at=at)
             return NOTHING
         if minimum is not None and Decimal(str(found)) < Decimal(str(minimum)):
-            least = sizes.words(int(minimum)) if type_.kind == "size" else f"{minimum:,}"
+            least = quantities.format_exact_size(int(minimum)) if type_.kind == "size" else f"{minimum:,}"
             faults.add(
-                "P0212", f"`{name_of(to, at)}` cannot be {shown(value)}", f"it is at least {least}", to=to, at=at
+                "P0212",
+                f"`{field_name(to, at)}` cannot be {value_text(value)}",
+                f"it is at least {least}",
+                to=to,
+                at=at,
             )
             return NOTHING
         return found
 
-    def read_text(value: SourceValue, at: Path, to: Pointer, faults: Faults) -> Any:
+    def read_text(value: SourceValue, at: SourcePath, to: Pointer, faults: Problems) -> Any:
         return value if type(value) is str else read(value, at, to, faults)
 
     return read_text if type_.kind in ("text", "word", "pattern", "loose") and not choices else read
@@ -85,13 +89,13 @@ def scalar_reader(type_: Scalar) -> ScalarReader:
 _SETTING: Final = re.compile(SETTING_PATTERN)
 
 
-def setting_of(value: object) -> str | None:
+def setting_name(value: object) -> str | None:
     """The name of the setting that a value stands for, `$name`; None when it stands for itself."""
     found = _SETTING.fullmatch(value) if isinstance(value, str) else None
     return None if found is None else found[1]
 
 
-def name_of(to: Pointer, at: Path = ()) -> str:
+def field_name(to: Pointer, at: SourcePath = ()) -> str:
     """What to call the field at `to`: its last name, with the one before it for an item of a list.
 
     `at`, where it is written: what stands alone where a list may stand is called by the list's name.
@@ -103,7 +107,7 @@ def name_of(to: Pointer, at: Path = ()) -> str:
     return f"{to[-2]}/{to[-1]}" if to[-1].isdigit() and len(to) > 1 else to[-1]
 
 
-def shown(value: SourceValue) -> str:
+def value_text(value: SourceValue) -> str:
     """A value in a sentence: short, and in the words of a plan rather than of Python."""
     match value:
         case None:
@@ -127,30 +131,30 @@ def shown(value: SourceValue) -> str:
 def _text(value: SourceValue) -> str:
     if type(value) is str:
         return value
-    if isinstance(value, Trap) and value.lower() in ("y", "n"):
+    if isinstance(value, YamlTrap) and value.lower() in ("y", "n"):
         return str(value)  # Truth values in the letter of YAML 1.1, and in no reader that people use.
-    if isinstance(value, Trap):
-        raise Misfit("text", _trap_hint(value), "P0206")
+    if isinstance(value, YamlTrap):
+        raise ScalarMisfit("text", _trap_hint(value), "P0206")
     if isinstance(value, Symbol | Keyword):
-        raise Misfit("text", f'put it in quotes: "{value}"')
+        raise ScalarMisfit("text", f'put it in quotes: "{value}"')
     if isinstance(value, bool | int | float):
-        raise Misfit("text", f'put it in quotes: "{shown(value)}"')
+        raise ScalarMisfit("text", f'put it in quotes: "{value_text(value)}"')
     if value is None:
-        raise Misfit("text", "write a text after it, or delete the line")
-    raise Misfit("text", "write one text here, in quotes if it has signs in it")
+        raise ScalarMisfit("text", "write a text after it, or delete the line")
+    raise ScalarMisfit("text", "write one text here, in quotes if it has signs in it")
 
 
 def _trap_hint(value: str) -> str:
     truth = _truth(value)
     if truth is None:
         return f'write "{value}" for the text'
-    return f'YAML 1.1 reads it as {shown(truth)}: write "{value}" for the text'
+    return f'YAML 1.1 reads it as {value_text(truth)}: write "{value}" for the text'
 
 
 def _or_truth(value: SourceValue) -> str:
     """The other cure, where a truth value may stand as well."""
     truth = _truth(value)
-    return f", or {shown(truth)}" if truth is not None else ""
+    return f", or {value_text(truth)}" if truth is not None else ""
 
 
 _TRUE: Final = ("on", "yes", "true")
@@ -159,7 +163,7 @@ _FALSE: Final = ("off", "no", "false")
 
 def _truth(value: SourceValue) -> bool | None:
     """The truth value that some reader of YAML takes `value` for, None where all read something else."""
-    low = shown(value) if isinstance(value, bool) else str(value).lower()
+    low = value_text(value) if isinstance(value, bool) else str(value).lower()
     return True if low in _TRUE else False if low in _FALSE else None
 
 
@@ -183,8 +187,8 @@ def _word(value: SourceValue) -> str:
 
 def _id(value: SourceValue) -> str:
     word = _word(value)
-    if not naming.is_id(word):
-        raise Misfit("an id", naming.id_hint(word), "P0207")
+    if not names.is_valid_id(word):
+        raise ScalarMisfit("an id", names.id_hint(word), "P0207")
     return word
 
 
@@ -213,8 +217,8 @@ def _flag(value: SourceValue) -> bool:
         return value
     if isinstance(value, str) and value.lower() in ("yes", "on", "y", "no", "off", "n"):
         meant = "true" if value.lower() in ("yes", "on", "y") else "false"
-        raise Misfit("true or false", f"write {meant}: in YAML 1.2 `{value}` is text", "P0206")
-    raise Misfit("true or false", "write true or false")
+        raise ScalarMisfit("true or false", f"write {meant}: in YAML 1.2 `{value}` is text", "P0206")
+    raise ScalarMisfit("true or false", "write true or false")
 
 
 def _integer(value: SourceValue) -> int:
@@ -222,9 +226,9 @@ def _integer(value: SourceValue) -> int:
         return value
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, Trap):
-        raise Misfit("a whole number", _number_trap_hint(value), "P0206")
-    raise Misfit("a whole number", "write digits, as in 10")
+    if isinstance(value, YamlTrap):
+        raise ScalarMisfit("a whole number", _number_trap_hint(value), "P0206")
+    raise ScalarMisfit("a whole number", "write digits, as in 10")
 
 
 def _number_trap_hint(value: str) -> str:
@@ -241,9 +245,9 @@ def _number_trap_hint(value: str) -> str:
 def _number(value: SourceValue) -> int | float:
     if type(value) in (int, float) and math.isfinite(value):
         return _trimmed(value)
-    if isinstance(value, Trap):
-        raise Misfit("a number", _number_trap_hint(value), "P0206")
-    raise Misfit("a number", "write it as 10 or 0.5")
+    if isinstance(value, YamlTrap):
+        raise ScalarMisfit("a number", _number_trap_hint(value), "P0206")
+    raise ScalarMisfit("a number", "write it as 10 or 0.5")
 
 
 def _trimmed(value: float) -> int | float:
@@ -255,59 +259,59 @@ _COUNT_UNITS: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9}
 
 
 def _count(value: SourceValue) -> int:
-    if isinstance(value, str) and not isinstance(value, Trap):
+    if isinstance(value, str) and not isinstance(value, YamlTrap):
         found = _COUNT.fullmatch(value.strip())
         if found is not None:
             return _whole(Decimal(found[1]) * _COUNT_UNITS[(found[2] or "").lower()])
-        raise Misfit("a count", "write it in digits: 3, 5000, 200k or 2M")
+        raise ScalarMisfit("a count", "write it in digits: 3, 5000, 200k or 2M")
     return _integer(value)
 
 
 def _whole(number: Decimal) -> int:
     if number != int(number):
-        raise Misfit("a whole number", "write digits, as in 10")
+        raise ScalarMisfit("a whole number", "write digits, as in 10")
     return int(number)
 
 
 def _duration(value: SourceValue) -> int | float:
-    if isinstance(value, str) and not isinstance(value, Trap):
-        found = durations.seconds(value)
+    if isinstance(value, str) and not isinstance(value, YamlTrap):
+        found = quantities.parse_duration(value)
         if found is None:
-            raise Misfit("a time", "write it as 90s, 10m, 1h30m or a number of seconds")
+            raise ScalarMisfit("a time", "write it as 90s, 10m, 1h30m or a number of seconds")
         return _trimmed(found)
     try:
         return _number(value)
-    except Misfit as misfit:
+    except ScalarMisfit as misfit:
         hint = misfit.hint if misfit.code == "P0206" else "write it as 90s, 10m, 1h30m or a number of seconds"
-        raise Misfit("a time", hint, misfit.code) from None
+        raise ScalarMisfit("a time", hint, misfit.code) from None
 
 
 def _size(value: SourceValue) -> int:
-    if isinstance(value, str) and not isinstance(value, Trap):
-        found = sizes.parse(value)
+    if isinstance(value, str) and not isinstance(value, YamlTrap):
+        found = quantities.parse_size(value)
         if found is None:
-            raise Misfit("a size", "write it as 512MB, 2GiB or a number of bytes")
+            raise ScalarMisfit("a size", "write it as 512MB, 2GiB or a number of bytes")
         return _whole(found)
     return _integer(value)
 
 
 def _money(value: SourceValue) -> str:
-    if isinstance(value, Trap):
-        raise Misfit("an amount of money", _number_trap_hint(value), "P0206")
+    if isinstance(value, YamlTrap):
+        raise ScalarMisfit("an amount of money", _number_trap_hint(value), "P0206")
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
-        raise Misfit("an amount of money", "write it as 20 or 4.50")
+        raise ScalarMisfit("an amount of money", "write it as 20 or 4.50")
     try:
         amount = Decimal(str(value).strip().removeprefix("$"))
     except InvalidOperation:
-        raise Misfit("an amount of money", "write it as 20 or 4.50") from None
+        raise ScalarMisfit("an amount of money", "write it as 20 or 4.50") from None
     if not amount.is_finite() or abs(amount.adjusted()) > 12:
-        raise Misfit("an amount of money", "write it as 20 or 4.50")
+        raise ScalarMisfit("an amount of money", "write it as 20 or 4.50")
     return format(amount, "f")
 
 
 def _any(value: SourceValue) -> Any:
     match value:
-        case Trap():
+        case YamlTrap():
             return _text(value)
         case Keyword() | Symbol():
             return str(value).rpartition("/")[2] or str(value)
@@ -320,13 +324,13 @@ def _any(value: SourceValue) -> Any:
         case Form():
             return {value.head: _any(list(value.items[1:]) if len(value.items) != 2 else value.items[1])}
         case _:
-            raise Misfit("a plain value", "write one value, not a list or a map")
+            raise ScalarMisfit("a plain value", "write one value, not a list or a map")
 
 
 def _inner(step: str | int, value: SourceValue) -> Any:
     try:
         return _any(value)
-    except Misfit as misfit:
+    except ScalarMisfit as misfit:
         misfit.value = misfit.value if misfit.within else value
         misfit.within = (step, *misfit.within)
         raise

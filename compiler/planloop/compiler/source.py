@@ -1,19 +1,20 @@
-"""A source text: decoded, bounded, and able to say which line and column an offset is.
-
-Bytes become text here and nowhere else. Line endings are kept as they are, so that offsets in `text` splice back into
-the same bytes; a byte order mark is set aside and remembered. Line and column numbers are made only when asked for.
-"""
+"""A source text, and what a reader makes of it: plain values and where each stands."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
 from dataclasses import field
-from typing import Final
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from planloop.schemas import limits
 from planloop.schemas.diagnostic import Diagnostic, Span
 from planloop.schemas.frozen import frozen
+
+# A source text: decoded, bounded, and able to say which line and column an offset is.
+#
+# Bytes become text here and nowhere else. Line endings are kept as they are, so that offsets in `text` splice back into
+# the same bytes; a byte order mark is set aside and remembered. Line and column numbers are made only when asked for.
 
 BOM: Final = "\ufeff"
 _ENDS_OF_LINE: Final = re.compile(r"\r\n|\n|\r")
@@ -33,7 +34,7 @@ class SizeLimits:
 
 
 @frozen
-class Source:
+class SourceText:
     """One decoded text, without its byte order mark. Offsets are in characters of `text`."""
 
     file: str
@@ -60,16 +61,16 @@ class Source:
         return (BOM + text if self.has_bom else text).encode()
 
 
-def decode(content: bytes, *, file: str, limits: SizeLimits) -> tuple[Source, tuple[Diagnostic, ...]]:
+def decode_source(content: bytes, *, file: str, limits: SizeLimits) -> tuple[SourceText, tuple[Diagnostic, ...]]:
     """The text in `content`, with the faults that make it unreadable; then the text holds what could be decoded."""
     if len(content) > limits.size_bytes:
-        return Source(file, ""), (_too_large(len(content), limits.size_bytes, file),)
+        return SourceText(file, ""), (_too_large(len(content), limits.size_bytes, file),)
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
         return _undecodable(content, error, file)
     has_bom = text.startswith(BOM)
-    source = Source(file, text[1:] if has_bom else text, has_bom)
+    source = SourceText(file, text[1:] if has_bom else text, has_bom)
     return source, _control_characters(source, content)
 
 
@@ -78,12 +79,12 @@ def _too_large(size_bytes: int, size_bytes_max: int, file: str) -> Diagnostic:
         "P0101",
         f"the file has {size_bytes:,} bytes, more than the {size_bytes_max:,} allowed",
         "a plan of 5,000 tasks takes a third of that: is it the right file? `--max-size` raises the limit",
-        span=Source(file, "").span(0, 0),
+        span=SourceText(file, "").span(0, 0),
     )
 
 
-def _undecodable(content: bytes, error: UnicodeDecodeError, file: str) -> tuple[Source, tuple[Diagnostic, ...]]:
-    source = Source(file, content.decode(errors="replace"))
+def _undecodable(content: bytes, error: UnicodeDecodeError, file: str) -> tuple[SourceText, tuple[Diagnostic, ...]]:
+    source = SourceText(file, content.decode(errors="replace"))
     at = len(content[: error.start].decode())
     hint = "save the file as UTF-8 (in the editor: encoding, UTF-8)"
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -92,7 +93,7 @@ def _undecodable(content: bytes, error: UnicodeDecodeError, file: str) -> tuple[
     return source, (Diagnostic("P0102", summary, hint, span=source.span(at, at + 1)),)
 
 
-def _control_characters(source: Source, content: bytes) -> tuple[Diagnostic, ...]:
+def _control_characters(source: SourceText, content: bytes) -> tuple[Diagnostic, ...]:
     # Deleting the allowed bytes is thirty times faster than a search, and plans are nearly always plain ASCII.
     if source.text.isascii() and not content.translate(None, _ALLOWED_BYTES):
         return ()
@@ -104,3 +105,79 @@ def _control_characters(source: Source, content: bytes) -> tuple[Diagnostic, ...
         if len(faults) >= _CONTROLS_TOLD_MAX:
             break
     return tuple(faults)
+
+
+# What a reader makes of a text: plain values, and where each of them stands.
+#
+# Both readers (YAML, EDN) give the same shape, so nothing after them knows which spelling was used. A value is built
+# from dict (keys are text), list, str, int, float, bool, None, and what only EDN or YAML traps can say: `Symbol`,
+# `Keyword`, `Form` and `YamlTrap`. Positions are looked up by path only when needed, because most plans have no faults.
+
+SourcePath: TypeAlias = tuple[str | int, ...]
+"""Keys and list indexes from the top of a source value; a Form counts its items from 0, the head included."""
+
+SourceValue: TypeAlias = Any
+Format: TypeAlias = Literal["yaml", "edn"]
+
+
+class YamlTrap(str):
+    """A plain YAML scalar that YAML 1.1 readers take for something else: `no`, `010`, `12:30:45`, `1_000`.
+
+    It is text by YAML 1.2 or would surprise its author; fields decide whether it is a fault.
+    """
+
+    __slots__ = ()
+
+
+class Keyword(str):
+    """An EDN keyword without its colon, standing as a value: `:all`. Keys of maps are plain text already."""
+
+    __slots__ = ()
+
+
+class Symbol(str):
+    """An EDN symbol standing as a value: `agents/top`, `...`."""
+
+    __slots__ = ()
+
+
+@frozen
+class Form:
+    """An EDN list `(head …)`. Call-like data: `(sh "npm test")`, `(task "goal" …)`, `(def-agent id {…})`."""
+
+    items: tuple[SourceValue, ...]
+
+    @property
+    def head(self) -> str:
+        return str(self.items[0]) if self.items and isinstance(self.items[0], Symbol) else ""
+
+
+@frozen
+class SourcePlace:
+    """Where a value stands, and its key if it has one."""
+
+    value: Span
+    key: Span | None = None
+
+
+class SourceTree(Protocol):
+    """A text that was read. `value` is None with diagnostics when it could not be."""
+
+    @property
+    def file(self) -> str: ...
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def format(self) -> Format: ...
+
+    @property
+    def value(self) -> SourceValue: ...
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]: ...
+
+    def place(self, path: SourcePath) -> SourcePlace | None:
+        """Where the value at `path` stands; None when there is no such value."""
+        ...

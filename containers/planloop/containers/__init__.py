@@ -1,1 +1,1 @@
-"""Container specs, the engines that run them, the images they run from, and what encloses commands."""
+"""Container engines, Compose export, images, and the sandboxes that commands run in."""

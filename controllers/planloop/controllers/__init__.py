@@ -1,4 +1,3 @@
-"""One package a kind of object, each with `observing` (reads), `deciding` (pure) and `acting` (writes).
-
-Controllers never import each other: they meet in the store.
+"""Controllers, in general a package for each kind of object, with a pure `decide` and a `controller` that acts. They
+share code only through `shared`.
 """

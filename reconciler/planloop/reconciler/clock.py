@@ -1,4 +1,4 @@
-"""Time and ids as arguments. The only place, with `planloop.app.wiring`, that touches the real ones."""
+"""Clock and id ports with their real versions. Only this module and the composition root read the real clock."""
 
 from __future__ import annotations
 

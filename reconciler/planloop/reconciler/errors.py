@@ -1,4 +1,4 @@
-"""The engine's exceptions.
+"""Exceptions of the engine, the store and controllers.
 
 EngineError
 ├── Transient        the world failed in a way that may heal: retried with back-off
@@ -18,7 +18,7 @@ class EngineError(Exception):
     """Root of the tree above."""
 
 
-class Transient(EngineError):
+class TransientError(EngineError):
     """Retried with back-off. `reason` is one CamelCase word."""
 
     def __init__(self, reason: str, message: str) -> None:
@@ -26,7 +26,7 @@ class Transient(EngineError):
         self.reason = reason
 
 
-class Conflict(Transient):
+class WriteConflict(TransientError):
     """`address` was read at `expected` and is now at `actual` (None: absent)."""
 
     def __init__(self, address: str, expected: int | None, actual: int | None) -> None:
@@ -36,7 +36,7 @@ class Conflict(Transient):
         self.actual = actual
 
 
-class Terminal(EngineError):
+class TerminalError(EngineError):
     """Becomes the condition `Stalled` with this reason and message."""
 
     def __init__(self, reason: str, message: str) -> None:

@@ -56,7 +56,7 @@ class Address:
 
 
 @lru_cache(maxsize=4096)
-def parse(text: str) -> Address:
+def parse_address(text: str) -> Address:
     """The address that prints as `text`. Raises BadAddress."""
     kind, slash, rest = text.partition("/")
     if kind not in KINDS:
@@ -71,11 +71,11 @@ def parse(text: str) -> Address:
     return Address(kind, path)
 
 
-def task(*path: str) -> Address:
+def task_address(*path: str) -> Address:
     """`task('a', 'b')` is `task/a/b`; no arguments give the root."""
     return Address("task", path)
 
 
-def agent(*path: str) -> Address:
+def agent_address(*path: str) -> Address:
     """The agent of the task with the same path."""
     return Address("agent", path)

@@ -1,8 +1,4 @@
-"""Diagnostics: faults of a plan as values, collected rather than raised.
-
-Checkers that know only the document report a JSON pointer; the compiler, which holds the text, adds the span.
-How they are printed is `planloop.cli.rendering`; what each code means is `docs/errors/<code>.md`.
-"""
+"""Diagnostics: problems found in a plan, collected as values instead of raised."""
 
 from __future__ import annotations
 
@@ -10,8 +6,32 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from planloop.schemas.encoding import JsonObject
+from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
+
+# What is wrong at a place within a value, before anybody knows where that value stands in a text.
+
+ValuePath: TypeAlias = tuple[str, ...]
+
+
+@frozen
+class ValueProblem:
+    """What is wrong at `at`, a place within the value that was looked at, and its cure. `code` is a diagnostic's.
+
+    `is_key`: the name at that place is at fault, not what stands under it.
+    """
+
+    at: ValuePath
+    code: str
+    summary: str
+    hint: str
+    is_key: bool = False
+
+
+# Diagnostics: faults of a plan as values, collected rather than raised.
+#
+# Checkers that know only the document report a JSON pointer; the compiler, which holds the text, adds the span.
+# How they are printed is `planloop.client.render`; what each code means is `docs/errors/<code>.md`.
 
 Severity: TypeAlias = Literal["error", "warning"]
 
@@ -70,7 +90,7 @@ class Diagnostic:
         return replace(self, span=span)
 
 
-def in_order(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
     """Sorted by file position, those without a place first; equal faults once."""
     return sorted(dict.fromkeys(diagnostics), key=_position)
 

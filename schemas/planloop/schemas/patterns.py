@@ -1,4 +1,4 @@
-"""Patterns of tools, of tool calls and of paths, as rights and denials write them, and what they match.
+"""Patterns of tools, tool calls and paths, as rights and denials write them.
 
 Tool names: `*` matches any run of characters. Calls: `shell(rm -rf *)`, `write(.git/**)`, or a bare name. Paths: globs
 where `*` stays within one folder and `**` crosses them. The gate, which judges what a patch would run, and the agents'
@@ -6,7 +6,7 @@ tools, which run it, read them here alike. Agents write patterns too, so every s
 where it first fits, which loses no match and keeps the time at pattern times text (law 11).
 
 A denial errs by covering too much, an allowance by covering too little: what cannot be decided is refused by both.
-Which pattern covers which is `narrowing.py`.
+Which pattern covers which is `planloop.schemas.rights`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from functools import lru_cache
 from typing import Final
 
 from planloop.schemas.frozen import frozen
-from planloop.schemas.shell_lines import blanks_squeezed
-from planloop.schemas.shell_words import NAMES, SIGNS
+from planloop.schemas.shell.commands import squeeze_blanks
+from planloop.schemas.shell.words import NAMES, SIGNS
 from planloop.schemas.tools import PATH_TOOLS
 
 ANYTHING: Final = frozenset({"", "*", "**"})
@@ -34,34 +34,34 @@ class CallPattern:
 
 
 @lru_cache(maxsize=4096)
-def call_pattern(text: str) -> CallPattern | None:
+def parse_call_pattern(text: str) -> CallPattern | None:
     """The parts of a pattern of calls, None for what is none."""
     tool, bracket, rest = text.strip().partition("(")
     if not tool or ")" in tool or re.search(r"\s", tool) or (bracket and not rest.endswith(")")):
         return None
-    subject = blanks_squeezed(rest[:-1]).strip(" ")
+    subject = squeeze_blanks(rest[:-1]).strip(" ")
     return CallPattern(tool, None if not bracket or subject in ANYTHING else subject)
 
 
-def any_name(patterns: Iterable[str] | None, name: str) -> bool:
+def name_matches(patterns: Iterable[str] | None, name: str) -> bool:
     """Whether one of `patterns` matches `name`; None stands for all, and so does the word `all`."""
-    return patterns is None or any(pattern == "all" or starred(pattern).fullmatch(name) for pattern in patterns)
+    return patterns is None or any(pattern == "all" or star_regex(pattern).fullmatch(name) for pattern in patterns)
 
 
-def any_path(globs: Iterable[str] | None, path: str) -> bool:
+def path_matches(globs: Iterable[str] | None, path: str) -> bool:
     """Whether `path` (relative to the plan's folder, `/` between names) is matched; None stands for all."""
     return globs is None or any(_glob(glob).fullmatch(path) for glob in globs)
 
 
-def any_call_of(patterns: Iterable[str] | None, tool: str) -> bool:
+def allows_some_call(patterns: Iterable[str] | None, tool: str) -> bool:
     """Whether one of `patterns` allows some call of `tool`."""
     if patterns is None:
         return True
-    found = (call_pattern(pattern) for pattern in patterns)
-    return any(one is not None and (one.tool == "all" or starred(one.tool).fullmatch(tool)) for one in found)
+    found = (parse_call_pattern(pattern) for pattern in patterns)
+    return any(one is not None and (one.tool == "all" or star_regex(one.tool).fullmatch(tool)) for one in found)
 
 
-def allowed_by(patterns: Iterable[str] | None, tool: str, subjects: Sequence[str] | None) -> bool:
+def is_allowed_by(patterns: Iterable[str] | None, tool: str, subjects: Sequence[str] | None) -> bool:
     """Whether a call of `tool` on all of `subjects` is allowed, each by one of `patterns`.
 
     `subjects` None: what the call is about cannot be told, so only a bare name allows it.
@@ -70,8 +70,8 @@ def allowed_by(patterns: Iterable[str] | None, tool: str, subjects: Sequence[str
         return True
     fitting = [
         one
-        for one in (call_pattern(pattern) for pattern in patterns)
-        if one is not None and (one.tool == "all" or starred(one.tool).fullmatch(tool))
+        for one in (parse_call_pattern(pattern) for pattern in patterns)
+        if one is not None and (one.tool == "all" or star_regex(one.tool).fullmatch(tool))
     ]
     if any(one.subject is None for one in fitting):
         return True
@@ -82,10 +82,10 @@ def _fits(pattern: CallPattern, tool: str, subject: str) -> bool:
     assert pattern.subject is not None, "bare names were looked at before"
     if tool in PATH_TOOLS:
         return _glob(pattern.subject).fullmatch(subject) is not None
-    return starred(pattern.subject).fullmatch(subject) is not None
+    return star_regex(pattern.subject).fullmatch(subject) is not None
 
 
-def denied_by(denials: Iterable[str], tool: str, subjects: Sequence[str]) -> str:
+def find_denial(denials: Iterable[str], tool: str, subjects: Sequence[str]) -> str:
     """The first denial that covers a call of `tool` on any of `subjects`; empty when none does.
 
     Without subjects there is nothing to tell calls apart by, and a denial of some covers all.
@@ -94,10 +94,10 @@ def denied_by(denials: Iterable[str], tool: str, subjects: Sequence[str]) -> str
 
 
 def _covers(denial: str, tool: str, subjects: Sequence[str]) -> bool:
-    parsed = call_pattern(denial)
+    parsed = parse_call_pattern(denial)
     if parsed is None:
-        return starred(denial.partition("(")[0].strip() or "*").fullmatch(tool) is not None
-    if not starred(parsed.tool).fullmatch(tool):
+        return star_regex(denial.partition("(")[0].strip() or "*").fullmatch(tool) is not None
+    if not star_regex(parsed.tool).fullmatch(tool):
         return False
     if parsed.subject is None or not subjects:
         return True
@@ -111,7 +111,7 @@ def _is_met(forms: Sequence[str], text: str) -> bool:
     """Whether one of `forms` matches `text`, or what the signs in it may stand for."""
     if SIGNS.search(text):
         return any(_may_match(form, text) for form in forms)
-    return any(starred(form).fullmatch(text) for form in forms)
+    return any(star_regex(form).fullmatch(text) for form in forms)
 
 
 def _may_match(form: str, text: str) -> bool:
@@ -167,12 +167,12 @@ def _wide(text: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def starred(pattern: str) -> re.Pattern[str]:
+def star_regex(pattern: str) -> re.Pattern[str]:
     """The regular expression of a pattern whose stars match any run of characters."""
-    return re.compile(_starred(pattern, any_one="."), re.DOTALL)
+    return re.compile(_star_source(pattern, any_one="."), re.DOTALL)
 
 
-def _starred(pattern: str, *, any_one: str) -> str:
+def _star_source(pattern: str, *, any_one: str) -> str:
     """`pattern` as a regular expression whose stars match any run of `any_one`."""
     first, *rest = (re.escape(part) for part in re.split(r"\*+", pattern))
     if not rest:
@@ -187,11 +187,11 @@ _FOLDERS = "(?:[^/]*/)"
 @lru_cache(maxsize=4096)
 def _glob(glob: str) -> re.Pattern[str]:
     runs: list[list[str]] = [[]]  # The names before, between and after each `**`.
-    for name in names_of(glob):
+    for name in split_glob(glob):
         if name == "**":
             runs.append([])
         elif name.strip("*"):
-            runs[-1].append(_starred(name, any_one="[^/]").replace(r"\?", "[^/]"))
+            runs[-1].append(_star_source(name, any_one="[^/]").replace(r"\?", "[^/]"))
         else:
             runs[-1].append("[^/]+" if name else "")  # Some name, and not none: then the path has ended before.
     if len(runs) == 1:
@@ -207,6 +207,6 @@ def _glob(glob: str) -> re.Pattern[str]:
     return re.compile("".join(f"{name}/" for name in head) + inner, re.DOTALL)
 
 
-def names_of(glob: str) -> list[str]:
+def split_glob(glob: str) -> list[str]:
     """The names of a path glob; one for the whole folder is `**`."""
     return (glob.removeprefix("./").rstrip("/") or "**").split("/")

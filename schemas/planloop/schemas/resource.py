@@ -1,16 +1,81 @@
-"""An object: what is wanted (`spec`) and what is observed (`status`) at one address.
-
-Frozen: a change makes a new Resource through the log's fold (`planloop.schemas.record`). `spec` and `status` are JSON
-that nobody mutates in place; each kind reads its own through the typed records of `planloop.schemas.task`,
-`planloop.schemas.agent` ….
-"""
+"""An object: desired state (`spec`) and observed state (`status`, conditions) at one address."""
 
 from __future__ import annotations
 
-from typing import NewType
+from collections.abc import Mapping
+from typing import Final, Literal, NewType, TypeAlias
 
-from planloop.schemas.encoding import Json, JsonObject
+from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen
+
+# Conditions: what a controller has observed about one aspect of an object, and since when.
+
+Truth: TypeAlias = Literal["True", "False", "Unknown"]
+STALLED: Final = "Stalled"
+"""The condition of an object at which nothing is tried again before something changes."""
+INTERNAL_ERROR: Final = "InternalError"
+"""Its reason when it is a bug of planloop that stands in the way."""
+
+
+@frozen
+class Condition:
+    """`reason` is one CamelCase word for programs; `message` a sentence for people; `since` seconds since 1970.
+
+    `unblocks` are the events or commands that would change it, one a line; empty when nothing is in the way.
+    `observed_generation` is the generation of the spec that the controller had read.
+    """
+
+    type: str
+    status: Truth
+    reason: str
+    message: str
+    since: float
+    observed_generation: int
+    unblocks: tuple[str, ...] = ()
+
+    def to_json(self) -> JsonObject:
+        out: JsonObject = {
+            "status": self.status,
+            "reason": self.reason,
+            "message": self.message,
+            "since": self.since,
+            "observed_generation": self.observed_generation,
+            # An empty list replaces an older one in the merge; leaving it out would keep stale advice.
+            "unblocks": list(self.unblocks),
+        }
+        return out
+
+
+def condition_from_json(type_: str, raw: JsonObject) -> Condition:
+    """Inverse of `Condition.to_json`, given the key it was stored under."""
+    return Condition(
+        type=type_,
+        status=raw["status"],
+        reason=raw["reason"],
+        message=raw["message"],
+        since=raw["since"],
+        observed_generation=raw["observed_generation"],
+        unblocks=tuple(raw.get("unblocks", ())),
+    )
+
+
+def conditions_of_status(status: Mapping[str, JsonObject]) -> dict[str, Condition]:
+    """The conditions kept under `conditions` in an object's status, by type."""
+    return {type_: condition_from_json(type_, raw) for type_, raw in status.get("conditions", {}).items()}
+
+
+def update_condition(old: Condition | None, new: Condition) -> Condition:
+    """`new`, but with the `since` of `old` when the status did not flip: a transition time, not a report time."""
+    if old is None or old.status != new.status or old.reason != new.reason:
+        return new
+    return Condition(new.type, new.status, new.reason, new.message, old.since, new.observed_generation, new.unblocks)
+
+
+# An object: what is wanted (`spec`) and what is observed (`status`) at one address.
+#
+# Frozen: a change makes a new Resource through the log's fold (`planloop.schemas.log.record`). `spec` and `status` are
+# JSON that nobody mutates in place; each kind reads its own through the typed records of
+# `planloop.schemas.objects.task`, `planloop.schemas.objects.agent` ….
 
 Uid = NewType("Uid", str)
 """Minted once for every object that is created; a re-created address gets a new one."""
@@ -87,7 +152,7 @@ def resource_from_json(raw: JsonObject) -> Resource:
 
 
 @frozen
-class Wanted:
+class WantedObject:
     """What lowering says should be at an address: a spec with the addresses it refers to."""
 
     address: str

@@ -1,4 +1,4 @@
-"""Schemas of tools' arguments in the form that every model provider accepts. Pure.
+"""Reduce a tool's JSON Schema to the subset that every model provider accepts. Pure.
 
 Tool servers publish any JSON Schema. OpenAI, Anthropic and Gemini reject a whole request because of one tool whose
 schema they do not like, so each schema is rewritten before a model reads it. The result accepts at least what the
@@ -7,7 +7,7 @@ original accepts: the server checks its arguments itself. The common subset, as 
 - at the top an object with `properties`, without `anyOf`, `oneOf`, `allOf`, `enum`, `not` (OpenAI, Anthropic)
 - no `$ref`, no lists of types, no boolean schemas, a type everywhere, `items` in every array (Gemini, OpenAI)
 - keywords as in draft 2020-12, numbers that are finite (Anthropic)
-- names of properties of 64 letters, digits, `_`, `.` and `-` at most (Anthropic; `plainly_named`)
+- names of properties of 64 letters, digits, `_`, `.` and `-` at most (Anthropic; `rename_properties`)
 - `enum` of non-empty texts only, `format` of a few names only (Gemini)
 """
 
@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from planloop.schemas import limits
-from planloop.schemas.encoding import Json, JsonObject, encode_text
+from planloop.schemas.canonical_json import Json, JsonObject, encode_text
 
 DEPTHS: Final = (16, 4, 1)
 """How deep schemas are shown, at most; the next one if the tool would be too large for a prompt."""
@@ -42,7 +42,7 @@ _TYPES: Final[Mapping[str, str]] = {
 _FLAT: Final[JsonObject] = {
     "anyOf": [{"type": "string"}, {"type": "number"}, {"type": "boolean"}, {"type": "object", "properties": {}}]
 }
-ANY: Final[JsonObject] = {"anyOf": [*_FLAT["anyOf"], {"type": "array", "items": {"type": "string"}}]}
+ANY_SCHEMA: Final[JsonObject] = {"anyOf": [*_FLAT["anyOf"], {"type": "array", "items": {"type": "string"}}]}
 """Any value, for a property without a type."""
 _SIZES: Final = {
     "string": ("minLength", "maxLength"),
@@ -68,7 +68,7 @@ _FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_.-]")
 _BRANCHES: Final = ("anyOf", "oneOf")
 
 
-def acceptable(schema: Json) -> JsonObject:
+def to_accepted_schema(schema: Json) -> JsonObject:
     """`schema` as an object with `properties`, in the subset that every provider accepts."""
     root: JsonObject = schema if isinstance(schema, dict) else {}
     shaped: JsonObject = {}
@@ -80,13 +80,13 @@ def acceptable(schema: Json) -> JsonObject:
     return shaped
 
 
-def finite(value: Json) -> Json:
+def drop_non_finite(value: Json) -> Json:
     """`value` without members and items that are NaN or infinite, which JSON does not have."""
     match value:
         case dict():
-            return {key: finite(item) for key, item in value.items() if not _is_endless(item)}
+            return {key: drop_non_finite(item) for key, item in value.items() if not _is_endless(item)}
         case list():
-            return [finite(item) for item in value if not _is_endless(item)]
+            return [drop_non_finite(item) for item in value if not _is_endless(item)]
         case _:
             return None if _is_endless(value) else value
 
@@ -113,7 +113,7 @@ class _Shaper:
         """A schema inside the document. `stack` has the references that are being resolved."""
         self._left -= 1
         if not isinstance(schema, dict) or depth > self._depth_max or self._left < 0:
-            return dict(ANY) if depth <= 1 else {"type": "string"}
+            return dict(ANY_SCHEMA) if depth <= 1 else {"type": "string"}
         schema, stack = self._resolved(schema, stack)
         if any(word in schema for word in ("allOf", "then", "else")) or _is_shared(schema):
             schema = self._merged(schema, stack)
@@ -122,7 +122,7 @@ class _Shaper:
             return self._either(schema, branches, stack, depth)
         kinds = _kinds(schema)
         if not kinds:
-            return {**ANY, **_described(schema)}
+            return {**ANY_SCHEMA, **_described(schema)}
         made = [self._typed(kind, schema, stack, depth) for kind in kinds]
         return {**(made[0] if len(made) == 1 else {"anyOf": made}), **_described(schema), **_default(schema)}
 
@@ -308,7 +308,7 @@ def _described(schema: JsonObject) -> JsonObject:
     words = [given] if isinstance(given, str) and given else []
     values = _values(schema)
     if values and not (_choice(schema) and all(isinstance(value, str) for value in values)):
-        words.append(f"One of {', '.join(encode_text(finite(value)) for value in values)}.")
+        words.append(f"One of {', '.join(encode_text(drop_non_finite(value)) for value in values)}.")
     form = schema.get("format")
     if isinstance(form, str) and not any(_format(kind, schema) for kind in _kinds(schema)):
         words.append(f"Format: {form}.")
@@ -322,7 +322,7 @@ def _default(schema: JsonObject) -> JsonObject:
         return {}
     kinds, kind = _kinds(schema), _kind_of(value)
     fits = not kinds or kind in kinds or (kind == "integer" and "number" in kinds)
-    return {"default": finite(value)} if fits else {}
+    return {"default": drop_non_finite(value)} if fits else {}
 
 
 def _format(kind: str, schema: JsonObject) -> JsonObject:
@@ -358,7 +358,7 @@ def _properties(schema: Mapping[str, Json]) -> JsonObject:
     return found if isinstance(found, dict) else {}
 
 
-def plainly_named(parameters: JsonObject, kept: Iterable[str] = ()) -> tuple[JsonObject, dict[str, str]]:
+def rename_properties(parameters: JsonObject, kept: Iterable[str] = ()) -> tuple[JsonObject, dict[str, str]]:
     """`parameters` with names of properties that Anthropic accepts, and the original names by the new ones.
 
     Names in `kept` stay as they are.

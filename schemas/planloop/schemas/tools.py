@@ -1,18 +1,92 @@
-"""The names of the built-in tools, their one-line docs and their default effect classes.
-
-The plan language checks tool names against this list; the agent controller registers one implementation for each.
-"""
+"""The built-in tools: names, one-line docs, effect classes and argument names."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
-from planloop.schemas.call import EffectClass
 from planloop.schemas.frozen import frozen
+from planloop.schemas.objects.call import EffectClass
+
+# The names of the arguments of each built-in tool, so that a rule about one that there is not is told when it is read.
+#
+# The tools themselves say what their arguments mean; a test holds this table to them. What a tool of a server takes
+# only the server knows.
+
+TOOL_ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "read": ("path", "first", "lines"),
+    "list": ("path", "glob"),
+    "search": ("text", "path", "glob", "any_case"),
+    "write": ("path", "content", "text"),
+    "edit": ("path", "old", "new", "every"),
+    "lock": ("paths", "mode", "reason", "wait_s"),
+    "release": ("paths",),
+    "contest": ("paths", "intent", "proposal"),
+    "resolve": ("conflict", "how", "for_agent", "plan"),
+    "shell": ("command", "timeout_s", "timeout"),
+    "fetch": ("url", "links", "after"),
+    "resource": ("server", "uri"),
+    "plan_view": ("path",),
+    "task": (
+        *(
+            "goal",
+            "prompt",
+            "id",
+            "instructions",
+            "store",
+            "wait",
+            "from",
+            "under",
+            "agent",
+            "model",
+            "tools",
+            "budget",
+        ),
+        *("acceptance", "needs", "run", "cwd", "notes", "retries", "effects", "script", "tasks"),
+    ),
+    "discuss": ("prompt", "speakers", "listeners"),
+    "bridge": ("members", "about", "close"),
+    "edit_plan": ("path", "value", "reason"),
+    "plan_patch": ("ops", "reason"),
+    "terminate": ("name", "id"),
+    "dump": ("path", "name"),
+    "restore": ("path", "id", "goal", "prompt", "agent"),
+    "recall": ("turn", "text"),
+    "request": ("kind", "what", "why", "to"),
+    "answer": ("to", "answer", "why"),
+    "send": ("to", "text", "kind", "delivery", "expires", "key", "untrusted"),
+    "done": ("result", "accept"),
+    "fail": ("reason",),
+    "container": (
+        *("name", "image", "cmd", "env", "workdir", "mounts", "ports", "networks", "needs", "health", "more", "wait_s"),
+    ),
+    "container_exec": ("name", "command", "timeout_s", "timeout", "workdir"),
+    "container_logs": ("name", "lines"),
+    "container_stop": ("name",),
+    "compose_up": ("containers", "file", "wait_s"),
+    "hook": (
+        *("name", "reason", "on", "to", "match", "prompt", "model", "tools", "rule", "run", "extends", "settings"),
+        *("expires", "budget", "more"),
+    ),
+    "endo": ("subagent", "reason"),
+    "meta": ("reason",),
+    "transcript": ("text", "turns", "turn", "agent"),
+    "verdict": ("decision", "reason", "comment", "updated_input"),
+    "quit": ("reason",),
+}
+"""By tool, other spellings that it takes included."""
+
+AGENT_TOOL_ARGUMENTS: Final = ("prompt",)
+"""Of a declared agent that is called like a tool."""
+
+
+# The names of the built-in tools, their one-line docs and their default effect classes.
+#
+# The plan language checks tool names against this list; the agent controller registers one implementation for each.
 
 
 @frozen
-class ToolName:
+class BuiltinTool:
     """A built-in tool. `effect` holds unless the plan says otherwise under the agent's `effects`.
 
     `about` is what patterns of its calls are matched with: a path of the workspace, a text (a command line, an
@@ -34,10 +108,10 @@ class ToolName:
 _READ, _IDEMPOTENT, _ONCE = EffectClass.READ, EffectClass.IDEMPOTENT, EffectClass.ONCE
 
 FILE_TOOLS: Final = (
-    ToolName("read", "reads a file, or a range of its lines", _READ, "path", is_outside=True),
-    ToolName("list", "lists files below a folder, by glob", _READ, "path", is_outside=True),
-    ToolName("search", "finds a pattern in files", _READ, "path", is_outside=True),
-    ToolName(
+    BuiltinTool("read", "reads a file, or a range of its lines", _READ, "path", is_outside=True),
+    BuiltinTool("list", "lists files below a folder, by glob", _READ, "path", is_outside=True),
+    BuiltinTool("search", "finds a pattern in files", _READ, "path", is_outside=True),
+    BuiltinTool(
         "write",
         "writes a whole file that was read before, or a new one",
         _IDEMPOTENT,
@@ -45,32 +119,34 @@ FILE_TOOLS: Final = (
         is_outside=True,
         writes=True,
     ),
-    ToolName(
+    BuiltinTool(
         "edit", "replaces one stretch of a file that was read before", _IDEMPOTENT, "path", is_outside=True, writes=True
     ),
 )
 LOCK_TOOLS: Final = (
-    ToolName("lock", "takes files for itself, by paths or globs, all of them or none", _IDEMPOTENT, "path"),
-    ToolName("release", "gives locks back before its turn or task ends", _IDEMPOTENT),
-    ToolName("contest", "opens a conflict with who holds files that it needs; who is above both rules", _IDEMPOTENT),
-    ToolName("resolve", "rules on a conflict between two agents below", _IDEMPOTENT, patches=True),
+    BuiltinTool("lock", "takes files for itself, by paths or globs, all of them or none", _IDEMPOTENT, "path"),
+    BuiltinTool("release", "gives locks back before its turn or task ends", _IDEMPOTENT),
+    BuiltinTool("contest", "opens a conflict with who holds files that it needs; who is above both rules", _IDEMPOTENT),
+    BuiltinTool("resolve", "rules on a conflict between two agents below", _IDEMPOTENT, patches=True),
 )
 WORK_TOOLS: Final = (
-    ToolName("shell", "runs a command in the task's workspace", _ONCE, "text", is_outside=True),
-    ToolName(
+    BuiltinTool("shell", "runs a command in the task's workspace", _ONCE, "text", is_outside=True),
+    BuiltinTool(
         "fetch", "reads a web page, or another text, from the network", _READ, "text", is_outside=True, is_online=True
     ),
-    ToolName("resource", "reads a resource of a tool server, or lists what there is", _READ, "text", is_outside=True),
+    BuiltinTool(
+        "resource", "reads a resource of a tool server, or lists what there is", _READ, "text", is_outside=True
+    ),
 )
 PLAN_TOOLS: Final = (
-    ToolName("plan_view", "shows the plan, or a part of it, with status and revision", _READ),
-    ToolName("task", "adds one or more child tasks, each with its agent", _IDEMPOTENT, patches=True),
-    ToolName("discuss", "asks agents in turn; each hears what the others answer", _IDEMPOTENT),
-    ToolName("bridge", "lets agents below write to each other, or ends that", _IDEMPOTENT),
-    ToolName("edit_plan", "sets one field of the plan in the agent's own subtree", _IDEMPOTENT, patches=True),
-    ToolName("plan_patch", "applies RFC 6902 operations to the plan", _IDEMPOTENT, patches=True),
-    ToolName("terminate", "removes a child task", _IDEMPOTENT, patches=True),
-    ToolName(
+    BuiltinTool("plan_view", "shows the plan, or a part of it, with status and revision", _READ),
+    BuiltinTool("task", "adds one or more child tasks, each with its agent", _IDEMPOTENT, patches=True),
+    BuiltinTool("discuss", "asks agents in turn; each hears what the others answer", _IDEMPOTENT),
+    BuiltinTool("bridge", "lets agents below write to each other, or ends that", _IDEMPOTENT),
+    BuiltinTool("edit_plan", "sets one field of the plan in the agent's own subtree", _IDEMPOTENT, patches=True),
+    BuiltinTool("plan_patch", "applies RFC 6902 operations to the plan", _IDEMPOTENT, patches=True),
+    BuiltinTool("terminate", "removes a child task", _IDEMPOTENT, patches=True),
+    BuiltinTool(
         "dump",
         "writes an agent below to a file: transcript, memory and what the plan says of it",
         _IDEMPOTENT,
@@ -78,40 +154,42 @@ PLAN_TOOLS: Final = (
         is_outside=True,
         writes=True,
     ),
-    ToolName(
+    BuiltinTool(
         "restore",
         "makes a child that begins with what the agent in a file lived through",
         _IDEMPOTENT,
         "path",
         patches=True,
     ),
-    ToolName("recall", "reads back the agent's own earlier turns in full", _READ),
-    ToolName("request", "asks the parent or a person for a tool, a model or more budget", _IDEMPOTENT),
-    ToolName("answer", "answers a request from below, or a question", _IDEMPOTENT),
-    ToolName("send", "sends a message to another agent", _IDEMPOTENT),
-    ToolName("done", "says that the task is finished; the checks then decide", _IDEMPOTENT),
-    ToolName("fail", "says that the task cannot be finished, and why", _IDEMPOTENT),
+    BuiltinTool("recall", "reads back the agent's own earlier turns in full", _READ),
+    BuiltinTool("request", "asks the parent or a person for a tool, a model or more budget", _IDEMPOTENT),
+    BuiltinTool("answer", "answers a request from below, or a question", _IDEMPOTENT),
+    BuiltinTool("send", "sends a message to another agent", _IDEMPOTENT),
+    BuiltinTool("done", "says that the task is finished; the checks then decide", _IDEMPOTENT),
+    BuiltinTool("fail", "says that the task cannot be finished, and why", _IDEMPOTENT),
 )
 
 CONTAINER_TOOLS: Final = (
-    ToolName(
+    BuiltinTool(
         "container", "makes a container, or changes one it made", _IDEMPOTENT, "text", is_outside=True, patches=True
     ),
-    ToolName("container_exec", "runs a command in a container", _ONCE, "text", is_outside=True),
-    ToolName("container_logs", "shows how a container is, and what it wrote last", _READ, "text", is_outside=True),
-    ToolName("container_stop", "removes a container that it made", _IDEMPOTENT, "text", is_outside=True, patches=True),
-    ToolName(
+    BuiltinTool("container_exec", "runs a command in a container", _ONCE, "text", is_outside=True),
+    BuiltinTool("container_logs", "shows how a container is, and what it wrote last", _READ, "text", is_outside=True),
+    BuiltinTool(
+        "container_stop", "removes a container that it made", _IDEMPOTENT, "text", is_outside=True, patches=True
+    ),
+    BuiltinTool(
         "compose_up", "makes the containers of a map or a Compose file", _IDEMPOTENT, "", is_outside=True, patches=True
     ),
 )
 
 HOOK_TOOLS: Final = (
-    ToolName("hook", "attaches a hook to the agent itself or to one below it", _IDEMPOTENT, patches=True),
-    ToolName("endo", "hands the session to an agent below, and becomes a hook of it", _IDEMPOTENT, patches=True),
-    ToolName("meta", "takes the session: what the hook watches becomes its subagent", _IDEMPOTENT, patches=True),
-    ToolName("verdict", "answers what the agent is asked as a hook", _IDEMPOTENT),
-    ToolName("quit", "ends the agent's being a hook", _IDEMPOTENT),
-    ToolName("transcript", "searches the transcript of an agent that it watches as a hook", _READ),
+    BuiltinTool("hook", "attaches a hook to the agent itself or to one below it", _IDEMPOTENT, patches=True),
+    BuiltinTool("endo", "hands the session to an agent below, and becomes a hook of it", _IDEMPOTENT, patches=True),
+    BuiltinTool("meta", "takes the session: what the hook watches becomes its subagent", _IDEMPOTENT, patches=True),
+    BuiltinTool("verdict", "answers what the agent is asked as a hook", _IDEMPOTENT),
+    BuiltinTool("quit", "ends the agent's being a hook", _IDEMPOTENT),
+    BuiltinTool("transcript", "searches the transcript of an agent that it watches as a hook", _READ),
 )
 FOR_HOOKS: Final = frozenset({"meta", "verdict", "quit", "transcript"})
 """Of use to agents only that are hooks."""

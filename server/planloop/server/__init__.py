@@ -1,1 +1,3 @@
-"""The owner's HTTP API on a unix socket, and the desk behind it that commands without an owner use directly."""
+"""The owner's HTTP API on a unix socket, and `OwnerService` behind it, which commands use directly when no process
+owns the plan.
+"""

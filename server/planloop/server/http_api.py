@@ -17,42 +17,41 @@ import anyio.to_thread
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from planloop.app import crash
-from planloop.app.exits import Exit, Halt
-from planloop.reconciler.contract import Failed, TerminalFailure
-from planloop.reconciler.driving.attempting import Bug, LostRace, attempt
+from planloop.client import error_report
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.reconciler.engine.reconcile import Bug, Failed, LostRace, TerminalFailure, attempt
 from planloop.reconciler.errors import EngineError
 from planloop.schemas import limits
-from planloop.schemas.encoding import Json, JsonObject, decode_foreign, encode
-from planloop.schemas.record import record_to_json
-from planloop.server import authors
-from planloop.server.api import operations, routing
+from planloop.schemas.canonical_json import Json, JsonObject, decode_foreign, encode
+from planloop.schemas.log.record import record_to_json
+from planloop.server import payloads
+from planloop.server.api import operations, routes
 from planloop.server.api.operations import Door, Operation
-from planloop.server.api.routing import Wanted, WrongMethod
-from planloop.server.serving import Desk
+from planloop.server.api.routes import MethodNotAllowed, RequestTarget
+from planloop.server.owner_listener import OwnerRequests
 
 BODY_BYTES_MAX: Final = 3 * limits.DUMP_BYTES_MAX  # An agent's file as JSON text; plan files are smaller.
 LINE_BYTES_MAX: Final = 64 << 10  # Of a request's first line: all parameters, written as HTTP has them.
 BEAT_S: Final = 15.0  # A stream says that it is alive this often, so a reader can tell a quiet plan from a dead one.
 GONE: Final = 503  # Nothing was done: the client may go on as if nobody had listened.
 STATUS: Final = {
-    Exit.USAGE: 400,
-    Exit.INVALID: 422,
-    Exit.CONFLICT: 409,
-    Exit.REFUSED: 403,
-    Exit.NOT_FOUND: 404,
-    Exit.CANCELLED: 409,
-    Exit.TIMEOUT: 504,
-    Exit.FAILED: 502,  # The world's fault: a disk, a tool server.
-    Exit.BUG: 500,
+    ExitCode.USAGE: 400,
+    ExitCode.INVALID: 422,
+    ExitCode.CONFLICT: 409,
+    ExitCode.REFUSED: 403,
+    ExitCode.NOT_FOUND: 404,
+    ExitCode.CANCELLED: 409,
+    ExitCode.TIMEOUT: 504,
+    ExitCode.FAILED: 502,  # The world's fault: a disk, a tool server.
+    ExitCode.BUG: 500,
 }
 
 
-class TooLarge(Halt):
+class BodyTooLarge(CommandError):
     """The body is larger than what anybody sends."""
 
 
-async def answer(desk: Desk, listener: socket.socket) -> None:
+async def handle_connection(desk: OwnerRequests, listener: socket.socket) -> None:
     """Answers who connects to `listener`, until cancelled."""
     leaving = anyio.Event()
     application = _application(desk, leaving)
@@ -67,49 +66,49 @@ async def answer(desk: Desk, listener: socket.socket) -> None:
             await runner.cleanup()
 
 
-def _application(desk: Desk, leaving: anyio.Event) -> web.Application:
+def _application(desk: OwnerRequests, leaving: anyio.Event) -> web.Application:
     application = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[_unless(leaving)])
 
     async def ask(request: web.Request) -> web.StreamResponse:
         path = request.match_info["path"]
         try:
-            operation = routed(request, Wanted(request.method, path), "owner")
-        except Halt as halt:
-            return refused(halt)
+            operation = route_request(request, RequestTarget(request.method, path), "owner")
+        except CommandError as halt:
+            return refusal_response(halt)
         if operation.is_stream:
             return await _stream(desk, request)
         if operation.method == "GET":
-            return await answered(lambda: desk.get(path, dict(request.query)))
+            return await answer_response(lambda: desk.get(path, dict(request.query)))
 
         async def changed() -> Json:
-            by, body = authors.parted(await _map_of(request))
-            return await desk.post(path, await checked(operation, body) | {authors.BY: by})
+            by, body = payloads.split_author(await _map_of(request))
+            return await desk.post(path, await checked_body(operation, body) | {payloads.AUTHOR_FIELD: by})
 
-        return await answered(changed)
+        return await answer_response(changed)
 
     application.router.add_route("*", "/v1/{path:.+}", ask)
     return application
 
 
-def routed(request: web.Request, wanted: Wanted, door: Door) -> Operation:
-    """The operation that a request wants, whose query fits it. Raises Halt."""
-    operation = routing.asked(wanted, door).operation
+def route_request(request: web.Request, wanted: RequestTarget, door: Door) -> Operation:
+    """The operation that a request wants, whose query fits it. Raises CommandError."""
+    operation = routes.route(wanted, door).operation
     if len(request.query) != len(set(request.query)):
-        raise Halt(Exit.USAGE, "a parameter is given twice", "give each once")
-    operations.query(operation, request.query)
+        raise CommandError(ExitCode.USAGE, "a parameter is given twice", "give each once")
+    operations.checked_query(operation, request.query)
     return operation
 
 
-async def sent(request: web.Request, operation: Operation) -> JsonObject:
-    """The body of a request, which fits the operation. Raises Halt."""
-    return await checked(operation, await _map_of(request))
+async def read_body(request: web.Request, operation: Operation) -> JsonObject:
+    """The body of a request, which fits the operation. Raises CommandError."""
+    return await checked_body(operation, await _map_of(request))
 
 
-async def checked(operation: Operation, body: JsonObject) -> JsonObject:
-    """`body`, held to the model that the operation names. Raises Halt."""
+async def checked_body(operation: Operation, body: JsonObject) -> JsonObject:
+    """`body`, held to the model that the operation names. Raises CommandError."""
     # On a thread: the first body loads pydantic, and what runs must not be held up by that.
-    checking = await anyio.to_thread.run_sync(importlib.import_module, "planloop.server.api.checking")
-    found: JsonObject = checking.body(operation, body)
+    checking = await anyio.to_thread.run_sync(importlib.import_module, "planloop.server.api.validation")
+    found: JsonObject = checking.validated_body(operation, body)
     return found
 
 
@@ -118,11 +117,13 @@ async def _map_of(request: web.Request) -> JsonObject:
         body = decode_foreign(await request.read() or b"{}")
     except web.HTTPRequestEntityTooLarge:
         words = f"the body is larger than {request.client_max_size >> 20} MiB"
-        raise TooLarge(Exit.USAGE, words, "send less at once") from None
+        raise BodyTooLarge(ExitCode.USAGE, words, "send less at once") from None
     except ValueError as error:
-        raise Halt(Exit.USAGE, f"the body is not JSON: {error}", "send Content-Type application/json") from None
+        raise CommandError(
+            ExitCode.USAGE, f"the body is not JSON: {error}", "send Content-Type application/json"
+        ) from None
     if not isinstance(body, dict):
-        raise Halt(Exit.USAGE, "the body is not a JSON object", "send one map of fields")
+        raise CommandError(ExitCode.USAGE, "the body is not a JSON object", "send one map of fields")
     return body
 
 
@@ -136,46 +137,46 @@ def _unless(leaving: anyio.Event) -> Middleware:
     return turn_away
 
 
-async def answered(answer: Callable[[], Awaitable[Json]]) -> web.Response:
+async def answer_response(answer: Callable[[], Awaitable[Json]]) -> web.Response:
     """What `answer` gives as JSON (bytes: it is printed already); every way to end has its status and its words."""
     try:
         found = await attempt(answer)
     except EngineError as error:
-        return refused(crash.explained(error) or _bug(error))
+        return refusal_response(error_report.explain_exception(error) or _bug(error))
     match found:
         case Bug(bug):
-            return refused(crash.explained(bug) or _bug(bug))
+            return refusal_response(error_report.explain_exception(bug) or _bug(bug))
         case Failed(_, message) | TerminalFailure(_, message):
-            return refused(Halt(Exit.FAILED, message, "plan events says more"))
+            return refusal_response(CommandError(ExitCode.FAILED, message, "plan events says more"))
         case LostRace(conflict):
-            return refused(Halt(Exit.CONFLICT, str(conflict), "give the command again"))
+            return refusal_response(CommandError(ExitCode.CONFLICT, str(conflict), "give the command again"))
         case _:
             body = found if isinstance(found, bytes) else encode(found)
             return web.Response(body=body, content_type="application/json")
 
 
-def _bug(error: Exception) -> Halt:
-    return Halt(Exit.BUG, f"{type(error).__name__}: {error}", "the run goes on; plan doctor")
+def _bug(error: Exception) -> CommandError:
+    return CommandError(ExitCode.BUG, f"{type(error).__name__}: {error}", "the run goes on; plan doctor")
 
 
-def refused(halt: Halt) -> web.Response:
-    """The ending as an answer that the client can make a Halt of again."""
+def refusal_response(halt: CommandError) -> web.Response:
+    """The ending as an answer that the client can make a CommandError of again."""
     error = {"error": {"exit": int(halt.exit), "summary": halt.summary, "hint": halt.hint}}
-    allow = {"Allow": halt.allowed} if isinstance(halt, WrongMethod) else {}
+    allow = {"Allow": halt.allowed} if isinstance(halt, MethodNotAllowed) else {}
     return web.Response(body=encode(error), status=_status(halt), content_type="application/json", headers=allow)
 
 
-def _status(halt: Halt) -> int:
+def _status(halt: CommandError) -> int:
     match halt:
-        case TooLarge():
+        case BodyTooLarge():
             return 413
-        case WrongMethod():
+        case MethodNotAllowed():
             return 405
         case _:
             return STATUS.get(halt.exit, 400)
 
 
-async def _stream(desk: Desk, request: web.Request) -> web.StreamResponse:
+async def _stream(desk: OwnerRequests, request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": "application/jsonl", "Cache-Control": "no-store"})
     await response.prepare(request)
     send, receive = anyio.create_memory_object_stream[bytes](64)

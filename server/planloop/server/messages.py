@@ -1,30 +1,86 @@
-"""Messages from people: into inboxes by the same rules as everybody's, told in one record for each receiver."""
+"""Messages from people to agents, the session's agent, and prompts of MCP servers."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import anyio
 from anyio import to_thread
 
-from planloop.app.core import Core
-from planloop.app.exits import Exit, Halt
-from planloop.controllers.agent.mail import inbox
-from planloop.reconciler.storing import sqlite_log
-from planloop.schemas.encoding import Json, JsonObject, encode_text
-from planloop.schemas.message import Message
-from planloop.schemas.record import Change, Draft
-from planloop.server.authors import author_of
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.controllers.agent import session
+from planloop.controllers.agent.mail import message_policy
+from planloop.controllers.agent.services import ToolServers
+from planloop.reconciler.store.sqlite import database
+from planloop.schemas import limits
+from planloop.schemas.canonical_json import Json, JsonObject, encode_text
+from planloop.schemas.log.record import Change, RecordDraft
+from planloop.schemas.objects.mcp import ServerFailed
+from planloop.schemas.objects.message import Message
+from planloop.schemas.objects.plan import primary_agent
+from planloop.server.opened_plan import OpenedPlan
+from planloop.server.payloads import author_of
+
+# A person moves the session: who is talked with from now on by whoever names nobody.
+
+SESSION_HINT = "plan get agents lists whom one can talk with"
+
+
+async def move_session(core: OpenedPlan, body: JsonObject) -> JsonObject:
+    """Makes the agent at `to`, or behind the hook there, the primary one; `was` is the one before, empty for none.
+
+    Raises CommandError: NOT_FOUND, also for a hook without an agent.
+    """
+    view, to = core.store.view, str(body["to"])
+    hook = view.get(to) if to.startswith("hook/") else None
+    if hook is not None:
+        to = str(hook.spec["mind"].get("address", to))
+    agent, plan = view.get(to), view.get(f"plan/{core.place.name}")
+    if agent is None or agent.deleting or plan is None:
+        raise CommandError(ExitCode.NOT_FOUND, f"there is no {to} to talk with", SESSION_HINT)
+    was = primary_agent(plan.status)
+    changes = session.session_move_changes(view, plan.address, to, str(author_of(body)))
+    rev = view.rev
+    if changes:
+        rev = core.store.propose(RecordDraft("session.moved", str(author_of(body)), to, changes, {"was": was}))
+    await core.store.flush(rev)
+    return {"rev": rev, "primary": to, "was": was}
+
+
+# Prompts of tool servers for a person: asked of the running server on behalf of the agent that is to be told.
+
+
+async def prompt_text(servers: Callable[[], ToolServers], body: JsonObject) -> JsonObject:
+    """The `text` of the prompt `name` of `server` with `arguments`. Raises CommandError, also when it takes too
+    long.
+    """
+    server, arguments = str(body["server"]), {str(key): str(value) for key, value in body.get("arguments", {}).items()}
+    look = f"plan describe mcp/{server}; it runs while an agent that may use it is at work"
+    try:
+        with anyio.fail_after(limits.PROMPT_WAIT_S):
+            text = await servers().prompt(server, str(body["name"]), arguments, by=str(body["agent"]))
+    except TimeoutError:
+        raise CommandError(
+            ExitCode.TIMEOUT, f"mcp/{server} did not answer in {limits.PROMPT_WAIT_S:.0f} s", look
+        ) from None
+    except ServerFailed as fault:
+        code = ExitCode.NOT_FOUND if fault.reason == "NoServer" else ExitCode.FAILED
+        raise CommandError(code, f"mcp/{server} gives no prompt ({fault.reason}): {fault}", look) from None
+    return {"text": text}
+
+
+# Messages from people: into inboxes by the same rules as everybody's, told in one record for each receiver.
 
 DELIVERIES = frozenset({"queue", "steer", "interrupt"})
-WHERE = "plan get agents lists whom one can write to"
+AGENT_HINT = "plan get agents lists whom one can write to"
 
 
-async def send(core: Core, body: JsonObject) -> JsonObject:
+async def send_message(core: OpenedPlan, body: JsonObject) -> JsonObject:
     """Delivers `text` to each agent in `to` (one, or a list), or to none when one of them cannot have it.
 
-    `asks` waits for an answer: it is told in the record whose data has the message's id under `answered`. Raises Halt
-    with the reason: NOT_FOUND for an agent that there is not, REFUSED for a full inbox and the like.
+    `asks` waits for an answer: it is told in the record whose data has the message's id under `answered`. Raises
+    CommandError with the reason: NOT_FOUND for an agent that there is not, REFUSED for a full inbox and the like.
     """
     receivers = [body["to"]] if isinstance(body["to"], str) else list(dict.fromkeys(body["to"]))
     messages = [_message(core, body, str(receiver)) for receiver in receivers]
@@ -34,7 +90,7 @@ async def send(core: Core, body: JsonObject) -> JsonObject:
         return await _sent(core, messages, await _known(core, messages[0]))
 
 
-async def _sent(core: Core, messages: list[Message], known: Mapping[str, str]) -> JsonObject:
+async def _sent(core: OpenedPlan, messages: list[Message], known: Mapping[str, str]) -> JsonObject:
     """Sends to those who are not `known` to have it."""
     wanted = [(one, () if one.receiver in known else _delivered(core, one)) for one in messages]
     told: list[Json] = []
@@ -42,7 +98,7 @@ async def _sent(core: Core, messages: list[Message], known: Mapping[str, str]) -
     for message, changes in wanted:
         if changes:
             data: JsonObject = {"message": message.to_json()}
-            rev = core.store.propose(Draft("message.sent", message.sender, message.receiver, changes, data))
+            rev = core.store.propose(RecordDraft("message.sent", message.sender, message.receiver, changes, data))
         agent = core.store.view.get(message.receiver)
         state = agent.state if agent is not None else "gone"
         name = known.get(message.receiver, message.id)
@@ -52,10 +108,12 @@ async def _sent(core: Core, messages: list[Message], known: Mapping[str, str]) -
     return {"rev": rev, "state": first["state"], "sent": told}
 
 
-def _message(core: Core, body: JsonObject, receiver: str) -> Message:
+def _message(core: OpenedPlan, body: JsonObject, receiver: str) -> Message:
     delivery = body.get("delivery", "queue")
     if delivery not in DELIVERIES:
-        raise Halt(Exit.USAGE, f"`{delivery}` is no way to deliver", f"one of {', '.join(sorted(DELIVERIES))}")
+        raise CommandError(
+            ExitCode.USAGE, f"`{delivery}` is no way to deliver", f"one of {', '.join(sorted(DELIVERIES))}"
+        )
     now = core.clock.now()
     expires_s = body.get("expires_s")
     return Message(
@@ -73,7 +131,7 @@ def _message(core: Core, body: JsonObject, receiver: str) -> Message:
     )
 
 
-async def _known(core: Core, like: Message) -> dict[str, str]:
+async def _known(core: OpenedPlan, like: Message) -> dict[str, str]:
     """Who was sent a message with the sender and the key of `like` before, and the id it has."""
     # What was proposed a moment ago is read, too: its sender may not have waited for the answer.
     await core.store.flush(core.store.view.rev)
@@ -83,18 +141,20 @@ async def _known(core: Core, like: Message) -> dict[str, str]:
 def _sent_like(folder: Path, like: Message) -> dict[str, str]:
     named = encode_text(like.idempotency)
     out: dict[str, str] = {}
-    with sqlite_log.reading(folder) as connection:
-        for row in sqlite_log.rows_naming(connection, named):
-            draft = sqlite_log.to_record(row[5], row[0]).draft
+    with database.open_read_transaction(folder) as connection:
+        for row in database.rows_containing(connection, named):
+            draft = database.parse_record(row[5], row[0]).draft
             sent = draft.data.get("message") if draft.type == "message.sent" else None
             if sent is not None and (sent["sender"], sent.get("idempotency")) == (like.sender, like.idempotency):
                 out.setdefault(str(sent["receiver"]), str(sent["id"]))
     return out
 
 
-def _delivered(core: Core, message: Message) -> tuple[Change, ...]:
-    changes = inbox.delivery(core.store.view, message)
-    if isinstance(changes, inbox.Refusal):
-        code = Exit.NOT_FOUND if changes.reason == "NoSuchAgent" else Exit.REFUSED
-        raise Halt(code, f"not delivered to {message.receiver} ({changes.reason}): {changes.message}", WHERE)
+def _delivered(core: OpenedPlan, message: Message) -> tuple[Change, ...]:
+    changes = message_policy.delivery_changes(core.store.view, message)
+    if isinstance(changes, message_policy.DeliveryRefused):
+        code = ExitCode.NOT_FOUND if changes.reason == "NoSuchAgent" else ExitCode.REFUSED
+        raise CommandError(
+            code, f"not delivered to {message.receiver} ({changes.reason}): {changes.message}", AGENT_HINT
+        )
     return changes

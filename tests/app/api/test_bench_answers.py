@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from planloop.app.benching import cases, telling
-from planloop.app.benching.known_suites import KnownSuites
-from planloop.app.benching.library import Library
-from planloop.app.benching.shelf import RunName, Shelf
-from planloop.server.api import naming
+from planloop.server.api import validation
+from planloop.server.bench import bench_presenter, case_presenter
+from planloop.server.bench.reports_folder import ReportsFolder, RunName
+from planloop.server.bench.run_library import RunLibrary
+from planloop.server.bench.suites import SuiteLibrary
 from tests.e2e import benches
 from tests.e2e.folder import Folder
 
@@ -29,14 +29,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _answers(folder: Path) -> dict[str, Any]:
-    shelf = Shelf(folder / "reports")
-    library, suites = Library(shelf), KnownSuites(folder, shelf)
+    shelf = ReportsFolder(folder / "reports")
+    library, suites = RunLibrary(shelf), SuiteLibrary(folder, shelf)
     return {
-        "Runs": telling.runs(library),
-        "RunTold": telling.run(library, RUN),
-        "Comparison": telling.comparison(library, str(RUN)),
-        "CaseTold": cases.case(library, RUN, "writes"),
-        "EntryTold": cases.entry(library, RUN, "writes", "oracle", 1),
+        "Runs": bench_presenter.runs_json(library),
+        "RunTold": bench_presenter.run_json(library, RUN),
+        "Comparison": bench_presenter.comparison_json(library, str(RUN)),
+        "CaseTold": case_presenter.case_json(library, RUN, "writes"),
+        "EntryTold": case_presenter.entry_json(library, RUN, "writes", "oracle", 1),
         "Suites": suites.listed(),
         "SuiteTold": suites.told("suite.yaml"),
     }
@@ -44,4 +44,4 @@ def _answers(folder: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["Runs", "RunTold", "Comparison", "CaseTold", "EntryTold", "Suites", "SuiteTold"])
 def test_an_answer_fits_its_model(folder: Path, name: str) -> None:
-    TypeAdapter(naming.named(name)).validate_python(_answers(folder)[name])
+    TypeAdapter(validation.model_or_union(name)).validate_python(_answers(folder)[name])

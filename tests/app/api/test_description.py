@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from planloop.server.api import naming, openapi
-from planloop.server.api.model import Model
-from planloop.server.api.operations import Operation
-from planloop.server.api.table import TABLE
+from planloop.server.api import openapi, validation
+from planloop.server.api.base_model import ApiModel
+from planloop.server.api.operations import TABLE, Operation
 from tests import rows
 
 ROOT = Path(__file__).parents[3]
@@ -21,7 +20,7 @@ TYPES = WEB / "src" / "api-types.d.ts"
 
 
 def test_the_committed_description_is_that_of_the_table(is_updating: bool) -> None:
-    made = json.dumps(openapi.description(), indent=1, ensure_ascii=False) + "\n"
+    made = json.dumps(openapi.openapi_description(), indent=1, ensure_ascii=False) + "\n"
     if is_updating:
         openapi.FILE.write_text(made)
 
@@ -42,9 +41,9 @@ def test_the_types_of_the_page_are_made_of_the_description(is_updating: bool) ->
 
 @rows.each("row", TABLE, ids=lambda row: f"{row.method} {row.path}")
 def test_every_row_names_models_and_says_what_it_takes(row: Operation) -> None:
-    assert naming.named(row.answer) is not None
+    assert validation.model_or_union(row.answer) is not None
     assert (row.method == "POST") is bool(row.request)
-    assert not row.request or naming.named(row.request) is not None
+    assert not row.request or validation.model_or_union(row.request) is not None
     assert bool(row.takes) is bool(row.of)
     assert row.summary.endswith(".")
 
@@ -52,9 +51,9 @@ def test_every_row_names_models_and_says_what_it_takes(row: Operation) -> None:
 def test_no_two_models_have_one_name() -> None:
     found = [
         name
-        for module in naming.MODULES
+        for module in validation.MODEL_MODULES
         for name, one in vars(module).items()
-        if isinstance(one, type) and issubclass(one, Model) and one.__module__ == module.__name__
+        if isinstance(one, type) and issubclass(one, ApiModel) and one.__module__ == module.__name__
     ]
 
     assert sorted(found) == sorted(set(found))
@@ -66,6 +65,6 @@ def test_no_two_rows_are_for_the_same() -> None:
 
 
 def test_a_read_at_the_owners_socket_loads_no_models() -> None:
-    code = "import sys, planloop.server.http_api, planloop.server.api.table; sys.exit('pydantic' in sys.modules)"
+    code = "import sys, planloop.server.http_api, planloop.server.api.operations; sys.exit('pydantic' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

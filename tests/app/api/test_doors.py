@@ -11,9 +11,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from planloop.reconciler.storing import layout
+from planloop.reconciler.store import state_files
 from planloop.server.http_api import BODY_BYTES_MAX
-from planloop.server.serving import serving
+from planloop.server.owner_listener import serve_owner
 from tests import rows
 from tests.product import Json, JsonObject, Record
 
@@ -38,8 +38,11 @@ class ShownDesk:
 
 @asynccontextmanager
 async def door(folder: Path) -> AsyncIterator[aiohttp.ClientSession]:
-    connector = aiohttp.UnixConnector(str(layout.socket_file(folder)))
-    async with serving(ShownDesk(), folder), aiohttp.ClientSession("http://plan/v1/", connector=connector) as session:
+    connector = aiohttp.UnixConnector(str(state_files.socket_file(folder)))
+    async with (
+        serve_owner(ShownDesk(), folder),
+        aiohttp.ClientSession("http://plan/v1/", connector=connector) as session,
+    ):
         yield session
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from planloop.server.api.openapi import WORDS
-from planloop.server.api.table import TABLE
+from planloop.server.api.operations import TABLE
 from tests.app.gateway.gateways import Served, served
 from tests.app.verb_pages import ROOT
 from tests.e2e.folder import Folder

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.benchmarks.compiling.cheats import cheats_of
+from planloop.benchmarks.runs.contestants import case_cheats
 from tests.app.test_readme import SESSION, played
 from tests.app.verb_pages import ROOT
 from tests.benchmarks.validating.suites import SOUND, suite_of
@@ -39,4 +39,4 @@ def test_the_page_names_every_standard_cheat() -> None:
 
     named = [name for row in rows for name in row.split(", ")]
 
-    assert set(cheats_of(case)) == set(named[: len(cheats_of(case))])
+    assert set(case_cheats(case)) == set(named[: len(case_cheats(case))])

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from planloop.app.benching import importing, suites
+from planloop.cli import bench_import
+from planloop.server.bench import suites
 from tests.benchmarks.importing.test_exercism import track
 from tests.golden_text import said_in
-from tests.product import Halt
+from tests.product import CommandError
 
 
 def _lay(folder: Path, files: dict[str, bytes]) -> Path:
@@ -22,25 +23,28 @@ def _lay(folder: Path, files: dict[str, bytes]) -> Path:
 def test_a_track_on_disk_becomes_a_suite_that_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = _lay(tmp_path / "track", track("clojurescript") | {".git/config": b"x", "node_modules/a/b.js": b"x"})
 
-    importing.exercism(folder, "clojurescript", tmp_path / "out")
+    bench_import.import_exercism(folder, "clojurescript", tmp_path / "out")
 
-    assert list(suites.required(tmp_path / "out" / "suite.yaml").suite.cases) == ["adder"]
+    assert list(suites.require_suite(tmp_path / "out" / "suite.yaml").suite.cases) == ["adder"]
     said_in(capsys.readouterr().out, f"{tmp_path}")
 
 
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda at: importing.exercism(at / "none", "clojure", None), "none is no folder"),
+        (lambda at: bench_import.import_exercism(at / "none", "clojure", None), "none is no folder"),
         (
-            lambda at: importing.exercism(_lay(at / "x", {"a": b""}), "clojure", None),
+            lambda at: bench_import.import_exercism(_lay(at / "x", {"a": b""}), "clojure", None),
             "no practice exercises of clojure",
         ),
-        (lambda at: importing.bfcl(_lay(at / "x", {"a": b""}), None), "no rows of BFCL"),
-        (lambda at: importing.exercism(_lay(at / "t", track("clojure")), "clojure", at / "t"), "is there already"),
+        (lambda at: bench_import.import_bfcl(_lay(at / "x", {"a": b""}), None), "no rows of BFCL"),
+        (
+            lambda at: bench_import.import_exercism(_lay(at / "t", track("clojure")), "clojure", at / "t"),
+            "is there already",
+        ),
     ],
 )
 def test_what_is_no_such_set_is_told(make: object, words: str, tmp_path: Path) -> None:
     assert callable(make)
-    with pytest.raises(Halt, match=words):
+    with pytest.raises(CommandError, match=words):
         make(tmp_path)

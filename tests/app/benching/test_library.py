@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from planloop.app.benching import cases, telling
-from planloop.app.benching.known_suites import KnownSuites
-from planloop.app.benching.library import Library
-from planloop.app.benching.shelf import RunName, Shelf, run_name
+from planloop.server.bench import bench_presenter, case_presenter
+from planloop.server.bench.reports_folder import ReportsFolder, RunName, run_name
+from planloop.server.bench.run_library import RunLibrary
+from planloop.server.bench.suites import SuiteLibrary
 from tests.e2e import benches
 from tests.e2e.folder import Folder
+from tests.product import CommandError
 from tests.product import CommandExit as Exit
-from tests.product import Halt
 
 HASTY = '"*": [{call: {write: {path: a.txt, content: hello}}}, {done: ok}]\n'
 FIRST = RunName("mixed", "first")
@@ -37,8 +37,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
 
 
 @pytest.fixture
-def library(folder: Folder) -> Library:
-    return Library(Shelf(folder.path / "reports"))
+def library(folder: Folder) -> RunLibrary:
+    return RunLibrary(ReportsFolder(folder.path / "reports"))
 
 
 @pytest.fixture
@@ -48,9 +48,9 @@ def copy(folder: Folder, tmp_path: Path) -> Path:
 
 
 @pytest.mark.process
-def test_a_run_says_what_its_report_says(folder: Folder, library: Library) -> None:
+def test_a_run_says_what_its_report_says(folder: Folder, library: RunLibrary) -> None:
     """One implementation of the statistics: the figures are those of `plan bench report`, to the digit."""
-    said = telling.run(library, FIRST)["report"]["sections"][0]
+    said = bench_presenter.run_json(library, FIRST)["report"]["sections"][0]
     report = json.loads(folder.run("bench", "report", "mixed/first", "-o", "json").out)["suites"]["mixed"]
 
     assert {one["label"]: one["rate"] for one in said["columns"]} == {
@@ -67,8 +67,8 @@ def test_a_run_says_what_its_report_says(folder: Folder, library: Library) -> No
     assert [sheet["title"] for sheet in said["sheets"]][:2] == ["Pass rate", "Cost"]
 
 
-def test_runs_are_compared_on_the_keys_that_they_share(library: Library) -> None:
-    section = telling.comparison(library, "mixed/first,mixed/second")["report"]["sections"][0]
+def test_runs_are_compared_on_the_keys_that_they_share(library: RunLibrary) -> None:
+    section = bench_presenter.comparison_json(library, "mixed/first,mixed/second")["report"]["sections"][0]
 
     (pair,) = section["pairs"]
     assert {pair["a"], pair["b"]} == {"hasty (first)", "hasty (second)"}
@@ -79,8 +79,8 @@ def test_runs_are_compared_on_the_keys_that_they_share(library: Library) -> None
     assert not pair["is_distinguishable"]
 
 
-def test_an_entry_has_its_prompt_calls_checks_and_transcript(library: Library) -> None:
-    entry = cases.entry(library, FIRST, "writes", "oracle", 1)
+def test_an_entry_has_its_prompt_calls_checks_and_transcript(library: RunLibrary) -> None:
+    entry = case_presenter.entry_json(library, FIRST, "writes", "oracle", 1)
 
     word = entry["calls"][0]["arguments"]["content"]
     assert word in entry["prompt"]
@@ -91,7 +91,10 @@ def test_an_entry_has_its_prompt_calls_checks_and_transcript(library: Library) -
     (transcript,) = entry["transcripts"]
     assert transcript["agent"] == entry["task"].replace("task/", "agent/")
     assert "call" in [item["kind"] for item in transcript["items"]]
-    figures = {one["figure"]: one["value"] for one in cases.entry(library, FIRST, "calls", "oracle", 1)["figures"]}
+    figures = {
+        one["figure"]: one["value"]
+        for one in case_presenter.entry_json(library, FIRST, "calls", "oracle", 1)["figures"]
+    }
     assert figures["argument-accuracy"] == "1"
 
 
@@ -108,7 +111,7 @@ def test_an_entry_has_its_prompt_calls_checks_and_transcript(library: Library) -
     ],
 )
 def test_what_is_no_name_of_a_run_is_no_path_either(suite: str, run: str) -> None:
-    with pytest.raises(Halt) as halt:
+    with pytest.raises(CommandError) as halt:
         run_name(suite, run)
     assert halt.value.exit is Exit.NOT_FOUND
 
@@ -125,8 +128,8 @@ def test_no_link_is_followed_wherever_it_lies(copy: Path, tmp_path: Path) -> Non
     (copy / "mixed" / "second" / "blobs" / digest).symlink_to(tmp_path / "secret")
     (copy / "mixed" / "second" / ".plan").rename(tmp_path / "log")
     (copy / "mixed" / "second" / ".plan").symlink_to(tmp_path / "log")
-    shelf = Shelf(copy)
-    library = Library(shelf)
+    shelf = ReportsFolder(copy)
+    library = RunLibrary(shelf)
 
     assert shelf.runs() == [RunName("mixed", "first"), RunName("mixed", "second")]
     assert not library.shelf.has(FIRST, "events.jsonl")
@@ -134,9 +137,9 @@ def test_no_link_is_followed_wherever_it_lies(copy: Path, tmp_path: Path) -> Non
     for name, parts in (
         (RunName("mixed", "linked"), ("plan.json",)),
         (RunName("aside", "second"), ("plan.json",)),
-        (RunName("mixed", "second"), cases.blob_parts(digest)),
+        (RunName("mixed", "second"), case_presenter.blob_parts(digest)),
     ):
-        with pytest.raises(Halt), shelf.opened(name, *parts):
+        with pytest.raises(CommandError), shelf.opened(name, *parts):
             pass
 
 
@@ -145,7 +148,7 @@ def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(copy: Path) -> None:
     events.unlink()
     os.mkfifo(events)
 
-    with pytest.raises(Halt), Shelf(copy).opened(FIRST, "events.jsonl"):
+    with pytest.raises(CommandError), ReportsFolder(copy).opened(FIRST, "events.jsonl"):
         pass
 
 
@@ -153,32 +156,32 @@ def test_a_run_is_folded_on_as_its_events_come_and_anew_when_they_are_others(cop
     """Live, torn in the middle of a line, and written anew: at each moment what stands in whole lines."""
     file = copy / "mixed" / "first" / "events.jsonl"
     content = file.read_bytes()
-    library = Library(Shelf(copy))
-    whole = telling.run(library, FIRST)["report"]
-    grown = Library(Shelf(copy))
+    library = RunLibrary(ReportsFolder(copy))
+    whole = bench_presenter.run_json(library, FIRST)["report"]
+    grown = RunLibrary(ReportsFolder(copy))
     file.write_bytes(b"")
     seen: list[tuple[int, int]] = []
     for end in range(0, len(content) + 1, max(1, len(content) // 40)):
         file.write_bytes(content[:end])
-        answer = telling.run(grown, FIRST)
+        answer = bench_presenter.run_json(grown, FIRST)
         assert answer["seq"] == content[:end].count(b"\n")
         seen.append((answer["seq"], answer["done"]))
     file.write_bytes(content)
 
-    assert telling.run(grown, FIRST)["report"] == whole
+    assert bench_presenter.run_json(grown, FIRST)["report"] == whole
     assert seen == sorted(seen)
     assert grown.run(FIRST).events(0, 3)[0].type == "run/open"
     file.write_bytes(content.splitlines(keepends=True)[0])
-    assert telling.run(grown, FIRST)["seq"] == 1
+    assert bench_presenter.run_json(grown, FIRST)["seq"] == 1
 
 
 def test_events_that_no_run_writes_are_told_and_the_other_runs_stand(copy: Path) -> None:
     file = copy / "mixed" / "first" / "events.jsonl"
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join([*lines[:3], *lines[4:]]))
-    library = Library(Shelf(copy))
+    library = RunLibrary(ReportsFolder(copy))
 
-    told: dict[str, Any] = {one["run"]: one for one in telling.runs(library)["runs"]}
+    told: dict[str, Any] = {one["run"]: one for one in bench_presenter.runs_json(library)["runs"]}
     assert told["first"]["state"] == "broken"
     assert "4 missing" in told["first"]["words"]
     assert told["second"]["state"] == "complete"
@@ -189,18 +192,18 @@ def test_events_that_no_run_writes_are_told_and_the_other_runs_stand(copy: Path)
     [
         (b"\x89PNG\r\n\x1a\nrest", "image/png"),
         (b"\xff\xd8\xff\xe0", "image/jpeg"),
-        ("<script>alert('ä')</script>".encode(), cases.TEXT),
-        (b'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>', cases.TEXT),
-        ("ä".encode() * 400, cases.TEXT),
-        (b"\xff\xfe\x00\x01", cases.BINARY),
-        (b"text\0with", cases.BINARY),
-        (b"", cases.TEXT),
+        ("<script>alert('ä')</script>".encode(), case_presenter.TEXT_TYPES),
+        (b'<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"/>', case_presenter.TEXT_TYPES),
+        ("ä".encode() * 400, case_presenter.TEXT_TYPES),
+        (b"\xff\xfe\x00\x01", case_presenter.BINARY_TYPE),
+        (b"text\0with", case_presenter.BINARY_TYPE),
+        (b"", case_presenter.TEXT_TYPES),
     ],
 )
 def test_a_blob_is_a_picture_a_text_or_nothing_that_anybody_runs(tmp_path: Path, content: bytes, media: str) -> None:
     (tmp_path / "blob").write_bytes(content)
     with (tmp_path / "blob").open("rb") as file:
-        assert cases.media_of(file) == media
+        assert case_presenter.media_of(file) == media
         assert file.read() == content
 
 
@@ -210,7 +213,7 @@ def test_suites_of_the_folder_stand_beside_those_that_are_shipped(folder: Folder
         shutil.copy(folder.path / name, tmp_path)
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "suite.yaml").write_text("# one\nsuite: bad\ncases: 3\n")
-    suites = KnownSuites(tmp_path, Shelf(tmp_path / "reports"))
+    suites = SuiteLibrary(tmp_path, ReportsFolder(tmp_path / "reports"))
 
     listed = {one["key"]: one for one in suites.listed()["suites"]}
     assert {"tool-calling", "suite.yaml", "bad/suite.yaml"} <= listed.keys()
@@ -219,5 +222,5 @@ def test_suites_of_the_folder_stand_beside_those_that_are_shipped(folder: Folder
     assert [one["case"] for one in suites.told("suite.yaml")["members"]] == ["writes", "calls", "says"]
     (tmp_path / "suite.yaml").write_text(benches.SUITE.replace("  writes:", "  noted:"))
     assert next(one["case"] for one in suites.told("suite.yaml")["members"]) == "noted"
-    with pytest.raises(Halt):
+    with pytest.raises(CommandError):
         suites.told("../suite.yaml")

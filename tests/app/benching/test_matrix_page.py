@@ -10,15 +10,15 @@ from pathlib import Path
 import anyio.to_thread
 import pytest
 
-from planloop.app.benching import suites
-from planloop.benchmarks.reading.suite import Case
-from planloop.containers.docker_engine import DockerEngine
+from planloop.benchmarks.suite import Case
+from planloop.containers.engine.docker_engine import DockerEngine
+from planloop.server.bench import suites
 from tests import sets
 from tests.app.verb_pages import ROOT, shell
 from tests.containers.images.stocked import stocked
 
 PAGE = ROOT / "docs" / "matrix.md"
-SHIPPED = suites.shipped()
+SHIPPED = suites.shipped_suites()
 PROGRAMS = "?[ch]*-typescript"  # Echo and chat: all of coding-agent takes twenty minutes.
 KEPT = 2  # Cases of a suite in the set change.
 SHOWN = re.findall(r"(?m)^## (\S+)$", PAGE.read_text())
@@ -54,7 +54,7 @@ def test_suites_that_need_no_engine_are_on_the_page() -> None:
     needs_none = {
         name
         for name, path in SHIPPED.items()
-        if not any(case.image for case in suites.required(path).suite.cases.values())
+        if not any(case.image for case in suites.require_suite(path).suite.cases.values())
     }
 
     assert needs_none <= set(SHOWN) <= set(SHIPPED)
@@ -62,7 +62,7 @@ def test_suites_that_need_no_engine_are_on_the_page() -> None:
 
 @pytest.mark.parametrize("suite", SHOWN)
 def test_the_page_shows_every_case_check_and_mutant_of_the_suite(suite: str) -> None:
-    cases = suites.required(SHIPPED[suite]).suite.cases
+    cases = suites.require_suite(SHIPPED[suite]).suite.cases
 
     assert [read(block) for block in blocks(PAGE.read_text(), suite)] == [shown(case) for case in cases.values()], (
         "plan bench validate --all -o md > docs/matrix.md"
@@ -71,7 +71,7 @@ def test_the_page_shows_every_case_check_and_mutant_of_the_suite(suite: str) -> 
 
 @pytest.mark.parametrize("suite", SHOWN)
 def test_the_sums_on_the_page_are_those_of_the_suite(suite: str) -> None:
-    cases = suites.required(SHIPPED[suite]).suite.cases.values()
+    cases = suites.require_suite(SHIPPED[suite]).suite.cases.values()
     checks = sum(len(case.checks) for case in cases)
     oracles, mutants = sum(len(case.oracles) for case in cases), sum(len(case.mutants) for case in cases)
 
@@ -88,7 +88,7 @@ def test_the_matrix_of_a_suite_is_what_validating_prints(suite: str, tmp_path: P
     if sets.is_nightly() or is_updating:
         check_whole_matrix(suite, tmp_path, is_updating)
     else:
-        for case in sets.points([*suites.required(SHIPPED[suite]).suite.cases], KEPT, f"matrix of {suite}"):
+        for case in sets.points([*suites.require_suite(SHIPPED[suite]).suite.cases], KEPT, f"matrix of {suite}"):
             check_matrix_of(suite, case, tmp_path)
 
 
@@ -138,7 +138,7 @@ async def test_the_matrix_of_programs_over_http_websockets_and_in_a_browser_is_w
 
 
 def test_what_is_proved_of_the_programs_is_checked_in_every_way() -> None:
-    cases = suites.required(SHIPPED["coding-agent"]).suite.cases.values()
+    cases = suites.require_suite(SHIPPED["coding-agent"]).suite.cases.values()
 
     def kinds(some: Iterable[Case]) -> set[str]:
         return {check.kind for case in some for check in case.checks}

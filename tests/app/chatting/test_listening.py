@@ -6,46 +6,56 @@ from typing import Any
 
 import pytest
 
-from planloop.cli.chatting.listening import Answered, Asks, Doing, Ended, Gone, Over, Resting, Spoke, events
-from planloop.cli.chatting.room import chosen, name_of, works_in
-from planloop.schemas.approval import ApprovalSpec
-from planloop.schemas.condition import Condition
-from tests.product import Change, Draft, Drop, Halt, Put, Record, Resource, SetStatus, Uid
+from planloop.client.chat_events import (
+    AgentActive,
+    AgentAnswered,
+    AgentIdle,
+    AgentRemoved,
+    AgentSpoke,
+    ApprovalRequested,
+    ContainerEnded,
+    PlanEnded,
+    chat_events,
+)
+from planloop.client.chat_target import agent_for_container, agent_name, choose_agent
+from planloop.schemas.objects.approval import ApprovalSpec
+from planloop.schemas.resource import Condition
+from tests.product import Change, CommandError, Drop, Put, Record, RecordDraft, Resource, SetStatus, Uid
 from tests.product import CommandExit as Exit
 
 ME = "agent/writer"
 
 
 def _record(type_: str, subject: str, *changes: Change, **data: Any) -> Record:
-    return Record(1, 0.0, 1, Draft(type_, "controller:agent", subject, changes, data))
+    return Record(1, 0.0, 1, RecordDraft(type_, "controller:agent", subject, changes, data))
 
 
 def _heard(record: Record) -> list[object]:
-    return list(events(record, ME))
+    return list(chat_events(record, ME))
 
 
 def test_a_reply_is_told_by_what_it_says_and_does() -> None:
     calls = [{"call": "call/1", "tool": "write", "arguments": {"path": "x"}}, {"tool": "done", "arguments": {}}]
     found = _heard(_record("model.replied", ME, text=" I begin. ", calls=calls))
-    assert found == [Spoke(ME, "I begin."), Doing(ME, "write('x')")]
+    assert found == [AgentSpoke(ME, "I begin."), AgentActive(ME, "write('x')")]
     assert _heard(_record("model.replied", "agent/other", text="not mine", calls=calls)) == []
     assert _heard(_record("model.replied", ME, text="final", calls=[])) == [], "it comes again as the answer"
 
 
 def test_an_answer_is_told_whoever_gives_it() -> None:
     found = _heard(_record("turn.ended", ME, answered={"q1": "half"}, error=""))
-    assert found == [Answered("q1", ME, "half")]
+    assert found == [AgentAnswered("q1", ME, "half")]
     found = _heard(_record("object.updated", ME, answered={"q1": "out of money"}, error="Parked"))
-    assert found == [Answered("q1", ME, "out of money", "Parked")]
+    assert found == [AgentAnswered("q1", ME, "out of money", "Parked")]
 
 
 def test_resting_ending_and_going_are_told() -> None:
     uid = Uid("u")
     rests = SetStatus(ME, uid, {"state": "blocked", "why": "waits for a yes"})
-    assert _heard(_record("object.updated", ME, rests)) == [Resting(ME, "blocked", "waits for a yes")]
+    assert _heard(_record("object.updated", ME, rests)) == [AgentIdle(ME, "blocked", "waits for a yes")]
     over = SetStatus("task/.", uid, {"state": "done"})
-    assert _heard(_record("task.changed", "task/.", over)) == [Over("done")]
-    assert _heard(_record("object.deleted", ME, Drop(ME, uid))) == [Gone(ME)]
+    assert _heard(_record("task.changed", "task/.", over)) == [PlanEnded("done")]
+    assert _heard(_record("object.deleted", ME, Drop(ME, uid))) == [AgentRemoved(ME)]
 
 
 @pytest.mark.parametrize(
@@ -55,8 +65,8 @@ def test_resting_ending_and_going_are_told() -> None:
 def test_the_end_of_the_container_that_one_talks_in_is_told(address: str, state: str, is_told: bool) -> None:
     ready = Condition("Ready", "False", "Exited", "exit code 3", 0.0, 1).to_json()
     says = SetStatus(address, Uid("u"), {"state": state, "conditions": {"Ready": ready}})
-    found = list(events(_record("container.observed", address, says), ME, "container/sut"))
-    assert found == ([Ended("container/sut", "failed", "exit code 3")] if is_told else [])
+    found = list(chat_events(_record("container.observed", address, says), ME, "container/sut"))
+    assert found == ([ContainerEnded("container/sut", "failed", "exit code 3")] if is_told else [])
 
 
 def test_what_only_a_person_can_answer_is_asked() -> None:
@@ -64,7 +74,7 @@ def test_what_only_a_person_can_answer_is_asked() -> None:
         spec = ApprovalSpec("request", "agent:writer", "it is slow", {"kind": "model", "what": "big", **what})
         return _heard(_record("call.settled", ME, Put("approval/5b1e", Uid("5b1e"), spec.to_json())))
 
-    assert asked(of="person") == [Asks("approval/5b1e", "agent:writer", "model: big: it is slow")]
+    assert asked(of="person") == [ApprovalRequested("approval/5b1e", "agent:writer", "model: big: it is slow")]
     assert asked(of="agent/.") == []
 
 
@@ -73,11 +83,11 @@ def _agents(*paths: str) -> list[Resource]:
 
 
 def test_the_agent_nearest_to_the_root_is_talked_with_unless_one_is_named() -> None:
-    assert chosen(_agents("a/b", ".", "a"), None) == "agent/."
-    assert chosen(_agents("a/b", "a/c/d"), None) == "agent/a/b"
-    assert chosen(_agents("a/b", "a"), "b") == "agent/a/b"
-    assert chosen(_agents("a/b", "b"), "agent/b") == "agent/b"
-    assert name_of("agent/.") == ""
+    assert choose_agent(_agents("a/b", ".", "a"), None) == "agent/."
+    assert choose_agent(_agents("a/b", "a/c/d"), None) == "agent/a/b"
+    assert choose_agent(_agents("a/b", "a"), "b") == "agent/a/b"
+    assert choose_agent(_agents("a/b", "b"), "agent/b") == "agent/b"
+    assert agent_name("agent/.") == ""
 
 
 def test_with_a_container_one_talks_through_the_agent_that_works_with_it() -> None:
@@ -88,10 +98,10 @@ def test_with_a_container_one_talks_through_the_agent_that_works_with_it() -> No
         Resource("task/a", Uid("a"), 1, {"containers": []}, {}),
         Resource("task/a/b", Uid("b"), 1, {"containers": ["container/sut"]}, {}),
     ]
-    assert works_in(container("a"), tasks, _agents("a", "a/b")) == "agent/a"
-    assert works_in(container(""), tasks, _agents("a", "a/b")) == "agent/a/b"
-    with pytest.raises(Halt) as raised:
-        works_in(container(""), tasks, _agents("a"))
+    assert agent_for_container(container("a"), tasks, _agents("a", "a/b")) == "agent/a"
+    assert agent_for_container(container(""), tasks, _agents("a", "a/b")) == "agent/a/b"
+    with pytest.raises(CommandError) as raised:
+        agent_for_container(container(""), tasks, _agents("a"))
     assert "containers: [sut]" in raised.value.hint
 
 
@@ -105,6 +115,6 @@ def test_with_a_container_one_talks_through_the_agent_that_works_with_it() -> No
     ],
 )
 def test_who_cannot_be_told_apart_is_named(paths: tuple[str, ...], wanted: str | None, cure: str, exit_: Exit) -> None:
-    with pytest.raises(Halt) as raised:
-        chosen(_agents(*paths), wanted)
+    with pytest.raises(CommandError) as raised:
+        choose_agent(_agents(*paths), wanted)
     assert (raised.value.exit, cure in raised.value.hint) == (exit_, True)

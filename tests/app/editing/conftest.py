@@ -12,24 +12,25 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from planloop.app import compiling, places, wiring
-from planloop.app.access import Access
-from planloop.app.places import Place
-from planloop.reconciler.editing.filing import FileSave
-from planloop.server.api import edits
-from planloop.server.editing.desk import EditDesk
-from planloop.server.gateway.forwarding import Forwarding
-from planloop.server.gateway.replica import Replica
+from planloop.client import plan_file, plan_paths
+from planloop.client.plan_client import PlanClient
+from planloop.client.plan_paths import PlanPaths
+from planloop.reconciler.diff.file_patch import FileSave
+from planloop.server import opened_plan
+from planloop.server.api import validation
+from planloop.server.edit.edit_service import EditService
+from planloop.server.gateway.owner_proxy import OwnerProxy
+from planloop.server.gateway.replica import PlanReplica
 
 
 @dataclass(slots=True)
 class Room:
     """The plan at `place`, its file, a desk, and the draft that somebody has in the page."""
 
-    place: Place
+    place: PlanPaths
     file: Path
-    desk: EditDesk
-    replica: Replica
+    desk: EditService
+    replica: PlanReplica
     draft: dict[str, Any] = field(default_factory=dict)
 
     async def begin(self) -> str:
@@ -63,7 +64,7 @@ class Room:
     async def patch(self, *ops: dict[str, Any]) -> None:
         """What somebody else does meanwhile."""
         body = {"ops": list(ops), "reason": "elsewhere"}
-        verdict = await anyio.to_thread.run_sync(Access(self.place).post, "patch", body)
+        verdict = await anyio.to_thread.run_sync(PlanClient(self.place).post, "patch", body)
         assert verdict["verdict"] == "accepted", verdict
         await self.replica.until(verdict["rev"])
 
@@ -80,7 +81,7 @@ class Room:
 
 def told(model: str, answer: Any) -> Any:
     """`answer`, which is what the API's description says."""
-    getattr(edits, model).model_validate(answer)
+    validation.model_or_union(model).model_validate(answer)
     return answer
 
 
@@ -95,18 +96,18 @@ def opened(tmp_path: Path) -> Opened:
     async def open_room(text: str | bytes, name: str = "demo.plan.yaml") -> AsyncIterator[Room]:
         path = tmp_path / name
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
-        file = compiling.read(path)
-        assert not file.errors, compiling.fault_text(file, color=False)
-        place = places.of_file(path, file.name)
+        file = plan_file.read_plan(path)
+        assert not file.errors, plan_file.fault_text(file, color=False)
+        place = plan_paths.paths_of_file(path, file.name)
         place.folder.mkdir(parents=True)
-        async with wiring.opened(place) as core:
+        async with opened_plan.open_plan(place) as core:
             await core.gate.decide_file(FileSave(path.name, file.content, file.document))
         place.note_file(path)
-        replica = Replica(place)
+        replica = PlanReplica(place)
         await replica.load()
         async with anyio.create_task_group() as group:
             group.start_soon(replica.run)
-            desk = EditDesk(replica, Forwarding(replica))
+            desk = EditService(replica, OwnerProxy(replica))
             try:
                 yield Room(place, path, desk, replica)
             finally:

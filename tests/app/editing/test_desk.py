@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from planloop.app.access import Access
-from planloop.server.editing.desk import EditDesk
-from planloop.server.gateway.forwarding import Forwarding
+from planloop.client.plan_client import PlanClient
+from planloop.server.edit.edit_service import EditService
+from planloop.server.gateway.owner_proxy import OwnerProxy
 from tests import golden_text
 from tests.app.editing.conftest import Opened, Room
+from tests.product import CommandError
 from tests.product import CommandExit as Exit
-from tests.product import Halt
 
 pytestmark = pytest.mark.anyio
 
@@ -109,7 +109,7 @@ async def test_a_text_that_no_plan_file_could_hold_is_refused(opened: Opened, te
         room.draft["text"] = text
 
         for ask in (room.look, room.merge, room.pull):
-            with pytest.raises(Halt, match=words):
+            with pytest.raises(CommandError, match=words):
                 await ask()
 
 
@@ -126,7 +126,7 @@ async def test_an_edit_is_applied_as_shown_by_the_person_at_the_page_with_their_
         assert said["verdict"] == "accepted"
         assert room.live["tasks"]["a"]["goal"] == "mine"
         assert "# because" in room.draft["text"], "what was typed is kept"
-        why = await Forwarding(room.replica).get("why", {"at": "/tasks/a/goal"})
+        why = await OwnerProxy(room.replica).get("why", {"at": "/tasks/a/goal"})
         assert (why["by"], why["reason"]) == ("human:web", "it is better")
         assert (await room.look())["change_count"] == 0
         assert room.file.read_text() == PLAN, "the file is not touched unasked"
@@ -140,7 +140,7 @@ async def test_looking_writes_nothing(opened: Opened) -> None:
 
         await room.look(preview=True)
 
-        assert Access(room.place).get("status")["rev"] == rev
+        assert PlanClient(room.place).get("status")["rev"] == rev
 
 
 async def test_an_edit_that_was_not_shown_is_not_applied(opened: Opened) -> None:
@@ -242,7 +242,7 @@ async def test_what_others_changed_is_merged_into_the_text_on_wish(opened: Opene
         room.type("goal: second", "goal: mine   # mine")
         room.type('"first"', '"mine"')
         await room.goal("a", "theirs")
-        with pytest.raises(Halt) as caught:
+        with pytest.raises(CommandError) as caught:
             await room.merge()
         golden_text.said(str(caught.value))
         (clash,) = (await room.look())["clashes"]
@@ -279,7 +279,7 @@ async def test_a_text_that_was_begun_long_ago_is_merged_with_what_was_live_then(
         await room.goal("b", "theirs")
         await room.goal("b", "theirs again")
 
-        desk = EditDesk(room.replica, Forwarding(room.replica))  # `plan serve` was begun again.
+        desk = EditService(room.replica, OwnerProxy(room.replica))  # `plan serve` was begun again.
         with closing(desk):
             looked = await replace(room, desk=desk).look()
 
@@ -293,7 +293,7 @@ async def test_a_text_of_another_plan_of_that_name_is_not_merged(opened: Opened,
         await room.begin()
         room.draft["base"] |= base
 
-        with pytest.raises(Halt) as stop:
+        with pytest.raises(CommandError) as stop:
             await room.look()
         golden_text.said(str(stop.value))
 
@@ -305,7 +305,7 @@ async def test_a_patch_for_one_document_is_not_made_on_another(opened: Opened) -
         rev = room.replica.rev
         body = {"ops": [NEW_GOAL], "document_rev": 1}
 
-        said = await Forwarding(room.replica).post("patch", body)
+        said = await OwnerProxy(room.replica).post("patch", body)
 
         assert (said["verdict"], said["document_rev"]) == ("moved", 2)
         assert room.live["tasks"]["a"]["goal"] == "first"
@@ -316,5 +316,5 @@ async def test_a_patch_for_one_document_is_not_made_on_another(opened: Opened) -
 
 async def _since(room: Room, rev: int) -> list[dict[str, Any]]:
     """What the log says after `rev`."""
-    found: dict[str, Any] = await Forwarding(room.replica).get("log", {"after": str(rev)})
+    found: dict[str, Any] = await OwnerProxy(room.replica).get("log", {"after": str(rev)})
     return list(found["records"])

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.app import compiling
-from planloop.reconciler.editing.filing import FileSave
-from planloop.server.editing import desk as desks
-from planloop.server.editing.desk import EditDesk
-from planloop.server.forms import save_to_json
-from planloop.server.gateway import forwarding
-from planloop.server.gateway.forwarding import Forwarding
-from planloop.server.gateway.replica import Replica
+from planloop.client import plan_file
+from planloop.reconciler.diff.file_patch import FileSave
+from planloop.server.edit import edit_service as desks
+from planloop.server.edit.edit_service import EditService
+from planloop.server.gateway import owner_proxy
+from planloop.server.gateway.owner_proxy import OwnerProxy
+from planloop.server.gateway.replica import PlanReplica
+from planloop.server.payloads import save_to_json
 from tests.app.editing.conftest import Opened
 from tests.app.editing.test_desk import PLAN
+from tests.product import CommandError, sha256_hex
 from tests.product import CommandExit as Exit
-from tests.product import Halt, digest
 
 pytestmark = pytest.mark.anyio
 
@@ -81,7 +81,7 @@ async def test_a_file_that_moved_is_left_alone(opened: Opened, content: str | No
         else:
             room.file.write_text(content)
 
-        with pytest.raises(Halt, match=words) as stop:
+        with pytest.raises(CommandError, match=words) as stop:
             await room.pull()
 
         assert stop.value.exit == exit_
@@ -97,8 +97,8 @@ async def test_what_others_wrote_into_the_file_since_stays_in_it(opened: Opened)
         await room.apply()
         theirs = PLAN.replace("# the plan", "# the plan, with a note of theirs")
         room.file.write_text(theirs)
-        file = compiling.read(room.file)
-        await Forwarding(room.replica).post("file", save_to_json(FileSave(room.file.name, file.content, file.document)))
+        file = plan_file.read_plan(room.file)
+        await OwnerProxy(room.replica).post("file", save_to_json(FileSave(room.file.name, file.content, file.document)))
 
         assert (await room.pull())["is_text"] is False
 
@@ -109,16 +109,16 @@ async def test_what_was_written_is_what_the_draft_goes_on_from_even_where_the_lo
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise the next comments that are typed would not get into the file: it would seem to be another's."""
-    monkeypatch.setattr(forwarding, "SEEN_S", 0.05)
+    monkeypatch.setattr(owner_proxy, "SEEN_S", 0.05)
     monkeypatch.setattr(desks, "SEEN_S", 0.05)
     async with opened(PLAN) as room:
         await room.begin()
         room.type("# the plan", "# our plan")
-        late = Replica(room.place)
+        late = PlanReplica(room.place)
         await late.load()  # And reads no more of the log.
-        room.desk = EditDesk(late, Forwarding(late))
+        room.desk = EditService(late, OwnerProxy(late))
 
         said = await room.pull()
 
         late.close()
-        assert (said["is_text"], said["blob"]) == (True, digest(room.file.read_bytes()))
+        assert (said["is_text"], said["blob"]) == (True, sha256_hex(room.file.read_bytes()))

@@ -10,40 +10,40 @@ from pathlib import Path
 
 import pytest
 
-from planloop.server.editing import working
-from planloop.server.editing.working import Bench
+from planloop.server.edit import compile_pool
+from planloop.server.edit.compile_pool import CompilePool
+from tests.product import CommandError
 from tests.product import CommandExit as Exit
-from tests.product import Halt
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def bench() -> Iterator[Bench]:
-    with closing(Bench()) as made:
+def bench() -> Iterator[CompilePool]:
+    with closing(CompilePool()) as made:
         yield made
 
 
-async def test_one_process_answers_for_one_text_after_another(bench: Bench) -> None:
+async def test_one_process_answers_for_one_text_after_another(bench: CompilePool) -> None:
     assert await bench.run(os.getpid) == await bench.run(os.getpid) != os.getpid()
 
 
-async def test_one_that_dies_is_told_of_and_the_next_text_has_another(bench: Bench) -> None:
+async def test_one_that_dies_is_told_of_and_the_next_text_has_another(bench: CompilePool) -> None:
     before = await bench.run(os.getpid)
 
-    with pytest.raises(Halt, match="was ended"):
+    with pytest.raises(CommandError, match="was ended"):
         await bench.run(os._exit, 1)
 
     assert await bench.run(os.getpid) != before
 
 
 async def test_a_text_that_takes_too_long_takes_only_its_process_with_it(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: CompilePool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = await bench.run(os.getpid)
-    monkeypatch.setattr(working, "LOOK_S", 0.05)
+    monkeypatch.setattr(compile_pool, "LOOK_S", 0.05)
 
-    with pytest.raises(Halt) as stop:
+    with pytest.raises(CommandError) as stop:
         await bench.run(time.sleep, 100)
 
     assert stop.value.exit == Exit.TIMEOUT
@@ -53,7 +53,7 @@ async def test_a_text_that_takes_too_long_takes_only_its_process_with_it(
 
 
 async def test_it_loads_nothing_from_the_folder_where_agents_write(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: CompilePool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("planloop.py", "pickle.py", "struct.py"):
         (tmp_path / name).write_text("open('loaded', 'w').close()\n")

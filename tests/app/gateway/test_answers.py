@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from planloop.server.api import naming
-from planloop.server.api.routing import Wanted, asked
+from planloop.server.api import validation
+from planloop.server.api.routes import RequestTarget, route
 from tests.app.gateway.gateways import Answer, Served, served
 from tests.e2e.folder import Folder
 
@@ -52,8 +52,8 @@ def found(site: Served, method: str, path: str, body: bytes | None = None) -> An
     """The answer, which is as the model of its row has it."""
     answer = site.ask(method, site.path(path), body=body)
     assert answer.status == 200, answer.body
-    row = asked(Wanted(method, path.partition("?")[0]), "gateway").operation
-    TypeAdapter(naming.named(row.answer)).validate_python(answer.json)
+    row = route(RequestTarget(method, path.partition("?")[0]), "gateway").operation
+    TypeAdapter(validation.model_or_union(row.answer)).validate_python(answer.json)
     return answer.json
 
 

@@ -14,7 +14,7 @@ from tests import golden_text
 from tests.app.gateway.gateways import Served, served
 from tests.e2e import benches
 from tests.e2e.folder import Folder
-from tests.product import decode, digest
+from tests.product import decode, sha256_hex
 
 SCRIPT = b"<html><script>alert(1)</script></html>"
 RUN = "/v1/runs/mixed/first"
@@ -30,8 +30,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     folder.write("secret.json", '{"secret": "hidden"}')
     blobs = folder.path / "reports" / "mixed" / "first" / "blobs"
     blobs.mkdir(exist_ok=True)
-    (blobs / digest(SCRIPT)).write_bytes(SCRIPT)
-    (blobs / digest(b"linked")).symlink_to(folder.path / "secret.json")
+    (blobs / sha256_hex(SCRIPT)).write_bytes(SCRIPT)
+    (blobs / sha256_hex(b"linked")).symlink_to(folder.path / "secret.json")
     return folder
 
 
@@ -43,7 +43,7 @@ def gateway(folder: Folder) -> Iterator[Served]:
 
 @pytest.mark.parametrize(
     "path", ["/v1/suites", "/v1/runs", RUN, f"{RUN}/cases/writes", f"{RUN}/cases/writes?model=oracle&trial=1",
-             "/v1/comparison?runs=mixed/first", f"{RUN}/blobs/{digest(SCRIPT)}", f"{RUN}/tail"]
+             "/v1/comparison?runs=mixed/first", f"{RUN}/blobs/{sha256_hex(SCRIPT)}", f"{RUN}/tail"]
 )  # fmt: skip
 def test_nothing_of_reports_is_told_without_a_token(gateway: Served, path: str) -> None:
     assert gateway.ask("GET", path, token="").status == 401
@@ -71,7 +71,7 @@ def test_a_link_that_may_only_look_has_all_of_it(gateway: Served) -> None:
         "/v1/runs/%2e%2e/%2e%2e",
         "/v1/runs/mixed/first%00",
         f"{RUN}/blobs/..%2F..%2F..%2F..%2Fsecret.json",
-        f"{RUN}/blobs/{digest(b'linked')}",
+        f"{RUN}/blobs/{sha256_hex(b'linked')}",
         f"{RUN}/blobs/plan.json",
         f"{RUN}/cases/..%2Fplan.json",
         f"{RUN}/cases/writes?model=..%2Foracle&trial=1",
@@ -100,7 +100,7 @@ def test_what_cannot_be_answered_is_refused_in_words(gateway: Served, path: str)
 
 
 def test_what_an_agent_wrote_is_served_as_text_that_nobody_runs(gateway: Served) -> None:
-    answer = gateway.ask("GET", f"{RUN}/blobs/{digest(SCRIPT)}", token=gateway.read)
+    answer = gateway.ask("GET", f"{RUN}/blobs/{sha256_hex(SCRIPT)}", token=gateway.read)
 
     assert answer.body == SCRIPT
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"

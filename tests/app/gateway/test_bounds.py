@@ -11,15 +11,15 @@ import anyio
 import pytest
 from anyio.abc import SocketStream
 
-from planloop.app.places import Place
-from planloop.server.gateway import application, guarding, serving, tailing, tokens
+from planloop.client.plan_paths import PlanPaths
+from planloop.server.gateway import application, auth, http_server, log_websocket
 from planloop.server.gateway.application import Gateway
-from planloop.server.gateway.replica import Replica
+from planloop.server.gateway.replica import PlanReplica
 from tests.app.gateway.writers import Writer, writing
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(120)]
 
-TOKENS = guarding.Tokens(read="r" * 32, change="c" * 32)
+TOKENS = auth.LinkTokens(read="r" * 32, change="c" * 32)
 HANDSHAKE = (
     "GET /v1/plans/demo/tail?after=0 HTTP/1.1\r\nHost: localhost:{port}\r\nAuthorization: Bearer {token}\r\n"
     "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
@@ -44,9 +44,9 @@ async def answering(state: Path) -> AsyncIterator[tuple[Gateway, int]]:
     """A gateway to the plan in `state`, and its port."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    links = tokens.Links(state, TOKENS, read_only=False)
-    gateway = Gateway(Replica(Place("demo", state)), links, guarding.names_of("http", port, ["localhost"]), state)
-    async with serving.serving(gateway, listener, None):
+    links = auth.Links(state, TOKENS, read_only=False)
+    gateway = Gateway(PlanReplica(PlanPaths("demo", state)), links, auth.site_names("http", port, ["localhost"]), state)
+    async with http_server.run_gateway(gateway, listener, None):
         yield gateway, port
 
 
@@ -80,7 +80,7 @@ async def count_is(gateway: Gateway, count: int) -> None:
 async def test_who_does_not_read_is_let_go_and_the_others_hear_everything(
     writer: Writer, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tailing, "SLOW_S", 0.2)
+    monkeypatch.setattr(log_websocket, "SLOW_S", 0.2)
     async with answering(state) as (gateway, port), raw(port, buffer_bytes=4096) as slow, raw(port) as quick:
         await upgraded(slow)
         await upgraded(quick)
@@ -96,7 +96,7 @@ async def test_who_does_not_read_is_let_go_and_the_others_hear_everything(
 async def test_who_is_gone_without_a_word_is_noticed(
     writer: Writer, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tailing, "HEARTBEAT_S", 0.2)
+    monkeypatch.setattr(log_websocket, "HEARTBEAT_S", 0.2)
     async with answering(state) as (gateway, port), raw(port) as dead:
         await upgraded(dead)
         await count_is(gateway, 1)
@@ -106,7 +106,7 @@ async def test_who_is_gone_without_a_word_is_noticed(
 async def test_of_too_many_who_listen_the_last_is_told_to_come_later(
     writer: Writer, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tailing, "TAILS_MAX", 1)
+    monkeypatch.setattr(log_websocket, "TAILS_MAX", 1)
     async with answering(state) as (gateway, port), raw(port) as first:
         await upgraded(first)
         await count_is(gateway, 1)
@@ -121,7 +121,7 @@ async def test_of_too_many_who_listen_the_last_is_told_to_come_later(
 async def test_of_too_many_connections_the_last_is_turned_away(
     writer: Writer, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serving, "CONNECTIONS_MAX", 1)
+    monkeypatch.setattr(http_server, "CONNECTIONS_MAX", 1)
     async with answering(state) as (_, port), raw(port) as first:
         await upgraded(first)
         async with raw(port) as second:
@@ -131,7 +131,7 @@ async def test_of_too_many_connections_the_last_is_turned_away(
 async def test_who_connects_and_says_nothing_is_not_kept(
     writer: Writer, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serving, "IDLE_S", 0.1)
+    monkeypatch.setattr(http_server, "IDLE_S", 0.1)
     async with answering(state) as (_, port), await anyio.connect_tcp("127.0.0.1", port) as silent:
         with pytest.raises(anyio.EndOfStream):
             await silent.receive()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.server.gateway import tokens
+from planloop.server.gateway import auth
 from tests import golden_text
 from tests.app.gateway.gateways import served
 from tests.e2e import command
@@ -88,14 +88,14 @@ def test_links_stay_good_and_are_for_this_user_alone(done: Folder) -> None:
 
 
 def test_what_is_damaged_is_made_anew(tmp_path: Path) -> None:
-    file = tmp_path / tokens.FILE
+    file = tmp_path / auth.FILE
     minted = (f"{n:032}" for n in range(100))
     for content in ("", "{}", '{"read": "x", "change": "x"}', "[]", '{"read": 1, "change": null}', "\x00"):
         file.write_text(content)
         file.chmod(0o600)
-        made = tokens.kept(tmp_path, lambda: next(minted))
+        made = auth.load_tokens(tmp_path, lambda: next(minted))
         assert json.loads(file.read_text()) == {"read": made.read, "change": made.change}
-        assert tokens.kept(tmp_path, lambda: next(minted)) == made
+        assert auth.load_tokens(tmp_path, lambda: next(minted)) == made
     assert list(tmp_path.iterdir()) == [file]
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from planloop.server.gateway.guarding import Scheme, denied_place, names_of
+from planloop.server.gateway.auth import Scheme, denied_place, site_names
 from tests import rows
 from tests.app.gateway.gateways import listening, served
 from tests.e2e.folder import Folder
-from tests.product import Halt
+from tests.product import CommandError
 
 PROXY = ["https://plan.example.org"]
 
@@ -50,7 +50,7 @@ def test_a_request_is_for_us_by_its_host_and_its_origin(
 ) -> None:
     headers = {"Host": host, **({"Origin": origin} if origin else {})}
 
-    assert (denied_place(headers, names_of(*asked, names), "127.0.0.1") is None) is granted
+    assert (denied_place(headers, site_names(*asked, names), "127.0.0.1") is None) is granted
 
 
 @pytest.mark.parametrize(
@@ -66,15 +66,15 @@ def test_a_request_is_for_us_by_its_host_and_its_origin(
     ],
 )
 def test_an_address_is_ours_when_the_request_arrived_there(host: str, arrived_at: str, granted: bool) -> None:
-    assert (denied_place({"Host": host}, names_of("http", 7077, []), arrived_at) is None) is granted
+    assert (denied_place({"Host": host}, site_names("http", 7077, []), arrived_at) is None) is granted
 
 
 @pytest.mark.parametrize(
     "name", ["", "http://", "ftp://box", "box/path", "box:port", "fd00::1", "a b", "user@box", "https://box/"]
 )
 def test_what_is_no_name_is_told(name: str) -> None:
-    with pytest.raises(Halt):
-        names_of("http", 7077, [name])
+    with pytest.raises(CommandError):
+        site_names("http", 7077, [name])
 
 
 @pytest.mark.process

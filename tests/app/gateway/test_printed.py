@@ -11,7 +11,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from planloop.schemas.limits import LOG_PAGE_BYTES
-from planloop.server.api.answers import Printed
+from planloop.server.api.response_models import ApiPrinted
 from tests.app.gateway.gateways import Served, served
 from tests.e2e.folder import Folder
 
@@ -48,7 +48,7 @@ def site(folder: Folder) -> Iterator[Served]:
 
 def page(site: Served, path: str) -> dict[str, Any]:
     answer: dict[str, Any] = site.get(f"printed/{path}")
-    TypeAdapter(Printed).validate_python(answer)
+    TypeAdapter(ApiPrinted).validate_python(answer)
     return answer
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.server.gateway.guarding import HEADERS
+from planloop.server.gateway.auth import HEADERS
 from tests import golden_text
 from tests.app.gateway.gateways import Served
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from planloop.reconciler.storing import layout
+from planloop.reconciler.store import state_files
 from tests.app.gateway.gateways import Answer, Served, frames, listening, served
 from tests.app.gateway.writers import Writer, deleted, writing
 from tests.golden_text import said
@@ -186,7 +186,7 @@ async def test_a_log_that_is_damaged_is_said_to_be_and_is_read_again_when_it_is_
 ) -> None:
     writer.write(50)
     writer.kill()
-    log = layout.log_file(state)
+    log = state_files.log_file(state)
     whole = {file: file.read_bytes() for file in state.glob("log.db*")}
 
     beside = state / "damaged"

@@ -12,11 +12,11 @@ import anyio
 import anyio.abc
 import pytest
 
-from planloop.app.places import Place
-from planloop.reconciler.storing import layout
-from planloop.server.gateway.replica import Replica
-from planloop.server.gateway.words import Words
-from tests.product import Draft, Record
+from planloop.client.plan_paths import PlanPaths
+from planloop.reconciler.store import state_files
+from planloop.server.gateway.replica import PlanReplica
+from planloop.server.gateway.token_stream import TokenStream
+from tests.product import Record, RecordDraft
 
 pytestmark = pytest.mark.anyio
 
@@ -25,9 +25,9 @@ SAID = b'{"said":{"agent":"agent/.","turn":2,"reply":"2/1","text":"once upon"}}\
 
 @dataclass(slots=True)
 class Log:
-    """What `Words` needs of a replica; the test decides when a record is read."""
+    """What `TokenStream` needs of a replica; the test decides when a record is read."""
 
-    place: Place
+    place: PlanPaths
     listeners: list[Callable[[Record], None]] = field(default_factory=list)
 
     def on_record(self, listener: Callable[[Record], None]) -> None:
@@ -38,11 +38,11 @@ class Log:
 
     def read(self, kind: str, data: dict[str, Any]) -> None:
         for listener in self.listeners:
-            listener(Record(1, 1.0, 1, Draft(kind, "controller:agent", "agent/.", data=data)))
+            listener(Record(1, 1.0, 1, RecordDraft(kind, "controller:agent", "agent/.", data=data)))
 
 
 @asynccontextmanager
-async def hearing(folder: Path) -> AsyncIterator[tuple[Words, Log]]:
+async def hearing(folder: Path) -> AsyncIterator[tuple[TokenStream, Log]]:
     """The words of an owner that has told one stretch of the second turn and then falls silent."""
 
     async def tell(stream: anyio.abc.SocketStream) -> None:
@@ -50,9 +50,9 @@ async def hearing(folder: Path) -> AsyncIterator[tuple[Words, Log]]:
             await stream.send(b"HTTP/1.0 200 OK\r\n\r\n" + SAID)
             await anyio.sleep_forever()
 
-    log = Log(Place("demo", folder))
-    words = Words(cast("Replica", log))
-    listener = await anyio.create_unix_listener(layout.socket_file(folder))
+    log = Log(PlanPaths("demo", folder))
+    words = TokenStream(cast("PlanReplica", log))
+    listener = await anyio.create_unix_listener(state_files.socket_file(folder))
     async with listener, anyio.create_task_group() as group:
         group.start_soon(listener.serve, tell)
         group.start_soon(words.run)
@@ -60,7 +60,7 @@ async def hearing(folder: Path) -> AsyncIterator[tuple[Words, Log]]:
         group.cancel_scope.cancel()
 
 
-async def first(words: Words) -> str:
+async def first(words: TokenStream) -> str:
     """What somebody who begins to listen now is told first; empty if it is nothing."""
     async with aclosing(words.listen()) as heard:
         with anyio.move_on_after(0.05):

@@ -17,12 +17,13 @@ WRITER = """
 import asyncio, sys, time
 from pathlib import Path
 from planloop.reconciler.clock import SystemClock
-from planloop.reconciler.storing import owning, sqlite_log
-from planloop.reconciler.storing.sqlite_store import SqliteStore
-from planloop.schemas.record import Draft, SetStatus, Put
+from planloop.reconciler.store import owner_lock
+from planloop.reconciler.store.sqlite import database
+from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore
+from planloop.schemas.log.record import RecordDraft, SetStatus, Put
 
 async def rounds(store, folder):
-    await store.append(Draft("object.created", "controller:test", "task/t", (Put("task/t", "u", {"goal": "g"}),)))
+    await store.append(RecordDraft("object.created", "controller:test", "task/t", (Put("task/t", "u", {"goal": "g"}),)))
     print(store.durable_rev, flush=True)
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):
@@ -30,16 +31,16 @@ async def rounds(store, folder):
         begun = time.monotonic()
         for n in range(count):
             change = SetStatus("task/t", "u", {"n": n, "pad": "x" * 100})
-            store.propose(Draft("task.changed", "controller:task", "task/t", (change,), {"n": n}))
+            store.propose(RecordDraft("task.changed", "controller:task", "task/t", (change,), {"n": n}))
             if n % 10 == 9:
                 await asyncio.sleep(max(0.0, begun + n / rate - time.monotonic()))
         await store.flush(store.view.rev)
         print(store.durable_rev, flush=True)
 
 async def main(folder):
-    with owning.own(folder, now=time.time(), stored_epoch=sqlite_log.stored_epoch) as owner:
+    with owner_lock.own_plan(folder, now=time.time(), stored_epoch=database.stored_epoch) as owner:
         async with SqliteStore.open(folder, clock=SystemClock(), epoch=owner.epoch) as store:
-            await store.append(owning.taken(owner, folder.name))
+            await store.append(owner_lock.epoch_draft(owner, folder.name))
             await rounds(store, folder)
 
 asyncio.run(main(Path(sys.argv[1])))

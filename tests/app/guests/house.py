@@ -11,14 +11,14 @@ from typing import Any, cast
 import anyio
 import anyio.from_thread
 
-from planloop.app.client import Unanswered
-from planloop.app.core import Core
-from planloop.app.places import Place
-from planloop.server import guests
-from planloop.server.mcp.answers import Answer
-from planloop.server.mcp.doing import Doing
-from planloop.server.mcp.following import Following
-from planloop.server.mcp.seats import AT_ONCE, Client, House
+from planloop.client.owner_client import OwnerUnanswered
+from planloop.client.plan_paths import PlanPaths
+from planloop.server import external_agents
+from planloop.server.mcp.call_tracker import CallTracker
+from planloop.server.mcp.leases import AT_ONCE, McpClientState, McpContext
+from planloop.server.mcp.tool_handlers import ToolHandlers
+from planloop.server.mcp.tool_results import ToolAnswer
+from planloop.server.opened_plan import OpenedPlan
 from tests.controllers.agent.arena import Arena, arena
 from tests.product import CommandExit as Exit
 from tests.product import Json, JsonObject, RandomIds, Record, Resource
@@ -59,17 +59,17 @@ class Posts:
     `hindered` raises in their place.
     """
 
-    core: Core
+    core: OpenedPlan
     broken: int = 0
 
     def post(self, path: str, body: JsonObject) -> Json:
         async def act() -> Json:
-            return await guests.act(self.core, path.removeprefix("guest/"), body, is_run=True)
+            return await external_agents.handle_request(self.core, path.removeprefix("guest/"), body, is_run=True)
 
         answer = anyio.from_thread.run(act)
         if self.broken:
             self.broken -= 1
-            raise Unanswered(Exit.FAILED)
+            raise OwnerUnanswered(Exit.FAILED)
         return answer
 
 
@@ -77,11 +77,11 @@ class Posts:
 class Caller:
     """One client. `progress` is what it was told while calls were under way."""
 
-    client: Client
+    client: McpClientState
     progress: list[str] = field(default_factory=list)
 
-    async def call(self, tool: str, **arguments: Any) -> Answer:
-        return await Doing(self.client).do(tool, arguments, self.report)
+    async def call(self, tool: str, **arguments: Any) -> ToolAnswer:
+        return await ToolHandlers(self.client).do(tool, arguments, self.report)
 
     async def report(self, words: str) -> None:
         self.progress.append(words)
@@ -92,11 +92,11 @@ class Inn:
     """The plan, and who came to it."""
 
     here: Arena
-    house: House
+    house: McpContext
     posts: Posts
 
     def caller(self, name: str = "helper", label: str = "ann 1.0") -> Caller:
-        return Caller(Client(self.house, name, label))
+        return Caller(McpClientState(self.house, name, label))
 
     async def seat(self, agent: str = "agent/guide") -> JsonObject | None:
         found: JsonObject | None = self.here.get(agent).status.get("seat")
@@ -109,14 +109,16 @@ async def inn(folder: Path, text: str, **more: Any) -> AsyncIterator[Inn]:
     async with arena(folder, **more) as here:
         if text:
             await here.apply(text)
-        place = Place("arena", folder / ".plan" / "arena")
-        core = Core(place, here.store, here.gate, here.world.clock, here.world.ids, cast("Any", None), had_plan=True)
-        log, following, posts = StoreLog(here), Following(), Posts(core)
+        place = PlanPaths("arena", folder / ".plan" / "arena")
+        core = OpenedPlan(
+            place, here.store, here.gate, here.world.clock, here.world.ids, cast("Any", None), had_plan=True
+        )
+        log, following, posts = StoreLog(here), CallTracker(), Posts(core)
 
         def heard(record: Record, _: Sequence[str]) -> None:
             following.heard(record)
             log.wake()
 
         here.store.on_change(heard)
-        house = House(posts, log, following, RandomIds().mint, anyio.CapacityLimiter(AT_ONCE))
+        house = McpContext(posts, log, following, RandomIds().mint, anyio.CapacityLimiter(AT_ONCE))
         yield Inn(here, house, posts)

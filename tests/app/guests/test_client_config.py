@@ -7,7 +7,7 @@ import re
 import tomllib
 from typing import Any
 
-from planloop.server.mcp.client_config import CLIENTS, server_name, snippet
+from planloop.server.mcp.client_config import CLIENTS, config_snippet, server_name
 from tests import rows
 
 ARGV = ["/opt/my tools/plan", "mcp", "--plan", '/srv/ü/it\'s "quoted" \\ here/a b.plan.yaml', "--as", "helper"]
@@ -15,7 +15,7 @@ ARGV = ["/opt/my tools/plan", "mcp", "--plan", '/srv/ü/it\'s "quoted" \\ here/a
 
 def server(client: str) -> tuple[str, Any]:
     """The one server in the snippet of `client`: its name, and what is said of it."""
-    text = snippet(client, "hand_book v2", ARGV).text
+    text = config_snippet(client, "hand_book v2", ARGV).text
     whole = tomllib.loads(text) if client == "codex" else json.loads(text)
     member = {"codex": "mcp_servers", "opencode": "mcp", "vscode": "servers"}.get(client, "mcpServers")
     ((name, said),) = whole[member].items()
@@ -44,7 +44,7 @@ def test_a_client_is_told_to_wait_for_the_server(client: str, words: dict[str, A
 
 
 def test_the_variables_of_older_versions_of_claude_code_are_in_its_notes() -> None:
-    notes = " ".join(snippet("claude", "x", ARGV).notes)
+    notes = " ".join(config_snippet("claude", "x", ARGV).notes)
 
     assert "ENABLE_TOOL_SEARCH=false" in notes and "MCP_CONNECTION_NONBLOCKING=0" in notes
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from planloop.server.mcp.identity import parts_of
+from planloop.server.mcp.identities import external_roles
 from tests.product import Resource, Uid
 
 
@@ -44,4 +44,4 @@ def test_a_name_stands_for_an_agent_of_the_plan_and_only_else_for_the_one_of_a_t
 ) -> None:
     objects = Objects({"helper": "boss", "guide": "helper", "index": "helper", "alone": None})
 
-    assert [part.path for part in parts_of(objects, name)] == played
+    assert [part.path for part in external_roles(objects, name)] == played

@@ -9,10 +9,10 @@ import anyio
 import pytest
 
 from planloop.schemas import limits
-from planloop.server.mcp.doing import Doing
+from planloop.server.mcp.tool_handlers import ToolHandlers
 from tests.app.guests.house import Inn, inn
 from tests.golden_text import said, said_in
-from tests.product import HUMAN_CLI, Halt
+from tests.product import HUMAN_CLI, CommandError
 
 pytestmark = pytest.mark.anyio
 
@@ -132,7 +132,7 @@ async def test_a_silent_client_loses_its_task_and_is_refused_when_it_comes_late(
         said(left.data["why"])
         bob = house.caller(label="bob 2")
         await bob.call("take_task")
-        with pytest.raises(Halt) as caught:
+        with pytest.raises(CommandError) as caught:
             await house.house.act("say", taken.body(id="late", tool="write", arguments={}))
         said(str(caught.value))
         said((await ann.call("write", path="guide.md", content="late\n")).texts[0])
@@ -339,7 +339,7 @@ async def test_whoever_has_the_lease_goes_on_after_its_server_began_anew(tmp_pat
     async with inn(tmp_path, PLAN) as house:
         await begun(house)
         ann = house.caller()
-        lease = (await Doing(ann.client, shows_lease=True).do("take_task", {}, ann.report)).facts["lease"]
+        lease = (await ToolHandlers(ann.client, shows_lease=True).do("take_task", {}, ann.report)).facts["lease"]
         again, other = house.caller(), house.caller()
         again.client.go_on(lease)
         other.client.go_on("x" * len(lease))
@@ -382,10 +382,10 @@ async def test_the_tools_of_a_client_are_its_agents_own(tmp_path: Path) -> None:
     async with inn(tmp_path, PLAN.replace("lib:work", "read, shell(make *)")) as house:
         await begun(house)
         ann = house.caller()
-        names = {offer.name for offer in Doing(ann.client).offers()}
+        names = {offer.name for offer in ToolHandlers(ann.client).offers()}
         assert {"read", "shell", "done", "send"} <= names
         assert not names & {"write", "lock", "plan_patch"}
-        (schema,) = [offer.schema for offer in Doing(ann.client).offers() if offer.name == "shell"]
+        (schema,) = [offer.schema for offer in ToolHandlers(ann.client).offers() if offer.name == "shell"]
         assert schema["required"] == ["command"]
         await ann.call("take_task")
         said((await ann.call("write", path="x", content="x")).texts[0], "write")

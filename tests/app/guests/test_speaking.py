@@ -12,18 +12,18 @@ import anyio
 import pytest
 from mcp import Client as Asking
 
-from planloop.server.mcp.following import Following
-from planloop.server.mcp.seats import Client, House, Posts, Taken
-from planloop.server.mcp.speaking import TELL_S, Speaking, Visitor, surplus
-from tests.product import Draft, Json, JsonObject, Record, Resource, SetStatus, Uid
+from planloop.server.mcp.call_tracker import CallTracker
+from planloop.server.mcp.leases import McpClientState, McpContext, OwnerPosts, TaskLease
+from planloop.server.mcp.server import TELL_S, IdentityServer, McpSession, surplus
+from tests.product import Json, JsonObject, Record, RecordDraft, Resource, SetStatus, Uid
 
 HOUSE = cast("Any", None)
-TAKEN = Taken("agent/guide", "task/guide", 1, "key", 60.0, "")
+TAKEN = TaskLease("agent/guide", "task/guide", 1, "key", 60.0, "")
 VISITORS = {
-    "works": Visitor(Client(HOUSE, "helper", taken=TAKEN)),
-    "listens": Visitor(Client(HOUSE, "helper"), wanted={"planloop://demo/plan"}),
-    "idle": Visitor(Client(HOUSE, "helper")),
-    "works, too": Visitor(Client(HOUSE, "helper", taken=TAKEN)),
+    "works": McpSession(McpClientState(HOUSE, "helper", taken=TAKEN)),
+    "listens": McpSession(McpClientState(HOUSE, "helper"), wanted={"planloop://demo/plan"}),
+    "idle": McpSession(McpClientState(HOUSE, "helper")),
+    "works, too": McpSession(McpClientState(HOUSE, "helper", taken=TAKEN)),
 }
 
 
@@ -59,13 +59,13 @@ class Hung:
         return {}
 
 
-def a_house(access: Posts | None = None) -> House:
-    return House(access or Hung(), Still(), Following(), lambda: "id", anyio.CapacityLimiter(1))
+def a_house(access: OwnerPosts | None = None) -> McpContext:
+    return McpContext(access or Hung(), Still(), CallTracker(), lambda: "id", anyio.CapacityLimiter(1))
 
 
 @pytest.mark.anyio
 async def test_whoever_listens_is_told_of_the_end_when_the_server_ends() -> None:
-    speaking = Speaking(a_house(), "demo", "helper", is_http=False)
+    speaking = IdentityServer(a_house(), "demo", "helper", is_http=False)
     async with AsyncExitStack() as stack:
         asking = await stack.enter_async_context(Asking(speaking.server, mode="2026-07-28"))
         async with speaking.telling():
@@ -90,16 +90,16 @@ class Reader:
 
 
 def changed(rev: int, address: str) -> Record:
-    return Record(rev, 0.0, 1, Draft("test.changed", "test", address, (SetStatus(address, Uid("t"), {}),)))
+    return Record(rev, 0.0, 1, RecordDraft("test.changed", "test", address, (SetStatus(address, Uid("t"), {}),)))
 
 
 @pytest.mark.anyio
 async def test_who_does_not_read_holds_up_nobody_and_is_not_told_again_until_it_asks() -> None:
     house, task, locks = a_house(), "planloop://demo/task/guide", "planloop://demo/locks"
-    speaking = Speaking(house, "demo", "helper", is_http=True)
-    silent = [Visitor(Client(house, "helper"), cast("Any", Reader(reads=False)), {task}) for _ in range(5)]
+    speaking = IdentityServer(house, "demo", "helper", is_http=True)
+    silent = [McpSession(McpClientState(house, "helper"), cast("Any", Reader(reads=False)), {task}) for _ in range(5)]
     reader = Reader()
-    visitor = Visitor(Client(house, "helper"), cast("Any", reader), {task, locks})
+    visitor = McpSession(McpClientState(house, "helper"), cast("Any", reader), {task, locks})
     speaking._visitors |= {str(number): each for number, each in enumerate([*silent, visitor])}
     async with speaking.telling():
         await anyio.wait_all_tasks_blocked()
@@ -118,10 +118,10 @@ async def test_who_does_not_read_holds_up_nobody_and_is_not_told_again_until_it_
 
 @pytest.mark.anyio
 async def test_an_owner_that_hangs_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("planloop.server.mcp.speaking.LEAVE_S", 0.05)
+    monkeypatch.setattr("planloop.server.mcp.server.LEAVE_S", 0.05)
     hung = Hung()
-    speaking = Speaking(a_house(hung), "demo", "helper", is_http=True)
-    speaking._visitors["ann"] = Visitor(Client(a_house(hung), "helper", taken=TAKEN))
+    speaking = IdentityServer(a_house(hung), "demo", "helper", is_http=True)
+    speaking._visitors["ann"] = McpSession(McpClientState(a_house(hung), "helper", taken=TAKEN))
     async with speaking.telling():
         await anyio.wait_all_tasks_blocked()
     assert not hung.has_answered

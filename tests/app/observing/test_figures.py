@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from planloop.app.observing import exposition
-from planloop.app.observing.figures import Family, Sample, Tally, standing
-from planloop.app.observing.spans import Begun, Ended, Spans
-from tests.product import Draft, JsonObject, Put, Record, Resource, SetStatus, Uid
+from planloop.server.observability import metrics
+from planloop.server.observability.metrics import MetricCounters, MetricFamily, MetricSample, current_metrics
+from planloop.server.observability.spans import SpanEnd, SpanReader, SpanStart
+from tests.product import JsonObject, Put, Record, RecordDraft, Resource, SetStatus, Uid
 
 HOLDER = {
     "owner": "agent/a",
@@ -22,7 +22,7 @@ HOLDER = {
 
 
 def record(rev: int, type_: str, subject: str, **data: object) -> Record:
-    return Record(rev, float(rev), 1, Draft(type_, "controller:agent", subject, data=dict(data)))
+    return Record(rev, float(rev), 1, RecordDraft(type_, "controller:agent", subject, data=dict(data)))
 
 
 TURN = [
@@ -37,21 +37,21 @@ TURN = [
 ]
 
 
-def told(records: list[Record]) -> list[Begun | Ended]:
-    spans = Spans("p", lambda _: None)
+def told(records: list[Record]) -> list[SpanStart | SpanEnd]:
+    spans = SpanReader("p", lambda _: None)
     return [one for each in records for one in spans.note(each)]
 
 
 def test_a_turn_holds_its_request_and_its_call_each_with_its_end() -> None:
     found = told(TURN)
 
-    begun = [(one.name, one.parent) for one in found if isinstance(one, Begun)]
+    begun = [(one.name, one.parent) for one in found if isinstance(one, SpanStart)]
     assert begun == [
         ("invoke_agent a", None),
         ("chat gpt-4o", "turn:agent/a"),
         ("execute_tool shell", "turn:agent/a"),
     ]
-    ended = [(one.key, one.at, one.error) for one in found if isinstance(one, Ended)]
+    ended = [(one.key, one.at, one.error) for one in found if isinstance(one, SpanEnd)]
     assert ended == [
         ("model:o1", 4.0, ""),
         ("call:call/1", 8.0, "CommandFailed"),
@@ -62,35 +62,35 @@ def test_a_turn_holds_its_request_and_its_call_each_with_its_end() -> None:
 def test_what_began_before_anybody_listened_has_no_end_and_a_turn_that_was_cut_off_has_one() -> None:
     assert told(TURN[2:]) == [one for one in told(TURN[2:]) if one.key == "call:call/1"]
     again = told([TURN[0], record(3, "turn.started", "agent/a", turn=1)])
-    assert [one.error for one in again if isinstance(one, Ended)] == ["Superseded"]
+    assert [one.error for one in again if isinstance(one, SpanEnd)] == ["Superseded"]
 
 
 def test_a_lock_is_held_from_its_grant_until_it_has_another_holder() -> None:
     statuses: dict[str, JsonObject] = {"lock/x": {"holders": {"agent/a": HOLDER}}}
-    spans = Spans("p", lambda address: Resource(address, Uid("l"), 1, {}, statuses[address]))
+    spans = SpanReader("p", lambda address: Resource(address, Uid("l"), 1, {}, statuses[address]))
     put = Put("lock/x", Uid("l"), {})
 
-    first = spans.note(Record(1, 1.0, 1, Draft("lock.granted", "controller:lock", "lock/x", (put,))))
+    first = spans.note(Record(1, 1.0, 1, RecordDraft("lock.granted", "controller:lock", "lock/x", (put,))))
     statuses["lock/x"] = {"holders": {"agent/b": HOLDER}}
     change = SetStatus("lock/x", Uid("l"), {})
     data: JsonObject = {"owner": "agent/b", "waited_s": 2.5}
-    then = spans.note(Record(4, 4.0, 1, Draft("lock.granted", "controller:lock", "lock/x", (change,), data)))
+    then = spans.note(Record(4, 4.0, 1, RecordDraft("lock.granted", "controller:lock", "lock/x", (change,), data)))
 
     assert [one.key for one in first] == ["held:lock/x:agent/a"]
     assert [(type(one).__name__, one.key, one.at) for one in then] == [
-        ("Begun", "wait:lock/x:agent/b", 1.5),
-        ("Ended", "wait:lock/x:agent/b", 4.0),
-        ("Ended", "held:lock/x:agent/a", 4.0),
-        ("Begun", "held:lock/x:agent/b", 4.0),
+        ("SpanStart", "wait:lock/x:agent/b", 1.5),
+        ("SpanEnd", "wait:lock/x:agent/b", 4.0),
+        ("SpanEnd", "held:lock/x:agent/a", 4.0),
+        ("SpanStart", "held:lock/x:agent/b", 4.0),
     ]
 
 
 def test_prometheus_reads_back_what_was_counted() -> None:
-    tally = Tally("p", lambda _: None)
+    tally = MetricCounters("p", lambda _: None)
     for one in TURN:
         tally.note(one)
 
-    read = {one.name: one for one in text_string_to_metric_families(exposition.text(tally.families()))}
+    read = {one.name: one for one in text_string_to_metric_families(metrics.prometheus_text(tally.families()))}
 
     calls = {
         sample.name: sample for sample in read["planloop_call_duration_seconds"].samples if "le" not in sample.labels
@@ -109,7 +109,9 @@ def test_prometheus_reads_back_what_was_counted() -> None:
 
 def test_names_that_hold_quotes_and_newlines_are_read_back_as_they_are() -> None:
     name = 'a "b"\\\nc'
-    text = exposition.text([Family("x", "gauge", "one\ntwo", [Sample("x", (("name", name),), 0.25)])])
+    text = metrics.prometheus_text(
+        [MetricFamily("x", "gauge", "one\ntwo", [MetricSample("x", (("name", name),), 0.25)])]
+    )
 
     (family,) = text_string_to_metric_families(text)
     (sample,) = family.samples
@@ -121,7 +123,7 @@ def test_what_a_plan_is_counts_objects_by_kind_and_state() -> None:
         Resource(f"task/{n}", Uid(f"{n}"), 1, {}, {"state": state}) for n, state in enumerate(["done", "done", ""])
     ]
 
-    found = {one.name: one for one in standing(lambda kind: tasks if kind == "task" else [], 9, 2)}
+    found = {one.name: one for one in current_metrics(lambda kind: tasks if kind == "task" else [], 9, 2)}
 
     counts = {sample.labels[1][1]: sample.value for sample in found["planloop_objects"].samples}
     assert counts == {"done": 2, "": 1}

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from planloop.app.observing.spans import FORGOTTEN, OPEN_MAX, Begun, Ended, Spans
-from tests.product import Draft, Record
+from planloop.server.observability.spans import FORGOTTEN, OPEN_MAX, SpanEnd, SpanReader, SpanStart
+from tests.product import Record, RecordDraft
 
 
 def test_of_too_many_spans_the_oldest_ends_so_that_whoever_hears_of_them_need_keep_no_more() -> None:
-    spans = Spans("demo", lambda address: None)
+    spans = SpanReader("demo", lambda address: None)
     begun: list[str] = []
-    ended: list[Ended] = []
+    ended: list[SpanEnd] = []
     for number in range(OPEN_MAX + 3):
-        draft = Draft("turn.started", "controller:agent", f"agent/a{number}", (), {"turn": 1})
+        draft = RecordDraft("turn.started", "controller:agent", f"agent/a{number}", (), {"turn": 1})
         for told in spans.note(Record(number + 1, float(number), 1, draft)):
-            if isinstance(told, Begun):
+            if isinstance(told, SpanStart):
                 begun.append(told.key)
             else:
                 ended.append(told)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planloop.app.observing import top
+from planloop.cli import top
 from tests.golden_text import said
 from tests.product import JsonObject, MemoryView, Resource, Uid
 
@@ -16,7 +16,7 @@ VIEW = MemoryView([agent("a", "asleep", 9, "0.10"), agent("b", "running", 2, "2.
 
 
 def test_the_most_comes_first_in_each_order() -> None:
-    orders = {order: [row.agent for row in top.rows(VIEW, 0.0, order)] for order in top.ORDERS}
+    orders = {order: [row.agent for row in top.top_rows(VIEW, 0.0, order)] for order in top.ORDERS}
 
     assert orders == {
         "cost": ["b", "a", "c"],
@@ -28,7 +28,7 @@ def test_the_most_comes_first_in_each_order() -> None:
 
 
 def test_the_head_adds_up_all_agents_and_a_low_terminal_says_how_many_it_leaves_out() -> None:
-    page = top.page(VIEW, "p", 0.0, "cost", (80, 4)).splitlines()
+    page = top.top_page(VIEW, "p", 0.0, "cost", (80, 4)).splitlines()
 
     said(page[0])
     assert [line.split()[0] for line in page[1:]] == ["AGENT", "b", "…"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from planloop.cli.rendering import descriptions, objects, trees
-from planloop.cli.rendering.budgets import Costs
-from planloop.schemas.ledger import Account, account_to_json
+from planloop.client.render import object_details, object_tables, task_tree
+from planloop.client.render.budgets import Costs
+from planloop.schemas.objects.ledger import Account, account_to_json
 from tests.golden_text import said, said_in
 from tests.product import JsonObject, Resource, Uid
 
@@ -61,12 +61,12 @@ def test_money_whose_amount_nobody_knows_is_not_told_as_none() -> None:
 
 def test_every_place_that_lists_tasks_says_what_they_cost() -> None:
     costs = Costs(PLAN)
-    sheet = objects.text([ROOT, CHILD], now=0, costs=costs)
+    sheet = object_tables.object_tables_text([ROOT, CHILD], now=0, costs=costs)
     assert "BUDGET" in sheet
     said_in(sheet)
     root = Resource(ROOT.address, ROOT.uid, 1, {**ROOT.spec, "children": ["task/a"]}, ROOT.status)
-    rows = trees.rows({"task/.": root, "task/a": CHILD}, now=0, costs=costs)
-    assert "$0.31 of $4.00" in trees.lines(rows)[0]
-    lines = descriptions.text(ROOT, [], costs=costs, now=0).splitlines()
+    rows = task_tree.tree_rows({"task/.": root, "task/a": CHILD}, now=0, costs=costs)
+    assert "$0.31 of $4.00" in task_tree.tree_lines(rows)[0]
+    lines = object_details.object_text(ROOT, [], costs=costs, now=0).splitlines()
     said_in(lines)
     said_in(lines)

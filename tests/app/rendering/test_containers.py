@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.cli.rendering import containers, descriptions, objects, records, trees
-from planloop.cli.rendering.budgets import Costs
-from planloop.schemas.container import ContainerSpec, Health, Mount, Port
+from planloop.client.render import containers, object_details, object_tables, records, task_tree
+from planloop.client.render.budgets import Costs
+from planloop.schemas.objects.container import ContainerSpec, Health, Mount, Port
 from tests import golden_text
-from tests.product import Draft, JsonObject, Record, Resource, SetStatus, Uid
+from tests.product import JsonObject, Record, RecordDraft, Resource, SetStatus, Uid
 
 IMAGE = "sha256:" + "5f2c" * 16
 RUNNING: JsonObject = {
@@ -58,7 +58,7 @@ def test_a_table_has_image_ports_age_restarts_and_what_it_waits_for() -> None:
     need = ContainerSpec(image="app", needs={"redis": "healthy"}, ports=(Port(80, 8080),))
     waits = container("app", need, state="waiting", conditions=ready("AwaitingNeeds", "container/redis is not healthy"))
 
-    lines = objects.text([waits, failed(), well(), container("new", need)], now=138.0).splitlines()
+    lines = object_tables.object_tables_text([waits, failed(), well(), container("new", need)], now=138.0).splitlines()
 
     assert [line.split() for line in lines] == [
         ["CONTAINER", "STATE", "IMAGE", "PORTS", "FOR", "RESTARTS", "WHAT"],
@@ -73,12 +73,12 @@ def test_a_narrow_terminal_keeps_the_reason_and_loses_empty_columns() -> None:
     known = [container("bad", ContainerSpec(image="planloop/nothing"), state="failed",
                        conditions=ready("NoImage", "there is no stock image planloop/nothing"))]  # fmt: skip
 
-    narrow = objects.text(known, now=1.0, width=60).splitlines()
+    narrow = object_tables.object_tables_text(known, now=1.0, width=60).splitlines()
 
     assert narrow[0].split() == ["CONTAINER", "STATE", "IMAGE", "WHAT"]
     golden_text.said(narrow[1])
-    assert "RESTARTS" in objects.text(known, now=1.0, width=120)
-    mixed = objects.text([*known, well()], now=138.0, width=60).splitlines()
+    assert "RESTARTS" in object_tables.object_tables_text(known, now=1.0, width=120)
+    mixed = object_tables.object_tables_text([*known, well()], now=138.0, width=60).splitlines()
     assert mixed[0].split() == ["CONTAINER", "STATE", "IMAGE", "WHAT"]
     golden_text.said(mixed[1])
 
@@ -86,16 +86,16 @@ def test_a_narrow_terminal_keeps_the_reason_and_loses_empty_columns() -> None:
 def test_a_headline_counts_those_that_are_up_and_those_that_have_done_their_work() -> None:
     done = container("done", ContainerSpec(image="app"), state="completed")
 
-    assert containers.headline([]) == ""
-    golden_text.said(containers.headline([well(), failed()]))
-    golden_text.said(containers.headline([well(), done]))
+    assert containers.containers_headline([]) == ""
+    golden_text.said(containers.containers_headline([well(), failed()]))
+    golden_text.said(containers.containers_headline([well(), done]))
 
 
 def test_a_description_says_what_was_asked_for_and_what_became_of_it() -> None:
     app = container("app", ContainerSpec(image="app", needs={"redis": "healthy"}), state="running")
     costs = Costs(())
 
-    text = descriptions.text(well(), [app], costs=costs, now=138.0)
+    text = object_details.object_text(well(), [app], costs=costs, now=138.0)
 
     for line in (
         "image     redis:7   5f2c5f2c5f2c",
@@ -113,9 +113,9 @@ def test_a_description_says_what_was_asked_for_and_what_became_of_it() -> None:
         "needed by container/app (now running)",
     ):
         assert line in text.splitlines()
-    other = descriptions.text(app, [well()], costs=costs, now=138.0)
+    other = object_details.object_text(app, [well()], costs=costs, now=138.0)
     golden_text.said_in(other.splitlines(), "container/redis")
-    ended = descriptions.text(failed(), [], costs=costs, now=138.0).splitlines()
+    ended = object_details.object_text(failed(), [], costs=costs, now=138.0).splitlines()
     start = ended.index("exit code 3")
     golden_text.said(ended[start:])
 
@@ -128,13 +128,13 @@ def test_a_description_says_what_was_asked_for_and_what_became_of_it() -> None:
 def test_a_task_and_its_agent_say_which_sandbox_they_run_in(address: str, tier: JsonObject, said: str) -> None:
     one = Resource(address, Uid("u"), 1, {"parent": None, "children": [], "acceptance": []}, {"sandbox": tier})
 
-    assert f"sandbox   {said}" in descriptions.text(one, [], costs=Costs([one]), now=138.0).splitlines()
+    assert f"sandbox   {said}" in object_details.object_text(one, [], costs=Costs([one]), now=138.0).splitlines()
 
 
 def test_who_was_killed_reads_by_whom_that_may_have_been() -> None:
     killed = container("a", REDIS, state="failed", seen=ENDED | {"exit_code": 137})
 
-    text = descriptions.text(killed, [], costs=Costs(()), now=138.0)
+    text = object_details.object_text(killed, [], costs=Costs(()), now=138.0)
 
     golden_text.said_in(text)
 
@@ -143,8 +143,8 @@ def test_an_engine_that_does_not_answer_is_told_of_with_its_cure_wherever_contai
     down = {"engine": {"reason": "EngineDown"}, "conditions": ready("EngineDown", "no engine answers", "start it")}
     waits = container("a", REDIS, state="waiting", **down)
 
-    golden_text.said_in(objects.text([waits], now=1.0))
-    golden_text.said(str(containers.notice(waits, 1.0)))
+    golden_text.said_in(object_tables.object_tables_text([waits], now=1.0))
+    golden_text.said(str(containers.container_notice(waits, 1.0)))
 
 
 def test_a_tree_has_containers_below_the_task_that_they_are_for() -> None:
@@ -156,14 +156,14 @@ def test_a_tree_has_containers_below_the_task_that_they_are_for() -> None:
     own = container("sut", ContainerSpec(image="sut", task="a"), state="unhealthy")
 
     known = {one.address: one for one in (*tasks, well(), own)}
-    found = trees.rows(known, now=138.0, costs=Costs(known.values()))
+    found = task_tree.tree_rows(known, now=138.0, costs=Costs(known.values()))
 
-    assert [line.split()[:5] for line in trees.lines(found, plain=True)] == [
+    assert [line.split()[:5] for line in task_tree.tree_lines(found, plain=True)] == [
         ["|-", "*", "container/redis", "healthy", "38"],
         ["`-", "*", "a", "running"],
         ["`-", "#", "container/sut", "unhealthy", "sut"][:4],
     ]
-    assert all(len(line) <= 40 for line in trees.lines(found, width=40))
+    assert all(len(line) <= 40 for line in task_tree.tree_lines(found, width=40))
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_a_tree_has_containers_below_the_task_that_they_are_for() -> None:
     ],
 )
 def test_a_run_is_told_of_what_a_person_waits_for(item: Resource, said: str | None) -> None:
-    assert containers.notice(item, 102.1) == said
+    assert containers.container_notice(item, 102.1) == said
 
 
 @pytest.mark.parametrize(
@@ -210,9 +210,9 @@ def test_a_run_is_told_of_what_a_person_waits_for(item: Resource, said: str | No
 )
 def test_no_record_of_a_container_is_without_words(merge: JsonObject, data: JsonObject, said: str) -> None:
     change = SetStatus("container/a", Uid("u"), merge)
-    draft = Draft("container.observed", "controller:container", "container/a", (change,), data)
+    draft = RecordDraft("container.observed", "controller:container", "container/a", (change,), data)
 
-    assert records.words(draft) == said
+    assert records.record_words(draft) == said
     assert records.is_echo(draft) == (not data)
 
 
@@ -221,10 +221,12 @@ def test_of_many_tries_a_description_tells_the_last() -> None:
               ("waiting", "port 80 is taken; tried 2 times"), ("starting", ""), ("running", ""), ("failed", "it ended"),
               ("starting", "")]  # fmt: skip
     found = [
-        Record(rev, float(rev), 1, Draft("container.observed", "c", "container/a", (), {"state": state, "why": why}))
+        Record(
+            rev, float(rev), 1, RecordDraft("container.observed", "c", "container/a", (), {"state": state, "why": why})
+        )
         for rev, (state, why) in enumerate(states)
     ]
 
-    told = [records.words(one.draft) for one in containers.without_retries(found)]
+    told = [records.record_words(one.draft) for one in containers.without_retries(found)]
 
     golden_text.said(told)

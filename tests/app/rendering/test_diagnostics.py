@@ -6,20 +6,20 @@ import json
 
 import pytest
 
-from planloop.cli.rendering.diagnostics import render, report, to_json
-from planloop.compiler.source import Source
+from planloop.client.render.diagnostics import diagnostic_json, diagnostic_text, diagnostics_text
+from planloop.compiler.source import SourceText
 from planloop.schemas.diagnostic import Diagnostic, Related, Span
 from tests.golden_text import said
 
 
 def span_of(text: str, part: str, file: str = "webchat.plan.yaml") -> Span:
     start = text.index(part)
-    return Source(file, text).span(start, start + len(part))
+    return SourceText(file, text).span(start, start + len(part))
 
 
 def shown(text: str, part: str, summary: str = "it is wrong", **fields: object) -> str:
     span = span_of(text, part)
-    return render([Diagnostic("P0203", summary, span=span, **fields)], {span.file: text})  # type: ignore[arg-type]
+    return diagnostic_text([Diagnostic("P0203", summary, span=span, **fields)], {span.file: text})  # type: ignore[arg-type]
 
 
 def test_a_fault_shows_its_place_its_line_its_cure_and_what_is_related() -> None:
@@ -28,33 +28,33 @@ def test_a_fault_shows_its_place_its_line_its_cure_and_what_is_related() -> None
     fault = Diagnostic(
         "P0203", "unknown agent `worekr`", "did you mean `worker`?", span=span_of(text, "worekr"), related=(note,)
     )
-    said(render([fault], {"webchat.plan.yaml": text}), "webchat.plan.yaml:21:12", "P0203", "worekr", "worker")
+    said(diagnostic_text([fault], {"webchat.plan.yaml": text}), "webchat.plan.yaml:21:12", "P0203", "worekr", "worker")
 
 
 def test_faults_come_in_file_order_and_once() -> None:
     text = "a: 1\nb: 2\n"
     first, second = (Diagnostic("P0201", name, span=span_of(text, name)) for name in "ab")
-    printed = render([second, first, second, Diagnostic("P0101", "no place")], {})
+    printed = diagnostic_text([second, first, second, Diagnostic("P0101", "no place")], {})
     assert [line.rpartition(" ")[2] for line in printed.splitlines()] == ["place", "a", "b"]
 
 
 def test_no_faults_are_no_text() -> None:
-    assert render([], {}) == ""
+    assert diagnostic_text([], {}) == ""
 
 
 def test_more_than_twenty_are_counted() -> None:
     faults = [Diagnostic("P0201", f"fault {number:02}") for number in range(33)]
-    printed = render(faults, {}).splitlines()
+    printed = diagnostic_text(faults, {}).splitlines()
     assert len(printed) == 21
     assert printed[-1] == "… and 13 more"
-    assert len(render(faults, {}, most=50).splitlines()) == 33
+    assert len(diagnostic_text(faults, {}, most=50).splitlines()) == 33
 
 
 def test_without_a_text_or_a_span_what_is_known_is_told() -> None:
     text = "a: 1\n"
-    said(render([Diagnostic("P0201", "x", span=span_of(text, "1"))], {}), "webchat.plan.yaml:1:4", "P0201")
+    said(diagnostic_text([Diagnostic("P0201", "x", span=span_of(text, "1"))], {}), "webchat.plan.yaml:1:4", "P0201")
     warning = Diagnostic("P0407", "x", pointer=("tasks", "a/b"), severity="warning")
-    said(render([warning], {}), "P0407")
+    said(diagnostic_text([warning], {}), "P0407")
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ def test_carets_stand_under_the_fault_whatever_the_line_holds(text: str, part: s
 
 def test_a_fault_at_the_end_of_the_text_has_a_caret() -> None:
     text = "a: ["
-    span = Source("p", text).span(4, 4)
-    assert render([Diagnostic("P0107", "x", span=span)], {"p": text}).splitlines()[1:] == [
+    span = SourceText("p", text).span(4, 4)
+    assert diagnostic_text([Diagnostic("P0107", "x", span=span)], {"p": text}).splitlines()[1:] == [
         "    1 | a: [",
         "      |     ^",
     ]
@@ -99,7 +99,7 @@ def test_nothing_in_a_plan_can_steer_the_terminal() -> None:
 def test_colour_is_only_added() -> None:
     text = "a: b\n"
     fault = Diagnostic("P0203", "x", "y", span=span_of(text, "b"))
-    plain, colored = (render([fault], {"webchat.plan.yaml": text}, color=color) for color in (False, True))
+    plain, colored = (diagnostic_text([fault], {"webchat.plan.yaml": text}, color=color) for color in (False, True))
     assert "\033[1;31merror[P0203]\033[0m" in colored
     for code in ("\033[1;31m", "\033[2m", "\033[1m", "\033[0m"):
         colored = colored.replace(code, "")
@@ -112,7 +112,7 @@ def test_json_says_all_of_it_and_counts() -> None:
         "P0203", "x", "y", ("tasks", "a"), span_of(text, "b"), related=(Related("see", pointer=("agents",)),)
     )
     warning = Diagnostic("P0407", "w", severity="warning")
-    assert to_json(fault) == {
+    assert diagnostic_json(fault) == {
         "code": "P0203",
         "severity": "error",
         "summary": "x",
@@ -125,6 +125,6 @@ def test_json_says_all_of_it_and_counts() -> None:
         },
         "related": [{"message": "see", "pointer": "/agents", "span": None}],
     }
-    told = report([fault, *([warning] * 3)])
+    told = diagnostics_text([fault, *([warning] * 3)])
     assert (told["error_count"], told["warning_count"], len(told["diagnostics"])) == (1, 1, 2)
     json.dumps(told)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from planloop.cli.rendering import by_now, locks, objects
-from planloop.schemas.lock import Holder, Loss, Waiter
+from planloop.client.render import locks, object_tables
+from planloop.schemas.objects.lock import LockGrant, LockRequest, LostGrant
 from tests import golden_text
 from tests.product import Resource, Uid
 
 NOW = 1_000.0
 
 
-def lock(*holders: Holder, waiters: dict[str, Waiter] | None = None, lost: dict[str, Loss] | None = None) -> Resource:
+def lock(
+    *holders: LockGrant, waiters: dict[str, LockRequest] | None = None, lost: dict[str, LostGrant] | None = None
+) -> Resource:
     status = {
         "state": "held" if holders else "free",
         "holders": {one.owner: one.to_json() for one in holders},
@@ -20,23 +22,23 @@ def lock(*holders: Holder, waiters: dict[str, Waiter] | None = None, lost: dict[
     return Resource("lock/src/app.py", Uid("u"), 1, {"path": "src/app.py"}, status)
 
 
-DOCS = Holder("agent/docs", "d", 1, "write", 962.0, 7, "turn", "renames")
-READER = Holder("agent/b", "b", 1, "read", 990.0, 9, "asked")
-WISH = Waiter("agent/c", "write", 995.0, "a new field")
+DOCS = LockGrant("agent/docs", "d", 1, "write", 962.0, 7, "turn", "renames")
+READER = LockGrant("agent/b", "b", 1, "read", 990.0, 9, "asked")
+WISH = LockRequest("agent/c", "write", 995.0, "a new field")
 
 
 def test_a_row_names_the_holder_its_mode_since_when_who_waits_and_why() -> None:
     found = lock(DOCS, waiters={"call/1": WISH})
-    assert locks.row(found, NOW) == ("src/app.py", "agent/docs", "write", "38 s", "1", "renames")
-    both = lock(READER, Holder("agent/a", "a", 1, "read", 980.0, 8, "task"))
-    assert locks.row(both, NOW) == ("src/app.py", "agent/a and 1 more", "read", "20 s", "", "")
-    assert locks.row(lock(), NOW) == ("src/app.py", "", "", "", "", "")
-    assert "HELD BY" in objects.text([found], now=NOW)
+    assert locks.lock_row(found, NOW) == ("src/app.py", "agent/docs", "write", "38 s", "1", "renames")
+    both = lock(READER, LockGrant("agent/a", "a", 1, "read", 980.0, 8, "task"))
+    assert locks.lock_row(both, NOW) == ("src/app.py", "agent/a and 1 more", "read", "20 s", "", "")
+    assert locks.lock_row(lock(), NOW) == ("src/app.py", "", "", "", "", "")
+    assert "HELD BY" in object_tables.object_tables_text([found], now=NOW)
 
 
 def test_a_description_has_all_holders_the_first_waiters_and_the_way_out() -> None:
-    waiters = {f"call/{n}": Waiter(f"agent/w{n}", "read", 900.0 + n) for n in range(20)}
-    said = locks.facts(lock(DOCS, waiters=waiters), NOW)
+    waiters = {f"call/{n}": LockRequest(f"agent/w{n}", "read", 900.0 + n) for n in range(20)}
+    said = locks.lock_facts(lock(DOCS, waiters=waiters), NOW)
     assert said[0] == ("held by", 'agent/docs (write), for 38 s, to the end of its turn, "renames", fence 7')
     assert said[1] == ("waits", "agent/w0 (read) for 1m40s")
     assert ("waits", "8 more: plan get lock/src/app.py -o yaml") in said
@@ -44,20 +46,22 @@ def test_a_description_has_all_holders_the_first_waiters_and_the_way_out() -> No
 
 
 def test_what_was_lost_and_not_told_yet_is_shown() -> None:
-    said = locks.facts(lock(lost={"agent/docs": Loss("d", 1, 7, "broken", 990.0, "human:cli", "mine")}), NOW)
+    said = locks.lock_facts(lock(lost={"agent/docs": LostGrant("d", 1, 7, "broken", 990.0, "human:cli", "mine")}), NOW)
     assert said == [("lost", 'agent/docs, broken by human:cli, and will be told, "mine"')]
-    lapsed = Loss("d", 1, 7, "lapsed", 990.0, "controller:lock")
-    assert locks.facts(lock(lost={"agent/docs": lapsed}), NOW) == [("lost", "agent/docs, lapsed, and will be told")]
+    lapsed = LostGrant("d", 1, 7, "lapsed", 990.0, "controller:lock")
+    assert locks.lock_facts(lock(lost={"agent/docs": lapsed}), NOW) == [
+        ("lost", "agent/docs, lapsed, and will be told")
+    ]
 
 
 def test_who_holds_and_who_waits_sees_it_in_its_own_description() -> None:
     found = lock(DOCS, waiters={"call/1": WISH})
     holder = Resource("agent/docs", Uid("d"), 1, {}, {})
     waiter = Resource("agent/c", Uid("c"), 1, {}, {})
-    assert locks.of_other(found, holder, NOW) == [
+    assert locks.lock_relation(found, holder, NOW) == [
         ("holds", 'lock/src/app.py (write), for 38 s, to the end of its turn, "renames"')
     ]
-    ((label, words),) = locks.of_other(found, waiter, NOW)
+    ((label, words),) = locks.lock_relation(found, waiter, NOW)
     assert label == "waits"
     golden_text.said(words.split(";")[0], "lock/src/app.py")
     golden_text.said(words, "agent/docs")
@@ -69,16 +73,16 @@ def test_who_waits_is_said_to_wait_for_whoever_has_the_lock_by_now() -> None:
     )
     stale = Resource("task/c", Uid("c"), 1, {}, {"why": old, "conditions": {"Ready": {"message": old}}})
     other = Resource("task/d", Uid("d"), 1, {}, {"why": "its agent works"})
-    assert by_now.has_reasons([other, stale]) and not by_now.has_reasons([other])
+    assert locks.names_lock_holders([other, stale]) and not locks.names_lock_holders([other])
 
-    found, untouched = by_now.reasons([stale, other], [lock(DOCS)])
+    found, untouched = locks.with_current_holders([stale, other], [lock(DOCS)])
     has_it = 'lock src/app.py is held by agent/docs (write) since 00:16:02 UTC, "renames"'
     new = f"agent/c: {has_it} · conflict/1 stands over it"
     assert found.status == {"why": new, "conditions": {"Ready": {"message": new}}}
     assert untouched is other
 
-    holder = Holder("agent/a", "a", 1, "write", 1.0, 8, "task", "a; first")
-    assert by_now.reasons([stale], [lock(holder)])[0].status["why"] == old
+    holder = LockGrant("agent/a", "a", 1, "write", 1.0, 8, "task", "a; first")
+    assert locks.with_current_holders([stale], [lock(holder)])[0].status["why"] == old
     for locks_now in ([lock()], []):
-        (found,) = by_now.reasons([stale], locks_now)
+        (found,) = locks.with_current_holders([stale], locks_now)
         golden_text.said(found.status["why"])

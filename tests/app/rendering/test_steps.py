@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from planloop.cli.rendering import records
-from tests.product import Also, Change, Draft, Put, Record, SetStatus, Uid
+from planloop.client.render import records
+from tests.product import Change, Put, Record, RecordDraft, SetStatus, SubRecord, Uid
 
 ME, CALL = "agent/.", "call/c1"
 
 
-def record(steps: list[Also], *changes: Change) -> Record:
+def record(steps: list[SubRecord], *changes: Change) -> Record:
     first, rest = steps[0], tuple(steps[1:])
-    return Record(7, 0.0, 1, Draft(first.type, "agent:.", first.subject, changes, first.data, also=rest))
+    return Record(7, 0.0, 1, RecordDraft(first.type, "agent:.", first.subject, changes, first.data, also=rest))
 
 
 def told(found: Record) -> list[tuple[str, str]]:
-    return [(step.draft.type, records.words(step.draft)) for step in records.parted(found)]
+    return [(step.draft.type, records.record_words(step.draft)) for step in records.expand_record(found)]
 
 
 def test_a_turn_that_ends_in_sleep_is_told_from_its_start_on() -> None:
     steps = [
-        Also("turn.started", ME, {"turn": 2, "reasons": ["results"]}),
-        Also("model.replied", ME, {"turn": 2, "text": "", "usage": {}, "calls": []}),
-        Also("turn.ended", ME, {"turn": 2, "calls": 0, "active_s": 0.1}),
-        Also("agent.slept", ME, {"why": "waits for task/kid"}),
+        SubRecord("turn.started", ME, {"turn": 2, "reasons": ["results"]}),
+        SubRecord("model.replied", ME, {"turn": 2, "text": "", "usage": {}, "calls": []}),
+        SubRecord("turn.ended", ME, {"turn": 2, "calls": 0, "active_s": 0.1}),
+        SubRecord("agent.slept", ME, {"why": "waits for task/kid"}),
     ]
     status = SetStatus(ME, Uid("u"), {"state": "asleep", "why": "waits for task/kid", "turn": 2})
     assert told(record(steps, status)) == [
@@ -35,9 +35,9 @@ def test_a_turn_that_ends_in_sleep_is_told_from_its_start_on() -> None:
 
 def test_a_turn_that_is_parked_is_told_so_and_calls_are_named_where_they_start() -> None:
     parked = [
-        Also("call.settled", CALL, {"tool": "list", "result": {"state": "Succeeded"}}),
-        Also("turn.ended", ME, {"turn": 1, "calls": 1, "active_s": 2.0}),
-        Also("agent.parked", ME, {"why": "its budget of turns is used up"}),
+        SubRecord("call.settled", CALL, {"tool": "list", "result": {"state": "Succeeded"}}),
+        SubRecord("turn.ended", ME, {"turn": 1, "calls": 1, "active_s": 2.0}),
+        SubRecord("agent.parked", ME, {"why": "its budget of turns is used up"}),
     ]
     status = SetStatus(ME, Uid("u"), {"state": "parked", "why": "its budget of turns is used up"})
     assert told(record(parked, status)) == [
@@ -46,8 +46,8 @@ def test_a_turn_that_is_parked_is_told_so_and_calls_are_named_where_they_start()
         ("agent.parked", "parked: its budget of turns is used up"),
     ]
     begun = [
-        Also("turn.started", ME, {"turn": 1, "reasons": ["start"]}),
-        Also("call.started", ME, {"calls": [CALL]}),
+        SubRecord("turn.started", ME, {"turn": 1, "reasons": ["start"]}),
+        SubRecord("call.started", ME, {"calls": [CALL]}),
     ]
     call = Put(CALL, Uid("c1"), {"tool": "list", "arguments": {}})
     assert told(record(begun, SetStatus(ME, Uid("u"), {"state": "running"}), call)) == [
@@ -59,7 +59,7 @@ def test_a_turn_that_is_parked_is_told_so_and_calls_are_named_where_they_start()
 def test_what_is_broken_about_locks_is_told_in_words() -> None:
     said = {"tool": "shell", "result": {"state": "Succeeded"}, "violated": {"a": "agent/x", "b": "task/y"}}
     ring = {"cycle": ["agent/b", "agent/a", "task/c"], "owner": "agent/b"}
-    assert told(record([Also("call.settled", CALL, said), Also("lock.deadlock", "lock/a", ring)])) == [
+    assert told(record([SubRecord("call.settled", CALL, said), SubRecord("lock.deadlock", "lock/a", ring)])) == [
         ("call.settled", "shell ok; it changed a, which agent/x holds, and b, which task/y holds"),
         (
             "lock.deadlock",
@@ -71,19 +71,19 @@ def test_what_is_broken_about_locks_is_told_in_words() -> None:
 def test_a_ruling_is_told_by_what_it_means_and_in_whose_words() -> None:
     ruling = {"how": "sequence", "for_agent": "agent/guide", "by": "agent:.", "plan": "the guide comes first"}
     means = "`guide` goes first, and the other one when the task of `guide` has ended"
-    assert told(record([Also("conflict.ruled", "conflict/1", ruling)])) == [
+    assert told(record([SubRecord("conflict.ruled", "conflict/1", ruling)])) == [
         ("conflict.ruled", f'sequence by agent/.: {means}; "the guide comes first"')
     ]
 
 
 def test_a_record_of_one_step_is_told_as_it_is() -> None:
-    one = record([Also("task.changed", "task/.", {"state": "done"})])
-    assert records.parted(one) == [one]
+    one = record([SubRecord("task.changed", "task/.", {"state": "done"})])
+    assert records.expand_record(one) == [one]
 
 
 def test_a_turn_that_was_called_off_names_no_number_and_says_why_and_how_many_calls_went_with_it() -> None:
     """Its record lists the calls themselves, where that of a turn that ended counts them."""
-    off: list[Also] = [Also("turn.ended", ME, {"called_off": "its task was cancelled", "calls": [CALL]})]
+    off: list[SubRecord] = [SubRecord("turn.ended", ME, {"called_off": "its task was cancelled", "calls": [CALL]})]
     assert told(record(off)) == [("turn.ended", "called off: its task was cancelled, with 1 call")]
-    early: list[Also] = [Also("turn.ended", ME, {"called_off": "it was paused", "calls": []})]
+    early: list[SubRecord] = [SubRecord("turn.ended", ME, {"called_off": "it was paused", "calls": []})]
     assert told(record(early)) == [("turn.ended", "called off: it was paused")]

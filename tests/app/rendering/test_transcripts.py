@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from planloop.cli.rendering import records, transcripts, verdicts
+from planloop.client.render import hook_verdicts, records, transcripts
 from tests import golden_text
-from tests.product import Also, Change, Draft, Record, SetStatus, Uid
+from tests.product import Change, Record, RecordDraft, SetStatus, SubRecord, Uid
 
 ME = "agent/writer"
 LETTER = {"sender": "human:cli", "body": "use fewer words"}
 
 
 def _record(rev: int, type_: str, subject: str, *changes: Change, **data: Any) -> Record:
-    return Record(rev, 0.0, 1, Draft(type_, "controller:agent", subject, changes, data))
+    return Record(rev, 0.0, 1, RecordDraft(type_, "controller:agent", subject, changes, data))
 
 
 def _turn() -> list[Record]:
@@ -32,7 +32,7 @@ def _turn() -> list[Record]:
 def _words(records: list[Record]) -> list[str]:
     return [
         line.partition("  ")[2].strip() if line[0].isdigit() else line.strip()
-        for line in transcripts.lines(records, ME)
+        for line in transcripts.transcript_lines(records, ME)
     ]
 
 
@@ -52,8 +52,8 @@ def test_a_turn_is_told_step_by_step_with_long_results_cut() -> None:
 def test_steps_that_were_one_append_are_told_like_those_that_were_several() -> None:
     apart = _turn()
     first, *rest = [one for one in apart[1:] if one.draft.subject != "call/2"]
-    also = tuple(Also(one.draft.type, one.draft.subject, one.draft.data) for one in rest)
-    together = Record(2, 0.0, 1, Draft(first.draft.type, "controller:agent", ME, (), first.draft.data, also=also))
+    also = tuple(SubRecord(one.draft.type, one.draft.subject, one.draft.data) for one in rest)
+    together = Record(2, 0.0, 1, RecordDraft(first.draft.type, "controller:agent", ME, (), first.draft.data, also=also))
     assert _words([apart[0], together]) == _words(apart)
 
 
@@ -96,12 +96,16 @@ def test_what_hooks_did_is_told_and_what_they_let_pass_is_not() -> None:
     ]
     golden_text.said(_words([_record(2, "hook.fired", ME, turn=1, fired=fired)]))
     assert _words([_record(2, "hook.fired", ME, turn=1, fired=fired, late=True)]) == []
-    late = Draft("hook.fired", "controller:agent", ME, (), {"fired": fired[:2], "cost": {"time_s": 2.0}, "late": True})
-    golden_text.said(records.words(late), "hook/guard")
+    late = RecordDraft(
+        "hook.fired", "controller:agent", ME, (), {"fired": fired[:2], "cost": {"time_s": 2.0}, "late": True}
+    )
+    golden_text.said(records.record_words(late), "hook/guard")
 
 
 def test_what_hooks_let_pass_in_silence_and_whom_they_ask_is_told_apart() -> None:
-    assert verdicts.is_silent({"fired": [{"verdict": {}}, {"verdict": {"memory": {"n": 1}}}]})
-    assert not verdicts.is_silent({"fired": [{"verdict": {}}, {"verdict": {"comment": "x"}}]})
-    asked = Draft("message.sent", "controller:agent", ME, (), {"to": "hook/wise", "point": "before-reply", "key": "k"})
-    golden_text.said(records.words(asked), "hook/wise")
+    assert hook_verdicts.is_silent_verdict({"fired": [{"verdict": {}}, {"verdict": {"memory": {"n": 1}}}]})
+    assert not hook_verdicts.is_silent_verdict({"fired": [{"verdict": {}}, {"verdict": {"comment": "x"}}]})
+    asked = RecordDraft(
+        "message.sent", "controller:agent", ME, (), {"to": "hook/wise", "point": "before-reply", "key": "k"}
+    )
+    golden_text.said(records.record_words(asked), "hook/wise")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from planloop.app.replaying.likeness import Likeness
+from planloop.owner.replay.equivalence import Equivalence
 from tests.product import Json
 
 A, B, C = "aaaaaaaaaaaa", "bbbbbbbbbbbb", "cccccccccccc"
@@ -22,25 +22,25 @@ values = st.recursive(
 @given(values)
 @example({"@": None})
 def test_every_value_is_like_itself(value: Json) -> None:
-    assert Likeness().compared(value, value) == []
+    assert Equivalence().compared(value, value) == []
 
 
 @given(values)
 def test_a_value_in_other_ids_is_the_same_and_its_ids_are_known_from_then_on(value: Json) -> None:
-    known = Likeness()
+    known = Equivalence()
     assert known.compared([A, B, C], [X, Y, Z]) == []
     assert known.compared(value, known.ours(value)) == []
     assert known.theirs(f"call/{X}.1") == f"call/{A}.1"
 
 
 def test_an_id_stands_for_one_thing_only() -> None:
-    known = Likeness()
+    known = Equivalence()
     assert known.compared({"a": A}, {"a": X}) == []
     assert [one.path for one in known.compared({"a": A, "b": B}, {"a": Y, "b": X})] == ["/a", "/b"]
 
 
 def test_maps_keyed_by_ids_are_compared_by_what_they_stand_for() -> None:
-    known = Likeness()
+    known = Equivalence()
     assert known.compared({f"call/{A}": 1, f"call/{B}": 2}, {f"call/{X}": 1, f"call/{Y}": 2}) == []
     assert known.compared({f"call/{B}": 2, f"call/{A}": 1}, {f"call/{X}": 1, f"call/{Y}": 2}) == []
 
@@ -56,7 +56,7 @@ def test_maps_keyed_by_ids_are_compared_by_what_they_stand_for() -> None:
     ],
 )
 def test_times_and_revisions_are_no_difference(original: Json, replayed: Json) -> None:
-    assert Likeness().compared(original, replayed) == []
+    assert Equivalence().compared(original, replayed) == []
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_times_and_revisions_are_no_difference(original: Json, replayed: Json) -
     ],
 )
 def test_anything_else_is(original: Json, replayed: Json, path: str) -> None:
-    (found,) = Likeness().compared(original, replayed)
+    (found,) = Equivalence().compared(original, replayed)
     assert found.path == path
     assert "→" in found.words()
 
@@ -81,7 +81,7 @@ def test_anything_else_is(original: Json, replayed: Json, path: str) -> None:
 def test_times_are_taken_from_the_original_and_nothing_else() -> None:
     original = {"at": 1.5, "n": 1, "list": [{"s": 0.25}], "key": {A: 2.5}, "gone": 1.0}
     replayed = {"at": 9.5, "n": 2, "list": [{"s": 0.75}], "key": {X: 3.5}, "new": 4.5}
-    known = Likeness()
+    known = Equivalence()
     known.compared(A, X)
     assert known.timed(original, replayed) == {
         "at": 1.5,
@@ -93,7 +93,7 @@ def test_times_are_taken_from_the_original_and_nothing_else() -> None:
 
 
 def test_a_time_or_revision_that_is_part_of_an_id_is_not_compared() -> None:
-    known = Likeness()
+    known = Equivalence()
     assert known.compared({"uid": "conflict/1@1795857363.273651"}, {"uid": "conflict/1@1795857363.274358"}) == []
     assert known.compared({"lock@12:src/a": 1}, {"lock@13:src/a": 1}) == []
     assert known.compared(f"lock@12:{A}", f"lock@13:{X}") == []

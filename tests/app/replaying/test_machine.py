@@ -5,33 +5,33 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from planloop.app.replaying.directing import Director
-from planloop.app.replaying.likeness import Likeness
-from planloop.app.replaying.machine import StoryPools
-from planloop.app.replaying.story import Story
-from planloop.reconciler.driving.queueing import AddressQueue
-from tests.product import Also, Draft, JsonObject, Record
+from planloop.owner.replay.assembly import ReplayPools
+from planloop.owner.replay.equivalence import Equivalence
+from planloop.owner.replay.history import ReplayHistory
+from planloop.owner.replay.scheduler import ReplayScheduler
+from planloop.reconciler.engine.queue import AddressQueue
+from tests.product import JsonObject, Record, RecordDraft, SubRecord
 
 AGENT = "agent/writer"
-EDITED = Draft("plan.patched", "human:cli", "plan/p", (), {})
-ASKED = Draft("agent.woken", "controller:agent", AGENT, (), {}, also=(Also("model.requested", AGENT, {}),))
-REPLIED = Draft("model.replied", "agent:writer", AGENT, (), {"text": "done"})
-TAKEN_OVER = Draft("epoch.taken", "controller:owner", "plan/p", (), {})
+EDITED = RecordDraft("plan.patched", "human:cli", "plan/p", (), {})
+ASKED = RecordDraft("agent.woken", "controller:agent", AGENT, (), {}, also=(SubRecord("model.requested", AGENT, {}),))
+REPLIED = RecordDraft("model.replied", "agent:writer", AGENT, (), {"text": "done"})
+TAKEN_OVER = RecordDraft("epoch.taken", "controller:owner", "plan/p", (), {})
 
 
-def failed(reason: str) -> Draft:
+def failed(reason: str) -> RecordDraft:
     data: JsonObject = {"reason": reason}
-    return Draft("model.failed", "agent:writer", AGENT, (), data)
+    return RecordDraft("model.failed", "agent:writer", AGENT, (), data)
 
 
-def told(*drafts: Draft) -> Story:
+def told(*drafts: RecordDraft) -> ReplayHistory:
     records = tuple(Record(number, float(number), 1, draft) for number, draft in enumerate(drafts, 1))
-    return Story("p", records, (), {}, {}, lambda name: None)
+    return ReplayHistory("p", records, (), {}, {}, lambda name: None)
 
 
-async def goes_on(story: Story, key: str) -> bool:
+async def goes_on(story: ReplayHistory, key: str) -> bool:
     """Whether a job of the agent goes on when it is called off before the first record of `story`."""
-    pools = StoryPools(AddressQueue(), Director(story, Likeness()))
+    pools = ReplayPools(AddressQueue(), ReplayScheduler(story, Equivalence()))
     begun, is_answered, ended = anyio.Event(), anyio.Event(), anyio.Event()
     went_on = False
 
@@ -59,7 +59,7 @@ async def goes_on(story: Story, key: str) -> bool:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("answer", [REPLIED, failed("Overloaded")])
-async def test_a_request_that_was_answered_just_after_an_edit_is_not_called_off(answer: Draft) -> None:
+async def test_a_request_that_was_answered_just_after_an_edit_is_not_called_off(answer: RecordDraft) -> None:
     assert await goes_on(told(EDITED, answer), "mind:u:1.1")
 
 
@@ -67,7 +67,7 @@ async def test_a_request_that_was_answered_just_after_an_edit_is_not_called_off(
 @pytest.mark.parametrize(
     "what_came", [(failed("Cancelled"), ASKED, REPLIED), (ASKED, REPLIED), (TAKEN_OVER, REPLIED), ()]
 )
-async def test_a_request_that_was_called_off_in_the_original_is_called_off(what_came: tuple[Draft, ...]) -> None:
+async def test_a_request_that_was_called_off_in_the_original_is_called_off(what_came: tuple[RecordDraft, ...]) -> None:
     assert not await goes_on(told(EDITED, *what_came), "mind:u:1.1")
 
 

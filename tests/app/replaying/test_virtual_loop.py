@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from planloop.app.replaying.virtual_loop import VirtualLoop
+from planloop.owner.replay.play import VirtualLoop
 
 
 def test_a_year_of_sleep_is_over_at_once_and_in_order() -> None:

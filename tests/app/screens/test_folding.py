@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planloop.cli.screens.folding import Folding
+from planloop.cli.progress.line_screen import TroubleFilter
 from tests.product import JsonObject, Resource, Uid
 
 
@@ -15,7 +15,7 @@ def container(state: str, why: str = "", *, name: str = "a", **status: object) -
 
 def told(states: list[tuple[float, Resource]]) -> list[float]:
     """When something was told."""
-    folding = Folding()
+    folding = TroubleFilter()
     return [at for at, item in states if folding.is_told(item, at)]
 
 
@@ -28,7 +28,7 @@ def test_a_crash_loop_is_told_at_once_and_then_ever_more_seldom() -> None:
 
 
 def test_one_that_crashed_is_told_to_run_once_it_has_stayed_so() -> None:
-    folding = Folding()
+    folding = TroubleFilter()
     folding.is_told(crashed(), 0.0)
     assert not folding.is_told(container("running"), 1.0)
     assert folding.due(9.0) == []

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from planloop.app.telling import revisions, waiting
-from planloop.cli.rendering import questions
+from planloop.client.presenters import approvals, revisions
+from planloop.client.render import approval_requests
 from planloop.schemas import limits
 from tests.golden_text import said
-from tests.product import HUMAN_CLI, Accepted, Held, JsonObject
+from tests.product import HUMAN_CLI, JsonObject, PatchAccepted, PatchHeld
 from tests.reconciler.plans import Plan, agent, op, opened
 
 pytestmark = pytest.mark.anyio
@@ -32,38 +32,38 @@ async def plan(tmp_path: Path) -> AsyncIterator[Plan]:
         yield found
 
 
-async def held(plan: Plan, count: int) -> Held:
+async def held(plan: Plan, count: int) -> PatchHeld:
     await plan.save(FILE)
     fresh = (op("add", f"/tasks/a/tasks/x{at}", {"goal": f"part {at}"}) for at in range(count))
     verdict = await plan.patch(*fresh, by=agent("a"))
-    assert isinstance(verdict, Held), verdict
+    assert isinstance(verdict, PatchHeld), verdict
     return verdict
 
 
 async def test_of_a_large_held_edit_the_card_says_the_sum_of_all_and_how_many_more_there_are(plan: Plan) -> None:
     verdict = await held(plan, MANY)
-    (card,) = waiting.answer(plan.store.view, "p", NOW)["approvals"]
+    (card,) = approvals.waiting_answer(plan.store.view, "p", NOW)["approvals"]
     said(card["summary"], f"{MANY}")
     assert (len(card["does"]), card["does_left"]) == (200, MANY - 200)
     assert (len(card["fields"]), card["fields_left"]) == (500, MANY - 500)
     approval = plan.store.view.get(verdict.approval)
     assert approval is not None
-    assert dict(questions.facts(approval))["would be"] == card["summary"]
+    assert dict(approval_requests.approval_facts(approval))["would be"] == card["summary"]
 
 
 async def test_history_says_the_same_of_the_hold_and_of_what_was_approved(plan: Plan) -> None:
     verdict = await held(plan, MANY)
     done = await plan.gate.approve(verdict.approval, HUMAN_CLI)
-    assert isinstance(done, Accepted)
+    assert isinstance(done, PatchAccepted)
     for rev in (verdict.rev, done.rev):
         (record,) = await plan.store.log(rev - 1, 1)
-        told = revisions.detail(record, "plan/p", FILE)
+        told = revisions.revision_detail(record, "plan/p", FILE)
         said(told["summary"], f"{MANY}")
         assert (len(told["does"]), told["does_left"]) == (200, MANY - 200)
 
 
 async def test_where_all_is_recorded_nothing_is_said_to_be_left(plan: Plan) -> None:
     await held(plan, limits.DIFFERENCES_RECORDED_MAX)
-    (card,) = waiting.answer(plan.store.view, "p", NOW)["approvals"]
+    (card,) = approvals.waiting_answer(plan.store.view, "p", NOW)["approvals"]
     said(card["summary"])
     assert (len(card["does"]), card["does_left"], card["fields_left"]) == (200, 0, 0)

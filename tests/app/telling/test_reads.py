@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from planloop.server import past
+from planloop.server import history
 from tests import golden_text
 from tests.e2e.folder import Folder
-from tests.product import Halt, JsonObject
+from tests.product import CommandError, JsonObject
 
 pytestmark = pytest.mark.process
 
@@ -49,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Folder]:
 
 def read(folder: Folder, path: str, **query: object) -> Any:
     state: Path = folder.path / ".plan" / "demo"
-    return past.answer(state, "demo", path, {name: str(value) for name, value in query.items()})
+    return history.history_answer(state, "demo", path, {name: str(value) for name, value in query.items()})
 
 
 def items(folder: Folder, **query: object) -> list[JsonObject]:
@@ -113,7 +113,7 @@ def test_a_revision_has_both_sides_of_each_field_and_what_it_did(folder: Folder)
     refused = read(folder, "history", kind="refused")["revisions"][0]["rev"]
     told = read(folder, f"history/{refused}")
     assert told["faults"] and not told["is_document"]
-    with pytest.raises(Halt) as caught:
+    with pytest.raises(CommandError) as caught:
         read(folder, "history/1")
     golden_text.said(str(caught.value))
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.server.steering import Steps, steps_of
+from planloop.server.task_control import ControlSteps, control_steps
+from tests.product import CommandError, JsonObject, MemoryView, PatchOp, Resource, Uid
 from tests.product import CommandExit as Exit
-from tests.product import Halt, JsonObject, MemoryView, Op, Resource, Uid
 
 DOCUMENT: JsonObject = {"tasks": {"a": {"goal": "x", "pause": True}, "b": {"goal": "y", "tasks": {"c": {}}}}}
 
@@ -35,24 +35,24 @@ VIEW = MemoryView(
 @pytest.mark.parametrize(
     ("do", "named", "steps"),
     [
-        ("pause", ["task/b"], Steps((Op("add", ("tasks", "b", "pause"), True),))),
-        ("cancel", ["task/b/c"], Steps((Op("add", ("tasks", "b", "tasks", "c", "cancel"), True),))),
-        ("resume", ["task/a"], Steps((Op("remove", ("tasks", "a", "pause")),))),
+        ("pause", ["task/b"], ControlSteps((PatchOp("add", ("tasks", "b", "pause"), True),))),
+        ("cancel", ["task/b/c"], ControlSteps((PatchOp("add", ("tasks", "b", "tasks", "c", "cancel"), True),))),
+        ("resume", ["task/a"], ControlSteps((PatchOp("remove", ("tasks", "a", "pause")),))),
         (
             "resume",
             ["task/b"],
-            Steps(
+            ControlSteps(
                 (
-                    Op("add", ("tasks", "b", "tasks", "c", "again"), 1),
-                    Op("remove", ("tasks", "b", "tasks", "d", "pause")),
+                    PatchOp("add", ("tasks", "b", "tasks", "c", "again"), 1),
+                    PatchOp("remove", ("tasks", "b", "tasks", "d", "pause")),
                 ),
-                (Op("add", ("tasks", "b", "tasks", "d", "pause"), True),),
+                (PatchOp("add", ("tasks", "b", "tasks", "d", "pause"), True),),
             ),
         ),
     ],
 )
-def test_each_step_is_a_patch_of_the_tasks_that_are_named(do: str, named: list[str], steps: Steps) -> None:
-    assert steps_of(VIEW, DOCUMENT, do, named) == steps
+def test_each_step_is_a_patch_of_the_tasks_that_are_named(do: str, named: list[str], steps: ControlSteps) -> None:
+    assert control_steps(VIEW, DOCUMENT, do, named) == steps
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,6 @@ def test_each_step_is_a_patch_of_the_tasks_that_are_named(do: str, named: list[s
     ],
 )
 def test_what_is_no_task_is_told_with_a_cure(named: str, code: Exit, cure: str) -> None:
-    with pytest.raises(Halt) as halt:
-        steps_of(VIEW, DOCUMENT, "resume", [named])
+    with pytest.raises(CommandError) as halt:
+        control_steps(VIEW, DOCUMENT, "resume", [named])
     assert (halt.value.exit, cure in halt.value.hint) == (code, True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from planloop.app.telling import waits
+from planloop.client.presenters import lock_waits
 from tests.controllers.lock.table import Table
 
 
 def edges(table: Table) -> set[tuple[str, str, str, str]]:
-    found = waits.answer(table.view, table.now)["waits"]
+    found = lock_waits.lock_waits_answer(table.view, table.now)["waits"]
     return {(one["from"], one["to"], one["lock"], one["why"]) for one in found}
 
 
@@ -28,7 +28,7 @@ def test_a_ring_is_told_with_its_members_in_order() -> None:
         table.want(path, {path: "write"}, kept="asked")
     for path, other in ("ab", "bc", "ca"):
         table.want(path, {other: "write"})
-    answer = waits.answer(table.view, table.now)
+    answer = lock_waits.lock_waits_answer(table.view, table.now)
     (ring,) = answer["rings"]
     assert sorted(ring["owners"]) == ["agent/a", "agent/b", "agent/c"]
     start = ring["owners"].index("agent/a")
@@ -36,7 +36,7 @@ def test_a_ring_is_told_with_its_members_in_order() -> None:
     assert "agent/b, which waits for agent/c" in ring["words"] or "agent/b waits for agent/c" in ring["words"]
     assert answer["waits_left"] == 0
     table.settle()
-    assert waits.answer(table.view, table.now)["rings"] == [], "the controller has broken it"
+    assert lock_waits.lock_waits_answer(table.view, table.now)["rings"] == [], "the controller has broken it"
 
 
 def test_a_lock_tells_its_holders_and_its_queue_in_the_order_in_which_they_came() -> None:
@@ -45,7 +45,7 @@ def test_a_lock_tells_its_holders_and_its_queue_in_the_order_in_which_they_came(
     for path in "cb":
         table.now += 1
         table.want(path, {"x": "write"})
-    (lock,) = waits.answer(table.view, table.now)["locks"]
+    (lock,) = lock_waits.lock_waits_answer(table.view, table.now)["locks"]
     assert [(one["owner"], one["until"], one["reason"]) for one in lock["holders"]] == [
         ("agent/a", "to the end of its turn", "first")
     ]

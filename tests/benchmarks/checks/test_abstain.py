@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 
 from planloop.benchmarks.checks import abstain
-from planloop.benchmarks.checks.contract import Emitted, Evidence
+from planloop.benchmarks.checks.evidence import EmittedCall, Evidence
 from tests import golden_text
 
 OFFERED = frozenset({"mail.send", "calendar.list", "get_weather"})
 SAYS = "Which Sam do you mean?"
 
 
-def result(said: str, *calls: Emitted, check: Any = None) -> str:
-    return abstain.judge(check or {}, Evidence(calls, said, OFFERED)).result
+def result(said: str, *calls: EmittedCall, check: Any = None) -> str:
+    return abstain.judge_abstain(check or {}, Evidence(calls, said, OFFERED)).result
 
 
 def test_saying_why_and_calling_nothing_is_abstaining() -> None:
-    found = abstain.judge({"asks-or-says": "/which|can.?t/"}, Evidence((), SAYS, OFFERED))
+    found = abstain.judge_abstain({"asks-or-says": "/which|can.?t/"}, Evidence((), SAYS, OFFERED))
 
     assert (found.result, found.probes) == ("pass", 2)
 
@@ -32,31 +32,31 @@ def test_saying_nothing_is_not_abstaining(said: str) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        Emitted("calendar.list", {}),
-        Emitted("mail.send", {}, fault="the arguments are no JSON"),
-        Emitted("?", {}, fault="no map"),
-        Emitted("mail.search_everything", {}),
-        Emitted("mail.send", {}, state="Failed"),
-        Emitted("mail.send", {}, state="Denied"),
+        EmittedCall("calendar.list", {}),
+        EmittedCall("mail.send", {}, fault="the arguments are no JSON"),
+        EmittedCall("?", {}, fault="no map"),
+        EmittedCall("mail.search_everything", {}),
+        EmittedCall("mail.send", {}, state="Failed"),
+        EmittedCall("mail.send", {}, state="Denied"),
     ],
 )
-def test_no_call_of_whatever_kind_is_abstaining(call: Emitted) -> None:
+def test_no_call_of_whatever_kind_is_abstaining(call: EmittedCall) -> None:
     assert result(SAYS, call) == "fail"
 
 
 def test_what_every_agent_has_is_no_act_unless_the_case_offers_it_by_name() -> None:
-    look = Emitted("plan_view", {})
+    look = EmittedCall("plan_view", {})
 
     assert result(SAYS, look) == "pass"
-    assert result(SAYS, Emitted("plan_view", {}, fault="no JSON")) == "fail"
-    assert abstain.judge({}, Evidence((look,), SAYS, OFFERED | {"plan_view"})).result == "fail"
+    assert result(SAYS, EmittedCall("plan_view", {}, fault="no JSON")) == "fail"
+    assert abstain.judge_abstain({}, Evidence((look,), SAYS, OFFERED | {"plan_view"})).result == "fail"
 
 
 def test_looking_things_up_is_abstaining_where_the_check_says_so() -> None:
-    look = Emitted("calendar.list", {})
+    look = EmittedCall("calendar.list", {})
 
     assert result(SAYS, look, check={"free": ["calendar.list"]}) == "pass"
-    assert result(SAYS, Emitted("calendar.list", {}, fault="no JSON"), check={"free": ["calendar.list"]}) == "fail"
+    assert result(SAYS, EmittedCall("calendar.list", {}, fault="no JSON"), check={"free": ["calendar.list"]}) == "fail"
 
 
 def test_what_is_said_must_match() -> None:
@@ -110,12 +110,12 @@ def test_naming_a_tool_in_prose_is_no_call(text: str) -> None:
 
 @pytest.mark.parametrize("check", [[], {"says": "x"}, {"asks-or-says": {"one-of": []}}, {"free": [{}]}])
 def test_a_check_that_cannot_be_read_is_an_error(check: Any) -> None:
-    assert abstain.judge(check, Evidence((), SAYS)).result == "error"
+    assert abstain.judge_abstain(check, Evidence((), SAYS)).result == "error"
 
 
 def test_what_was_called_instead_is_counted() -> None:
-    calls = (Emitted("mail.sned", {}), Emitted("mail.send", {}, fault="no JSON"))
-    found = abstain.judge({}, Evidence(calls, SAYS, OFFERED, frozenset({"mail.send"})))
+    calls = (EmittedCall("mail.sned", {}), EmittedCall("mail.send", {}, fault="no JSON"))
+    found = abstain.judge_abstain({}, Evidence(calls, SAYS, OFFERED, frozenset({"mail.send"})))
 
     assert found.figures.items() >= {"invented": 1, "malformed": 1, "decoy-rate-near": 0.5, "precision": 0}.items()
     golden_text.said(found.message, "mail.sned", "mail.send")

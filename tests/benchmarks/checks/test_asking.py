@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from planloop.benchmarks.reading.reading import read_suite
+from planloop.benchmarks.suite_parser import read_suite
 
 SUITE = """\
 suite: demo

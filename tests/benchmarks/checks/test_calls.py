@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planloop.benchmarks.checks import calls
-from planloop.benchmarks.checks.contract import Emitted, Evidence, Judged
-from planloop.benchmarks.checks.figures import conduct
+from planloop.benchmarks.checks.calls import conduct_figures
+from planloop.benchmarks.checks.evidence import CheckJudgement, EmittedCall, Evidence
 from planloop.schemas.limits import NEEDED_CALLS_MAX
 from tests import golden_text, sets
 from tests.product import JsonObject, decode
@@ -18,22 +18,22 @@ from tests.product import JsonObject, decode
 OFFERED = frozenset({"calendar.update", "calendar.list", "mail.send", "mail.draft", "todo.add"})
 UPDATE = {"tool": "calendar.update", "args": {"id": "evt-1", "start": {"same-instant": "2030-01-02T15:00Z"}}}
 SEND = {"tool": "mail.send", "args": {"to": {"set": ["team@x"]}}}
-MOVED = Emitted("calendar.update", {"id": "evt-1", "start": "2030-01-02T16:00+01:00"})
-SENT = Emitted("mail.send", {"to": ["team@x"], "body": "moved"})
+MOVED = EmittedCall("calendar.update", {"id": "evt-1", "start": "2030-01-02T16:00+01:00"})
+SENT = EmittedCall("mail.send", {"to": ["team@x"], "body": "moved"})
 
 
-def judged(check: JsonObject, *emitted: Emitted, said: str = "", **more: Any) -> Judged:
-    return calls.judge(
+def judged(check: JsonObject, *emitted: EmittedCall, said: str = "", **more: Any) -> CheckJudgement:
+    return calls.judge_calls(
         check, Evidence(emitted, said, OFFERED, frozenset({"mail.draft"}), frozenset({"todo.add"}), **more)
     )
 
 
-def classes(found: Judged) -> list[str]:
+def classes(found: CheckJudgement) -> list[str]:
     return [row["class"] for row in decode(found.evidence["calls.json"])]
 
 
-def failing(one: Emitted, why: str = "try again") -> Emitted:
-    return Emitted(one.tool, one.arguments, state="Failed", result=why)
+def failing(one: EmittedCall, why: str = "try again") -> EmittedCall:
+    return EmittedCall(one.tool, one.arguments, state="Failed", result=why)
 
 
 @pytest.mark.parametrize(
@@ -43,18 +43,18 @@ def failing(one: Emitted, why: str = "try again") -> Emitted:
         ([SENT, MOVED, MOVED], ["right", "right", "duplicate"]),
         ([failing(MOVED), MOVED, SENT], ["right", "right", "right"]),
         ([MOVED, failing(MOVED)], ["right", "duplicate"]),
-        ([Emitted("calendar.update", {"id": "evt-2"})], ["right-args-wrong"]),
-        ([Emitted("calendar.update", {}, fault="no JSON")], ["malformed"]),
-        ([Emitted("calendar.shift", {"id": "evt-1"})], ["invented"]),
-        ([Emitted("calendar.shift", {}, fault="no JSON")], ["malformed"]),
-        ([Emitted("mail.draft", {}), Emitted("todo.add", {})], ["decoy", "decoy"]),
-        ([Emitted("calendar.list", {})], ["wrong-known-tool"]),
-        ([Emitted("plan_view", {}), Emitted("recall", {"words": "Sam"})], ["free", "free"]),
-        ([Emitted("plan_view", {}, fault="no JSON"), Emitted("task", {})], ["malformed", "invented"]),
+        ([EmittedCall("calendar.update", {"id": "evt-2"})], ["right-args-wrong"]),
+        ([EmittedCall("calendar.update", {}, fault="no JSON")], ["malformed"]),
+        ([EmittedCall("calendar.shift", {"id": "evt-1"})], ["invented"]),
+        ([EmittedCall("calendar.shift", {}, fault="no JSON")], ["malformed"]),
+        ([EmittedCall("mail.draft", {}), EmittedCall("todo.add", {})], ["decoy", "decoy"]),
+        ([EmittedCall("calendar.list", {})], ["wrong-known-tool"]),
+        ([EmittedCall("plan_view", {}), EmittedCall("recall", {"words": "Sam"})], ["free", "free"]),
+        ([EmittedCall("plan_view", {}, fault="no JSON"), EmittedCall("task", {})], ["malformed", "invented"]),
         ([], []),
     ],
 )
-def test_every_call_gets_exactly_one_class(emitted: list[Emitted], expected: list[str]) -> None:
+def test_every_call_gets_exactly_one_class(emitted: list[EmittedCall], expected: list[str]) -> None:
     found = judged({"need": [UPDATE, SEND]}, *emitted)
 
     assert classes(found) == expected
@@ -74,13 +74,13 @@ def test_a_need_that_asks_for_a_try_is_served_by_a_call_that_failed() -> None:
 
     assert judged({"need": [tried]}, failing(SENT)).result == "pass"
     assert judged({"need": [tried]}, SENT).result == "pass"
-    assert judged({"need": [tried]}, Emitted("mail.send", {}, fault="no JSON")).result == "fail"
+    assert judged({"need": [tried]}, EmittedCall("mail.send", {}, fault="no JSON")).result == "fail"
 
 
 def test_two_needs_of_one_tool_are_matched_in_whatever_order_they_were_served() -> None:
     """The first call fits both needs, the second only the first one: a greedy look would fail it."""
     need = [{"tool": "mail.send", "args": {"to": {"contains": "a"}}}, {"tool": "mail.send", "args": {"to": ["a", "b"]}}]
-    both, one = Emitted("mail.send", {"to": ["a", "b"]}), Emitted("mail.send", {"to": ["a"]})
+    both, one = EmittedCall("mail.send", {"to": ["a", "b"]}), EmittedCall("mail.send", {"to": ["a"]})
 
     assert judged({"need": need}, both, one).result == "pass"
     assert judged({"need": need}, one, both).result == "pass"
@@ -110,10 +110,10 @@ AFTER = {"need": [{"id": "move", **UPDATE}, {"id": "tell", "after": ["move"], **
         ({"need": [UPDATE, SEND], "order": "any"}, [SENT, MOVED], "pass"),
         ({"need": [UPDATE, SEND], "order": "exact"}, [SENT, MOVED], "fail"),
         ({"need": [UPDATE, SEND], "order": "exact"}, [SENT, MOVED, SENT], "pass"),
-        ({"need": [UPDATE, SEND], "order": "exact"}, [MOVED, Emitted("calendar.list", {}), SENT], "pass"),
+        ({"need": [UPDATE, SEND], "order": "exact"}, [MOVED, EmittedCall("calendar.list", {}), SENT], "pass"),
     ],
 )
-def test_order_is_any_partial_or_exact(check: JsonObject, emitted: list[Emitted], result: str) -> None:
+def test_order_is_any_partial_or_exact(check: JsonObject, emitted: list[EmittedCall], result: str) -> None:
     assert judged(check, *emitted).result == result
 
 
@@ -124,40 +124,40 @@ def test_a_wrong_order_is_told_as_such() -> None:
 @pytest.mark.parametrize(
     ("forbid", "emitted", "result"),
     [
-        (["calendar.list"], [Emitted("calendar.list", {})], "fail"),
-        (["calendar.list"], [failing(Emitted("calendar.list", {}))], "fail"),
-        (["calendar.*"], [Emitted("calendar.list", {})], "fail"),
-        (["mail.*"], [Emitted("calendar.list", {})], "pass"),
-        ([{"decoys": True}], [Emitted("mail.draft", {})], "fail"),
-        ([{"decoys": "far"}], [Emitted("mail.draft", {})], "pass"),
-        ([{"decoys": "far"}], [Emitted("todo.add", {})], "fail"),
+        (["calendar.list"], [EmittedCall("calendar.list", {})], "fail"),
+        (["calendar.list"], [failing(EmittedCall("calendar.list", {}))], "fail"),
+        (["calendar.*"], [EmittedCall("calendar.list", {})], "fail"),
+        (["mail.*"], [EmittedCall("calendar.list", {})], "pass"),
+        ([{"decoys": True}], [EmittedCall("mail.draft", {})], "fail"),
+        ([{"decoys": "far"}], [EmittedCall("mail.draft", {})], "pass"),
+        ([{"decoys": "far"}], [EmittedCall("todo.add", {})], "fail"),
         (
             [{"tool": "mail.send", "args": {"to": {"contains": "all@x"}}}],
-            [Emitted("mail.send", {"to": ["all@x"]})],
+            [EmittedCall("mail.send", {"to": ["all@x"]})],
             "fail",
         ),
         (
             [{"tool": "mail.send", "args": {"to": {"contains": "all@x"}}}],
-            [Emitted("mail.send", {"to": ["b@x"]})],
+            [EmittedCall("mail.send", {"to": ["b@x"]})],
             "pass",
         ),
-        ([{"tool": "mail.send", "args": {"to": {"contains": "all@x"}}}], [Emitted("mail.send", {})], "pass"),
+        ([{"tool": "mail.send", "args": {"to": {"contains": "all@x"}}}], [EmittedCall("mail.send", {})], "pass"),
     ],
 )
-def test_what_is_forbidden_fails_however_the_rest_is(forbid: Any, emitted: list[Emitted], result: str) -> None:
+def test_what_is_forbidden_fails_however_the_rest_is(forbid: Any, emitted: list[EmittedCall], result: str) -> None:
     assert judged({"need": [UPDATE], "forbid": forbid}, MOVED, *emitted).result == result
 
 
 @pytest.mark.parametrize(("extra", "result"), [("allow", "pass"), ("soft", "pass"), ("deny", "fail")])
 @pytest.mark.parametrize(
-    "more", [MOVED, Emitted("mail.draft", {}), Emitted("?", {}, fault="no map"), Emitted("mail.sned", {})]
+    "more", [MOVED, EmittedCall("mail.draft", {}), EmittedCall("?", {}, fault="no map"), EmittedCall("mail.sned", {})]
 )
-def test_extra_calls_are_allowed_counted_or_denied(extra: str, result: str, more: Emitted) -> None:
+def test_extra_calls_are_allowed_counted_or_denied(extra: str, result: str, more: EmittedCall) -> None:
     assert judged({"need": [UPDATE], "extra": extra}, MOVED, more).result == result
 
 
 def test_free_calls_are_neither_right_nor_wrong() -> None:
-    look = Emitted("calendar.list", {})
+    look = EmittedCall("calendar.list", {})
     found = judged({"need": [UPDATE], "extra": "deny", "free": ["calendar.list"]}, look, MOVED, look)
 
     assert found.result == "pass"
@@ -184,7 +184,7 @@ def test_free_calls_are_neither_right_nor_wrong() -> None:
 def test_arguments_match_as_a_subset_or_exactly(args: Any, given: JsonObject, result: str) -> None:
     check = {"need": [{"tool": "todo.add", "args": args}]}
 
-    assert judged(check, Emitted("todo.add", given)).result == result
+    assert judged(check, EmittedCall("todo.add", given)).result == result
 
 
 @pytest.mark.parametrize(
@@ -200,11 +200,13 @@ def test_arguments_match_as_a_subset_or_exactly(args: Any, given: JsonObject, re
 def test_what_may_be_left_out_must_match_where_it_is_not(given: JsonObject, result: str) -> None:
     check = {"need": [{"tool": "todo.add", "args": {"exact": {"n": 1}}, "may": {"unit": {"one-of": ["m", "metre"]}}}]}
 
-    assert judged(check, Emitted("todo.add", given)).result == result
+    assert judged(check, EmittedCall("todo.add", given)).result == result
 
 
 def test_a_failure_names_the_arguments_of_the_call_that_came_closest() -> None:
-    found = judged({"need": [UPDATE]}, Emitted("calendar.update", {}), Emitted("calendar.update", {"id": "evt-1"}))
+    found = judged(
+        {"need": [UPDATE]}, EmittedCall("calendar.update", {}), EmittedCall("calendar.update", {"id": "evt-1"})
+    )
 
     golden_text.said(found.message, "need-1", "calendar.update")
 
@@ -214,11 +216,11 @@ def test_the_figures_are_soft_and_leave_out_what_was_not_measured() -> None:
         failing(MOVED),
         MOVED,
         MOVED,
-        Emitted("mail.send", {"to": ["other@x"], "body": "hi"}),
-        Emitted("mail.draft", {}),
-        Emitted("nothing.such", {}),
-        Emitted("mail.send", {}, fault="no JSON"),
-        Emitted("calendar.list", {}),
+        EmittedCall("mail.send", {"to": ["other@x"], "body": "hi"}),
+        EmittedCall("mail.draft", {}),
+        EmittedCall("nothing.such", {}),
+        EmittedCall("mail.send", {}, fault="no JSON"),
+        EmittedCall("calendar.list", {}),
     ]
     found = judged({"need": [UPDATE, SEND], "free": ["calendar.list"]}, *emitted)
 
@@ -242,12 +244,12 @@ def test_the_figures_are_soft_and_leave_out_what_was_not_measured() -> None:
 
 
 def test_how_somebody_calls_is_counted_without_a_check_as_well() -> None:
-    unknown = Emitted("nothing.such", {}, state="Failed", is_invented=True)
-    unreadable = Emitted("mail.send", {}, fault="no JSON", state="Failed")
+    unknown = EmittedCall("nothing.such", {}, state="Failed", is_invented=True)
+    unreadable = EmittedCall("mail.send", {}, fault="no JSON", state="Failed")
     calls = (unknown, unreadable, failing(SENT), SENT, SENT, unknown)
 
-    assert conduct(calls) == {"invented": 2, "malformed": 1, "retries-after-error": 3}
-    assert conduct(()) == {"invented": 0, "malformed": 0, "retries-after-error": 0}
+    assert conduct_figures(calls) == {"invented": 2, "malformed": 1, "retries-after-error": 3}
+    assert conduct_figures(()) == {"invented": 0, "malformed": 0, "retries-after-error": 0}
 
 
 def test_a_check_that_asks_for_nothing_looks_at_nothing() -> None:
@@ -295,6 +297,6 @@ def test_many_alike_needs_and_calls_in_any_order_are_found_without_end_of_lookin
         | ({"after": [f"n{place - 1}"]} if place and is_row else {})
         for place in range(10)
     ]
-    emitted = [Emitted("todo.add", {"n": n}) for n in order]
+    emitted = [EmittedCall("todo.add", {"n": n}) for n in order]
 
     assert judged({"need": need}, *emitted).result == ("pass" if not is_row or order == sorted(order) else "fail")

@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 
 from planloop.benchmarks.checks import abstain, calls
-from planloop.benchmarks.checks.contract import Emitted, Evidence, Judged
+from planloop.benchmarks.checks.evidence import CheckJudgement, EmittedCall, Evidence
 
 OFFERED = frozenset({"pay", "look", "note"})
 TWICE = [{"tool": "pay", "args": {"amount": 1}}, {"tool": "pay", "args": {"amount": 2}}]
 
 
-def judged(need: list[Any], *emitted: Emitted, **check: Any) -> Judged:
-    return calls.judge({"need": need, **check}, Evidence(emitted, offered=OFFERED))
+def judged(need: list[Any], *emitted: EmittedCall, **check: Any) -> CheckJudgement:
+    return calls.judge_calls({"need": need, **check}, Evidence(emitted, offered=OFFERED))
 
 
 def one(args: Any, given: Any, may: Any = None) -> str:
     need = {"tool": "pay", "args": args} | ({"may": may} if may else {})
-    return judged([need], Emitted("pay", given)).result
+    return judged([need], EmittedCall("pay", given)).result
 
 
 @pytest.mark.parametrize(
@@ -47,25 +47,26 @@ def test_a_call_that_lacks_an_argument_does_not_match(given: Any) -> None:
 
 def test_a_harmless_call_more_does_not_fail_a_right_one() -> None:
     """BFCL, `ast_checker.py` "wrong count": a right call and one more is as wrong as none."""
-    right = Emitted("pay", {"amount": 1})
+    right = EmittedCall("pay", {"amount": 1})
 
-    assert judged([TWICE[0]], right, Emitted("look", {})).result == "pass"
-    assert judged([TWICE[0]], right, Emitted("look", {})).figures["precision"] == 0.5
-    assert judged([TWICE[0]], right, Emitted("look", {}), extra="deny").result == "fail"
+    assert judged([TWICE[0]], right, EmittedCall("look", {})).result == "pass"
+    assert judged([TWICE[0]], right, EmittedCall("look", {})).figures["precision"] == 0.5
+    assert judged([TWICE[0]], right, EmittedCall("look", {}), extra="deny").result == "fail"
 
 
 @pytest.mark.parametrize(
-    "call", [Emitted("pay", {}, fault="the arguments are no JSON"), Emitted("?", {}, fault="an action is a map")]
+    "call",
+    [EmittedCall("pay", {}, fault="the arguments are no JSON"), EmittedCall("?", {}, fault="an action is a map")],
 )
-def test_what_cannot_be_parsed_is_no_abstention(call: Emitted) -> None:
+def test_what_cannot_be_parsed_is_no_abstention(call: EmittedCall) -> None:
     """BFCL, ShishirPatil/gorilla#1362: a call that fails to parse is credited as having rightly called nothing."""
-    assert abstain.judge({}, Evidence((call,), "I can't", OFFERED)).result == "fail"
-    assert abstain.judge({}, Evidence((), '[pay(amount=5, to="ann"', OFFERED)).result == "fail"
+    assert abstain.judge_abstain({}, Evidence((call,), "I can't", OFFERED)).result == "fail"
+    assert abstain.judge_abstain({}, Evidence((), '[pay(amount=5, to="ann"', OFFERED)).result == "fail"
 
 
 def test_who_does_nothing_at_all_does_not_pass_an_impossible_task() -> None:
     """tau-bench, by the Agentic Benchmark Checklist (arXiv 2507.02825): empty answers counted as success."""
-    assert abstain.judge({}, Evidence((), "", OFFERED)).result == "fail"
+    assert abstain.judge_abstain({}, Evidence((), "", OFFERED)).result == "fail"
 
 
 def test_a_task_without_criteria_is_not_passed_but_not_looked_at() -> None:
@@ -112,7 +113,7 @@ def test_numbers_truth_values_lists_and_texts_compare_by_type(key: Any, given: A
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
 def test_two_calls_of_one_tool_are_matched_to_the_key_whatever_their_order(order: tuple[int, int]) -> None:
     """A greedy look, as in BFCL's parallel checker, takes the first that fits; where keys overlap it takes wrongly."""
-    emitted = [Emitted("pay", {"amount": amount}) for amount in order]
+    emitted = [EmittedCall("pay", {"amount": amount}) for amount in order]
     loose = [{"tool": "pay", "args": {"amount": {"one-of": [1, 2]}}}, TWICE[0]]
 
     assert judged(TWICE, *emitted).result == "pass"
@@ -122,5 +123,5 @@ def test_two_calls_of_one_tool_are_matched_to_the_key_whatever_their_order(order
 
 def test_right_names_with_wrong_arguments_are_not_right() -> None:
     """promptfoo, `toolCallF1.ts`: compares names as sets, so arguments and repeats do not count."""
-    assert judged(TWICE, Emitted("pay", {"amount": 9})).result == "fail"
-    assert judged(TWICE, Emitted("pay", {"amount": 1}), Emitted("pay", {})).result == "fail"
+    assert judged(TWICE, EmittedCall("pay", {"amount": 9})).result == "fail"
+    assert judged(TWICE, EmittedCall("pay", {"amount": 1}), EmittedCall("pay", {})).result == "fail"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from planloop.benchmarks.checks.contract import Evidence
-from planloop.benchmarks.checks.log import RULES, faults, judge
-from planloop.schemas.fields_all import EVERY
+from planloop.benchmarks.checks.evidence import Evidence
+from planloop.benchmarks.checks.log import RULES, judge_log, log_check_problems
+from planloop.schemas.spec.tables import TABLE_BY_NAME
 from tests import rows
 from tests.product import Json, JsonObject
 
@@ -112,34 +112,36 @@ TELLS = [
 
 @pytest.mark.parametrize(("rules", "rows"), [row[1:] for row in HOLDS], ids=[row[0] for row in HOLDS])
 def test_what_the_log_shows_holds(rules: JsonObject, rows: list[JsonObject]) -> None:
-    judged = judge(rules, Evidence(records=tuple(rows)))
+    judged = judge_log(rules, Evidence(records=tuple(rows)))
 
     assert (judged.result, judged.probes > 0) == ("pass", True), judged.message
 
 
 @rows.each(("rules", "rows", "words"), TELLS)
 def test_what_is_otherwise_is_told(rules: JsonObject, rows: list[JsonObject], words: str) -> None:
-    judged = judge(rules, Evidence(records=tuple(rows)))
+    judged = judge_log(rules, Evidence(records=tuple(rows)))
 
     assert judged.result == "fail" and words in judged.message
 
 
 def test_a_log_that_nobody_saw_is_no_evidence() -> None:
-    assert judge({"never": ["refused"]}, Evidence()).probes == 0
+    assert judge_log({"never": ["refused"]}, Evidence()).probes == 0
 
 
 def test_a_check_that_cannot_be_asked_is_an_error() -> None:
-    assert judge({"order": [["/(/", "x"]]}, Evidence(records=tuple(TWO))).result == "error"
-    assert judge({"orders": []}, Evidence(records=tuple(TWO))).result == "error"
+    assert judge_log({"order": [["/(/", "x"]]}, Evidence(records=tuple(TWO))).result == "error"
+    assert judge_log({"orders": []}, Evidence(records=tuple(TWO))).result == "error"
 
 
 def test_names_that_cannot_be_looked_for_are_told_with_their_places() -> None:
     found = list(
-        faults({"order": [["/(/", {"done": "x"}]], "tells": [{"to": "x", "has": "/[/"}], "ends": {"/)/": "done"}})
+        log_check_problems(
+            {"order": [["/(/", {"done": "x"}]], "tells": [{"to": "x", "has": "/[/"}], "ends": {"/)/": "done"}}
+        )
     )
 
     assert [one.at for one in found] == [("order", "0", "0"), ("tells", "0", "has"), ("ends", "/)/")]
 
 
 def test_every_word_of_the_vocabulary_is_judged() -> None:
-    assert {row.name for row in EVERY["log"].fields} == set(RULES)
+    assert {row.name for row in TABLE_BY_NAME["log"].fields} == set(RULES)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from planloop.benchmarks.checks import calls
-from planloop.benchmarks.checks.classing import CallClass
-from planloop.benchmarks.checks.contract import Emitted, Evidence
-from planloop.benchmarks.checks.rules import MEMBERS
+from planloop.benchmarks.checks.call_rules import MEMBERS
+from planloop.benchmarks.checks.calls import CallClass
+from planloop.benchmarks.checks.evidence import EmittedCall, Evidence
 from tests.app.test_readme import SESSION, played
 from tests.app.verb_pages import ROOT
 
@@ -33,9 +33,9 @@ def test_the_session_of_the_page_is_real(tmp_path: Path, is_updating: bool) -> N
 
 
 def test_every_member_class_and_figure_stands_on_the_page() -> None:
-    decoy, right = Emitted("b", {}), Emitted("a", {"x": 1})
+    decoy, right = EmittedCall("b", {}), EmittedCall("a", {"x": 1})
     seen = Evidence((right, decoy), "", frozenset("ab"), frozenset("b"), frozenset("c"))
-    figures = calls.judge({"need": [{"tool": "a", "args": {"x": 1}}]}, seen).figures
+    figures = calls.judge_calls({"need": [{"tool": "a", "args": {"x": 1}}]}, seen).figures
     text = PAGE.read_text()
 
     assert [name for name in (*MEMBERS, *CallClass, *figures) if f"`{name}`" not in text] == []

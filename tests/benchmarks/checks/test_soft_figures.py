@@ -9,9 +9,9 @@ import pytest
 
 from planloop.benchmarks.checks import soft_figures
 from planloop.benchmarks.checks.soft_figures import SoftFigure
-from planloop.benchmarks.reading.reading import read_suite
-from planloop.benchmarks.reading.sources import FolderSuiteSources
-from planloop.controllers.task.checking import Finding
+from planloop.benchmarks.suite_parser import read_suite
+from planloop.benchmarks.suite_sources import FolderSuiteSources
+from planloop.controllers.task.checks.contract import CheckFinding
 from tests.product import Json
 
 ESLINT = '[{"errorCount": 2, "messages": [1, 2]}, {"errorCount": 1, "messages": [3]}]'
@@ -21,7 +21,7 @@ def measured(figure: SoftFigure, folder: Path) -> dict[str, float]:
     """The figures of one entry whose work is in `folder`."""
     line = figure.check.arguments["shell"]
     ended = subprocess.run(["sh", "-c", line], cwd=folder, capture_output=True, check=False)
-    found = Finding("pass" if ended.returncode == 0 else "fail", "", ended.stdout + ended.stderr)
+    found = CheckFinding("pass" if ended.returncode == 0 else "fail", "", ended.stdout + ended.stderr)
     return dict(figure.with_limits(figure.read_from(found)))
 
 
@@ -54,17 +54,17 @@ def measured(figure: SoftFigure, folder: Path) -> dict[str, float]:
 def test_a_figure_is_what_its_command_prints_and_a_command_that_cannot_run_measures_nothing(
     tmp_path: Path, fields: dict[str, Json], wanted: dict[str, float]
 ) -> None:
-    (figure,) = soft_figures.figures_of([{"own": fields}])
+    (figure,) = soft_figures.parse_soft_figures([{"own": fields}])
     assert measured(figure, tmp_path) == wanted
 
 
 def test_a_command_that_was_cut_off_measures_nothing() -> None:
-    (figure,) = soft_figures.figures_of([{"own": {"sh": "slow"}}])
-    assert figure.read_from(Finding("fail", "took too long", b"12\n")) is None
+    (figure,) = soft_figures.parse_soft_figures([{"own": {"sh": "slow"}}])
+    assert figure.read_from(CheckFinding("fail", "took too long", b"12\n")) is None
 
 
 def test_a_figure_that_there_is_may_have_a_limit() -> None:
-    churn, complexity = soft_figures.figures_of(["churn", {"complexity": {"max": 20}}])
+    churn, complexity = soft_figures.parse_soft_figures(["churn", {"complexity": {"max": 20}}])
     assert dict(churn.limits(5)) == {}
     assert dict(complexity.limits(20)) == {"complexity at most 20": 1.0}
     assert dict(complexity.limits(21)) == {"complexity at most 20": 0.0}
@@ -107,7 +107,7 @@ def test_figures_are_written_as_words_maps_and_limits(tmp_path: Path) -> None:
     text = f"{SUITE}      - churn\n      - complexity: 20\n      - own: {{sh: make count, max: 3}}\n"
     suite = read_suite(text.encode(), file="suite.yaml", sources=FolderSuiteSources(tmp_path)).suite
     assert suite is not None
-    found = soft_figures.figures_of(suite.cases["one-clojure"].soft)
+    found = soft_figures.parse_soft_figures(suite.cases["one-clojure"].soft)
     assert [(one.name, one.sh, one.max) for one in found] == [
         ("churn", "", None),
         ("complexity", "", 20.0),

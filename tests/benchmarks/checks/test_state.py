@@ -9,8 +9,10 @@ import pytest
 
 from planloop.benchmarks.checks import abstain, state
 from planloop.benchmarks.checks import calls as calls_check
-from planloop.benchmarks.checks.contract import Emitted, Evidence
-from planloop.benchmarks.worlds import World, WorldTool, replay, world_of
+from planloop.benchmarks.checks.evidence import EmittedCall, Evidence
+from planloop.benchmarks.worlds.state import replay_calls
+from planloop.benchmarks.worlds.world import SimulatedWorld, WorldTool
+from planloop.benchmarks.worlds.world_file import world_from_document
 from tests import rows
 from tests.golden_text import said
 from tests.product import JsonObject
@@ -44,16 +46,16 @@ def add(text: str) -> JsonObject:
     return {"note.add": {"text": text}}
 
 
-def desk() -> World:
-    found = world_of(WORLD)
+def desk() -> SimulatedWorld:
+    found = world_from_document(WORLD)
     assert found.world is not None, found.diagnostics
     return found.world
 
 
 def judged(check: Any, *calls: JsonObject) -> Any:
     world = desk()
-    end = replay(world, [next(iter(call.items())) for call in calls])
-    return state.judge(check, Evidence(world=world, end=end))
+    end = replay_calls(world, [next(iter(call.items())) for call in calls])
+    return state.judge_state(check, Evidence(world=world, end=end))
 
 
 @rows.each(
@@ -117,13 +119,13 @@ def test_a_check_that_cannot_be_read_is_an_error_that_says_why(check: Any, words
 @pytest.mark.parametrize(
     ("free", "calls", "result"),
     [
-        (["reads"], [Emitted("note.list", {})], "pass"),
-        (["reads"], [Emitted("note.finish", {"id": "note-1"})], "fail"),
-        (["reads", "note.finish"], [Emitted("note.finish", {"id": "note-1"})], "pass"),
-        (["reads"], [Emitted("note.peek", {})], "fail"),
-        (["reads"], [Emitted("note.count", {})], "fail"),
-        (["reads"], [Emitted("note.kept", {})], "fail"),
-        ([], [Emitted("note.list", {})], "fail"),
+        (["reads"], [EmittedCall("note.list", {})], "pass"),
+        (["reads"], [EmittedCall("note.finish", {"id": "note-1"})], "fail"),
+        (["reads", "note.finish"], [EmittedCall("note.finish", {"id": "note-1"})], "pass"),
+        (["reads"], [EmittedCall("note.peek", {})], "fail"),
+        (["reads"], [EmittedCall("note.count", {})], "fail"),
+        (["reads"], [EmittedCall("note.kept", {})], "fail"),
+        ([], [EmittedCall("note.list", {})], "fail"),
     ],
 )
 def test_reading_is_free_where_a_check_says_so_and_no_decoy_is_a_read(free: Any, calls: Any, result: str) -> None:
@@ -139,12 +141,12 @@ def test_reading_is_free_where_a_check_says_so_and_no_decoy_is_a_read(free: Any,
         world=replace(world, tools={**world.tools, **more}),
     )
 
-    assert abstain.judge({"free": free}, seen).result == result
-    assert calls_check.judge({"free": free, "extra": "deny"}, seen).result == result
+    assert abstain.judge_abstain({"free": free}, seen).result == result
+    assert calls_check.judge_calls({"free": free, "extra": "deny"}, seen).result == result
 
 
 def test_a_case_without_a_world_cannot_be_checked_for_its_state() -> None:
-    assert state.judge({"after": []}, Evidence()).result == "error"
+    assert state.judge_state({"after": []}, Evidence()).result == "error"
 
 
 def test_a_check_that_asks_for_nothing_looks_at_nothing() -> None:

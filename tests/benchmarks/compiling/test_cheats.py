@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from planloop.benchmarks.compiling.cheats import cheats_of
-from planloop.benchmarks.compiling.contestants import script_of
+from planloop.benchmarks.runs.contestants import case_cheats, script_for_act
 from tests.benchmarks.validating.suites import SOUND, suite_of
 from tests.product import encode_text
 
@@ -38,20 +37,20 @@ STARTING = ["surviving-writer", "peeking"]
 def test_a_case_has_the_cheats_that_it_leaves_room_for(more: dict[str, Any], names: list[str]) -> None:
     case = suite_of(one=SOUND | more).cases["one"]
 
-    assert sorted(cheats_of(case)) == sorted(names)
+    assert sorted(case_cheats(case)) == sorted(names)
 
 
 def test_a_hard_coded_answer_has_the_nonces_of_another_trial() -> None:
     case = suite_of(one=SOUND).cases["one"]
 
-    assert cheats_of(case)["hard-coded"].files == {"a.txt": "{{nonce.before-word}}"}
+    assert case_cheats(case)["hard-coded"].files == {"a.txt": "{{nonce.before-word}}"}
 
 
 def test_no_cheat_writes_outside_of_the_run_where_there_is_no_container() -> None:
     plain = suite_of(one=SOUND).cases["one"]
     boxed = suite_of(one=SOUND | {"image": "planloop/node"}).cases["one"]
 
-    shown = [encode_text([list(script_of(act)) for act in cheats_of(case).values()]) for case in (plain, boxed)]
+    shown = [encode_text([list(script_for_act(act)) for act in case_cheats(case).values()]) for case in (plain, boxed)]
 
     assert [("~/" in text, "/usr/" in text) for text in shown] == [(False, False), (True, True)]
 
@@ -60,7 +59,7 @@ def test_what_a_cheat_writes_by_the_shell_is_what_the_oracle_writes(tmp_path: Pa
     nasty = 'it\'s "quoted" $HOME `x`\n%s \\n ünï\n'
     files = {"deep er/a'b.txt": nasty, "b.txt": ""}
     proof = {"oracles": {"plain": {"files": files}}}
-    act = cheats_of(suite_of(one=SOUND | {"proof": proof}).cases["one"])["peeking"]
+    act = case_cheats(suite_of(one=SOUND | {"proof": proof}).cases["one"])["peeking"]
 
     command = act.calls[0]["shell"]["command"]
 

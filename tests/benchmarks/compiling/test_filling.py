@@ -7,17 +7,21 @@ import hashlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planloop.benchmarks.compiling.filling import blank_faults, filled, nonce
-from planloop.schemas.blanks import blanks_in, fill, nonce_names, replace
+from planloop.benchmarks.runs.draws import fill_values, make_nonce, placeholder_problems
+from planloop.schemas.spec.template_placeholders import fill_placeholders, find_placeholders, nonce_names, replace_texts
 from tests import sets
 
 
 def test_a_nonce_is_of_the_seed_the_case_the_trial_and_its_name() -> None:
     bytes_ = b'[1337,"echo",2,"word"]'
 
-    assert nonce(1337, "echo", 2, "word") == hashlib.sha256(bytes_).hexdigest()[:12]
-    others = {nonce(1, "echo", 2, "word"), nonce(1337, "chat", 2, "word"), nonce(1337, "echo", 1, "word")}
-    assert len(others | {nonce(1337, "echo", 2, "word"), nonce(1337, "echo", 2, "pw")}) == 5
+    assert make_nonce(1337, "echo", 2, "word") == hashlib.sha256(bytes_).hexdigest()[:12]
+    others = {
+        make_nonce(1, "echo", 2, "word"),
+        make_nonce(1337, "chat", 2, "word"),
+        make_nonce(1337, "echo", 1, "word"),
+    }
+    assert len(others | {make_nonce(1337, "echo", 2, "word"), make_nonce(1337, "echo", 2, "pw")}) == 5
 
 
 def test_a_case_is_filled_in_prompts_checks_and_names_and_what_is_not_known_yet_stays() -> None:
@@ -27,11 +31,11 @@ def test_a_case_is_filled_in_prompts_checks_and_names_and_what_is_not_known_yet_
         "kept": "{{kept.id}}",
         "count": 3,
     }
-    words = {name: nonce(7, "c", 0, name) for name in nonce_names(case)}
+    words = {name: make_nonce(7, "c", 0, name) for name in nonce_names(case)}
 
     assert list(words) == ["hi", "pw"]
     values = {f"nonce.{name}": word for name, word in words.items()}
-    assert filled(case, {"language": "clojure", **values}) == {
+    assert fill_values(case, {"language": "clojure", **values}) == {
         "prompts": [f"say {words['hi']} in clojure"],
         "checks": {"a": {"http": {"url": "{{url}}/x", "subset": {words["hi"]: words["pw"]}}}},
         "kept": "{{kept.id}}",
@@ -40,28 +44,28 @@ def test_a_case_is_filled_in_prompts_checks_and_names_and_what_is_not_known_yet_
 
 
 def test_a_blank_that_is_a_whole_text_keeps_the_type_of_what_it_stands_for() -> None:
-    assert fill({"a": "{{kept.id}}", "b": "/n/{{kept.id}}"}, {"kept.id": 5}) == {"a": 5, "b": "/n/5"}
+    assert fill_placeholders({"a": "{{kept.id}}", "b": "/n/{{kept.id}}"}, {"kept.id": 5}) == {"a": 5, "b": "/n/5"}
 
 
 def test_a_blank_that_nothing_fills_is_told_with_what_was_meant() -> None:
     wrong = {"prompts": ["{{nonse.a}} {{languge}} {{planet}}"], "{{x.y}}": 1}
 
-    told = [("/".join(fault.at), fault.hint) for fault in blank_faults(wrong)]
+    told = [("/".join(fault.at), fault.hint) for fault in placeholder_problems(wrong)]
     assert told[0] == ("prompts/0", "did you mean `{{nonce.a}}`?")
     assert told[1] == ("prompts/0", "did you mean `{{language}}`?")
     assert told[2] == ("prompts/0", "there are `{{nonce.NAME}}`, `{{language}}`, `{{url}}`")
     assert [place for place, _ in told[3:]] == ["{{x.y}}"]
-    assert list(blank_faults("{{nonce.a}} {{kept.b}} {{url}} { {x} } {{}}")) == []
+    assert list(placeholder_problems("{{nonce.a}} {{kept.b}} {{url}} { {x} } {{}}")) == []
 
 
 def test_texts_change_places_without_meeting_each_other() -> None:
-    assert replace({"a": ["aa b", 1]}, {"aa": "b", "b": "aa", "a": "c"}) == {"c": ["b aa", 1]}
+    assert replace_texts({"a": ["aa b", 1]}, {"aa": "b", "b": "aa", "a": "c"}) == {"c": ["b aa", 1]}
 
 
 @settings(max_examples=sets.examples(100, 20))
 @given(st.recursive(st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
 def test_what_has_no_blanks_is_filled_as_it_is(value: object) -> None:
-    names = {name for _, name in blanks_in(value)}
+    names = {name for _, name in find_placeholders(value)}
 
-    assert fill(value, {}) == value
-    assert names or fill(value, {"url": "x"}) == value
+    assert fill_placeholders(value, {}) == value
+    assert names or fill_placeholders(value, {"url": "x"}) == value

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from planloop.benchmarks.compiling.compiling import Wish, compile_run
-from planloop.benchmarks.compiling.contestants import contestant
-from planloop.benchmarks.planning import plan_document
-from planloop.benchmarks.reading.suite import Case, Suite
-from planloop.compiler.naming import is_id
+from planloop.benchmarks.runs.contestants import contestant_from_name
+from planloop.benchmarks.runs.plan import plan_document
+from planloop.benchmarks.runs.run_compiler import RunRequest, compile_run
+from planloop.benchmarks.suite import Case, Suite
+from planloop.compiler.names import is_valid_id
 
 LONG = "a" * 63
 MODELS = ("lab/gpt", "lab-gpt", f"lab/{LONG * 5}", "nop")
@@ -15,10 +15,12 @@ MODELS = ("lab/gpt", "lab-gpt", f"lab/{LONG * 5}", "nop")
 def test_entries_whose_names_are_too_long_or_alike_are_all_there_under_ids_of_their_own() -> None:
     cases = {id_: Case(id_, id_, ("go",), (), image="stand/in") for id_ in (f"{LONG}a", f"{LONG}b", "short")}
 
-    compiled = compile_run(Suite("s", "", 7, 2, {}, cases), [contestant(name) for name in MODELS], Wish())
+    compiled = compile_run(
+        Suite("s", "", 7, 2, {}, cases), [contestant_from_name(name) for name in MODELS], RunRequest()
+    )
 
     made = {(entry.case, entry.model, entry.trial): name for name, entry in compiled.entries.items()}
     assert len(made) == len(compiled.entries) == len(cases) * len(MODELS) * 2
     assert made["short", "lab/gpt", 2] == "short--lab-gpt--2"
     document = plan_document(compiled, dict.fromkeys(compiled.entries, 9999), parallel=1)
-    assert all(map(is_id, (*document["tasks"], *document["containers"])))
+    assert all(map(is_valid_id, (*document["tasks"], *document["containers"])))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.benchmarks.compiling.ranking import draw, words_of
+from planloop.benchmarks.runs.draws import draw_decoys, tool_name_words
 
 WORDS = st.sampled_from(("mail", "send", "event", "events", "update", "song", "play", "weather"))
 NAMES = st.builds("{}.{}".format, WORDS, WORDS)
@@ -13,21 +13,25 @@ NEEDED = ("calendar.updateEvent", "mail.send")
 
 
 def picked(pool: list[str], *, pick: int, near: int, case: str = "c") -> set[str]:
-    drawn = draw(1, case, pool, NEEDED, pick=pick, near=near)
+    drawn = draw_decoys(1, case, pool, NEEDED, pick=pick, near=near)
     return {*drawn.near, *drawn.far}
 
 
 def test_near_tools_share_a_verb_or_a_noun_with_one_that_is_needed() -> None:
     pool = ["calendar.list", "song.play", "todo.update_all", "event_log.read", "mail.send", "mailbox.open"]
-    drawn = draw(1, "c", pool, NEEDED, pick=9, near=9)
+    drawn = draw_decoys(1, "c", pool, NEEDED, pick=9, near=9)
     assert sorted(drawn.near) == ["calendar.list", "event_log.read", "todo.update_all"]
     assert sorted(drawn.far) == ["mailbox.open", "song.play"]
-    assert words_of("mail.sendAll_v2") == {"mail", "send", "all", "v", "2"}
+    assert tool_name_words("mail.sendAll_v2") == {"mail", "send", "all", "v", "2"}
 
 
 def test_a_seed_and_a_case_mean_the_same_for_ever() -> None:
     pool = [f"tool.t{number}" for number in range(20)]
-    assert list(draw(1337, "move", pool, ("mail.send",), pick=3, near=0).far) == ["tool.t1", "tool.t6", "tool.t15"]
+    assert list(draw_decoys(1337, "move", pool, ("mail.send",), pick=3, near=0).far) == [
+        "tool.t1",
+        "tool.t6",
+        "tool.t15",
+    ]
     assert picked(pool, pick=3, near=0) != picked(pool, pick=3, near=0, case="d")
 
 
@@ -41,6 +45,6 @@ def test_a_tool_that_is_added_takes_the_place_of_at_most_one(pool: list[str], ne
 
 @given(st.permutations([f"mail.t{number}" for number in range(8)] + [f"song.t{number}" for number in range(8)]))
 def test_the_order_of_a_pool_does_not_count(pool: list[str]) -> None:
-    drawn = draw(1, "c", pool, NEEDED, pick=6, near=4)
-    assert drawn == draw(1, "c", sorted(pool), NEEDED, pick=6, near=4)
+    drawn = draw_decoys(1, "c", pool, NEEDED, pick=6, near=4)
+    assert drawn == draw_decoys(1, "c", sorted(pool), NEEDED, pick=6, near=4)
     assert (len(drawn.near), len(drawn.far)) == (4, 2)

@@ -6,17 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from planloop.benchmarks.compiling.compiled import Compiled, compiled_from_json
-from planloop.benchmarks.compiling.compiling import Wish, compile_run
-from planloop.benchmarks.compiling.contestants import Contestant
-from planloop.benchmarks.compiling.filling import nonce
-from planloop.benchmarks.compiling.ranking import rank
-from planloop.benchmarks.planning import plan_document
-from planloop.benchmarks.reading.reading import read_suite
-from planloop.benchmarks.reading.sources import FolderSuiteSources
-from planloop.benchmarks.reading.suite import ReadSuite
-from planloop.benchmarks.worlds import file_of
-from tests.product import JsonObject, canonical, decode
+from planloop.benchmarks.runs.compiled_run import CompiledRun, compiled_run_from_json
+from planloop.benchmarks.runs.contestants import Contestant
+from planloop.benchmarks.runs.draws import make_nonce, rank_name
+from planloop.benchmarks.runs.plan import plan_document
+from planloop.benchmarks.runs.run_compiler import RunRequest, compile_run
+from planloop.benchmarks.suite import ReadSuite
+from planloop.benchmarks.suite_parser import read_suite
+from planloop.benchmarks.suite_sources import FolderSuiteSources
+from planloop.benchmarks.worlds.world_file import world_file_of
+from tests.product import JsonObject, canonical_bytes, decode
 
 WORLD = "world: desk\ntables: {notes: {note-1: {text: hello}}}\ntools: {notes.get: {}, notes.add: {}}\n"
 SHOP = "world: shop\ntables: {orders: {}}\ntools: {orders.get: {}}\n"
@@ -45,15 +44,15 @@ def read(folder: Path, text: str = SUITE) -> ReadSuite:
     return read_suite(text.encode(), file="suite.yaml", sources=FolderSuiteSources(folder))
 
 
-def compiled(folder: Path, text: str = SUITE, **wish: str) -> Compiled:
+def compiled(folder: Path, text: str = SUITE, **wish: str) -> CompiledRun:
     found = read(folder, text)
     assert found.suite is not None, found.diagnostics
-    return compile_run(found.suite, [Contestant("oracle", "oracle")], Wish(trials=2, **wish))  # type: ignore[arg-type]
+    return compile_run(found.suite, [Contestant("oracle", "oracle")], RunRequest(trials=2, **wish))  # type: ignore[arg-type]
 
 
 def test_every_entry_finds_its_own_tables_and_so_does_a_later_attempt(folder: Path) -> None:
     made = compiled(folder)
-    file = file_of(made.worlds["desk"])
+    file = world_file_of(made.worlds["desk"])
 
     def notes(task: str) -> JsonObject:
         return dict(file.found_by(task).tables["notes"])
@@ -61,12 +60,12 @@ def test_every_entry_finds_its_own_tables_and_so_does_a_later_attempt(folder: Pa
     assert notes("plain--oracle--1") == {"note-1": {"text": "hello"}}
     assert notes("other--oracle--2") == notes("other--oracle--2--3") == {"note-2": {"text": "here"}}
     words = [notes(f"fresh--oracle--{trial}/helper")["note-1"]["text"] for trial in (1, 2)]
-    assert words == [nonce(0, "fresh", trial, "word") for trial in (1, 2)]
+    assert words == [make_nonce(0, "fresh", trial, "word") for trial in (1, 2)]
 
 
 def test_servers_act_in_the_world_whose_tools_they_have_and_decoys_are_beside_them(folder: Path) -> None:
     made = compiled(folder)
-    again = compiled_from_json(decode(canonical(made.to_json())))
+    again = compiled_run_from_json(decode(canonical_bytes(made.to_json())))
     plan = plan_document(made, dict.fromkeys(made.entries, 1), parallel=2)
     assert plan["mcp"] == {
         "notes": {"world": "worlds/desk.json"},
@@ -78,7 +77,7 @@ def test_servers_act_in_the_world_whose_tools_they_have_and_decoys_are_beside_th
     assert case["near"] == ["notes.burn"] and case["far"][0] in ("songs.play", "orders.split")
     assert set(made.worlds["desk"]["tools"]) == {"notes.get", "notes.add", "notes.burn", "songs.play", "orders.split"}
     order = plan["tasks"]["plain--oracle--1"]["agent"]["tools"]
-    assert order == sorted(["notes.get", *case["near"], *case["far"]], key=lambda tool: rank(0, "plain", tool))
+    assert order == sorted(["notes.get", *case["near"], *case["far"]], key=lambda tool: rank_name(0, "plain", tool))
     assert "note-2" not in str(plan), "what lies in the tables is in no plan"
 
 
@@ -87,7 +86,7 @@ def test_decoys_alone_are_simulated_too(folder: Path) -> None:
         folder, SUITE.replace("tools: [notes.get], world: desk, decoys", "tools: [], decoys"), cases="plain"
     )
     assert set(made.worlds) == {"decoys"}
-    assert file_of(made.worlds["decoys"]).world.tools["songs.play"].returns.of({}) == {"ok": True}
+    assert world_file_of(made.worlds["decoys"]).world.tools["songs.play"].returns.of({}) == {"ok": True}
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.benchmarks.controller.acting import _broken
-from planloop.reconciler.contract import Failed
-from planloop.reconciler.driving.attempting import Bug, Fault
+from planloop.benchmarks.case_controller import _broken
+from planloop.reconciler.engine.reconcile import AttemptFailure, Bug, Failed
 
 
 @pytest.mark.parametrize(
@@ -16,5 +15,5 @@ from planloop.reconciler.driving.attempting import Bug, Fault
         (Bug(KeyError("x")), "grading failed by a bug of planloop: KeyError('x')"),
     ],
 )
-def test_what_breaks_is_said(fault: Fault, words: str) -> None:
+def test_what_breaks_is_said(fault: AttemptFailure, words: str) -> None:
     assert _broken(fault) == words

@@ -2,41 +2,55 @@
 
 from __future__ import annotations
 
-from planloop.benchmarks.checks.doings import doings
-from planloop.benchmarks.events.happening import rows_of
-from tests.product import Also, ByAgent, Draft, Drop, JsonObject, Put, Record, Run, SetStatus, TaskSpec, Uid
+from planloop.benchmarks.checks.log import fold_attempt
+from planloop.benchmarks.events.evidence import evidence_rows
+from tests.product import (
+    AgentWork,
+    Drop,
+    JsonObject,
+    Put,
+    Record,
+    RecordDraft,
+    RunWork,
+    SetStatus,
+    SubRecord,
+    TaskSpec,
+    Uid,
+)
 
 ENTRY = "task/sums--oracle--1"
 CHILD = f"{ENTRY}/north"
 AGENT = "agent/sums--oracle--1"
 
 
-def record(draft: Draft) -> Record:
+def record(draft: RecordDraft) -> Record:
     return Record(1, 0.0, 1, draft)
 
 
-def rows(*drafts: Draft) -> list[tuple[str, JsonObject]]:
-    return [row for draft in drafts for row in rows_of(record(draft))]
+def rows(*drafts: RecordDraft) -> list[tuple[str, JsonObject]]:
+    return [row for draft in drafts for row in evidence_rows(record(draft))]
 
 
 def put(address: str, **fields: object) -> Put:
-    spec = TaskSpec(goal=f"goal of {address}", work=Run(shell="true"), **fields)  # type: ignore[arg-type]
+    spec = TaskSpec(goal=f"goal of {address}", work=RunWork(shell="true"), **fields)  # type: ignore[arg-type]
     return Put(address, Uid(address), spec.to_json())
 
 
 def test_a_task_that_an_agent_adds_is_told_with_who_added_it_and_what_it_needs() -> None:
     added = put(CHILD, needs=(f"{ENTRY}/south",))
 
-    ((top, row),) = rows(Draft("plan.patched", AGENT.replace("/", ":"), "plan/run", (added,)))
+    ((top, row),) = rows(RecordDraft("plan.patched", AGENT.replace("/", ":"), "plan/run", (added,)))
 
     assert top == "sums--oracle--1"
     assert (row["what"], row["task"], row["by"], row["needs"]) == ("made", "north", "", ["south"])
 
 
 def test_tasks_of_the_file_were_added_by_nobody() -> None:
-    entry = Put(ENTRY, Uid("e"), TaskSpec(goal="g", work=ByAgent(AGENT)).to_json())
+    entry = Put(ENTRY, Uid("e"), TaskSpec(goal="g", work=AgentWork(AGENT)).to_json())
 
-    assert [row["by"] for _, row in rows(Draft("plan.patched", "human:file", "plan/run", (entry, put(CHILD))))] == [
+    assert [
+        row["by"] for _, row in rows(RecordDraft("plan.patched", "human:file", "plan/run", (entry, put(CHILD))))
+    ] == [
         None,
         None,
     ]
@@ -49,15 +63,15 @@ def test_a_call_is_followed_from_the_reply_to_its_end() -> None:
         {"call": "call/3", "tool": "fetch", "arguments": {}},
     ]
     ruled = {"call/1": "allowed", "call/2": "Denied: not yours", "call/3": "asks for a yes: it costs"}
-    replied = Draft("turn.started", "controller:agent", AGENT, (), {}, also=(
-        Also("model.replied", AGENT, {"turn": 1, "calls": calls}),
-        Also("call.authorized", AGENT, ruled),
+    replied = RecordDraft("turn.started", "controller:agent", AGENT, (), {}, also=(
+        SubRecord("model.replied", AGENT, {"turn": 1, "calls": calls}),
+        SubRecord("call.authorized", AGENT, ruled),
     ))  # fmt: skip
-    settled = Draft(
+    settled = RecordDraft(
         "call.settled", AGENT.replace("/", ":"), "call/1", (), {"result": {"state": "Succeeded", "text": "ok"}}
     )
 
-    found = doings(row for _, row in rows(replied, settled))
+    found = fold_attempt(row for _, row in rows(replied, settled))
 
     assert [(call.tool, call.by, call.state, call.text) for call in found.calls] == [
         ("write", "", "Succeeded", "ok"),
@@ -68,20 +82,20 @@ def test_a_call_is_followed_from_the_reply_to_its_end() -> None:
 
 def test_states_messages_refusals_budgets_and_ends_have_a_row_each() -> None:
     message = {"sender": f"{AGENT}/client", "kind": "chat", "body": {"say": "CLOSED"}}
-    found = doings(
+    found = fold_attempt(
         row
         for _, row in rows(
-            Draft("plan.patched", AGENT.replace("/", ":"), "plan/run", (put(CHILD),)),
-            Draft("task.changed", "controller:task", CHILD, (SetStatus(CHILD, Uid(CHILD), {"state": "failed"}),)),
-            Draft(
+            RecordDraft("plan.patched", AGENT.replace("/", ":"), "plan/run", (put(CHILD),)),
+            RecordDraft("task.changed", "controller:task", CHILD, (SetStatus(CHILD, Uid(CHILD), {"state": "failed"}),)),
+            RecordDraft(
                 "turn.started",
                 "controller:agent",
                 AGENT,
                 (SetStatus(AGENT, Uid("a"), {"open": {"messages": [message]}}),),
             ),
-            Draft("plan.refused", AGENT.replace("/", ":"), "plan/run", (), {"faults": ["no"]}),
-            Draft("agent.parked", "controller:agent", f"{AGENT}/north", (), {}),
-            Draft("object.deleted", "controller:task", CHILD, (Drop(CHILD, Uid(CHILD)),)),
+            RecordDraft("plan.refused", AGENT.replace("/", ":"), "plan/run", (), {"faults": ["no"]}),
+            RecordDraft("agent.parked", "controller:agent", f"{AGENT}/north", (), {}),
+            RecordDraft("object.deleted", "controller:task", CHILD, (Drop(CHILD, Uid(CHILD)),)),
         )
     )
 
@@ -92,9 +106,9 @@ def test_states_messages_refusals_budgets_and_ends_have_a_row_each() -> None:
 
 
 def test_what_is_about_the_plan_itself_is_about_no_entry() -> None:
-    root = Put("task/.", Uid("r"), TaskSpec(goal="all", work=Run(shell="true")).to_json())
+    root = Put("task/.", Uid("r"), TaskSpec(goal="all", work=RunWork(shell="true")).to_json())
 
-    assert rows(Draft("plan.patched", "human:file", "plan/run", (root,))) == []
+    assert rows(RecordDraft("plan.patched", "human:file", "plan/run", (root,))) == []
 
 
 def test_what_an_agent_reads_is_told_once_whether_its_turn_was_seen_open_or_not() -> None:
@@ -102,8 +116,8 @@ def test_what_an_agent_reads_is_told_once_whether_its_turn_was_seen_open_or_not(
     opened = SetStatus(AGENT, Uid("a"), {"open": {"messages": [letter]}})
     over = SetStatus(AGENT, Uid("a"), {"open": None})
 
-    def began(change: SetStatus, **data: object) -> Draft:
-        return Draft("turn.started", "controller:agent", AGENT, (change,), dict(data))
+    def began(change: SetStatus, **data: object) -> RecordDraft:
+        return RecordDraft("turn.started", "controller:agent", AGENT, (change,), dict(data))
 
     for draft in (began(opened), began(opened, told=[letter]), began(over, told=[letter])):
         assert rows(draft) == [("sums--oracle--1", {"what": "read", "text": "more of it", "by": ""})]

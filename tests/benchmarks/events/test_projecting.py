@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.benchmarks.compiling.compiled import Compiled, Entry
-from planloop.benchmarks.events.projecting import Projection
-from planloop.benchmarks.events.reading import event_of
-from planloop.benchmarks.reporting import combined, sheets
-from planloop.benchmarks.scoring.folding import Fold
-from planloop.benchmarks.scoring.summary import summarise
-from tests.product import Draft, JsonObject, Put, Record, SetStatus, Uid
+from planloop.benchmarks.events.projection import RunProjection
+from planloop.benchmarks.events.reader import parse_event
+from planloop.benchmarks.reporting import report, tables
+from planloop.benchmarks.runs.compiled_run import CompiledRun, RunEntry
+from planloop.benchmarks.scoring.fold import RunFold
+from planloop.benchmarks.scoring.summary import summarise_run
+from tests.product import JsonObject, Put, Record, RecordDraft, SetStatus, Uid
 
-ENTRY = Entry("a--m--1", "a", "m", 1, 0, "k", "ck", {})
-COMPILED = Compiled(
+ENTRY = RunEntry("a--m--1", "a", "m", 1, 0, "k", "ck", {})
+COMPILED = CompiledRun(
     suite="s",
     about="",
     seed=0,
@@ -29,31 +29,31 @@ COMPILED = Compiled(
 CASE: JsonObject = {"task": f"task/{ENTRY.name}", "entry": ENTRY.name, "key": "k", "attempt": 1}
 
 
-def told(*drafts: Draft) -> list[JsonObject]:
+def told(*drafts: RecordDraft) -> list[JsonObject]:
     """The events of a run in which these records were made."""
-    projection = Projection(COMPILED, "first")
+    projection = RunProjection(COMPILED, "first")
     return [
         event for rev, draft in enumerate(drafts, 1) for event in projection.note(Record(rev, float(rev), 1, draft))
     ]
 
 
-def began() -> tuple[Draft, Draft]:
+def began() -> tuple[RecordDraft, RecordDraft]:
     put = Put(f"case/{ENTRY.name}", Uid("u0"), CASE)
-    planned = Draft("plan.patched", "human:file", "plan/run", (put,))
-    return planned, Draft("task.changed", "controller:task", f"task/{ENTRY.name}", data={"state": "running"})
+    planned = RecordDraft("plan.patched", "human:file", "plan/run", (put,))
+    return planned, RecordDraft("task.changed", "controller:task", f"task/{ENTRY.name}", data={"state": "running"})
 
 
-def asked(type_: str, usage: JsonObject, usd: str | None, agent: str = ENTRY.name) -> Draft:
+def asked(type_: str, usage: JsonObject, usd: str | None, agent: str = ENTRY.name) -> RecordDraft:
     """A record of a request; `usd` is what the agent has been billed for in all."""
     address = f"agent/{agent}"
     uid = Uid(f"uid-{agent}")
     billed = () if usd is None else (SetStatus(address, uid, {"used": {"tokens": 0, "usd": usd}}),)
-    return Draft(type_, "controller:agent", address, billed, {"turn": 1, "usage": usage})
+    return RecordDraft(type_, "controller:agent", address, billed, {"turn": 1, "usage": usage})
 
 
-def ended(verdict: str = "pass", **soft: float) -> Draft:
+def ended(verdict: str = "pass", **soft: float) -> RecordDraft:
     data: JsonObject = {"state": "ended", "verdict": verdict, "why": "", "results": [], "soft": soft}
-    return Draft("case.ended", "controller:case", f"case/{ENTRY.name}", data=data)
+    return RecordDraft("case.ended", "controller:case", f"case/{ENTRY.name}", data=data)
 
 
 def test_tokens_and_dollars_of_a_reply_stand_in_its_event_and_all_of_them_at_the_end() -> None:
@@ -90,8 +90,8 @@ def test_requests_that_failed_summaries_and_helpers_below_are_paid_for_too() -> 
 def test_a_call_that_waits_for_a_yes_has_no_result_and_one_that_is_turned_down_has() -> None:
     agent = f"agent/{ENTRY.name}"
     calls = [{"call": f"call/{number}", "tool": "shell", "arguments": {}} for number in (1, 2)]
-    replied = Draft("model.replied", "controller:agent", agent, data={"turn": 1, "calls": calls})
-    ruled = Draft(
+    replied = RecordDraft("model.replied", "controller:agent", agent, data={"turn": 1, "calls": calls})
+    ruled = RecordDraft(
         "call.authorized",
         "controller:agent",
         agent,
@@ -121,7 +121,9 @@ def test_soft_figures_that_are_times_lie_under_timing() -> None:
 def test_the_last_event_and_the_summary_agree_on_whether_a_run_is_complete(verdict: str, *, is_complete: bool) -> None:
     events = told(*began(), ended(verdict))
 
-    summary = summarise(Fold().add_all(event_of({"seq": seq, **event}, seq) for seq, event in enumerate(events, 1)))
+    summary = summarise_run(
+        RunFold().add_all(parse_event({"seq": seq, **event}, seq) for seq, event in enumerate(events, 1))
+    )
 
     assert events[-1]["data"] == {"complete": is_complete, "errors": int(not is_complete)}
     assert summary.is_complete is is_complete
@@ -132,10 +134,10 @@ def test_what_a_stronger_model_used_is_counted_from_its_escalation_on_and_stands
     events = told(
         *began(),
         asked("model.replied", {"in": 900, "out": 40}, "0.002"),
-        Draft("agent.escalated", "controller:agent", f"agent/{ENTRY.name}", data=why),
+        RecordDraft("agent.escalated", "controller:agent", f"agent/{ENTRY.name}", data=why),
         asked("model.replied", {"in": 1000, "out": 60}, "0.05"),
         # It is tried again, with its own model.
-        Draft("agent.woken", "controller:agent", f"agent/{ENTRY.name}", data={"incarnation": 2}),
+        RecordDraft("agent.woken", "controller:agent", f"agent/{ENTRY.name}", data={"incarnation": 2}),
         asked("model.replied", {"in": 700, "out": 7}, "0.06"),
         ended(),
     )
@@ -143,9 +145,9 @@ def test_what_a_stronger_model_used_is_counted_from_its_escalation_on_and_stands
     assert end["usage"]["escalated"] == {"tokens_in": 1000, "tokens_out": 60, "usd": 0.048}
     assert [event["data"] for event in events if event["type"] == "llm/escalated"] == [why]
 
-    numbered = (event_of({"seq": seq, **event}, seq) for seq, event in enumerate(events, 1))
-    summary = summarise(Fold().add_all(numbered))
+    numbered = (parse_event({"seq": seq, **event}, seq) for seq, event in enumerate(events, 1))
+    summary = summarise_run(RunFold().add_all(numbered))
     (standing,) = summary.standings
-    (sheet,) = (sheets.costs(section) for section in combined.combine([summary]).sections)
+    (sheet,) = (tables.costs_table(section) for section in report.combine_summaries([summary]).sections)
     assert sheet.rows[0][-3:] == ("1", "$0.05", "1.06k")
     assert standing.to_json()["usage"]["escalated"] == {"count": 1, "tokens": 1060, "usd": 0.048}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.benchmarks.events.reading import BadEvents, Event, Reader, Torn, read
+from planloop.benchmarks.events.reader import BadEvents, BenchEvent, EventReader, TornEvent, read_events
 from tests.benchmarks.runs import Told, file_of, outcomes, told
 from tests.golden_text import said
 
@@ -18,11 +18,11 @@ LINES = FILE.splitlines(keepends=True)
 
 
 def test_what_was_written_is_read() -> None:
-    found = read(FILE)
+    found = read_events(FILE)
 
     assert list(found.events) == EVENTS
     assert found.torn is None
-    assert read(b"").events == ()
+    assert read_events(b"").events == ()
 
 
 @given(st.integers(1, len(LINES) - 1), st.data())
@@ -30,18 +30,18 @@ def test_a_torn_line_is_set_aside_wherever_it_tears(whole: int, data: st.DataObj
     before, line = b"".join(LINES[:whole]), LINES[whole]
     piece = line[: data.draw(st.integers(1, len(line) - 1))]
 
-    found = read(before + piece)
+    found = read_events(before + piece)
 
     assert list(found.events) == EVENTS[:whole]
-    assert found.torn == Torn(whole + 1, len(before), piece)
+    assert found.torn == TornEvent(whole + 1, len(before), piece)
 
 
 def test_a_last_line_of_zeros_is_torn_too() -> None:
     # What a power failure leaves: the length was durable, the content was not.
-    found = read(FILE + b"\0" * 40 + b"\n")
+    found = read_events(FILE + b"\0" * 40 + b"\n")
 
     assert list(found.events) == EVENTS
-    assert found.torn == Torn(len(LINES) + 1, len(FILE), b"\0" * 40 + b"\n")
+    assert found.torn == TornEvent(len(LINES) + 1, len(FILE), b"\0" * 40 + b"\n")
 
 
 @pytest.mark.parametrize(
@@ -61,14 +61,14 @@ def test_a_last_line_of_zeros_is_torn_too() -> None:
 )
 def test_a_gap_or_a_broken_line_is_an_error_with_its_place(lines: list[bytes], place: int, what: str) -> None:
     with pytest.raises(BadEvents) as caught:
-        read(b"".join(lines))
+        read_events(b"".join(lines))
 
     assert (caught.value.line, caught.value.what) == (place, what)
 
 
 @given(st.lists(st.integers(0, len(FILE)), max_size=12))
 def test_a_file_that_grows_gives_the_same_events(cuts: list[int]) -> None:
-    reader, found = Reader(), list[Event]()
+    reader, found = EventReader(), list[BenchEvent]()
     places = sorted({0, len(FILE), *cuts})
     for start, end in itertools.pairwise(places):
         found += reader.feed(FILE[start:end])
@@ -78,7 +78,7 @@ def test_a_file_that_grows_gives_the_same_events(cuts: list[int]) -> None:
 
 
 def test_reading_goes_on_after_what_is_known() -> None:
-    assert list(Reader(after=5).feed(b"".join(LINES[5:]))) == EVENTS[5:]
+    assert list(EventReader(after=5).feed(b"".join(LINES[5:]))) == EVENTS[5:]
     with pytest.raises(BadEvents) as caught:
-        Reader(after=5).feed(LINES[6])
+        EventReader(after=5).feed(LINES[6])
     said(str(caught.value))

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from planloop.benchmarks.events.projecting import Projection
-from planloop.benchmarks.events.reading import BadEvents, read
-from planloop.benchmarks.events.writing import FILE, EventFile, EventsTaken
+from planloop.benchmarks.events.projection import RunProjection
+from planloop.benchmarks.events.reader import BadEvents, read_events
+from planloop.benchmarks.events.writer import FILE, EventFile, EventsTaken
 from tests.benchmarks.events.test_projecting import COMPILED, began, ended
 from tests.golden_text import said
 from tests.product import Record
@@ -21,9 +21,9 @@ RECORDS = [Record(rev, float(rev), 1, draft) for rev, draft in enumerate(began()
 
 
 def written(folder: Path, records: Sequence[Record] = RECORDS) -> list[str]:
-    with EventFile(folder, Projection(COMPILED, "first")) as file:
+    with EventFile(folder, RunProjection(COMPILED, "first")) as file:
         file.note(records)
-    return [event.type for event in read((folder / FILE).read_bytes()).events]
+    return [event.type for event in read_events((folder / FILE).read_bytes()).events]
 
 
 @contextmanager
@@ -79,14 +79,18 @@ def test_a_run_whose_plan_json_was_changed_keeps_what_was_said_of_it_before(tmp_
     written(tmp_path)
     before = (tmp_path / FILE).read_bytes()
 
-    with EventFile(tmp_path, Projection(replace(COMPILED, about="edited", is_validated=True), "first")) as file:
+    with EventFile(tmp_path, RunProjection(replace(COMPILED, about="edited", is_validated=True), "first")) as file:
         file.note(RECORDS)
 
     assert (tmp_path / FILE).read_bytes() == before
 
 
 def test_a_disk_that_takes_a_part_is_an_error_and_nothing_is_missing_once_there_is_room(tmp_path: Path) -> None:
-    with EventFile(tmp_path, Projection(COMPILED, "first")) as file, files_no_larger_than(100), pytest.raises(OSError):
+    with (
+        EventFile(tmp_path, RunProjection(COMPILED, "first")) as file,
+        files_no_larger_than(100),
+        pytest.raises(OSError),
+    ):
         file.note(RECORDS)
 
     assert written(tmp_path) == ["run/open", "case/start"]
@@ -94,5 +98,5 @@ def test_a_disk_that_takes_a_part_is_an_error_and_nothing_is_missing_once_there_
 
 
 def test_only_one_writes(tmp_path: Path) -> None:
-    with EventFile(tmp_path, Projection(COMPILED, "first")), pytest.raises(EventsTaken):
-        EventFile(tmp_path, Projection(COMPILED, "first"))
+    with EventFile(tmp_path, RunProjection(COMPILED, "first")), pytest.raises(EventsTaken):
+        EventFile(tmp_path, RunProjection(COMPILED, "first"))

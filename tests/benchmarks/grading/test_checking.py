@@ -8,13 +8,20 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from planloop.benchmarks.checks.contract import Evidence
-from planloop.benchmarks.grading.checking import Checking, counted, has_command, judged, without_address
-from planloop.controllers.task.checking import Bench, Finding, run_check
+from planloop.benchmarks.checks.evidence import Evidence
+from planloop.benchmarks.grading.run_check import (
+    CheckRunner,
+    count_work_errors,
+    has_command,
+    judge_command_exit,
+    without_address,
+)
+from planloop.controllers.task.checks.contract import CheckEnvironment, CheckFinding
+from planloop.controllers.task.checks.registry import run_check
 from planloop.reconciler.effects.local_processes import LocalProcesses
 from tests import golden_text
 from tests.controllers.task.served import serving
-from tests.product import CheckSpec, Ending, JsonObject, RandomIds
+from tests.product import CheckSpec, ExitCause, JsonObject, RandomIds
 from tests.product import ProcessExit as Exit
 
 
@@ -24,14 +31,14 @@ async def right(request: web.Request) -> web.Response:
 
 @pytest.mark.anyio
 async def test_a_program_cannot_have_another_answer_for_it(tmp_path: Path) -> None:
-    bench = Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path), None)
+    bench = CheckEnvironment(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path), None)
     async with serving(("GET", "/x", right)) as other:
 
         async def away(request: web.Request) -> web.Response:
             raise web.HTTPFound(f"{other}/x")
 
         async with serving(("GET", "/", away)) as url:
-            checking = Checking(Evidence(), bench, run_check, url=url)
+            checking = CheckRunner(Evidence(), bench, run_check, url=url)
             found = await checking.check(CheckSpec("0", "http", {"url": "{{url}}/"}, 10.0))
 
     assert found.result == "fail"
@@ -42,7 +49,7 @@ def test_what_a_check_says_and_shows_names_no_address_that_differs_between_runs(
     said = "Cannot connect to host 172.27.0.2:8080 [Connect call failed ('172.27.0.2', 8080)]"
     evidence = {"tree.txt": b"http://172.27.0.2:8080/a\n172.27.0.2:80801", "screenshot.png": b"\x89PNG\xff"}
 
-    found = without_address(Finding("fail", said, evidence=evidence), "http://172.27.0.2:8080")
+    found = without_address(CheckFinding("fail", said, evidence=evidence), "http://172.27.0.2:8080")
 
     golden_text.said(found.message)
     assert found.evidence == {
@@ -72,9 +79,9 @@ JSON: JsonObject = {"subset": {"a": 1}}
 async def test_a_command_that_comes_to_no_good_end_fails_whatever_reads_what_it_prints(
     tmp_path: Path, kind: str, arguments: JsonObject, words: str
 ) -> None:
-    bench = Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path), None)
+    bench = CheckEnvironment(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path), None)
 
-    found = await Checking(Evidence(), bench, run_check).check(CheckSpec("0", kind, arguments, 2.0))
+    found = await CheckRunner(Evidence(), bench, run_check).check(CheckSpec("0", kind, arguments, 2.0))
 
     assert found.result == "fail", found.message
     assert words in found.message
@@ -83,11 +90,11 @@ async def test_a_command_that_comes_to_no_good_end_fails_whatever_reads_what_it_
 @pytest.mark.anyio
 @pytest.mark.process
 async def test_a_text_that_a_pattern_is_never_done_with_fails_and_says_what_is_slow(tmp_path: Path) -> None:
-    bench = Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path), None)
+    bench = CheckEnvironment(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path), None)
     (tmp_path / "out.txt").write_text("a" * 40 + "!")
     spec = CheckSpec("0", "contains", {"path": "out.txt", "pattern": r"\A(\w+\s?)+\Z"}, 0.5)
 
-    found = await Checking(Evidence(), bench, run_check).check(spec)
+    found = await CheckRunner(Evidence(), bench, run_check).check(spec)
 
     assert found.result == "fail"
     golden_text.said(re.sub(r"\d\.\d s", "{time}", found.message))  # What was left of the check's half second.
@@ -96,7 +103,9 @@ async def test_a_text_that_a_pattern_is_never_done_with_fails_and_says_what_is_s
 
 @pytest.mark.parametrize(("is_own", "result"), [(True, "fail"), (False, "error")])
 def test_an_error_counts_when_the_work_can_bring_it_about(is_own: bool, result: str) -> None:
-    found = counted(CheckSpec("0", "contains", {"path": "a"}, 1.0), Finding("error", "oh", is_own=is_own))
+    found = count_work_errors(
+        CheckSpec("0", "contains", {"path": "a"}, 1.0), CheckFinding("error", "oh", is_own=is_own)
+    )
 
     assert found.result == result
 
@@ -110,7 +119,7 @@ def test_a_program_that_only_this_machine_lacks_says_nothing_of_the_work(
 ) -> None:
     spec = CheckSpec("0", "sh", {"argv": argv.split()}, 1.0)
 
-    found = judged(spec, Exit(Ending.NOT_STARTED, None, b""), is_inside=is_inside)
+    found = judge_command_exit(spec, Exit(ExitCause.NOT_STARTED, None, b""), is_inside=is_inside)
 
     assert found.result == result
 

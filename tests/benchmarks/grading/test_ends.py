@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from planloop.benchmarks.grading.program import is_killed
-from tests.product import Engine, EngineFailed, Found
+from planloop.benchmarks.grading.containers import was_killed
+from tests.product import ContainerEngine, EngineFailed, FoundContainer
 
 KILLED, STOPPED, OWN, CLEAN = 137, 143, 1, 0
 
@@ -15,20 +15,20 @@ KILLED, STOPPED, OWN, CLEAN = 137, 143, 1, 0
 class _Knowing:
     """An engine that is asked for one container only."""
 
-    def __init__(self, found: Found | None) -> None:
+    def __init__(self, found: FoundContainer | None) -> None:
         self._found = found
 
-    async def container(self, ref: str) -> Found | None:
+    async def container(self, ref: str) -> FoundContainer | None:
         del ref
         return self._found
 
 
-def engine_with(found: Found | None) -> Engine:
-    return cast("Engine", _Knowing(found))
+def engine_with(found: FoundContainer | None) -> ContainerEngine:
+    return cast("ContainerEngine", _Knowing(found))
 
 
-def container(state: Any, exit_code: int, *, is_out_of_memory: bool = False) -> Found:
-    return Found("id", "name", "image", state, {}, exit_code=exit_code, is_out_of_memory=is_out_of_memory)
+def container(state: Any, exit_code: int, *, is_out_of_memory: bool = False) -> FoundContainer:
+    return FoundContainer("id", "name", "image", state, {}, exit_code=exit_code, is_out_of_memory=is_out_of_memory)
 
 
 @pytest.mark.anyio
@@ -44,13 +44,13 @@ def container(state: Any, exit_code: int, *, is_out_of_memory: bool = False) -> 
     ],
 )
 async def test_a_program_may_end_by_itself_and_a_room_never_does(
-    found: Found, of_a_program: bool, of_a_room: bool
+    found: FoundContainer, of_a_program: bool, of_a_room: bool
 ) -> None:
-    assert await is_killed(engine_with(found), "id", ends_itself=True) is of_a_program
-    assert await is_killed(engine_with(found), "id", ends_itself=False) is of_a_room
+    assert await was_killed(engine_with(found), "id", ends_itself=True) is of_a_program
+    assert await was_killed(engine_with(found), "id", ends_itself=False) is of_a_room
 
 
 @pytest.mark.anyio
 async def test_one_that_is_gone_tells_nothing() -> None:
     with pytest.raises(EngineFailed, match="removed"):
-        await is_killed(engine_with(None), "id", ends_itself=True)
+        await was_killed(engine_with(None), "id", ends_itself=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.benchmarks.grading.exporting import TooLarge, Unreadable, export
+from planloop.benchmarks.grading.export import WorkspaceTooLarge, WorkspaceUnreadable, export_workspace
 from planloop.schemas import limits
 from tests.golden_text import said
 from tests.rights import without_rights
@@ -35,7 +35,7 @@ def test_files_folders_and_inner_links_are_copied(work: Path, graded: Path) -> N
     (work / "run").chmod(0o755)
     (work / "src" / "link").symlink_to("a.txt")
 
-    export(work, graded)
+    export_workspace(work, graded)
 
     assert (graded / "src" / "link").read_text() == "a"
     assert os.access(graded / "run", os.X_OK)
@@ -46,7 +46,7 @@ def test_files_folders_and_inner_links_are_copied(work: Path, graded: Path) -> N
 def test_a_link_that_leads_out_is_left_out(work: Path, graded: Path, target: str) -> None:
     (work / "link").symlink_to(target)
 
-    export(work, graded)
+    export_workspace(work, graded)
 
     assert [one.name for one in graded.iterdir()] == ["src"]
 
@@ -56,7 +56,7 @@ def test_a_link_through_a_link_cannot_lead_out(work: Path, graded: Path) -> None
     (work / "src" / "out").symlink_to("../../secret")
     (work / "far").symlink_to("up/out")
 
-    export(work, graded)
+    export_workspace(work, graded)
 
     assert not (graded / "far").exists()
 
@@ -65,7 +65,7 @@ def test_a_link_that_leads_out_by_way_of_another_is_left_out(work: Path, graded:
     (work / "src" / "up").symlink_to("..")
     (work / "far").symlink_to("src/up/../secret")
 
-    export(work, graded)
+    export_workspace(work, graded)
 
     assert not (graded / "far").is_symlink()
     assert (graded / "src" / "up").resolve() == graded
@@ -77,7 +77,7 @@ def test_links_in_a_circle_and_names_that_are_no_text_are_left_out(work: Path, g
     (work / "fro").symlink_to("to")
     Path(os.fsdecode(bytes(work) + b"/\xff.cljs")).write_text("a name that no event can hold")
 
-    export(work, graded)
+    export_workspace(work, graded)
 
     assert [one.name for one in graded.iterdir()] == ["src"]
 
@@ -89,7 +89,7 @@ def test_links_that_the_system_does_not_follow_to_their_end_are_left_out(work: P
     (work / "long").symlink_to("n" * 300)
     (work / "dangling").symlink_to("src/not-made")
 
-    export(work, graded)
+    export_workspace(work, graded)
 
     followed = [f"{number:04}" for number in range(LINKS_MAX)]
     assert sorted(one.name for one in graded.iterdir()) == [*followed, "dangling", "src"]
@@ -103,7 +103,7 @@ def test_history_pipes_and_what_was_there_before_are_left_out(work: Path, graded
     graded.mkdir()
     (graded / "old").write_text("from an earlier try")
 
-    export(work, graded)
+    export_workspace(work, graded)
 
     assert sorted(str(one.relative_to(graded)) for one in graded.rglob("*")) == ["src", "src/a.txt"]
 
@@ -114,7 +114,7 @@ def test_a_workspace_that_is_not_there_or_is_a_link_is_empty(
 ) -> None:
     (tmp_path / "away").symlink_to(work)
 
-    export(tmp_path / name, graded)
+    export_workspace(tmp_path / name, graded)
 
     assert list(graded.iterdir()) == []
 
@@ -132,15 +132,15 @@ def test_too_much_is_told(
 ) -> None:
     monkeypatch.setattr(limits, bound, largest)
 
-    with pytest.raises(TooLarge, match=words):
-        export(work, graded)
+    with pytest.raises(WorkspaceTooLarge, match=words):
+        export_workspace(work, graded)
 
 
 def test_a_workspace_is_copied_as_deep_as_functions_may_call_each_other_and_no_deeper(work: Path, graded: Path) -> None:
     (work / "/".join("a" * 150)).mkdir(parents=True)
 
-    with pytest.raises(TooLarge, match="100 folders deep"):
-        export(work, graded)
+    with pytest.raises(WorkspaceTooLarge, match="100 folders deep"):
+        export_workspace(work, graded)
 
 
 def deepen(folder: Path, size: int) -> None:
@@ -160,20 +160,20 @@ def deepen(folder: Path, size: int) -> None:
 def test_a_workspace_that_is_deeper_than_any_path_is_its_own_fault(work: Path, graded: Path, more: int) -> None:
     deepen(work, PATH_BYTES_MAX + more)  # In the copy, which has a longer name, also what can be read just so.
 
-    with pytest.raises(Unreadable) as caught:
-        export(work, graded)
+    with pytest.raises(WorkspaceUnreadable) as caught:
+        export_workspace(work, graded)
     said(str(caught.value))
 
 
 def test_a_folder_that_nobody_may_look_into_is_its_own_fault(work: Path, graded: Path) -> None:
     (work / "src").chmod(0)
 
-    with without_rights(), pytest.raises(Unreadable, match="Permission denied: src"):
-        export(work, graded)
+    with without_rights(), pytest.raises(WorkspaceUnreadable, match="Permission denied: src"):
+        export_workspace(work, graded)
 
 
 def test_a_copy_that_cannot_be_written_is_the_fault_of_the_world(work: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
 
     with pytest.raises(NotADirectoryError):
-        export(work, tmp_path / "file" / "graded")
+        export_workspace(work, tmp_path / "file" / "graded")

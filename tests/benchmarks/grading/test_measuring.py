@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from planloop.benchmarks.grading.measuring import churn, complexity, lint, measured, texts
+from planloop.benchmarks.grading.code_metrics import (
+    count_branches,
+    count_changed_lines,
+    count_style_problems,
+    measure_code,
+    read_texts,
+)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +30,7 @@ from planloop.benchmarks.grading.measuring import churn, complexity, lint, measu
     ],
 )
 def test_branches_are_counted_in_code_alone(path: str, text: str, branches: int) -> None:
-    assert complexity(path, text) == branches
+    assert count_branches(path, text) == branches
 
 
 @pytest.mark.parametrize(
@@ -43,21 +49,25 @@ def test_branches_are_counted_in_code_alone(path: str, text: str, branches: int)
     ],
 )
 def test_lint_counts_what_is_untidy(path: str, text: str, faults: int) -> None:
-    assert lint(path, text) == faults
+    assert count_style_problems(path, text) == faults
 
 
 def test_churn_is_lines_that_came_and_went() -> None:
-    assert churn("a\nb\nc\n", "c\na\nB\nd\n") == 3
-    assert churn("", "a\na\n") == 2
-    assert churn("a\n", "a\n") == 0
+    assert count_changed_lines("a\nb\nc\n", "c\na\nB\nd\n") == 3
+    assert count_changed_lines("", "a\na\n") == 2
+    assert count_changed_lines("a\n", "a\n") == 0
 
 
 def test_only_what_was_made_or_changed_is_looked_at_and_only_what_is_wanted_is_said() -> None:
     before = {"given.ts": "if (a) {} \n", "gone.ts": "x\n"}
     after = {"given.ts": "if (a) {} \n", "new.ts": "if (b) {}\n"}
 
-    assert measured(("churn", "complexity", "lint"), before, after) == {"churn": 2.0, "complexity": 1.0, "lint": 0.0}
-    assert measured(("lint", "runtime"), before, after) == {"lint": 0.0}
+    assert measure_code(("churn", "complexity", "lint"), before, after) == {
+        "churn": 2.0,
+        "complexity": 1.0,
+        "lint": 0.0,
+    }
+    assert measure_code(("lint", "runtime"), before, after) == {"lint": 0.0}
 
 
 def test_what_no_hand_wrote_is_left_out(tmp_path: Path) -> None:
@@ -74,4 +84,4 @@ def test_what_no_hand_wrote_is_left_out(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
     (tmp_path / "link.ts").symlink_to("src/a.ts")
 
-    assert texts(tmp_path) == kept
+    assert read_texts(tmp_path) == kept

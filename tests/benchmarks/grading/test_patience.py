@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.benchmarks.grading.patience import Patience, stalled_s
+from planloop.benchmarks.grading.containers import LoadAwareDeadline, stalled_s
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from planloop.benchmarks.grading.patience import Patience, stalled_s
     ids=["an idle machine", "half of the time somebody waits", "a full one", "a counter that leaps"],
 )
 def test_seconds_in_which_somebody_stood_in_line_count_less(stalled_each_s: float, seconds: int) -> None:
-    patience, now = Patience(10, 0.0, 0.0), 0
+    patience, now = LoadAwareDeadline(10, 0.0, 0.0), 0
 
     while not patience.is_over(now + 1.0, (now + 1) * stalled_each_s):
         now += 1

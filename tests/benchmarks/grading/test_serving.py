@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.benchmarks.grading.serving import entry_of
+from planloop.benchmarks.grading.start_command import find_start_command
 from tests import rows
 
 MAIN = "(ns my.app (:gen-class))\n(defn -main [& args] (println 1))\n"
@@ -72,20 +72,20 @@ def laid(folder: Path, files: Mapping[str, str]) -> Path:
 def test_a_program_is_started_as_its_author_meant_it(
     files: Mapping[str, str], argv: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    assert entry_of(laid(tmp_path_factory.mktemp("program"), files), "auto").argv == tuple(argv)
+    assert find_start_command(laid(tmp_path_factory.mktemp("program"), files), "auto").argv == tuple(argv)
 
 
 def test_an_executable_is_run_as_it_is(tmp_path: Path) -> None:
     (laid(tmp_path, {"run": "\x7fELF"}) / "run").chmod(0o755)
 
-    found = entry_of(tmp_path, "auto")
+    found = find_start_command(tmp_path, "auto")
 
     assert (found.argv, found.tried) == (("./run",), ("an executable `run`",))
 
 
 @pytest.mark.parametrize("files", [{}, {"README.md": "x", "src/thing.ts": ""}, {"run/main.ts": ""}, {"notes.clj": "1"}])
 def test_nothing_to_start_says_where_it_was_looked_for(files: Mapping[str, str], tmp_path: Path) -> None:
-    found = entry_of(laid(tmp_path, files), "auto")
+    found = find_start_command(laid(tmp_path, files), "auto")
 
     assert found.argv is None
     assert found.tried == (
@@ -101,4 +101,4 @@ def test_nothing_to_start_says_where_it_was_looked_for(files: Mapping[str, str],
     ("run", "argv"), [(["node", "x.ts"], ("node", "x.ts")), ("node x.ts | cat", ("sh", "-c", "node x.ts | cat"))]
 )
 def test_a_case_may_say_the_command(run: str | list[str], argv: tuple[str, ...], tmp_path: Path) -> None:
-    assert entry_of(laid(tmp_path, {"main.ts": ""}), run).argv == argv
+    assert find_start_command(laid(tmp_path, {"main.ts": ""}), run).argv == argv

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.benchmarks.grading.faults import infrastructure
-from planloop.benchmarks.grading.grading import together, verdict_of
-from planloop.schemas.case import Cut, Verdict
+from planloop.benchmarks.grading.grade import average_figures, decide_verdict, infrastructure_failure
+from planloop.schemas.objects.case import CaseStopReason, CaseVerdict
 from tests.product import JsonObject, Resource, Uid
 
 
@@ -30,7 +29,7 @@ def test_a_container_that_ended_or_began_anew_while_it_was_worked_in_is_a_fault_
 ) -> None:
     container = object_of("container/c", **status)
 
-    said = infrastructure(object_of("case/a"), object_of("task/a", state="succeeded"), [container])
+    said = infrastructure_failure(object_of("case/a"), object_of("task/a", state="succeeded"), [container])
 
     assert said == ("container/c went away while it was worked in" if is_lost else "")
 
@@ -38,8 +37,8 @@ def test_a_container_that_ended_or_began_anew_while_it_was_worked_in_is_a_fault_
 @pytest.mark.parametrize(
     ("case", "task", "words"),
     [
-        ({"cut": Cut.WORLD, "why": "no model"}, {"state": "cancelled"}, "no model"),
-        ({"cut": Cut.LIMIT, "why": "too late"}, {"state": "cancelled"}, ""),
+        ({"cut": CaseStopReason.WORLD, "why": "no model"}, {"state": "cancelled"}, "no model"),
+        ({"cut": CaseStopReason.LIMIT, "why": "too late"}, {"state": "cancelled"}, ""),
         ({}, {"state": "cancelled"}, "it was cancelled"),
         (
             {},
@@ -50,30 +49,33 @@ def test_a_container_that_ended_or_began_anew_while_it_was_worked_in_is_a_fault_
     ],
 )
 def test_what_a_task_came_to_is_of_the_world_or_of_who_did_it(case: JsonObject, task: JsonObject, words: str) -> None:
-    assert infrastructure(object_of("case/a", **case), object_of("task/a", **task), []) == words
+    assert infrastructure_failure(object_of("case/a", **case), object_of("task/a", **task), []) == words
 
 
 @pytest.mark.parametrize(
     ("results", "verdict", "why"),
     [
-        ("", Verdict.INVALID, "no check was run"),
-        ("pass pass", Verdict.PASS, "all of 2 checks hold"),
-        ("pass error", Verdict.ERROR, "1: error"),
-        ("pass invalid", Verdict.INVALID, "1: invalid"),
-        ("invalid error", Verdict.ERROR, "1: error"),
-        ("error fail pass fail", Verdict.FAIL, "1: fail (and 1 more)"),
+        ("", CaseVerdict.INVALID, "no check was run"),
+        ("pass pass", CaseVerdict.PASS, "all of 2 checks hold"),
+        ("pass error", CaseVerdict.ERROR, "1: error"),
+        ("pass invalid", CaseVerdict.INVALID, "1: invalid"),
+        ("invalid error", CaseVerdict.ERROR, "1: error"),
+        ("error fail pass fail", CaseVerdict.FAIL, "1: fail (and 1 more)"),
     ],
 )
-def test_one_check_that_fails_decides_whatever_could_not_be_run(results: str, verdict: Verdict, why: str) -> None:
+def test_one_check_that_fails_decides_whatever_could_not_be_run(results: str, verdict: CaseVerdict, why: str) -> None:
     found: list[JsonObject] = [
         {"check": str(n), "result": result, "message": result} for n, result in enumerate(results.split())
     ]
 
-    graded = verdict_of(found, {})
+    graded = decide_verdict(found, {})
 
     assert (graded.verdict, graded.why) == (verdict, why)
 
 
 def test_figures_of_several_checks_are_their_mean_over_those_that_have_it() -> None:
-    assert together([{"accessible": 1.0}, {}, {"accessible": 0.5, "calls": 2.0}]) == {"accessible": 0.75, "calls": 2.0}
-    assert together([{}]) == {}
+    assert average_figures([{"accessible": 1.0}, {}, {"accessible": 0.5, "calls": 2.0}]) == {
+        "accessible": 0.75,
+        "calls": 2.0,
+    }
+    assert average_figures([{}]) == {}

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from planloop.benchmarks import worlds
 from planloop.benchmarks.checks import abstain, calls
-from planloop.benchmarks.checks.contract import Emitted, Evidence, Judged
-from planloop.benchmarks.importing import bfcl, bfcl_keys
-from planloop.benchmarks.reading.reading import read_suite
-from planloop.benchmarks.reading.sources import FolderSuiteSources
-from planloop.benchmarks.reading.suite import Act, Case, Suite
+from planloop.benchmarks.checks.evidence import CheckJudgement, EmittedCall, Evidence
+from planloop.benchmarks.importers import bfcl
+from planloop.benchmarks.suite import Case, ScriptedAct, Suite
+from planloop.benchmarks.suite_parser import read_suite
+from planloop.benchmarks.suite_sources import FolderSuiteSources
+from planloop.benchmarks.worlds import state, world_file
 from tests.golden_text import said
 
 KITE = {
@@ -81,12 +81,12 @@ def lines(rows: Any) -> bytes:
     return "".join(json.dumps(one) + "\n" for one in rows).encode()
 
 
-def found() -> bfcl.Imported:
+def found() -> bfcl.BfclImport:
     files = {f"BFCL_v4_{name}.json": lines(rows) for name, rows in QUESTIONS.items()}
     for name, keys in ANSWERS.items():
         rows = ({"id": id_, "ground_truth": key} for id_, key in keys.items())
         files[f"possible_answer/BFCL_v4_{name}.json"] = lines(rows)
-    return bfcl.imported(files | {"README.md": b"no rows", "BFCL_v4_multiple.json": lines([])})
+    return bfcl.convert_bfcl(files | {"README.md": b"no rows", "BFCL_v4_multiple.json": lines([])})
 
 
 @pytest.fixture
@@ -104,20 +104,20 @@ def suites(tmp_path: Path) -> dict[str, Suite]:
     return out
 
 
-def judged(suite: Suite, case: Case, act: Act) -> Judged:
+def judged(suite: Suite, case: Case, act: ScriptedAct) -> CheckJudgement:
     assert case.world is not None
-    world = worlds.world_of(suite.worlds[case.world["use"]]).world
+    world = world_file.world_from_document(suite.worlds[case.world["use"]]).world
     assert world is not None
     emitted = []
     for one in act.calls:
         for tool, arguments in one.items():
-            _, answer = worlds.call(world, tool, arguments)
-            emitted.append(Emitted(tool, arguments, state="Failed" if answer.error else "Succeeded"))
-    judge = {"calls": calls.judge, "abstain": abstain.judge}[case.checks[0].kind]
+            _, answer = state.call_tool(world, tool, arguments)
+            emitted.append(EmittedCall(tool, arguments, state="Failed" if answer.error else "Succeeded"))
+    judge = {"calls": calls.judge_calls, "abstain": abstain.judge_abstain}[case.checks[0].kind]
     return judge(case.checks[0].arguments, Evidence(tuple(emitted), act.says, frozenset(case.tools or ())))
 
 
-def acts(suites: dict[str, Suite], kind: str) -> Iterator[tuple[Suite, Case, str, Act]]:
+def acts(suites: dict[str, Suite], kind: str) -> Iterator[tuple[Suite, Case, str, ScriptedAct]]:
     for suite in suites.values():
         for case in suite.cases.values():
             for name, act in getattr(case, kind).items():
@@ -192,7 +192,7 @@ def test_every_mutant_fails(suites: dict[str, Suite]) -> None:
 def test_a_key_takes_its_alternatives_and_nothing_else(suites: dict[str, Suite], given: Any, result: str) -> None:
     suite = suites["bfcl-simple-python"]
 
-    act = Act(calls=({"bfcl.kite_fly": given},))
+    act = ScriptedAct(calls=({"bfcl.kite_fly": given},))
     assert judged(suite, suite.cases["simple_python_0"], act).result == result
 
 
@@ -202,8 +202,8 @@ def test_a_call_more_fails_as_it_does_there(suites: dict[str, Suite]) -> None:
     one, two = ({"bfcl.kite_fly": {"height": height}} for height in (1, 2))
     assert case.budget == {"turns": bfcl.TURNS + 2}
 
-    assert judged(suite, case, Act(calls=(two, one))).result == "pass"
-    assert judged(suite, case, Act(calls=(two, one, one))).result == "fail"
+    assert judged(suite, case, ScriptedAct(calls=(two, one))).result == "pass"
+    assert judged(suite, case, ScriptedAct(calls=(two, one, one))).result == "fail"
 
 
 def test_two_functions_of_one_name_lie_in_different_worlds(suites: dict[str, Suite]) -> None:
@@ -219,7 +219,7 @@ def test_all_that_was_said_before_is_in_the_prompt(suites: dict[str, Suite]) -> 
 
 def test_large_categories_are_cut_into_suites_that_a_reader_takes() -> None:
     rows = [row(f"irrelevance_{n}", "?", KITE) for n in range(bfcl.SUITE_CASES_MAX + 1)]
-    imported = bfcl.imported({"BFCL_v4_irrelevance.json": lines(rows)})
+    imported = bfcl.convert_bfcl({"BFCL_v4_irrelevance.json": lines(rows)})
 
     assert [path for path in imported.files if path.endswith("suite.yaml")] == [
         "bfcl-irrelevance-1/suite.yaml",
@@ -228,9 +228,9 @@ def test_large_categories_are_cut_into_suites_that_a_reader_takes() -> None:
 
 
 def test_a_map_with_too_many_members_that_may_be_left_out_is_told() -> None:
-    wide = {f"m{n}": [n, ""] for n in range(bfcl_keys.OPTIONAL_MEMBERS_MAX + 1)}
+    wide = {f"m{n}": [n, ""] for n in range(bfcl.OPTIONAL_MEMBERS_MAX + 1)}
     tools = {"f": {"properties": {"a": {"type": "object"}}}}
 
-    with pytest.raises(bfcl_keys.BadKey) as caught:
-        bfcl_keys.need_of({"f": {"a": [wide]}}, tools)
+    with pytest.raises(bfcl.BadKey) as caught:
+        bfcl.needed_call({"f": {"a": [wide]}}, tools)
     said(str(caught.value))

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from planloop.benchmarks.importing.exercism import TRACKS, Imported, imported
-from planloop.benchmarks.reading.reading import read_suite
-from planloop.benchmarks.reading.sources import FolderSuiteSources
-from planloop.benchmarks.reading.suite import Case, Suite
+from planloop.benchmarks.importers.exercism import TRACKS, ExercismImport, convert_exercism
+from planloop.benchmarks.suite import Case, Suite
+from planloop.benchmarks.suite_parser import read_suite
+from planloop.benchmarks.suite_sources import FolderSuiteSources
 from tests.golden_text import said
 
 EX = "exercises/practice"
@@ -74,7 +74,7 @@ xdescribe('tables', () => {
 """
 
 
-def read(made: Imported, folder: Path) -> Suite:
+def read(made: ExercismImport, folder: Path) -> Suite:
     for path, text in made.files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
@@ -85,7 +85,7 @@ def read(made: Imported, folder: Path) -> Suite:
 
 @pytest.mark.parametrize("language", TRACKS)
 def test_an_exercise_becomes_a_case_with_its_stub_tests_and_example(language: str, tmp_path: Path) -> None:
-    suite = read(imported(track(language), language), tmp_path)
+    suite = read(convert_exercism(track(language), language), tmp_path)
     case: Case = suite.cases["adder"]
     (check,) = case.checks
     oracle, stub = case.oracles["example"], case.mutants["stub"]
@@ -100,11 +100,11 @@ def test_an_exercise_becomes_a_case_with_its_stub_tests_and_example(language: st
 def test_exercises_come_in_the_order_of_the_track_and_strangers_after_them(tmp_path: Path) -> None:
     made = track("clojure", "abacus") | track("clojure") | track("clojure", "zebra")
 
-    assert list(read(imported(made, "clojure"), tmp_path).cases) == ["zebra", "adder", "abacus"]
+    assert list(read(convert_exercism(made, "clojure"), tmp_path).cases) == ["zebra", "adder", "abacus"]
 
 
 def test_known_exceptions_are_tagged_and_told(tmp_path: Path) -> None:
-    made = imported(track("clojure", "wordy"), "clojure")
+    made = convert_exercism(track("clojure", "wordy"), "clojure")
 
     said(read(made, tmp_path).cases["wordy"].tags["known"])
     assert made.notes == ("wordy: its own solution is known to fail here: it needs Clojure 1.12",)
@@ -120,7 +120,7 @@ def broken(path: str, content: bytes | None) -> dict[str, bytes]:
 
 
 def test_a_config_that_is_no_json_costs_nothing_where_the_files_have_their_usual_names(tmp_path: Path) -> None:
-    made = imported(broken(".meta/config.json", b'{"files": {} "blurb": 1}'), "typescript")
+    made = convert_exercism(broken(".meta/config.json", b'{"files": {} "blurb": 1}'), "typescript")
 
     assert made.cases == 1 and read(made, tmp_path).cases["adder"].oracles
     assert "cannot be read" in made.notes[0]
@@ -134,13 +134,13 @@ def test_a_config_that_is_no_json_costs_nothing_where_the_files_have_their_usual
     ],
 )
 def test_an_exercise_that_is_not_whole_is_left_out_and_named(path: str, content: bytes | None, words: str) -> None:
-    made = imported(broken(path, content), "typescript")
+    made = convert_exercism(broken(path, content), "typescript")
 
     assert made.cases == 0 and words in made.notes[0]
 
 
 def test_a_folder_without_exercises_gives_no_case() -> None:
-    assert imported({"README.md": b"hello"}, "clojure").cases == 0
+    assert convert_exercism({"README.md": b"hello"}, "clojure").cases == 0
 
 
 def judged(folder: Path, program: str, runs: str, *, track_: str = "typescript", test: str = TEST_TS) -> bool:
@@ -148,7 +148,7 @@ def judged(folder: Path, program: str, runs: str, *, track_: str = "typescript",
     files = track(track_)
     if track_ == "typescript":
         files[f"{EX}/adder/adder.test.ts"] = test.encode()
-    made = imported(files, track_).files
+    made = convert_exercism(files, track_).files
     bin_, checks, work = (folder / name for name in ("bin", "checks", "work"))
     for path, text in made.items():
         if path.startswith("checks/adder/"):

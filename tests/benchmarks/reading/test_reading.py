@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from planloop.benchmarks.reading.reading import read_suite
-from planloop.benchmarks.reading.sources import FolderSuiteSources
+from planloop.benchmarks.suite_parser import read_suite
+from planloop.benchmarks.suite_sources import FolderSuiteSources
 from tests.golden_text import said
 
 SUITE = """\

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import sync_playwright
 
-from planloop.benchmarks.reporting.combined import combine
-from planloop.benchmarks.reporting.html import html
+from planloop.benchmarks.reporting.html import write_html
+from planloop.benchmarks.reporting.report import combine_summaries
 from tests import needs
 from tests.benchmarks.runs import Outcome, Told, outcomes, summarised
 
@@ -57,7 +57,7 @@ def browser() -> Iterator[Any]:
 
 def test_the_page_can_be_read_on_any_screen(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    path.write_text(html(combine(SUITES)))
+    path.write_text(write_html(combine_summaries(SUITES)))
     page = browser.new_page()
     faults: list[str] = []
     page.on("console", lambda message: faults.append(message.text))
@@ -78,7 +78,7 @@ def test_the_page_can_be_read_on_any_screen(browser: Any, tmp_path: Path) -> Non
 
 def test_plots_and_tables_have_names_for_those_who_cannot_see_them(browser: Any, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    path.write_text(html(combine(SUITES)))
+    path.write_text(write_html(combine_summaries(SUITES)))
     page = browser.new_page()
 
     page.goto(path.as_uri())

@@ -8,24 +8,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.benchmarks.events.reading import Event
-from planloop.benchmarks.reporting.progress import Progress, line, progress
-from planloop.benchmarks.scoring.folding import Fold
-from planloop.schemas.widths import cells_wide
+from planloop.benchmarks.events.reader import BenchEvent
+from planloop.benchmarks.reporting.progress import RunProgress, progress_line, run_progress
+from planloop.benchmarks.scoring.fold import RunFold
+from planloop.schemas.amounts import cell_width
 from tests.benchmarks.runs import Told, outcomes, told
 from tests.golden_text import said
 
 OUTCOMES = outcomes(8, ("acme/large", "nop"))
 EVENTS = told(OUTCOMES, Told(lost=2, erring=2))
-HALF = Progress("tool-calling", total=40, done=12, passed=9, failed=2, undecided=1, running=3, usd=1.24, left_s=200.0)
+HALF = RunProgress(
+    "tool-calling", total=40, done=12, passed=9, failed=2, undecided=1, running=3, usd=1.24, left_s=200.0
+)
 
 
-def after(events: list[Event], now: float | None = None, parallel: int = 3) -> Progress:
-    return progress(Fold().add_all(events), events[-1].ts if now is None else now, parallel=parallel)
+def after(events: list[BenchEvent], now: float | None = None, parallel: int = 3) -> RunProgress:
+    return run_progress(RunFold().add_all(events), events[-1].ts if now is None else now, parallel=parallel)
 
 
 def test_the_line_says_how_far_the_run_is() -> None:
-    said(line(HALF, width=120))
+    said(progress_line(HALF, width=120))
 
 
 @pytest.mark.parametrize(
@@ -40,19 +42,19 @@ def test_the_line_says_how_far_the_run_is() -> None:
     ],
 )
 def test_what_does_not_fit_goes_the_least_needed_first(width: int, text: str) -> None:
-    assert line(HALF, width=width) == text
+    assert progress_line(HALF, width=width) == text
 
 
 @given(st.text(min_size=1, max_size=60), st.integers(1, 200))
 def test_the_line_never_wraps_and_never_steers_the_terminal(suite: str, width: int) -> None:
-    text = line(replace(HALF, suite=suite), width=width)
+    text = progress_line(replace(HALF, suite=suite), width=width)
 
-    assert cells_wide(text) <= width
+    assert cell_width(text) <= width
     assert text.isprintable()
 
 
 def test_before_the_run_is_open_nothing_is_said() -> None:
-    assert line(progress(Fold(), 0.0, parallel=1), width=80) == ""
+    assert progress_line(run_progress(RunFold(), 0.0, parallel=1), width=80) == ""
 
 
 def test_at_the_end_all_is_done() -> None:
@@ -60,7 +62,7 @@ def test_at_the_end_all_is_done() -> None:
 
     assert (found.done, found.total, found.running, found.undecided) == (16, 16, 0, 0)
     assert (found.passed, found.left_s) == (sum(one.verdict == "pass" for one in OUTCOMES), 0.0)
-    assert line(found, width=200).endswith("done")
+    assert progress_line(found, width=200).endswith("done")
 
 
 def test_every_moment_adds_up() -> None:

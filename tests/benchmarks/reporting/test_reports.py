@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from planloop.benchmarks.reporting import combined, sheets
-from planloop.benchmarks.reporting.html import html
-from planloop.benchmarks.reporting.markdown import escaped, markdown
-from planloop.schemas.widths import cells_wide
+from planloop.benchmarks.reporting import report as reporting_report
+from planloop.benchmarks.reporting import tables
+from planloop.benchmarks.reporting.html import write_html
+from planloop.benchmarks.reporting.markdown import escape_markdown, write_markdown
+from planloop.schemas.amounts import cell_width
 from tests import sets
 from tests.benchmarks.runs import Outcome, Told, outcomes, summarised
 from tests.golden_text import said
@@ -27,7 +28,7 @@ MODELS = ("acme/large", "acme/small", "oracle", "nop")
 FIRST = summarised(outcomes(12, MODELS, trials=2), Told(report={"pass-at": [1, 2], "pass-hat": [2]}))
 NIGHT = summarised(outcomes(8, ("acme/large", "nop"), seed=3), Told(suite="coding-agent", run="night"))
 OTHER = summarised(outcomes(8, ("acme/large", "acme/small"), seed=5), Told(suite="coding-agent", run="other"))
-REPORT = combined.combine([FIRST, NIGHT, OTHER])
+REPORT = reporting_report.combine_summaries([FIRST, NIGHT, OTHER])
 GFM = MarkdownIt("commonmark").enable("table")
 
 HOSTILE = (
@@ -66,16 +67,16 @@ class Page(HTMLParser):
         self.text += data
 
 
-def json_of(report: combined.Report) -> JsonObject:
-    found: JsonObject = decode(combined.printed(report))
+def json_of(report: reporting_report.BenchReport) -> JsonObject:
+    found: JsonObject = decode(reporting_report.print_report(report))
     return found
 
 
 def test_the_order_in_which_runs_are_given_changes_nothing() -> None:
-    orders = [combined.combine(order) for order in itertools.permutations([FIRST, NIGHT, OTHER])]
+    orders = [reporting_report.combine_summaries(order) for order in itertools.permutations([FIRST, NIGHT, OTHER])]
 
-    assert {combined.printed(one) for one in orders} == {combined.printed(REPORT)}
-    assert {html(one) for one in orders} == {html(REPORT)}
+    assert {reporting_report.print_report(one) for one in orders} == {reporting_report.print_report(REPORT)}
+    assert {write_html(one) for one in orders} == {write_html(REPORT)}
 
 
 def test_models_of_several_runs_of_a_suite_stand_side_by_side() -> None:
@@ -99,7 +100,9 @@ def test_pairs_are_made_of_identical_keys_that_both_have_decided() -> None:
     theirs = [Outcome(f"c{n}", "m/b", verdict="fail") for n in range(1, 9)]
     theirs[0] = replace(theirs[0], verdict="error")
 
-    (pair,) = json_of(combined.combine([summarised([*ours, *theirs])]))["suites"]["tool-calling"]["pairs"]
+    (pair,) = json_of(reporting_report.combine_summaries([summarised([*ours, *theirs])]))["suites"]["tool-calling"][
+        "pairs"
+    ]
 
     assert [pair[name] for name in ("keys", "undecided", "unpaired", "wins", "losses", "ties")] == [6, 1, 2, 6, 0, 0]
     assert (pair["p"], pair["difference"]) == (0.03125, 1.0)
@@ -110,18 +113,18 @@ def test_models_that_are_too_close_are_said_to_be() -> None:
     entries = [
         Outcome(f"c{n}", f"m/{m}", verdict="fail" if (n, m) == (0, "a") else "pass") for n in range(9) for m in "ab"
     ]
-    report = combined.combine([summarised(entries)])
+    report = reporting_report.combine_summaries([summarised(entries)])
 
     assert json_of(report)["suites"]["tool-calling"]["pairs"][0]["sentence"] == "not distinguishable at this size"
-    assert "not distinguishable at this size" in markdown(report)
-    assert "not distinguishable at this size" in html(report)
+    assert "not distinguishable at this size" in write_markdown(report)
+    assert "not distinguishable at this size" in write_html(report)
 
 
 def test_a_run_with_errors_says_on_top_that_it_is_incomplete() -> None:
     entries = [Outcome("a", "m/x"), Outcome("b", "m/x", verdict="error"), Outcome("c", "m/x", touched=True)]
-    report = combined.combine([summarised(entries, Told(planned=[Outcome("d", "m/x")]))])
+    report = reporting_report.combine_summaries([summarised(entries, Told(planned=[Outcome("d", "m/x")]))])
 
-    for text in (markdown(report), Page(html(report)).text):
+    for text in (write_markdown(report), Page(write_html(report)).text):
         before = text.index("incomplete: 1 error, 1 missing")
         touched = text.index("a person had a hand in 1 entry")
         assert (
@@ -131,23 +134,23 @@ def test_a_run_with_errors_says_on_top_that_it_is_incomplete() -> None:
         )
         assert "50.0 to 100.0 %" in text
     assert not json_of(report)["complete"]
-    assert "Read this first" not in markdown(combined.combine([FIRST]))
+    assert "Read this first" not in write_markdown(reporting_report.combine_summaries([FIRST]))
 
 
 @pytest.mark.parametrize(
     ("validated", "text"), [(None, "not validated: plan bench validate"), (False, "not for the record"), (True, None)]
 )
 def test_a_suite_that_nobody_has_found_valid_is_said_to_be_so_on_top(validated: bool | None, text: str | None) -> None:
-    report = combined.combine([summarised([Outcome("a", "m/x")], Told(validated=validated))])
+    report = reporting_report.combine_summaries([summarised([Outcome("a", "m/x")], Told(validated=validated))])
 
     assert json_of(report)["suites"]["tool-calling"]["runs"][0]["validated"] is validated
-    for shown in (markdown(report), Page(html(report)).text):
+    for shown in (write_markdown(report), Page(write_html(report)).text):
         top = shown.partition("Doing nothing")[0]
         assert ("Read this first" in top, text in top if text else True) == (text is not None, True)
 
 
 def test_doing_nothing_and_the_oracle_stand_beside_every_suite() -> None:
-    for text in (markdown(REPORT), Page(html(REPORT)).text):
+    for text in (write_markdown(REPORT), Page(write_html(REPORT)).text):
         assert "Doing nothing passes 0.0 % (0 of 24); the oracle passes 100.0 % (24 of 24)." in text
         assert "Doing nothing passes 0.0 % (0 of 8); the oracle was not run: add --model oracle." in text
 
@@ -157,9 +160,11 @@ def test_each_model_is_held_against_what_its_own_run_scores() -> None:
     edited = [
         Outcome(f"c{n}", m, verdict="pass" if n or m == "m/x" else "fail") for n in range(3) for m in ("m/x", "oracle")
     ]
-    report = combined.combine([summarised(first, Told(run="one")), summarised(edited, Told(run="ed"))])
+    report = reporting_report.combine_summaries(
+        [summarised(first, Told(run="one")), summarised(edited, Told(run="ed"))]
+    )
 
-    assert [row[1:] for row in sheets.overview(report).rows] == [
+    assert [row[1:] for row in tables.overview_table(report).rows] == [
         ("m/x (ed)", "100.0 %", "43.9 to 100.0 %", "–", "66.7 %"),
         ("m/x (one)", "100.0 %", "61.0 to 100.0 %", "–", "100.0 %"),
     ]
@@ -168,19 +173,19 @@ def test_each_model_is_held_against_what_its_own_run_scores() -> None:
         None,
         {"ed": "oracle (ed)", "one": "oracle (one)"},
     )
-    for text in (markdown(report), Page(html(report)).text):
+    for text in (write_markdown(report), Page(write_html(report)).text):
         for run, passes in (("ed", "66.7 % (2 of 3)"), ("one", "100.0 % (6 of 6)")):
             what = "it is not known what doing nothing scores: add --model nop"
             assert f"In {run}: {what}; the oracle passes {passes}." in text
     for line in ("oracle (ed) 66.7 %", "oracle (one) 100.0 %"):
-        assert line in html(report)
+        assert line in write_html(report)
 
 
 def test_an_oracle_that_was_run_by_itself_counts_for_the_very_same_cases_only() -> None:
     def oracle_of(cases: int) -> str:
         model = summarised([Outcome(f"c{n}", "m/x") for n in range(cases)], Told(run="model"))
         alone = summarised([Outcome(f"c{n}", "oracle") for n in range(3)], Told(run="alone"))
-        return sheets.overview(combined.combine([model, alone])).rows[0][-1]
+        return tables.overview_table(reporting_report.combine_summaries([model, alone])).rows[0][-1]
 
     assert (oracle_of(3), oracle_of(2)) == ("100.0 %", "–")
 
@@ -188,29 +193,29 @@ def test_an_oracle_that_was_run_by_itself_counts_for_the_very_same_cases_only() 
 def test_all_forms_have_the_same_figures() -> None:
     figures = [f"{100 * one['rate']:.1f} %" for suite in json_of(REPORT)["suites"].values() for one in suite["models"]]
 
-    for text in (markdown(REPORT), Page(html(REPORT)).text):
+    for text in (write_markdown(REPORT), Page(write_html(REPORT)).text):
         assert [figure for figure in figures if figure not in text] == []
 
 
 def test_tables_of_the_markdown_are_tables_and_fit_a_terminal() -> None:
-    text = markdown(REPORT)
+    text = write_markdown(REPORT)
     tokens = GFM.parse(text)
 
     assert sum(token.type == "table_open" for token in tokens) == text.count("\n| --") > 8
-    assert max(cells_wide(line) for line in text.splitlines() if line.startswith("|")) <= 110
+    assert max(cell_width(line) for line in text.splitlines() if line.startswith("|")) <= 110
     for table in text.split("\n\n"):
         if table.startswith("|"):
-            assert len({cells_wide(line) for line in table.splitlines()}) == 1
+            assert len({cell_width(line) for line in table.splitlines()}) == 1
 
 
-def hostile_report(name: str) -> combined.Report:
+def hostile_report(name: str) -> reporting_report.BenchReport:
     entries = [
         Outcome(name, model, verdict=verdict, language=name, tags={name: name}, soft={name: 1}, checks={name: verdict})
         for model, verdict in ((name, "fail"), ("nop", "pass"), ("cheat:" + name, "pass"), ("oracle", "fail"))
     ]
     entries.append(Outcome(name, "m/b", verdict="error"))
     other = summarised([Outcome(name, "nop", verdict="fail")], Told(suite=name, run=name + "2"))
-    return combined.combine([summarised(entries, Told(suite=name, run=name)), other, FIRST])
+    return reporting_report.combine_summaries([summarised(entries, Told(suite=name, run=name)), other, FIRST])
 
 
 @settings(max_examples=sets.examples(25, 6))
@@ -218,12 +223,12 @@ def hostile_report(name: str) -> combined.Report:
 def test_no_name_becomes_markup_a_link_or_a_control_character(name: str) -> None:
     report = hostile_report(name)
 
-    page, plain_page = Page(html(report)), Page(html(PLAIN))
+    page, plain_page = Page(write_html(report)), Page(write_html(PLAIN))
     assert Counter(page.names) == Counter(plain_page.names)
     assert {key for key, _ in page.attributes} == {key for key, _ in plain_page.attributes}
-    text = markdown(report)
-    assert kinds(text) <= kinds(markdown(PLAIN))
-    for shown in (text, html(report)):
+    text = write_markdown(report)
+    assert kinds(text) <= kinds(write_markdown(PLAIN))
+    for shown in (text, write_html(report)):
         assert [c for c in shown if not c.isprintable() and c != "\n"] == []
 
 
@@ -241,29 +246,31 @@ def _inner(token: Token) -> list[Token]:
 
 @given(st.text("<>&\"'|`*_[]()!#~\\-:/.@wx", max_size=24))
 def test_escaped_text_is_read_as_it_was_meant(name: str) -> None:
-    (_, inline, _) = GFM.parse(f"x{escaped(name)}x")
+    (_, inline, _) = GFM.parse(f"x{escape_markdown(name)}x")
 
     assert "".join(token.content for token in inline.children or []) == f"x{name}x"
 
 
 @given(st.text("#>-+=*_1.)`~x ", min_size=1, max_size=9))
 def test_escaped_text_begins_nothing(name: str) -> None:
-    assert [token.type for token in GFM.parse(f"- {escaped(name)}x")] == [token.type for token in GFM.parse("- x")]
+    assert [token.type for token in GFM.parse(f"- {escape_markdown(name)}x")] == [
+        token.type for token in GFM.parse("- x")
+    ]
 
 
 def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing() -> None:
-    page = Page(html(REPORT))
+    page = Page(write_html(REPORT))
 
     assert {"script", "link", "img", "iframe", "object"} & set(page.names) == set()
     links = [
         value for name, value in page.attributes if name in ("href", "src", "action", "style") or name.startswith("on")
     ]
     assert links and all(link.startswith("#s") for link in links)
-    assert "url(" not in html(REPORT) and "@import" not in html(REPORT)
+    assert "url(" not in write_html(REPORT) and "@import" not in write_html(REPORT)
 
 
 def test_every_plot_has_a_title_a_description_and_a_table_beside_it() -> None:
-    text = html(REPORT)
+    text = write_html(REPORT)
     plots = [piece.partition("</svg>")[0] + "</svg>" for piece in text.split("<svg ")[1:]]
     ids = [value for name, value in Page(text).attributes if name == "id"]
 
@@ -281,7 +288,7 @@ def test_every_plot_has_a_title_a_description_and_a_table_beside_it() -> None:
 
 def test_where_nothing_was_paid_the_plot_of_costs_counts_tokens() -> None:
     def page(usd: float, turns: int) -> str:
-        return html(combined.combine([summarised([Outcome("a", "m/x", usd=usd, turns=turns)])]))
+        return write_html(reporting_report.combine_summaries([summarised([Outcome("a", "m/x", usd=usd, turns=turns)])]))
 
     assert "m/x $0.01, 100.0 %" in page(0.01, 3)
     assert "m/x 2.82k tokens, 100.0 %" in page(0.0, 3)
@@ -290,11 +297,11 @@ def test_where_nothing_was_paid_the_plot_of_costs_counts_tokens() -> None:
 
 @pytest.mark.parametrize("entries", [[], [Outcome("a", "m/x", verdict="error")], [Outcome("a", "m/x", usd=0.0)]])
 def test_a_run_with_next_to_nothing_has_a_report(entries: list[Outcome]) -> None:
-    report = combined.combine([summarised(entries)])
+    report = reporting_report.combine_summaries([summarised(entries)])
 
-    assert Page(html(report)).names[0] == "html"
-    assert markdown(report).startswith("# Benchmark report\n")
-    assert markdown(combined.combine([])) == "# Benchmark report\n"
+    assert Page(write_html(report)).names[0] == "html"
+    assert write_markdown(report).startswith("# Benchmark report\n")
+    assert write_markdown(reporting_report.combine_summaries([])) == "# Benchmark report\n"
 
 
 def test_totals_are_sums_over_all_suites_and_runs_and_say_what_is_in_them() -> None:
@@ -311,13 +318,15 @@ def test_totals_are_sums_over_all_suites_and_runs_and_say_what_is_in_them() -> N
     assert large.mean_rate is not None and large.rate is not None
     assert large.mean_rate == pytest.approx(sum(large.rates.values()) / 2)
     assert json_of(REPORT)["totals"]["acme/large"]["entries"]["pass"] == large.counts.passed
-    total = sheets.totals(REPORT).title
-    assert total in markdown(REPORT) and total in Page(html(REPORT)).text
-    alone = combined.combine([FIRST])
-    assert total not in markdown(alone) and total not in html(alone)
+    total = tables.totals_table(REPORT).title
+    assert total in write_markdown(REPORT) and total in Page(write_html(REPORT)).text
+    alone = reporting_report.combine_summaries([FIRST])
+    assert total not in write_markdown(alone) and total not in write_html(alone)
 
 
 def test_a_model_that_was_not_in_every_suite_says_so() -> None:
-    report = combined.combine([FIRST, summarised(outcomes(3, ("acme/tiny",), seed=7), Told(suite="planning"))])
-    rows = {row[0]: row[1] for row in sheets.totals(report).rows}
+    report = reporting_report.combine_summaries(
+        [FIRST, summarised(outcomes(3, ("acme/tiny",), seed=7), Told(suite="planning"))]
+    )
+    rows = {row[0]: row[1] for row in tables.totals_table(report).rows}
     assert rows == {"acme/large": "1 of 2", "acme/small": "1 of 2", "acme/tiny": "1 of 2"}

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planloop.benchmarks.events.reading import Event, read
-from planloop.benchmarks.scoring.folding import BadRun, Fold
-from planloop.benchmarks.scoring.summary import printed, summarise
+from planloop.benchmarks.events.reader import BenchEvent, read_events
+from planloop.benchmarks.scoring.fold import BadRun, RunFold
+from planloop.benchmarks.scoring.summary import print_summary, summarise_run
 from tests import sets
 from tests.benchmarks.runs import Outcome, Told, file_of, outcomes, summarised, told
-from tests.product import JsonObject, canonical, decode
+from tests.product import JsonObject, canonical_bytes, decode
 
 OUTCOMES = outcomes(9, ("oracle", "nop", "script:a", "acme/b"), trials=2)
 PLAIN = Told(parallel=1, report={"pass-at": [1, 2], "pass-hat": [1, 2]})
@@ -37,25 +37,27 @@ def test_order_attempts_and_resumes_leave_no_trace_but_in_timing(
 
     found, plain = summarised(OUTCOMES, how), summarised(OUTCOMES, PLAIN)
 
-    assert canonical(without_timing(printed(found))) == canonical(without_timing(printed(plain)))
+    assert canonical_bytes(without_timing(print_summary(found))) == canonical_bytes(
+        without_timing(print_summary(plain))
+    )
 
 
 def test_a_summary_is_made_again_byte_for_byte() -> None:
     file = file_of(told(OUTCOMES, Told(lost=3, erring=2)))
 
-    first, second = (printed(summarise(Fold().add_all(read(file).events))) for _ in range(2))
+    first, second = (print_summary(summarise_run(RunFold().add_all(read_events(file).events))) for _ in range(2))
 
     assert first == second
     assert first.endswith(b"}\n")
 
 
 def test_what_is_asked_for_on_the_way_changes_nothing() -> None:
-    events, watched = told(OUTCOMES), Fold()
+    events, watched = told(OUTCOMES), RunFold()
     for event in events:
         watched.add(event)
         watched.entries()
 
-    assert printed(summarise(watched)) == printed(summarise(Fold().add_all(events)))
+    assert print_summary(summarise_run(watched)) == print_summary(summarise_run(RunFold().add_all(events)))
 
 
 def test_only_the_last_end_of_an_entry_counts() -> None:
@@ -63,15 +65,15 @@ def test_only_the_last_end_of_an_entry_counts() -> None:
     start, first, second = _end(one, 1, "error"), _end(one, 2, "fail"), _end(one, 3, "pass")
 
     for events in ([start, first, second], [second, start, first]):
-        (entry,) = Fold().add_all(events).entries()
+        (entry,) = RunFold().add_all(events).entries()
         assert entry.verdict == "pass"
 
 
 def test_an_attempt_that_has_no_end_takes_nothing_away() -> None:
     one = Outcome("login", "acme/b")
-    start = Event(9, 50.0, "case/start", "s", one.case, one.model, 1, 2, one.key, {"variant": 0})
+    start = BenchEvent(9, 50.0, "case/start", "s", one.case, one.model, 1, 2, one.key, {"variant": 0})
 
-    (entry,) = Fold().add_all([_end(one, 1, "pass"), start]).entries()
+    (entry,) = RunFold().add_all([_end(one, 1, "pass"), start]).entries()
 
     assert (entry.verdict, entry.began) == ("pass", 50.0)
 
@@ -227,22 +229,25 @@ def test_each_case_has_its_verdicts_by_model_and_trial() -> None:
 
 def test_a_run_without_events_has_a_summary() -> None:
     assert of([])["models"] == {}
-    assert summarise(Fold()).to_json()["entries"]["total"] == 0
+    assert summarise_run(RunFold()).to_json()["entries"]["total"] == 0
 
 
 @pytest.mark.parametrize(
     ("event", "what"),
     [
-        (Event(3, 0.0, "case/end", "s", "a", "m", 1, 1, "k", {"verdict": "great"}), "seq 3: case/end cannot be read"),
-        (Event(4, 0.0, "case/end", "s", "a", None, 1, 1, "k", {"verdict": "pass"}), "seq 4.*it names no entry"),
-        (Event(5, 0.0, "run/open", "s", None, None, None, None, None, {}), "seq 5: run/open"),
+        (
+            BenchEvent(3, 0.0, "case/end", "s", "a", "m", 1, 1, "k", {"verdict": "great"}),
+            "seq 3: case/end cannot be read",
+        ),
+        (BenchEvent(4, 0.0, "case/end", "s", "a", None, 1, 1, "k", {"verdict": "pass"}), "seq 4.*it names no entry"),
+        (BenchEvent(5, 0.0, "run/open", "s", None, None, None, None, None, {}), "seq 5: run/open"),
     ],
 )
-def test_events_that_no_run_writes_are_told_with_their_place(event: Event, what: str) -> None:
+def test_events_that_no_run_writes_are_told_with_their_place(event: BenchEvent, what: str) -> None:
     with pytest.raises(BadRun, match=what):
-        Fold().add(event)
+        RunFold().add(event)
 
 
-def _end(one: Outcome, attempt: int, verdict: str) -> Event:
+def _end(one: Outcome, attempt: int, verdict: str) -> BenchEvent:
     data = {"verdict": verdict, "why": "", "soft": {}, "usage": {}, "touched": False, "timing": {"s": 1.0}}
-    return Event(attempt, 1.0, "case/end", "s", one.case, one.model, one.trial, attempt, one.key, data)
+    return BenchEvent(attempt, 1.0, "case/end", "s", one.case, one.model, one.trial, attempt, one.key, data)

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planloop.benchmarks.scoring import statistics
-from planloop.benchmarks.scoring.statistics import Interval, Tally
+from planloop.benchmarks.scoring.statistics import CaseTally, Interval
 from tests import sets
 
 COUNTS = st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
-TALLIES = st.integers(0, 7).flatmap(lambda n: st.builds(Tally, st.integers(0, n), st.just(n)))
+TALLIES = st.integers(0, 7).flatmap(lambda n: st.builds(CaseTally, st.integers(0, n), st.just(n)))
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ TALLIES = st.integers(0, 7).flatmap(lambda n: st.builds(Tally, st.integers(0, n)
     ],
 )
 def test_wilsons_interval_is_the_published_one(passed: int, n: int, low: float, high: float) -> None:
-    found = statistics.wilson(passed, n)
+    found = statistics.wilson_interval(passed, n)
 
     assert found is not None
     assert (round(found.low, 4), round(found.high, 4)) == (low, high)
@@ -39,7 +39,7 @@ def test_wilsons_interval_is_the_published_one(passed: int, n: int, low: float, 
 @given(COUNTS)
 def test_the_ends_of_wilsons_interval_are_where_the_score_test_just_accepts(counts: tuple[int, int]) -> None:
     passed, n = counts
-    found = statistics.wilson(passed, n)
+    found = statistics.wilson_interval(passed, n)
 
     assert found is not None
     assert 0 <= found.low <= passed / n <= found.high <= 1
@@ -51,11 +51,11 @@ def test_the_ends_of_wilsons_interval_are_where_the_score_test_just_accepts(coun
 
 
 @given(TALLIES, st.integers(1, 7))
-def test_pass_at_k_and_pass_hat_k_are_shares_of_all_choices_of_k_trials(tally: Tally, k: int) -> None:
+def test_pass_at_k_and_pass_hat_k_are_shares_of_all_choices_of_k_trials(tally: CaseTally, k: int) -> None:
     trials = [True] * tally.passed + [False] * (tally.decided - tally.passed)
     choices = list(combinations(trials, k))
 
-    at, hat = statistics.pass_at(k, tally), statistics.pass_hat(k, tally)
+    at, hat = statistics.pass_at_k(k, tally), statistics.pass_hat_k(k, tally)
 
     if not choices:
         assert (at, hat) == (None, None)
@@ -69,7 +69,7 @@ def test_mcnemars_test_is_the_share_of_all_signs_that_are_as_uneven(wins: int, l
     n = wins + losses
     as_uneven = [signs for signs in product((0, 1), repeat=n) if abs(2 * sum(signs) - n) >= abs(wins - losses)]
 
-    assert isclose(statistics.mcnemar(wins, losses), len(as_uneven) / 2**n)
+    assert isclose(statistics.mcnemar_p(wins, losses), len(as_uneven) / 2**n)
 
 
 @given(st.integers(0, 400), st.integers(0, 400))
@@ -77,7 +77,7 @@ def test_mcnemars_test_is_exact_for_large_counts(wins: int, losses: int) -> None
     n = wins + losses
     tail = sum(comb(n, i) for i in range(min(wins, losses) + 1))
 
-    assert statistics.mcnemar(wins, losses) == float(min(Fraction(1), Fraction(2 * tail, 2**n)))
+    assert statistics.mcnemar_p(wins, losses) == float(min(Fraction(1), Fraction(2 * tail, 2**n)))
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 30))
@@ -126,27 +126,27 @@ def test_the_interval_of_a_difference_holds_it_in_nearly_all_samples(a: int, b: 
 
 
 def test_a_case_is_one_unit_however_many_trials_it_has() -> None:
-    one = [Tally(3, 3), Tally(2, 3), Tally(0, 3)]
-    other = [Tally(0, 3), Tally(2, 3), Tally(1, 3)]
+    one = [CaseTally(3, 3), CaseTally(2, 3), CaseTally(0, 3)]
+    other = [CaseTally(0, 3), CaseTally(2, 3), CaseTally(1, 3)]
 
-    found = statistics.paired(one, other)
+    found = statistics.count_paired_wins(one, other)
 
     assert (found.wins, found.losses, found.ties, found.difference) == (1, 1, 1, 0)
 
 
 def test_models_are_told_apart_only_when_test_and_interval_agree() -> None:
-    def verdicts(passed: int, n: int) -> list[Tally]:
-        return [Tally(int(place < passed), 1) for place in range(n)]
+    def verdicts(passed: int, n: int) -> list[CaseTally]:
+        return [CaseTally(int(place < passed), 1) for place in range(n)]
 
-    assert not statistics.paired(verdicts(5, 10), verdicts(0, 10)).is_distinguishable
-    assert statistics.paired(verdicts(6, 10), verdicts(0, 10)).is_distinguishable
-    assert statistics.paired(verdicts(0, 10), verdicts(6, 10)).is_distinguishable
-    assert not statistics.paired([], []).is_distinguishable
+    assert not statistics.count_paired_wins(verdicts(5, 10), verdicts(0, 10)).is_distinguishable
+    assert statistics.count_paired_wins(verdicts(6, 10), verdicts(0, 10)).is_distinguishable
+    assert statistics.count_paired_wins(verdicts(0, 10), verdicts(6, 10)).is_distinguishable
+    assert not statistics.count_paired_wins([], []).is_distinguishable
 
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50))
 def test_bounds_hold_whatever_becomes_of_the_undecided(passed: int, failed: int, undecided: int) -> None:
-    found = statistics.bounds(passed, passed + failed, undecided)
+    found = statistics.pass_bounds(passed, passed + failed, undecided)
 
     total = passed + failed + undecided
     if found is None:
@@ -157,10 +157,10 @@ def test_bounds_hold_whatever_becomes_of_the_undecided(passed: int, failed: int,
 
 @settings(max_examples=sets.examples(25, 12))
 @given(st.lists(TALLIES, min_size=1, max_size=30))
-def test_resampling_depends_on_its_seed_alone_and_holds_the_share(tallies: list[Tally]) -> None:
-    found = statistics.resampled(tallies, "seed")
+def test_resampling_depends_on_its_seed_alone_and_holds_the_share(tallies: list[CaseTally]) -> None:
+    found = statistics.bootstrap_interval(tallies, "seed")
 
-    assert found == statistics.resampled(tallies, "seed")
+    assert found == statistics.bootstrap_interval(tallies, "seed")
     decided = sum(one.decided for one in tallies)
     if not decided:
         assert found is None
@@ -171,9 +171,9 @@ def test_resampling_depends_on_its_seed_alone_and_holds_the_share(tallies: list[
 
 
 def test_resampling_is_wider_where_trials_of_a_case_are_alike() -> None:
-    tallies = [Tally(5 * (place % 2), 5) for place in range(20)]
+    tallies = [CaseTally(5 * (place % 2), 5) for place in range(20)]
 
-    by_case, by_trial = statistics.resampled(tallies, "x"), statistics.wilson(50, 100)
+    by_case, by_trial = statistics.bootstrap_interval(tallies, "x"), statistics.wilson_interval(50, 100)
 
     assert by_case is not None and by_trial is not None
     # The true spread of a mean of 20 cases: ± 1.96 √(0.25 / 20) = 0.22.
@@ -182,26 +182,29 @@ def test_resampling_is_wider_where_trials_of_a_case_are_alike() -> None:
 
 
 def test_resampling_is_the_same_on_every_machine() -> None:
-    tallies = [Tally(place % 4, 3) for place in range(9)]
+    tallies = [CaseTally(place % 4, 3) for place in range(9)]
 
-    assert statistics.resampled(tallies, "tool-calling") == Interval(5 / 27, 19 / 27)
+    assert statistics.bootstrap_interval(tallies, "tool-calling") == Interval(5 / 27, 19 / 27)
 
 
 def test_cases_that_all_went_alike_have_wilsons_interval_over_cases() -> None:
-    assert statistics.resampled([Tally(3, 3)] * 4, "x") == statistics.wilson(4, 4)
+    assert statistics.bootstrap_interval([CaseTally(3, 3)] * 4, "x") == statistics.wilson_interval(4, 4)
 
 
 @given(st.lists(st.floats(-1e9, 1e9), max_size=9))
 def test_mean_and_median_do_not_depend_on_order(values: list[float]) -> None:
-    assert statistics.mean(values) == statistics.mean(values[::-1])
-    assert statistics.median(values) == statistics.median(sorted(values, reverse=True))
+    assert statistics.mean_of(values) == statistics.mean_of(values[::-1])
+    assert statistics.median_of(values) == statistics.median_of(sorted(values, reverse=True))
 
 
 def test_the_median_is_in_the_middle() -> None:
-    assert [statistics.median(values) for values in ([], [3], [9, 1], [5, 1, 3])] == [None, 3, 5, 3]
+    assert [statistics.median_of(values) for values in ([], [3], [9, 1], [5, 1, 3])] == [None, 3, 5, 3]
 
 
 def test_what_cannot_be_said_is_not_said() -> None:
-    assert (statistics.wilson(0, 0), statistics.rate(0, 0), statistics.bounds(0, 0, 0), statistics.mean([])) == (
-        None,
-    ) * 4
+    assert (
+        statistics.wilson_interval(0, 0),
+        statistics.pass_rate(0, 0),
+        statistics.pass_bounds(0, 0, 0),
+        statistics.mean_of([]),
+    ) == (None,) * 4

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from planloop.benchmarks.grading.serving import entry_of
-from planloop.benchmarks.reading.reading import read_suite
-from planloop.benchmarks.reading.sources import FolderSuiteSources
-from planloop.benchmarks.reading.suite import Act, Case, Suite
+from planloop.benchmarks.grading.start_command import find_start_command
+from planloop.benchmarks.suite import Case, ScriptedAct, Suite
+from planloop.benchmarks.suite_parser import read_suite
+from planloop.benchmarks.suite_sources import FolderSuiteSources
 from planloop.containers.images.stock import PREFIX, STOCK
 from tests.app.verb_pages import ROOT
 
@@ -66,7 +66,7 @@ def test_what_an_agent_is_told_names_the_language_and_none_of_what_is_checked_wi
 @pytest.mark.parametrize("name", CASES)
 def test_the_oracles_are_started_in_different_ways(name: str, tmp_path: Path) -> None:
     starts = {
-        oracle: entry_of(laid(tmp_path / oracle, {**case(name).files, **act.files}), "auto").argv
+        oracle: find_start_command(laid(tmp_path / oracle, {**case(name).files, **act.files}), "auto").argv
         for oracle, act in case(name).oracles.items()
     }
 
@@ -76,8 +76,8 @@ def test_the_oracles_are_started_in_different_ways(name: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_mutant_is_a_program_that_no_other_is(name: str, tmp_path: Path) -> None:
-    every: dict[str, Act] = {**case(name).oracles, **case(name).mutants}
+    every: dict[str, ScriptedAct] = {**case(name).oracles, **case(name).mutants}
 
     assert len({tuple(sorted(act.files.items())) for act in every.values()}) == len(every)
     for mutant, act in case(name).mutants.items():
-        assert entry_of(laid(tmp_path / mutant, act.files), "auto").argv is not None
+        assert find_start_command(laid(tmp_path / mutant, act.files), "auto").argv is not None

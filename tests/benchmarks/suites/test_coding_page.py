@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from planloop.benchmarks.grading.serving import entry_of
+from planloop.benchmarks.grading.start_command import find_start_command
 from tests.app.verb_pages import ROOT
 from tests.benchmarks.suites.test_coding_agent import case
 
@@ -31,7 +31,7 @@ def mutants() -> str:
 
 
 def starts(folder: Path) -> str:
-    return "\n".join(f"{number}. {what}" for number, what in enumerate(entry_of(folder, "auto").tried, 1))
+    return "\n".join(f"{number}. {what}" for number, what in enumerate(find_start_command(folder, "auto").tried, 1))
 
 
 def test_the_page_shows_the_cases_the_wrong_programs_and_the_starts(tmp_path: Path, is_updating: bool) -> None:

@@ -6,23 +6,22 @@ import re
 
 import yaml
 
-from planloop.app.benching import suites
-from planloop.benchmarks.checks.log import RULES, faults
-from planloop.benchmarks.checks.undoing import WORDS
-from planloop.benchmarks.importing.exercism import TRACKS
-from planloop.benchmarks.reading.suite import Suite
-from planloop.compiler.faults import Faults
-from planloop.compiler.normalising import Work, normalise
-from planloop.compiler.reading import read_source
-from planloop.schemas.fields_all import EVERY
-from planloop.schemas.fields_log import NEVER
+from planloop.benchmarks.checks.log import NEVER_RULES, RULES, log_check_problems
+from planloop.benchmarks.importers.exercism import TRACKS
+from planloop.benchmarks.suite import Suite
+from planloop.compiler.normalise import Normalisation, normalise_document
+from planloop.compiler.problems import Problems
+from planloop.compiler.read import read_source
+from planloop.schemas.spec.suite import NEVER
+from planloop.schemas.spec.tables import TABLE_BY_NAME
+from planloop.server.bench import suites
 from tests.app.verb_pages import ROOT
 
 PAGE = (ROOT / "docs" / "planning-suite.md").read_text()
 
 
 def _suite() -> Suite:
-    return suites.required(suites.shipped()["planning"]).suite
+    return suites.require_suite(suites.shipped_suites()["planning"]).suite
 
 
 def _first_cells(heading: str) -> list[str]:
@@ -40,7 +39,7 @@ def test_every_case_has_oracles_in_three_styles_and_mutants_that_name_their_chec
 
 
 def test_the_page_lists_the_cases_with_what_they_are_there_for() -> None:
-    written = yaml.safe_load((suites.shipped()["planning"]).read_text())["cases"]
+    written = yaml.safe_load((suites.shipped_suites()["planning"]).read_text())["cases"]
 
     assert _first_cells("| case |") == list(_suite().cases)
     assert all(f"| {name} | {case['about']} |" in PAGE for name, case in written.items())
@@ -48,19 +47,21 @@ def test_the_page_lists_the_cases_with_what_they_are_there_for() -> None:
 
 def test_the_page_has_every_word_of_the_vocabulary() -> None:
     assert _first_cells("| rule |") == list(RULES)
-    assert _first_cells("| word of `never` |") == list(NEVER) == list(WORDS)
-    words = {row.name for table in ("log-children", "log-moment", "log-recovery") for row in EVERY[table].fields}
+    assert _first_cells("| word of `never` |") == list(NEVER) == list(NEVER_RULES)
+    words = {
+        row.name for table in ("log-children", "log-moment", "log-recovery") for row in TABLE_BY_NAME[table].fields
+    }
     assert words <= set(re.findall(r"[a-z-]+", PAGE))
 
 
 def test_the_example_of_the_page_is_a_check() -> None:
     (text,) = re.findall(r"(?ms)^```yaml\n(log:.*?)^```\n", PAGE)
-    tree, work = read_source(text.encode(), file="x.yaml"), Work(Faults(), {})
+    tree, work = read_source(text.encode(), file="x.yaml"), Normalisation(Problems(), {})
     assert tree.value is not None
 
-    check = normalise(tree.value["log"], "log", work)
+    check = normalise_document(tree.value["log"], "log", work)
 
-    assert not work.faults.found and not list(faults(check))
+    assert not work.faults.found and not list(log_check_problems(check))
 
 
 def test_the_page_names_the_exercises_that_are_known_to_fail() -> None:

@@ -6,20 +6,21 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from planloop.benchmarks import worlds
 from planloop.benchmarks.checks import abstain, calls, state
-from planloop.benchmarks.checks.contract import Emitted, Evidence, Judged
-from planloop.benchmarks.compiling.cheats import cheats_of
-from planloop.benchmarks.compiling.ranking import draw
-from planloop.benchmarks.reading.reading import read_suite
-from planloop.benchmarks.reading.sources import FolderSuiteSources
-from planloop.benchmarks.reading.suite import Act, Case, Suite
-from planloop.benchmarks.worlds import World
+from planloop.benchmarks.checks.evidence import CheckJudgement, EmittedCall, Evidence
+from planloop.benchmarks.runs.contestants import case_cheats
+from planloop.benchmarks.runs.draws import draw_decoys
+from planloop.benchmarks.suite import Case, ScriptedAct, Suite
+from planloop.benchmarks.suite_parser import read_suite
+from planloop.benchmarks.suite_sources import FolderSuiteSources
+from planloop.benchmarks.worlds import state as world_state
+from planloop.benchmarks.worlds import world_file
+from planloop.benchmarks.worlds.world import SimulatedWorld
 from tests import rows
 from tests.product import JsonObject
 
 FOLDER = Path(__file__).parents[3] / "benchmarks/planloop/benchmarks/suites/tool-calling"
-JUDGES = {"calls": calls.judge, "state": state.judge, "abstain": abstain.judge}
+JUDGES = {"calls": calls.judge_calls, "state": state.judge_state, "abstain": abstain.judge_abstain}
 
 
 @lru_cache
@@ -35,57 +36,57 @@ CASES = rows.each("name", sorted(suite().cases))
 
 
 @lru_cache
-def world_named(name: str) -> World:
-    document = worlds.with_tools(suite().worlds[name], suite().pools["decoys"]["tools"])
-    found = worlds.world_of(document)
+def world_named(name: str) -> SimulatedWorld:
+    document = world_file.add_tools(suite().worlds[name], suite().pools["decoys"]["tools"])
+    found = world_file.world_from_document(document)
     assert found.world is not None, found.diagnostics
     return found.world
 
 
-def world_of(case: Case) -> World:
+def world_of(case: Case) -> SimulatedWorld:
     assert case.world is not None
-    return worlds.laid(world_named(case.world["use"]), case.world.get("with", {}))
+    return world_file.overlay_tables(world_named(case.world["use"]), case.world.get("with", {}))
 
 
-def evidence(case: Case, act: Act) -> Evidence:
+def evidence(case: Case, act: ScriptedAct) -> Evidence:
     """What is known once `act` has been done in the world of `case`; a tool that is not offered is not there."""
     decoys = case.decoys or {}
     pool = suite().pools[decoys["pool"]]["tools"]
-    drawn = draw(suite().seed, case.id, pool, case.tools or (), pick=decoys["pick"], near=decoys["near"])
+    drawn = draw_decoys(suite().seed, case.id, pool, case.tools or (), pick=decoys["pick"], near=decoys["near"])
     offered = {*(case.tools or ()), *drawn.near, *drawn.far}
     world = start = world_of(case)
     emitted = []
     for one in done(act):
         tool, arguments = one
         if arguments is None:
-            emitted.append(Emitted(tool, {}, fault="no call"))
+            emitted.append(EmittedCall(tool, {}, fault="no call"))
             continue
         error, text = "UnknownTool", ""
         if tool in offered:
-            world, answer = worlds.call(world, tool, arguments)
+            world, answer = world_state.call_tool(world, tool, arguments)
             error, text = answer.error, answer.text
-        emitted.append(Emitted(tool, arguments, state="Failed" if error else "Succeeded", result=text))
+        emitted.append(EmittedCall(tool, arguments, state="Failed" if error else "Succeeded", result=text))
     near, far = frozenset(drawn.near), frozenset(drawn.far)
     return Evidence(tuple(emitted), act.says or said(act), frozenset(offered), near, far, start, world)
 
 
-def done(act: Act) -> list[tuple[str, JsonObject | None]]:
+def done(act: ScriptedAct) -> list[tuple[str, JsonObject | None]]:
     """The calls of `act` in order; no arguments stand for a call that nobody can read."""
     if act.script is None:
         return [next(iter(one.items())) for one in act.calls]
     return [("?", None) for step in act.script if "call" in step]
 
 
-def said(act: Act) -> str:
+def said(act: ScriptedAct) -> str:
     return next((str(step["done"]) for step in act.script or () if "done" in step), "")
 
 
-def judged(case: Case, act: Act) -> Mapping[str, Judged]:
+def judged(case: Case, act: ScriptedAct) -> Mapping[str, CheckJudgement]:
     seen = evidence(case, act)
     return {check.key: JUDGES[check.kind](check.arguments, seen) for check in case.checks}
 
 
-def told(case: Case, act: Act) -> list[str]:
+def told(case: Case, act: ScriptedAct) -> list[str]:
     """The checks that fail; all must have been able to look."""
     found = judged(case, act)
     assert all(one.result in ("pass", "fail") and one.probes for one in found.values()), found
@@ -125,7 +126,7 @@ def test_every_check_kills_a_mutant(name: str) -> None:
 def test_doing_nothing_and_cheating_fail(name: str) -> None:
     case = suite().cases[name]
 
-    assert {ref for ref, act in {"nop": Act(), **cheats_of(case)}.items() if not told(case, act)} == set()
+    assert {ref for ref, act in {"nop": ScriptedAct(), **case_cheats(case)}.items() if not told(case, act)} == set()
 
 
 @CASES

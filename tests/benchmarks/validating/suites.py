@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from planloop.benchmarks.compiling.contestants import provers_of
-from planloop.benchmarks.reading.reading import read_suite
-from planloop.benchmarks.reading.suite import Case, Suite
-from planloop.benchmarks.scoring.folding import Entry
-from planloop.schemas.case import Verdict
+from planloop.benchmarks.runs.contestants import proofs_as_contestants
+from planloop.benchmarks.scoring.fold import EntryResult
+from planloop.benchmarks.suite import Case, Suite
+from planloop.benchmarks.suite_parser import read_suite
+from planloop.schemas.objects.case import CaseVerdict
 
 SOUND: dict[str, Any] = {
     "prompts": ["write {{nonce.word}} into a.txt"],
@@ -42,18 +42,18 @@ def suite_of(**cases: Any) -> Suite:
     return read.suite
 
 
-def entries(case: Case, *but: tuple[str, Verdict | None, tuple[str, ...]]) -> Iterator[Entry]:
+def entries(case: Case, *but: tuple[str, CaseVerdict | None, tuple[str, ...]]) -> Iterator[EntryResult]:
     """What a run of a sound case leaves: oracles pass, mutants fail by what they name, all others by every check.
 
     `but` are the names of proofs of which something else came, with their verdicts and the checks that fail; a verdict
     of None for one that never ended.
     """
     others = {name: (verdict, failed) for name, verdict, failed in but}
-    for who in provers_of(case):
+    for who in proofs_as_contestants(case):
         every = tuple(check.key for check in case.checks)
         killed = {"oracle": (), "mutant": case.mutants[who.ref].kills if who.kind == "mutant" else ()}
         failed = killed.get(who.kind, every)
-        verdict, failed = others.get(who.name, (Verdict.FAIL if failed else Verdict.PASS, failed))
+        verdict, failed = others.get(who.name, (CaseVerdict.FAIL if failed else CaseVerdict.PASS, failed))
         if verdict is not None:
             checks = {key: "fail" if key in failed else "pass" for key in every}
-            yield Entry(case.id, who.name, 1, verdict=verdict, why="because", checks=checks)
+            yield EntryResult(case.id, who.name, 1, verdict=verdict, why="because", checks=checks)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.benchmarks.reading.suite import Suite
-from planloop.benchmarks.validating.judging import Judgement, judge
-from planloop.benchmarks.validating.placing import in_text
-from planloop.schemas.case import Verdict
+from planloop.benchmarks.suite import Suite
+from planloop.benchmarks.validation.judge import CaseJudgement, judge_cases, place_in_text
+from planloop.schemas.objects.case import CaseVerdict
 from tests.benchmarks.validating.suites import SOUND, entries, suite_of
 
-But = tuple[str, Verdict | None, tuple[str, ...]]
+But = tuple[str, CaseVerdict | None, tuple[str, ...]]
 
 
-def judged(suite: Suite, *but: But) -> Judgement:
+def judged(suite: Suite, *but: But) -> CaseJudgement:
     case = suite.cases["one"]
-    (found,) = judge([case], entries(case, *but))
+    (found,) = judge_cases([case], entries(case, *but))
     return found
 
 
@@ -23,7 +22,7 @@ def test_a_sound_case_has_no_fault() -> None:
     found = judged(suite_of(one=SOUND))
 
     assert found.is_valid and found.faults == ()
-    assert [proof.name for proof in found.proofs if proof.verdict is Verdict.PASS] == [
+    assert [proof.name for proof in found.proofs if proof.verdict is CaseVerdict.PASS] == [
         "oracle:plain",
         "oracle:long",
         "oracle:short",
@@ -33,14 +32,14 @@ def test_a_sound_case_has_no_fault() -> None:
 @pytest.mark.parametrize(
     ("but", "code", "words"),
     [
-        (("oracle:long", Verdict.FAIL, ("right",)), "P0501", "the oracle `long` fails: because"),
-        (("mutant:other-word", Verdict.PASS, ()), "P0502", "the mutant `other-word` passes"),
-        (("mutant:other-word", Verdict.FAIL, ("there",)), "P0503", "not killed by `right`, but by `there`"),
-        (("cheat:printed-pass", Verdict.PASS, ()), "P0504", "the cheat `printed-pass` passes"),
-        (("nop", Verdict.PASS, ()), "P0505", "is passed by doing nothing"),
-        (("mutant:other-word", Verdict.FAIL, ("there",)), "P0506", "no mutant is killed by the check `right`"),
-        (("oracle:long", Verdict.ERROR, ()), "P0509", "`oracle:long` was not decided: because"),
-        (("nop", Verdict.INVALID, ()), "P0509", "`nop` was not decided: because"),
+        (("oracle:long", CaseVerdict.FAIL, ("right",)), "P0501", "the oracle `long` fails: because"),
+        (("mutant:other-word", CaseVerdict.PASS, ()), "P0502", "the mutant `other-word` passes"),
+        (("mutant:other-word", CaseVerdict.FAIL, ("there",)), "P0503", "not killed by `right`, but by `there`"),
+        (("cheat:printed-pass", CaseVerdict.PASS, ()), "P0504", "the cheat `printed-pass` passes"),
+        (("nop", CaseVerdict.PASS, ()), "P0505", "is passed by doing nothing"),
+        (("mutant:other-word", CaseVerdict.FAIL, ("there",)), "P0506", "no mutant is killed by the check `right`"),
+        (("oracle:long", CaseVerdict.ERROR, ()), "P0509", "`oracle:long` was not decided: because"),
+        (("nop", CaseVerdict.INVALID, ()), "P0509", "`nop` was not decided: because"),
         (("mutant:other-file", None, ()), "P0509", "`mutant:other-file` was not decided: it did not come to an end"),
     ],
 )
@@ -63,8 +62,8 @@ def test_a_case_with_few_oracles_is_valid_and_warned_of_and_one_without_is_not()
 def test_a_check_that_only_a_mutant_named_for_another_fails_is_not_dead() -> None:
     found = judged(
         suite_of(one=SOUND),
-        ("mutant:other-word", Verdict.FAIL, ("there", "right")),
-        ("mutant:other-file", Verdict.FAIL, ("there",)),
+        ("mutant:other-word", CaseVerdict.FAIL, ("there", "right")),
+        ("mutant:other-file", CaseVerdict.FAIL, ("there",)),
     )
 
     assert found.is_valid
@@ -74,9 +73,9 @@ def test_faults_are_placed_where_the_suite_wrote_what_they_are_about() -> None:
     text = (
         "suite: s\ncases:\n  one:\n    checks:\n      there: {}\n    proof:\n      mutants:\n        other-word: {}\n"
     )
-    faults = judged(suite_of(one=SOUND), ("mutant:other-word", Verdict.PASS, ())).faults
+    faults = judged(suite_of(one=SOUND), ("mutant:other-word", CaseVerdict.PASS, ())).faults
 
-    placed = in_text(faults, text, "suite.yaml")
+    placed = place_in_text(faults, text, "suite.yaml")
 
     lines = {fault.code: fault.span.line for fault in placed if fault.span is not None}
     assert lines == {"P0502": 8, "P0506": 4}

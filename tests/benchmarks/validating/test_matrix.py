@@ -6,50 +6,49 @@ from typing import Any
 
 import pytest
 
-from planloop.benchmarks.validating.judging import judge
-from planloop.benchmarks.validating.matrix import lines
-from planloop.benchmarks.validating.page import Part, page
-from planloop.schemas.case import Verdict
-from planloop.schemas.widths import cells_wide
+from planloop.benchmarks.validation.judge import judge_cases
+from planloop.benchmarks.validation.matrix import SuiteMatrix, matrix_lines, matrix_page
+from planloop.schemas.amounts import cell_width
+from planloop.schemas.objects.case import CaseVerdict
 from tests.benchmarks.validating.suites import SOUND, entries, suite_of
 from tests.golden_text import said
 
 
 def test_a_matrix_says_which_check_told_of_which_mutant_and_who_did_not_do_as_it_must() -> None:
     case = suite_of(one=SOUND).cases["one"]
-    (found,) = judge(
+    (found,) = judge_cases(
         [case],
         entries(
             case,
-            ("oracle:long", Verdict.FAIL, ("there",)),
-            ("mutant:other-word", Verdict.FAIL, ("there",)),
-            ("mutant:other-file", Verdict.FAIL, ("there", "right")),
-            ("cheat:peeking", Verdict.PASS, ()),
-            ("nop", Verdict.ERROR, ()),
+            ("oracle:long", CaseVerdict.FAIL, ("there",)),
+            ("mutant:other-word", CaseVerdict.FAIL, ("there",)),
+            ("mutant:other-file", CaseVerdict.FAIL, ("there", "right")),
+            ("cheat:peeking", CaseVerdict.PASS, ()),
+            ("nop", CaseVerdict.ERROR, ()),
         ),
     )
 
-    said(list(lines(found)))
+    said(list(matrix_lines(found)))
 
 
 @pytest.mark.parametrize("width", [40, 60, 79, 200])
 def test_no_line_is_wider_than_the_terminal_however_many_mutants_there_are(width: int) -> None:
     many: dict[str, Any] = {f"mutant-{n}": {"files": {"a.txt": f"{n}"}, "kills": ["right"]} for n in range(30)}
     case = suite_of(one=SOUND | {"proof": SOUND["proof"] | {"mutants": many}}).cases["one"]
-    (found,) = judge([case], entries(case))
+    (found,) = judge_cases([case], entries(case))
 
-    shown = list(lines(found, width))
+    shown = list(matrix_lines(found, width))
 
-    assert max(map(cells_wide, shown)) <= width
+    assert max(map(cell_width, shown)) <= width
     assert sum(line.count("✗") for line in shown) == len(many)
     assert all(f"{number} {name}" in "\n".join(shown) for number, name in enumerate(many, 1))
 
 
 def test_a_page_has_the_sums_of_each_suite_and_its_cases() -> None:
     case = suite_of(one=SOUND).cases["one"]
-    judgements = judge([case], entries(case, ("oracle:long", Verdict.FAIL, ("right",))))
+    judgements = judge_cases([case], entries(case, ("oracle:long", CaseVerdict.FAIL, ("right",))))
 
-    text = page([Part("made-up", "Is it right?", judgements)])
+    text = matrix_page([SuiteMatrix("made-up", "Is it right?", judgements)])
 
     assert "\n| made-up | 1 | 2 | 2 of 3 | 2 of 2 | 7 of 7 | 1 of 1 |\n" in text
     assert "\n## made-up\n\nIs it right?\n\n```text\none: not valid\n        1 2\n" in text

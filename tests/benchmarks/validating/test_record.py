@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from planloop.benchmarks.reading.suite import Suite
-from planloop.benchmarks.validating.judging import judge
-from planloop.benchmarks.validating.record import is_validated, recorded
-from planloop.schemas.case import Verdict
+from planloop.benchmarks.suite import Suite
+from planloop.benchmarks.validation.judge import is_validated, judge_cases, update_record
+from planloop.schemas.objects.case import CaseVerdict
 from tests.benchmarks.validating.suites import SOUND, entries, suite_of
 from tests.product import JsonObject
 
@@ -18,9 +17,9 @@ TWO = suite_of(one=SOUND, two=SOUND | {"tags": {"kind": "other"}})
 
 def validated(suite: Suite, before: JsonObject, *names: str, bad: tuple[str, ...] = ()) -> JsonObject:
     """The record after cases were validated, of which those in `bad` were not valid."""
-    but = {name: [("nop", Verdict.PASS, ())] if name in bad else [] for name in names}
+    but = {name: [("nop", CaseVerdict.PASS, ())] if name in bad else [] for name in names}
     found = [entry for name in names for entry in entries(suite.cases[name], *but[name])]
-    return recorded(before, suite, judge([suite.cases[name] for name in names], found))
+    return update_record(before, suite, judge_cases([suite.cases[name] for name in names], found))
 
 
 @pytest.mark.parametrize(

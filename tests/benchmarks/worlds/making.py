@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from planloop.benchmarks.worlds import World, read_world
+from planloop.benchmarks.worlds.world import SimulatedWorld
+from planloop.benchmarks.worlds.world_file import read_world
 from planloop.schemas.diagnostic import Diagnostic
 from tests.product import Json
 
@@ -20,14 +21,14 @@ EXTREMES: tuple[Json, ...] = (
 """Numbers and times at the ends of what JSON and calendars know, and beyond."""
 
 
-def shipped(path: str) -> World:
+def shipped(path: str) -> SimulatedWorld:
     """A world of the tool-calling suite."""
     read = read_world((SUITE / path).read_bytes(), file=path)
     assert read.world is not None, read.diagnostics
     return read.world
 
 
-def world(text: str, file: str = "world.yaml") -> World:
+def world(text: str, file: str = "world.yaml") -> SimulatedWorld:
     """The world in `text`, which must be sound."""
     read = read_world(text.encode(), file=file)
     assert read.world is not None, read.diagnostics

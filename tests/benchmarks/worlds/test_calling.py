@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planloop.benchmarks.worlds import World, call, laid, replay
-from planloop.benchmarks.worlds.world import Moment, WorldTool
+from planloop.benchmarks.worlds.state import call_tool, replay_calls
+from planloop.benchmarks.worlds.world import CallInProgress, SimulatedWorld, WorldTool
+from planloop.benchmarks.worlds.world_file import overlay_tables
 from tests import sets
 from tests.benchmarks.worlds.making import EXTREMES, shipped, world
 from tests.golden_text import said
-from tests.product import JsonObject, canonical
+from tests.product import JsonObject, canonical_bytes
 
 OFFICE = shipped("worlds/office.yaml")
 SHOP = shipped("worlds/shop.yaml")
@@ -22,28 +23,28 @@ START = "2030-01-03T15:00:00Z"
 
 
 def test_an_argument_that_is_not_given_changes_nothing() -> None:
-    after, answer = call(OFFICE, "calendar.update", {"id": "evt-12", "room": "Oak"})
+    after, answer = call_tool(OFFICE, "calendar.update", {"id": "evt-12", "room": "Oak"})
     before = OFFICE.tables["events"]["evt-12"]
     assert after.tables["events"]["evt-12"] == {**before, "room": "Oak"}
     assert answer.value == {"id": "evt-12", **before, "room": "Oak"}
 
 
 def test_a_moved_event_keeps_how_long_it_takes_whichever_way_its_end_is_said() -> None:
-    short, _ = call(OFFICE, "calendar.update", {"id": "evt-12", "start": START})
-    long, _ = call(OFFICE, "calendar.update", {"id": "evt-12", "start": START, "end": "2030-01-03T16:15:00+01:00"})
+    short, _ = call_tool(OFFICE, "calendar.update", {"id": "evt-12", "start": START})
+    long, _ = call_tool(OFFICE, "calendar.update", {"id": "evt-12", "start": START, "end": "2030-01-03T16:15:00+01:00"})
     assert short.tables == long.tables
     assert short.tables["events"]["evt-12"]["end"] == "2030-01-03T15:15:00Z"
 
 
 def test_a_new_row_gets_the_next_number_even_after_the_last_one_was_deleted() -> None:
-    gone, _ = call(OFFICE, "calendar.delete", {"id": "evt-16"})
-    _, answer = call(gone, "calendar.create", {"title": "t", "start": START, "end": "2030-01-03T16:00:00Z"})
+    gone, _ = call_tool(OFFICE, "calendar.delete", {"id": "evt-16"})
+    _, answer = call_tool(gone, "calendar.create", {"title": "t", "start": START, "end": "2030-01-03T16:00:00Z"})
     assert answer.value["id"] == "evt-17"
 
 
 def test_filters_that_nobody_gave_do_not_filter_and_the_order_is_that_of_the_file() -> None:
     def found(**arguments: object) -> list[str]:
-        return [row["id"] for row in call(OFFICE, "calendar.list", dict(arguments))[1].value["events"]]
+        return [row["id"] for row in call_tool(OFFICE, "calendar.list", dict(arguments))[1].value["events"]]
 
     assert found() == [f"evt-{number}" for number in range(10, 17)]
     assert found(query="STANDUP") == ["evt-12", "evt-15"]
@@ -91,7 +92,7 @@ def test_filters_that_nobody_gave_do_not_filter_and_the_order_is_that_of_the_fil
 def test_a_call_that_fails_says_why_and_changes_nothing(
     tool: str, arguments: JsonObject, error: str, text: str
 ) -> None:
-    after, answer = call(OFFICE, tool, arguments)
+    after, answer = call_tool(OFFICE, tool, arguments)
     assert after is OFFICE
     assert (answer.error, answer.value) == (error, None)
     assert answer.text.startswith(text)
@@ -102,24 +103,24 @@ def test_a_step_that_fails_late_takes_the_earlier_ones_with_it() -> None:
         "world: w\ntables: {a: {a-1: {n: 1}}}\n"
         "tools: {t.go: {does: [{update: {in: a, id: a-1, set: {n: 2}}}, {get: {in: a, id: a-9}}]}}"
     )
-    after, answer = call(ill, "t.go", {})
+    after, answer = call_tool(ill, "t.go", {})
     assert after.tables["a"] == {"a-1": {"n": 1}}
     said(answer.text)
 
 
 def test_null_stands_for_an_argument_that_is_left_out() -> None:
-    assert call(OFFICE, "calendar.list", {"query": None}) == call(OFFICE, "calendar.list", {})
+    assert call_tool(OFFICE, "calendar.list", {"query": None}) == call_tool(OFFICE, "calendar.list", {})
 
 
 def test_rules_of_a_shop_hold_over_several_calls() -> None:
     refund = {"order": "ord-104", "reason": "cracked"}
-    after, answer = call(SHOP, "refunds.create", refund)
+    after, answer = call_tool(SHOP, "refunds.create", refund)
     assert (answer.value["amount"], after.tables["orders"]["ord-104"]["refunded"]) == (12, 22)
-    _, again = call(after, "refunds.create", {**refund, "amount": 0.5})
+    _, again = call_tool(after, "refunds.create", {**refund, "amount": 0.5})
     said(again.text)
-    _, late = call(SHOP, "refunds.create", {"order": "ord-103", "reason": "late"})
+    _, late = call_tool(SHOP, "refunds.create", {"order": "ord-103", "reason": "late"})
     said(late.text)
-    bought, order = call(SHOP, "orders.create", {"customer": "cus-1", "sku": "sku-gloves", "count": 3})
+    bought, order = call_tool(SHOP, "orders.create", {"customer": "cus-1", "sku": "sku-gloves", "count": 3})
     assert (order.value["total"], bought.tables["products"]["sku-gloves"]["stock"]) == (29.7, 38)
 
 
@@ -127,21 +128,23 @@ def test_a_tool_may_fail_at_first() -> None:
     busy = world("world: w\ntools: {t.go: {errors: {first: 2, says: busy}, returns: went}}")
     answers = []
     for _ in range(3):
-        busy, answer = call(busy, "t.go", {})
+        busy, answer = call_tool(busy, "t.go", {})
         answers.append((answer.text, answer.error))
     assert answers == [("busy", "ToolError"), ("busy", "ToolError"), ("went", "")]
 
 
 def test_a_decoy_answers_and_changes_nothing() -> None:
-    after, answer = call(DECOYS, "mail.schedule", {"to": [], "subject": "s", "body": "b", "at": START})
+    after, answer = call_tool(DECOYS, "mail.schedule", {"to": [], "subject": "s", "body": "b", "at": START})
     assert (after, answer.value) == (DECOYS, {"queued": True, "at": START})
 
 
 def test_rows_laid_over_are_merged_and_null_takes_one_away() -> None:
-    changed = laid(OFFICE, {"events": {"evt-12": {"room": "Oak"}, "evt-13": None, "evt-40": {"title": "New"}}})
+    changed = overlay_tables(
+        OFFICE, {"events": {"evt-12": {"room": "Oak"}, "evt-13": None, "evt-40": {"title": "New"}}}
+    )
     assert changed.tables["events"]["evt-12"] == {**OFFICE.tables["events"]["evt-12"], "room": "Oak"}
     assert "evt-13" not in changed.tables["events"]
-    made, answer = call(changed, "calendar.create", {"title": "t", "start": START, "end": "2030-01-03T16:00:00Z"})
+    made, answer = call_tool(changed, "calendar.create", {"title": "t", "start": START, "end": "2030-01-03T16:00:00Z"})
     assert answer.value["id"] == "evt-41"
     assert made.start == changed.tables
 
@@ -160,10 +163,10 @@ CALLS: st.SearchStrategy[tuple[str, JsonObject]] = st.one_of(
 def test_a_world_is_the_fold_of_its_calls_and_no_call_touches_the_one_before(
     calls: list[tuple[str, JsonObject]], at: int
 ) -> None:
-    before = canonical(_tables(OFFICE))
-    whole = replay(OFFICE, calls)
-    assert replay(replay(OFFICE, calls[:at]), calls[at:]) == whole == replay(OFFICE, calls)
-    assert canonical(_tables(OFFICE)) == before
+    before = canonical_bytes(_tables(OFFICE))
+    whole = replay_calls(OFFICE, calls)
+    assert replay_calls(replay_calls(OFFICE, calls[:at]), calls[at:]) == whole == replay_calls(OFFICE, calls)
+    assert canonical_bytes(_tables(OFFICE)) == before
 
 
 VERBS = world("""
@@ -214,9 +217,9 @@ GIVEN = st.one_of(
 def test_whatever_fits_its_schema_a_tool_answers_or_says_why_not(tool: str, given: list[JsonObject]) -> None:
     after = VERBS
     for arguments in given:
-        after, answer = call(after, tool, arguments)
+        after, answer = call_tool(after, tool, arguments)
         assert answer.error in ("", "BadArguments", "ToolError")
-        canonical([answer.value, answer.text, _tables(after)])  # Nothing that a log cannot hold.
+        canonical_bytes([answer.value, answer.text, _tables(after)])  # Nothing that a log cannot hold.
 
 
 @pytest.mark.parametrize(
@@ -230,20 +233,20 @@ def test_whatever_fits_its_schema_a_tool_answers_or_says_why_not(tool: str, give
     ],
 )
 def test_what_no_number_or_calendar_can_hold_is_refused_in_words(tool: str, arguments: JsonObject, text: str) -> None:
-    after, answer = call(VERBS, tool, arguments)
+    after, answer = call_tool(VERBS, tool, arguments)
     assert after is VERBS
     assert answer.text.startswith(text)
 
 
 def test_a_step_that_breaks_on_its_values_fails_the_call_and_changes_nothing() -> None:
-    def break_on(moment: Moment) -> None:
+    def break_on(moment: CallInProgress) -> None:
         raise OverflowError(f"{len(moment.scope)} is too large")
 
     ill = replace(VERBS, tools={"t.go": WorldTool("t.go", "", {"type": "object"}, (break_on,))})
-    after, answer = call(ill, "t.go", {})
+    after, answer = call_tool(ill, "t.go", {})
     assert (after, answer.error) == (ill, "ToolError")
     said(answer.text)
 
 
-def _tables(of: World) -> JsonObject:
+def _tables(of: SimulatedWorld) -> JsonObject:
     return {name: dict(rows) for name, rows in of.tables.items()}

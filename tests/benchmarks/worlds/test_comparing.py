@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.benchmarks.worlds import differences, replay
+from planloop.benchmarks.worlds.state import replay_calls, world_differences
 from tests.benchmarks.worlds.making import shipped, world
 from tests.product import Json, JsonObject
 
@@ -51,7 +51,7 @@ def send(body: str, *to: str) -> tuple[str, JsonObject]:
     ],
 )
 def test_what_means_the_same_is_the_same(found: Calls, wanted: Calls, ignore: tuple[str, ...]) -> None:
-    assert differences(OFFICE, replay(OFFICE, found), replay(OFFICE, wanted), ignore) == []
+    assert world_differences(OFFICE, replay_calls(OFFICE, found), replay_calls(OFFICE, wanted), ignore) == []
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_what_means_the_same_is_the_same(found: Calls, wanted: Calls, ignore: tu
     ],
 )
 def test_what_differs_is_said(found: Calls, wanted: Calls, said: str) -> None:
-    told = differences(OFFICE, replay(OFFICE, found), replay(OFFICE, wanted))
+    told = world_differences(OFFICE, replay_calls(OFFICE, found), replay_calls(OFFICE, wanted))
     assert len(told) == 1
     assert told[0].startswith(said)
 
@@ -78,9 +78,9 @@ def test_a_row_that_refers_to_a_new_one_is_told_from_one_that_refers_to_another(
         return "tickets.open", {"subject": "late", "order": of}
 
     hose, rake = order("sku-hose"), order("sku-rake")
-    wanted = replay(SHOP, [hose, rake, ticket("ord-105")])
-    assert differences(SHOP, replay(SHOP, [rake, hose, ticket("ord-106")]), wanted) == []
-    assert len(differences(SHOP, replay(SHOP, [rake, hose, ticket("ord-105")]), wanted)) == 2
+    wanted = replay_calls(SHOP, [hose, rake, ticket("ord-105")])
+    assert world_differences(SHOP, replay_calls(SHOP, [rake, hose, ticket("ord-106")]), wanted) == []
+    assert len(world_differences(SHOP, replay_calls(SHOP, [rake, hose, ticket("ord-105")]), wanted)) == 2
 
 
 DESK = world("""
@@ -107,8 +107,8 @@ tools:
 def test_a_truth_value_is_no_number_and_a_raised_digit_no_digit(
     name: str, one: Json, other: Json, is_same: bool
 ) -> None:
-    here, there = (replay(DESK, [("note.set", {name: value})]) for value in (one, other))
-    assert (differences(DESK, here, there) == []) is is_same
+    here, there = (replay_calls(DESK, [("note.set", {name: value})]) for value in (one, other))
+    assert (world_differences(DESK, here, there) == []) is is_same
 
 
 def put(name: str) -> tuple[str, JsonObject]:
@@ -121,14 +121,19 @@ DROP: tuple[str, JsonObject] = ("file.drop", {"id": "file-1"})
 
 @pytest.mark.parametrize("name", ["junk-1", "reports-2028", "reports-2031", "file-1", "reports-02030"])
 def test_an_id_that_a_call_has_named_counts_also_when_it_ends_in_a_number(name: str) -> None:
-    wanted = replay(FILES, [put("reports-2030")])
-    told = differences(FILES, replay(FILES, [put(name)]), wanted)
+    wanted = replay_calls(FILES, [put("reports-2030")])
+    told = world_differences(FILES, replay_calls(FILES, [put(name)]), wanted)
     assert sorted(told) == sorted([f"files/{name} is there", "files/reports-2030 is gone"])
-    assert differences(FILES, wanted, wanted) == []
+    assert world_differences(FILES, wanted, wanted) == []
 
 
 def test_a_named_id_is_no_given_one_that_looks_like_it() -> None:
-    given, named = replay(FILES, [ADD, ADD, DROP]), replay(FILES, [ADD, put("file-2")])
-    assert differences(FILES, replay(FILES, [ADD, put("file-7"), ADD]), replay(FILES, [put("file-7"), ADD, ADD])) == []
-    assert differences(FILES, named, given) == ["files/file-2 is there"]
-    assert differences(FILES, given, named) == ["files/file-2 is gone"]
+    given, named = replay_calls(FILES, [ADD, ADD, DROP]), replay_calls(FILES, [ADD, put("file-2")])
+    assert (
+        world_differences(
+            FILES, replay_calls(FILES, [ADD, put("file-7"), ADD]), replay_calls(FILES, [put("file-7"), ADD, ADD])
+        )
+        == []
+    )
+    assert world_differences(FILES, named, given) == ["files/file-2 is there"]
+    assert world_differences(FILES, given, named) == ["files/file-2 is gone"]

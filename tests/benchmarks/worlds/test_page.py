@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from planloop import compiler
-from planloop.app.sources import FolderSources
-from planloop.benchmarks.reading.reading import read_suite
-from planloop.benchmarks.reading.sources import FolderSuiteSources
-from planloop.benchmarks.worlds import call, read_world
+from planloop.benchmarks.suite_parser import read_suite
+from planloop.benchmarks.suite_sources import FolderSuiteSources
 from planloop.benchmarks.worlds.arguments import WORDS
-from planloop.benchmarks.worlds.computing import OPERATIONS
-from planloop.benchmarks.worlds.conditions import OPERATORS
-from planloop.benchmarks.worlds.verbs import VERBS
+from planloop.benchmarks.worlds.state import call_tool
+from planloop.benchmarks.worlds.verbs import OPERATIONS, OPERATORS, VERBS
+from planloop.benchmarks.worlds.world_file import read_world
+from planloop.client.plan_sources import FolderSources
+from planloop.compiler import plan_compiler
 from tests import rows
 from tests.architecture.tree import ROOT
 
@@ -24,15 +23,15 @@ WORLD, PLAN, SUITE = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 def test_the_world_of_the_page_is_sound_and_answers() -> None:
     read = read_world(WORLD.encode(), file="desk.yaml")
     assert read.world is not None, read.diagnostics
-    world, answer = call(read.world, "notes.add", {"title": "Plants"})
+    world, answer = call_tool(read.world, "notes.add", {"title": "Plants"})
     assert answer.value["owner"] == "ada@orchard.example"
-    assert [row["id"] for row in call(world, "notes.find", {"title": "plant"})[1].value["notes"]] == ["note-2"]
+    assert [row["id"] for row in call_tool(world, "notes.find", {"title": "plant"})[1].value["notes"]] == ["note-2"]
 
 
 def test_the_plan_of_the_page_compiles(tmp_path: Path) -> None:
     (tmp_path / "desk.yaml").write_text(WORLD)
     sources = FolderSources(tmp_path)
-    found = compiler.compile_source(f"plan: demo\n{PLAN}".encode(), file="demo.plan.yaml", sources=sources)
+    found = plan_compiler.compile_source(f"plan: demo\n{PLAN}".encode(), file="demo.plan.yaml", sources=sources)
     assert not found.diagnostics
 
 

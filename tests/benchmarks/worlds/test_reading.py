@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.benchmarks.worlds import world_of
+from planloop.benchmarks.worlds.world_file import world_from_document
 from tests.benchmarks.worlds.making import SUITE, told, world
 
 HEAD = "world: w\ntables: {notes: {note-1: {text: hello}}}\ntools:\n"
@@ -79,13 +79,13 @@ def test_the_same_world_may_be_written_in_edn() -> None:
 
 @pytest.mark.parametrize("path", ["worlds/office.yaml", "worlds/shop.yaml", "tools/decoys.yaml"])
 def test_the_canonical_form_of_a_shipped_file_is_the_same_world(path: str) -> None:
-    from planloop.benchmarks.worlds import read_world
+    from planloop.benchmarks.worlds.world_file import read_world
 
     read = read_world((SUITE / path).read_bytes(), file=path)
-    again = world_of(read.document)
+    again = world_from_document(read.document)
     assert again.world is not None, read.diagnostics
     assert again.document == read.document
 
 
 def test_what_is_no_map_is_no_world() -> None:
-    assert [one.code for one in world_of(["x"]).diagnostics] == ["P0202"]
+    assert [one.code for one in world_from_document(["x"]).diagnostics] == ["P0202"]

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planloop.benchmarks.worlds import call, differences, with_kept
-from planloop.benchmarks.worlds.serving import ServedWorlds
+from planloop.benchmarks.worlds.servers import ServedWorlds
+from planloop.benchmarks.worlds.state import call_tool, restore_changes, world_differences
 from planloop.schemas import limits
-from planloop.schemas.mcp import ServerFailed
+from planloop.schemas.objects.mcp import ServerFailed
 from tests import sets
 from tests.benchmarks.worlds.making import EXTREMES, SUITE, shipped
 from tests.golden_text import said
-from tests.product import CallState, Json, JsonObject, merge
+from tests.product import CallState, Json, JsonObject, merge_values
 
 FILES = ("worlds/office.yaml", "worlds/shop.yaml", "tools/decoys.yaml")
 WORLDS = {file: shipped(file) for file in FILES}
@@ -46,12 +46,12 @@ def test_whatever_it_is_called_with_a_tool_answers_and_what_is_kept_is_the_world
         tool = data.draw(st.sampled_from(sorted(world.tools)))
         names = sorted(world.tools[tool].parameters.get("properties", {}))
         arguments = {name: data.draw(ANY) for name in names if data.draw(st.booleans())}
-        world, answer = call(world, tool, arguments)
+        world, answer = call_tool(world, tool, arguments)
         made = worlds.call(file, tool, arguments, task="a", kept=kept)
         assert (made.result.text, made.result.error) == (answer.text, answer.error)
-        kept = merge(kept, made.merge)
-    assert with_kept(start, kept) == world
-    assert differences(start, world, with_kept(start, kept)) == []
+        kept = merge_values(kept, made.merge)
+    assert restore_changes(start, kept) == world
+    assert world_differences(start, world, restore_changes(start, kept)) == []
 
 
 def test_a_world_takes_only_so_many_changes() -> None:

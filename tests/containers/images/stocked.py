@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from planloop.containers.images.debian import PROGRAMS
-from planloop.containers.images.making import Made, has, kept, make
+from planloop.containers.images.packages import APT_PROGRAMS
 from planloop.containers.images.stock import STOCK
+from planloop.containers.images.stock_build import BuiltImage, build_stock_image, is_loaded, last_built_image
 from tests import needs
-from tests.product import Engine
+from tests.product import ContainerEngine
 
 
-async def stocked(name: str, engine: Engine, factory: pytest.TempPathFactory) -> Made:
+async def stocked(name: str, engine: ContainerEngine, factory: pytest.TempPathFactory) -> BuiltImage:
     """The stock image `name`, in the engine. Needs apt, because stock images are made of Debian packages."""
-    for program in PROGRAMS:
+    for program in APT_PROGRAMS:
         needs.program(program, "apt", "run the tests on Debian or Ubuntu")
-    there = kept(shared(factory), name)
-    if there is not None and await has(engine, there):
+    there = last_built_image(shared(factory), name)
+    if there is not None and await is_loaded(engine, there):
         return there
-    return await make(STOCK[name], engine, shared(factory), lambda _, __: None)
+    return await build_stock_image(STOCK[name], engine, shared(factory), lambda _, __: None)
 
 
 def shared(factory: pytest.TempPathFactory) -> Path:

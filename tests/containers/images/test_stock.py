@@ -14,16 +14,16 @@ from typing import Any
 import anyio
 import pytest
 
-from planloop.containers.docker_engine import DockerEngine
-from planloop.containers.images.debian import Apt
-from planloop.containers.images.errors import ImageFailed
-from planloop.containers.images.making import has, kept, make
+from planloop.containers.engine.docker_engine import DockerEngine
+from planloop.containers.images.image_tree import ImageFailed
+from planloop.containers.images.packages import Apt
 from planloop.containers.images.stock import STOCK
+from planloop.containers.images.stock_build import build_stock_image, is_loaded, last_built_image
 from tests import golden_text
 from tests.app.verb_pages import ROOT
 from tests.containers.engines import Ground
 from tests.containers.images.stocked import shared, stocked
-from tests.product import Creation, Ending, Inside
+from tests.product import ContainerCreation, ExecCommand, ExitCause
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.timeout(180), pytest.mark.usefixtures("apt")]
 
@@ -73,9 +73,9 @@ def of_debian(*names: str) -> list[Any]:
 
 
 async def said(ground: Ground, ref: str, argv: list[str]) -> str:
-    ended = await ground.engine.run(ref, Inside(tuple(argv), mark="test", timeout_s=30))
+    ended = await ground.engine.run(ref, ExecCommand(tuple(argv), mark="test", timeout_s=30))
     text = ended.output.decode()
-    assert (ended.ending, ended.code) == (Ending.EXITED, 0), text
+    assert (ended.ending, ended.code) == (ExitCause.EXITED, 0), text
     return text
 
 
@@ -87,7 +87,9 @@ async def test_each_runs_what_it_is_for_without_rights_or_a_network(
     made = await stocked(name, ground.engine, tmp_path_factory)
     network = ground.name()
     await ground.engine.make_network(network, ground.labels, is_internal=True)
-    wanted = Creation(ground.name(), f"planloop/{name}", ground.labels, cmd=("sleep", "120"), networks=(network,))
+    wanted = ContainerCreation(
+        ground.name(), f"planloop/{name}", ground.labels, cmd=("sleep", "120"), networks=(network,)
+    )
     ref = await ground.engine.create(wanted)
     await ground.engine.start(ref)
 
@@ -118,7 +120,7 @@ async def test_the_same_packages_make_the_same_bytes_in_another_folder_language_
     monkeypatch.setenv("TZ", "Pacific/Apia")
     before = os.umask(0o077)
     try:
-        second = await make(STOCK[name], engine, tmp_path, lambda _, __: None)
+        second = await build_stock_image(STOCK[name], engine, tmp_path, lambda _, __: None)
     finally:
         os.umask(before)
 
@@ -148,15 +150,15 @@ async def test_an_image_says_which_packages_it_is_of(
 CUT_OFF = """
 import os, signal, sys, anyio
 from pathlib import Path
-from planloop.containers.docker_engine import DockerEngine
-from planloop.containers.images.making import make
+from planloop.containers.engine.docker_engine import DockerEngine
+from planloop.containers.images.stock_build import build_stock_image
 from planloop.containers.images.stock import STOCK
 
 def tell(step, detail):
     if step.startswith(sys.argv[2]):
         os.kill(os.getpid(), signal.SIGKILL)
 
-anyio.run(make, STOCK["shell"], DockerEngine(os.environ), Path(sys.argv[1]), tell)
+anyio.run(build_stock_image, STOCK["shell"], DockerEngine(os.environ), Path(sys.argv[1]), tell)
 """
 
 
@@ -169,15 +171,15 @@ async def test_a_making_that_is_killed_at_any_step_goes_on_and_comes_to_the_same
             [sys.executable, "-c", CUT_OFF, str(tmp_path), step], check=False, cwd=ROOT, stderr=subprocess.STDOUT
         )
         assert done.returncode == -signal.SIGKILL, done.stdout.decode()
-        assert kept(tmp_path, "shell") is None
+        assert last_built_image(tmp_path, "shell") is None
     (package,) = (tmp_path / "work" / "shell" / "packages").iterdir()
     package.write_bytes(b"\0" * package.stat().st_size)  # As a disk may leave it that lost its power.
     steps: list[str] = []
 
-    assert await make(STOCK["shell"], engine, tmp_path, lambda step, detail: steps.append(detail)) == whole
+    assert await build_stock_image(STOCK["shell"], engine, tmp_path, lambda step, detail: steps.append(detail)) == whole
     assert any(detail.startswith("1: busybox-static ") for detail in steps)
-    assert kept(tmp_path, "shell") == whole
-    assert await has(engine, whole)
+    assert last_built_image(tmp_path, "shell") == whole
+    assert await is_loaded(engine, whole)
 
 
 async def test_an_image_that_is_there_is_neither_fetched_nor_given_again(
@@ -186,7 +188,7 @@ async def test_an_image_that_is_there_is_neither_fetched_nor_given_again(
     await stocked("shell", engine, tmp_path_factory)
     steps: list[str] = []
 
-    await make(STOCK["shell"], engine, shared(tmp_path_factory), lambda step, _: steps.append(step))
+    await build_stock_image(STOCK["shell"], engine, shared(tmp_path_factory), lambda step, _: steps.append(step))
 
     golden_text.said(steps)
 

@@ -8,13 +8,13 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from planloop.containers.sandboxing import cgroups, seccomp
-from planloop.containers.sandboxing.bubblewrap import Home, Means
-from planloop.containers.sandboxing.enclosing import EnclosingProcesses
-from planloop.containers.sandboxing.rooms import Rooms
+from planloop.containers.sandbox import cgroups, seccomp
+from planloop.containers.sandbox.bubblewrap import BwrapPrograms, SandboxHome
+from planloop.containers.sandbox.container_sandbox import SandboxContainers
+from planloop.containers.sandbox.sandboxed_processes import SandboxedProcesses
 from planloop.reconciler.effects import process_table
 from planloop.reconciler.effects.local_processes import LocalProcesses
-from tests.product import digest
+from tests.product import sha256_hex
 
 PORTIONS = sys.modules["planloop"].__path__
 CODE = os.pathsep.join(str(Path(portion).parent) for portion in PORTIONS)
@@ -22,16 +22,18 @@ CODE = os.pathsep.join(str(Path(portion).parent) for portion in PORTIONS)
 PROGRAMS = (sys.prefix, sys.base_prefix, *PORTIONS)
 
 
-def home_of(folder: Path) -> Home:
-    return Home(os.path.realpath(folder), sys.executable, PROGRAMS, str(Path.home()))
+def home_of(folder: Path) -> SandboxHome:
+    return SandboxHome(os.path.realpath(folder), sys.executable, PROGRAMS, str(Path.home()))
 
 
-def means(state: Path, *, bound: int | None = None) -> Means:
+def means(state: Path, *, bound: int | None = None) -> BwrapPrograms:
     """What encloses a command that a test starts by itself; the filter of system calls is written to `state`."""
     machine = os.uname().machine
     calls = state / "calls.bpf"
-    calls.write_bytes(seccomp.program(machine) or b"")
-    return Means(shutil.which("bwrap") or "bwrap", str(calls), seccomp.numbers(machine)["keyctl"], bound=bound)
+    calls.write_bytes(seccomp.seccomp_program(machine) or b"")
+    return BwrapPrograms(
+        shutil.which("bwrap") or "bwrap", str(calls), seccomp.syscall_numbers(machine)["keyctl"], bound=bound
+    )
 
 
 def enclosing(
@@ -40,24 +42,24 @@ def enclosing(
     epoch: int = 1,
     *,
     grace_s: float = 0.2,
-    rooms: Rooms | None = None,
+    rooms: SandboxContainers | None = None,
     is_bounded: bool = True,
-) -> EnclosingProcesses:
+) -> SandboxedProcesses:
     """Over the plan in `folder` whose processes are kept in `state`."""
     local = LocalProcesses(state, str(state), epoch, grace_s=grace_s)
     label = _label(state)
-    groups = (lambda: cgroups.found(label)) if is_bounded else (lambda: None)
-    return EnclosingProcesses(local, state / "enclosed", home_of(folder), groups=groups, rooms=rooms)
+    groups = (lambda: cgroups.find_cgroups(label)) if is_bounded else (lambda: None)
+    return SandboxedProcesses(local, state / "enclosed", home_of(folder), groups=groups, rooms=rooms)
 
 
 def _label(state: Path) -> str:
-    return f"test-{digest(str(state).encode())[:12]}"
+    return f"test-{sha256_hex(str(state).encode())[:12]}"
 
 
 def leftovers(state: Path) -> list[str]:
     """Operations that have processes or groups left."""
-    groups = cgroups.found(_label(state))
-    return [one.op for one in process_table.labelled(str(state))] + ([] if groups is None else groups.ops())
+    groups = cgroups.find_cgroups(_label(state))
+    return [one.op for one in process_table.labelled_processes(str(state))] + ([] if groups is None else groups.ops())
 
 
 def command_lines(folder: Path) -> list[bytes]:

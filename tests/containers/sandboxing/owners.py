@@ -5,20 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.fakes.owners import BegunOwner
-from tests.product import Command
+from tests.product import ProcessCommand
 
 OWNER = """
 import json, sys
 from pathlib import Path
 import anyio
-from planloop.reconciler.effects.processes import Command, Sandbox
+from planloop.reconciler.effects.processes import CommandSandbox, ProcessCommand
 from tests.containers.sandboxing.homes import enclosing
 from tests.containers.sandboxing.rooming import rooms_of
 
 async def main(home, folder, op, command):
     box = command.pop("sandbox")
     processes = enclosing(Path(home), Path(folder), rooms=rooms_of(box["container"]))
-    command = Command(**command, sandbox=Sandbox(**box))
+    command = ProcessCommand(**command, sandbox=CommandSandbox(**box))
     state = Path(folder) / f"{op}.state"
     async with anyio.create_task_group() as group:
         group.start_soon(processes.run, op, command)
@@ -30,6 +30,6 @@ anyio.run(main, sys.argv[1], sys.argv[2], sys.argv[3], json.loads(sys.argv[4]))
 """
 
 
-def begun_enclosing(home: Path, folder: Path, op: str, command: Command) -> BegunOwner:
+def begun_enclosing(home: Path, folder: Path, op: str, command: ProcessCommand) -> BegunOwner:
     """An owner that runs `command` enclosed."""
     return BegunOwner(folder, op, command, script=OWNER, before=(str(home),))

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from planloop.containers.sandboxing import seccomp
+from planloop.containers.sandbox import seccomp
 
 FILTER: Final = "the filter of system calls"
 CAPABILITIES: Final = "no capabilities"
@@ -287,4 +287,4 @@ for name, code in PROBES:
 
 def given(probes: tuple[Probe, ...]) -> list[object]:
     """What `RUNNER` reads, as JSON."""
-    return [seccomp.numbers(os.uname().machine), [[one.name, one.code] for one in probes], os.getpid()]
+    return [seccomp.syscall_numbers(os.uname().machine), [[one.name, one.code] for one in probes], os.getpid()]

@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import sys
 
-from planloop.containers.docker_engine import DockerEngine
-from planloop.containers.finding import engine_address
-from planloop.containers.sandboxing.rooms import EngineRooms, NoRooms, Room, Rooms
+from planloop.containers.engine.address import engine_address
+from planloop.containers.engine.docker_engine import DockerEngine
+from planloop.containers.sandbox.container_sandbox import (
+    EngineSandboxContainers,
+    NoSandboxContainers,
+    SandboxContainer,
+    SandboxContainers,
+)
 
 
-def rooms_of(container: str) -> Rooms:
+def rooms_of(container: str) -> SandboxContainers:
     if not container:
-        return NoRooms()
+        return NoSandboxContainers()
     env = os.environ  # noqa: TID251 - as in wiring
-    return EngineRooms(
-        lambda: DockerEngine(env), engine_address(env), sys.executable, lambda name: Room(name, {"/": "/"})
+    return EngineSandboxContainers(
+        lambda: DockerEngine(env), engine_address(env), sys.executable, lambda name: SandboxContainer(name, {"/": "/"})
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.containers.sandboxing import cgroups
+from planloop.containers.sandbox import cgroups
 
 ALL = "cpu memory pids"
 
@@ -35,7 +35,7 @@ def test_commands_are_bounded_where_a_group_hands_down_memory_and_processes(
         (root / name).write_text(f"{text}\n")
     told.write_text(f"0::{own}\n")
 
-    found = cgroups.found("p", root, told)
+    found = cgroups.find_cgroups("p", root, told)
 
     wanted = None if where is None else {(kind, root / where / cgroups.OURS / "p") for kind in cgroups.NEEDED}
     assert (None if found is None else set(found.places)) == wanted

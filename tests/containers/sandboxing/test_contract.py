@@ -8,9 +8,9 @@ from pathlib import Path
 import anyio.lowlevel
 import pytest
 
-from planloop.containers import killing
+from planloop.containers.engine import exec_kill
 from planloop.reconciler.effects import process_table
-from planloop.schemas.sandbox import GROUP
+from planloop.schemas.objects.sandbox import GROUP
 from tests import needs
 from tests.containers.engines import Ground
 from tests.containers.sandboxing import homes
@@ -18,7 +18,7 @@ from tests.containers.sandboxing.owners import begun_enclosing
 from tests.containers.sandboxing.rooming import rooms_of
 from tests.contracts.processes_contract import ProcessesContract
 from tests.fakes.owners import kill_operation
-from tests.product import Command, Creation, Placed, Processes, Sandbox
+from tests.product import CommandSandbox, ContainerCreation, ContainerMount, ProcessCommand, Processes
 
 pytestmark = pytest.mark.process
 
@@ -34,7 +34,7 @@ class EnclosedMachine:
         self.epochs += 1
         return homes.enclosing(self.home, self.folder, self.epochs, rooms=rooms_of(self.container))
 
-    async def begin_and_crash(self, op: str, command: Command) -> None:
+    async def begin_and_crash(self, op: str, command: ProcessCommand) -> None:
         owner = begun_enclosing(self.home, self.folder, op, command)
         await owner.until_begun()
         while not _is_inside(self.folder, op, command):
@@ -45,7 +45,7 @@ class EnclosedMachine:
         await kill_operation(str(self.folder), op)
 
 
-def _is_inside(folder: Path, op: str, command: Command) -> bool:
+def _is_inside(folder: Path, op: str, command: ProcessCommand) -> bool:
     """Whether the command itself runs or has run: what is stopped while it is being enclosed never had a say in it."""
     state = (folder / f"{op}.state").read_text()
     box = command.sandbox
@@ -55,8 +55,8 @@ def _is_inside(folder: Path, op: str, command: Command) -> bool:
     if box.container:
         # A shell may have become the one command that it was given.
         places = [place for place in Path("/proc").glob("[0-9]*") if box.container in _read(place / "cgroup").decode()]
-        return any(f"{killing.VARIABLE}={op};".encode() in _read(place / "environ") for place in places)
-    places = [Path(f"/proc/{one.pid}") for one in process_table.labelled(str(folder)) if one.op == op]
+        return any(f"{exec_kill.VARIABLE}={op};".encode() in _read(place / "environ") for place in places)
+    places = [Path(f"/proc/{one.pid}") for one in process_table.labelled_processes(str(folder)) if one.op == op]
     return any(_read(place / "cmdline") in wanted for place in places)
 
 
@@ -74,8 +74,8 @@ class Enclosed(ProcessesContract):
     def machine(self, tmp_path: Path) -> EnclosedMachine:
         return EnclosedMachine(tmp_path, tmp_path / ".plan" / "p" / "run")
 
-    def command(self, folder: Path, shell: str, **more: object) -> Command:
-        return super().command(folder, shell, sandbox=Sandbox(self.tier), **more)
+    def command(self, folder: Path, shell: str, **more: object) -> ProcessCommand:
+        return super().command(folder, shell, sandbox=CommandSandbox(self.tier), **more)
 
 
 class TestBounded(Enclosed):
@@ -97,25 +97,25 @@ class TestInContainer(Enclosed):
 
     @pytest.fixture
     async def machine(self, ground: Ground, tmp_path: Path) -> EnclosedMachine:
-        mounts = (Placed(str(tmp_path), host=str(tmp_path)),)
-        wanted = Creation(
+        mounts = (ContainerMount(str(tmp_path), host=str(tmp_path)),)
+        wanted = ContainerCreation(
             ground.name(), ground.image, ground.labels, cmd=("sleep", "600"), mounts=mounts, cap_add=("DAC_OVERRIDE",)
         )
         self.container = await ground.engine.create(wanted)
         await ground.engine.start(self.container)
         return EnclosedMachine(tmp_path, tmp_path / ".plan" / "p" / "run", self.container)
 
-    def command(self, folder: Path, shell: str, **more: object) -> Command:
+    def command(self, folder: Path, shell: str, **more: object) -> ProcessCommand:
         if "timeout_s" in more:
             more["timeout_s"] = 2.0  # An engine takes a while to begin.
-        return ProcessesContract.command(self, folder, shell, sandbox=Sandbox(3, self.container), **more)
+        return ProcessesContract.command(self, folder, shell, sandbox=CommandSandbox(3, self.container), **more)
 
 
 @pytest.mark.anyio
 async def test_the_bounds_of_an_owner_that_was_killed_go_when_the_next_one_begins(tmp_path: Path) -> None:
     needs.cgroups()
     state = tmp_path / "run"
-    command = Command(str(tmp_path), shell="sleep 60", sandbox=Sandbox(GROUP, processes=20))
+    command = ProcessCommand(str(tmp_path), shell="sleep 60", sandbox=CommandSandbox(GROUP, processes=20))
     owner = begun_enclosing(tmp_path, state, "a", command)
     await owner.until_begun()
     owner.kill()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.containers.sandboxing import homes
-from tests.product import Command, Sandbox
+from tests.product import CommandSandbox, ProcessCommand
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +21,7 @@ class Remembering:
         self.is_up = False
         self.asked: list[tuple[str, str]] = []
 
-    def enclosed(self, op: str, command: Command) -> tuple[str, Command]:
+    def enclosed(self, op: str, command: ProcessCommand) -> tuple[str, ProcessCommand]:
         del op
         return "its-id", replace(command, sandbox=None)
 
@@ -34,7 +34,7 @@ async def test_a_copy_ends_nothing_of_the_original(tmp_path: Path) -> None:
     (tmp_path / "a/run").mkdir(parents=True)
     rooms = Remembering()
     original = homes.enclosing(tmp_path / "a", tmp_path / "a/run", rooms=rooms)
-    await original.run("op", Command(str(tmp_path), argv=("true",), sandbox=Sandbox(3, "sut")))
+    await original.run("op", ProcessCommand(str(tmp_path), argv=("true",), sandbox=CommandSandbox(3, "sut")))
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     (tmp_path / "way").symlink_to("a")
     rooms.is_up = True

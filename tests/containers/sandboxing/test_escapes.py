@@ -13,14 +13,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from planloop.containers.sandboxing import bubblewrap, guarding
-from planloop.containers.sandboxing.bubblewrap import Home
-from planloop.containers.sandboxing.guarding import Unfit
+from planloop.containers.sandbox import bubblewrap, write_guard
+from planloop.containers.sandbox.bubblewrap import SandboxHome
+from planloop.containers.sandbox.write_guard import SandboxUnfit
 from planloop.reconciler.effects import process_table
 from tests import golden_text, needs
 from tests.containers.sandboxing import homes
 from tests.e2e import yards
-from tests.product import Command, Ending, Sandbox
+from tests.product import CommandSandbox, ExitCause, ProcessCommand
 from tests.product import ProcessExit as Exit
 
 pytestmark = pytest.mark.anyio
@@ -53,8 +53,8 @@ class Plan:
         names = ("p.plan.yaml", "hooks", "hooks/guard.sh", "hooks/more/deep.sh")
         guarded = tuple(str(self.folder / name) for name in names)
         own = {"timeout_s": 15.0, **more}
-        box = Sandbox(2, guarded=guarded, hosts=own.pop("hosts", ()))  # type: ignore[arg-type]  # the tests' own
-        command = Command(str(self.folder), shell=line, env=ENV, sandbox=box, **own)  # type: ignore[arg-type]
+        box = CommandSandbox(2, guarded=guarded, hosts=own.pop("hosts", ()))  # type: ignore[arg-type]  # the tests' own
+        command = ProcessCommand(str(self.folder), shell=line, env=ENV, sandbox=box, **own)  # type: ignore[arg-type]
         return await homes.enclosing(self.folder, self.state / "run").run(op, command)
 
     def steering(self) -> dict[str, str]:
@@ -182,9 +182,11 @@ async def test_who_is_alone_sees_nothing_of_the_plans_folder_but_its_own(plan: P
     for name in ("own", "other"):
         (plan.folder / name).mkdir()
         (plan.folder / name / "answer").write_text("sesame" if name == "other" else "mine")
-    box = Sandbox(2, is_alone=True)
+    box = CommandSandbox(2, is_alone=True)
     words = line.format(plan=plan.folder)
-    command = Command(str(plan.folder / "own"), shell=f"({words}); cp answer copy", env=ENV, sandbox=box, timeout_s=15)
+    command = ProcessCommand(
+        str(plan.folder / "own"), shell=f"({words}); cp answer copy", env=ENV, sandbox=box, timeout_s=15
+    )
 
     ended = await homes.enclosing(plan.folder, plan.state / "run").run("a", command)
 
@@ -321,8 +323,8 @@ async def test_the_owner_is_neither_seen_nor_killed_nor_traced(plan: Plan) -> No
     ended = await plan.shell(f'kill -9 {os.getpid()}; kill -9 -1; {PYTHON} -S -c "{trace}"; ps ax 2>/dev/null | wc -l')
 
     assert b"\n0\n" not in ended.output
-    assert ended.ending is Ending.EXITED
-    assert process_table.carries(os.getpid(), "", "") is False  # It lives, and has no label.
+    assert ended.ending is ExitCause.EXITED
+    assert process_table.has_labels(os.getpid(), "", "") is False  # It lives, and has no label.
 
 
 async def test_a_link_in_place_of_the_plan_file_is_refused(plan: Plan) -> None:
@@ -331,7 +333,7 @@ async def test_a_link_in_place_of_the_plan_file_is_refused(plan: Plan) -> None:
 
     ended = await plan.shell("echo x")
 
-    assert ended.ending is Ending.NOT_STARTED
+    assert ended.ending is ExitCause.NOT_STARTED
     assert b"p.plan.yaml is a link" in ended.output
 
 
@@ -342,8 +344,8 @@ async def test_a_folder_that_is_put_out_of_its_place_before_it_is_mounted_is_not
     room = plan.folder / "room"
     room.mkdir()
     home = homes.home_of(plan.folder)
-    command = Command(str(room), shell="touch escaped", env=ENV, sandbox=Sandbox(2))
-    words = bubblewrap.argv(homes.means(plan.state), home, command)
+    command = ProcessCommand(str(room), shell="touch escaped", env=ENV, sandbox=CommandSandbox(2))
+    words = bubblewrap.bwrap_argv(homes.means(plan.state), home, command)
 
     room.rename(plan.folder / "away")
     if way == "a link out":
@@ -361,10 +363,10 @@ async def test_a_plans_folder_that_holds_the_owners_home_is_not_worked_in(plan: 
     room.mkdir()
     for own in (plan.folder, plan.folder / "me"):
         home = replace(homes.home_of(plan.folder), owner_home=str(own))
-        command = Command(str(room), shell="true", env=ENV, sandbox=Sandbox(2))
+        command = ProcessCommand(str(room), shell="true", env=ENV, sandbox=CommandSandbox(2))
 
-        with pytest.raises(Unfit) as caught:
-            bubblewrap.argv(homes.means(plan.state), home, command)
+        with pytest.raises(SandboxUnfit) as caught:
+            bubblewrap.bwrap_argv(homes.means(plan.state), home, command)
         golden_text.said(str(caught.value))
 
 
@@ -379,7 +381,7 @@ async def test_our_own_python_is_not_written_where_it_is_in_the_plans_folder(
     in_it = await plan.shell("echo x > new", op="b")
 
     assert ended.code != 0 and list((plan.folder / ".venv" / "bin").iterdir()) == []
-    assert in_it.ending is Ending.NOT_STARTED and b"planloop itself is installed in" in in_it.output
+    assert in_it.ending is ExitCause.NOT_STARTED and b"planloop itself is installed in" in in_it.output
 
 
 async def test_a_program_that_a_command_put_into_path_is_not_what_encloses_the_next(
@@ -398,10 +400,10 @@ async def test_a_folder_that_a_container_mounts_is_not_put_out_of_its_place(plan
     (plan.folder / "data" / "deep").mkdir(parents=True)
     (plan.folder / "way").symlink_to("data")
     held = tuple(str(plan.folder / name) for name in ("data/deep", "way", "none"))
-    box = Sandbox(2, held=held)
+    box = CommandSandbox(2, held=held)
     line = "mv data away; rm -r data/deep; mv data/deep x; touch data/deep/written && echo wrote"
     ended = await homes.enclosing(plan.folder, plan.state / "run").run(
-        "a", Command(str(plan.folder), shell=line, env=ENV, sandbox=box)
+        "a", ProcessCommand(str(plan.folder), shell=line, env=ENV, sandbox=box)
     )
 
     assert ended.output.count(b"Device or resource busy") == 3 and ended.output.endswith(b"wrote\n")
@@ -409,8 +411,8 @@ async def test_a_folder_that_a_container_mounts_is_not_put_out_of_its_place(plan
 
 
 async def test_a_workspace_in_a_folder_that_is_guarded_is_read_only(plan: Plan) -> None:
-    box = Sandbox(2, guarded=(str(plan.folder / "hooks"),))
-    command = Command(str(plan.folder / "hooks" / "more"), shell="echo x > new", env=ENV, sandbox=box)
+    box = CommandSandbox(2, guarded=(str(plan.folder / "hooks"),))
+    command = ProcessCommand(str(plan.folder / "hooks" / "more"), shell="echo x > new", env=ENV, sandbox=box)
 
     ended = await homes.enclosing(plan.folder, plan.state / "run").run("a", command)
 
@@ -419,31 +421,33 @@ async def test_a_workspace_in_a_folder_that_is_guarded_is_read_only(plan: Plan) 
 
 async def test_that_commands_ran_where_no_repository_was_is_noted(plan: Plan) -> None:
     await plan.shell("true")
-    assert not guarding.is_made_inside(str(plan.folder))
+    assert not write_guard.is_repository_untrusted(str(plan.folder))
 
     shutil.rmtree(plan.folder / ".git")
     ended = await plan.shell("git init -q . && echo made; rm -f .plan/without-repository", op="b")
 
-    assert ended.output.startswith(b"made") and guarding.is_made_inside(str(plan.folder))
+    assert ended.output.startswith(b"made") and write_guard.is_repository_untrusted(str(plan.folder))
 
 
 async def test_a_folder_outside_the_plans_is_not_worked_in(plan: Plan) -> None:
     (plan.folder / "way").symlink_to(plan.outside)
-    command = Command(str(plan.folder / "way"), shell="touch escaped", env=ENV, sandbox=Sandbox(2))
+    command = ProcessCommand(str(plan.folder / "way"), shell="touch escaped", env=ENV, sandbox=CommandSandbox(2))
 
     ended = await homes.enclosing(plan.folder, plan.state / "run").run("a", command)
 
-    assert ended.ending is Ending.NOT_STARTED and b"is outside the plan's" in ended.output
+    assert ended.ending is ExitCause.NOT_STARTED and b"is outside the plan's" in ended.output
 
 
 async def test_a_folder_that_became_a_link_since_it_was_looked_at_is_not_worked_in(plan: Plan) -> None:
     (plan.folder / "room").symlink_to(".")
     for name in ("room", "room/room"):
-        command = Command(str(plan.folder / name), shell="touch escaped", env=ENV, sandbox=Sandbox(2, is_alone=True))
+        command = ProcessCommand(
+            str(plan.folder / name), shell="touch escaped", env=ENV, sandbox=CommandSandbox(2, is_alone=True)
+        )
 
         ended = await homes.enclosing(plan.folder, plan.state / "run").run(name.replace("/", "-"), command)
 
-        assert ended.ending is Ending.NOT_STARTED and b"is behind a link" in ended.output
+        assert ended.ending is ExitCause.NOT_STARTED and b"is behind a link" in ended.output
     assert not list(plan.folder.parent.rglob("escaped"))
 
 
@@ -452,7 +456,9 @@ async def test_a_plans_folder_may_be_named_by_way_of_a_link(plan: Plan) -> None:
     (plan.outside / "way").symlink_to(plan.folder)
     enclosing = homes.enclosing(plan.folder, plan.state / "run")
     for name in ("", "room"):
-        command = Command(str(plan.outside / "way" / name), shell="touch made", env=ENV, sandbox=Sandbox(2))
+        command = ProcessCommand(
+            str(plan.outside / "way" / name), shell="touch made", env=ENV, sandbox=CommandSandbox(2)
+        )
 
         ended = await enclosing.run(f"in-{name}", command)
 
@@ -463,10 +469,10 @@ async def test_a_plans_folder_may_be_named_by_way_of_a_link(plan: Plan) -> None:
 async def test_somebody_without_rights_is_enclosed_and_bounded_as_well(plan: Plan) -> None:
     for place in (plan.folder.parent, *plan.folder.parent.rglob("*")):
         shutil.chown(place, 65534, 65534)
-    home = Home(str(plan.folder), "/usr/bin/python3", (*homes.PORTIONS,), "/nonexistent")
+    home = SandboxHome(str(plan.folder), "/usr/bin/python3", (*homes.PORTIONS,), "/nonexistent")
     line = "id -u; echo x > .git/config; for i in $(seq 40); do sleep 5 & done; echo done"
-    command = Command(str(plan.folder), shell=line, env=ENV, sandbox=Sandbox(2))
-    words = bubblewrap.argv(homes.means(plan.folder.parent, bound=20), home, command)
+    command = ProcessCommand(str(plan.folder), shell=line, env=ENV, sandbox=CommandSandbox(2))
+    words = bubblewrap.bwrap_argv(homes.means(plan.folder.parent, bound=20), home, command)
     reach = [folder for folder in plan.folder.parents if not folder.stat().st_mode & 0o001]
     for folder in reach:
         folder.chmod(0o711)

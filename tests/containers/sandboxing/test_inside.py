@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from planloop.containers import attaching
-from planloop.containers.attaching import Left
-from planloop.containers.sandboxing import inside
+from planloop.containers.engine import attach
+from planloop.containers.engine.attach import AttachEnd
+from planloop.containers.sandbox import exec_in_container
 from tests import golden_text
-from tests.product import Inside
+from tests.product import ExecCommand
 
 
-class Slow(inside.Room):
+class Slow(exec_in_container.ExecContainer):
     """An engine on which a command runs for a while."""
 
     def __init__(self, asks: int) -> None:
@@ -30,11 +30,11 @@ class Slow(inside.Room):
         return {"Running": self._left > 0, "ExitCode": None if self._left > 0 else 7, "Pid": 1, "State": {}, "Id": "x"}
 
 
-class Watched(attaching._Attached):
+class Watched(attach._Attached):
     """The same, for a person's command."""
 
     def __init__(self, asks: int) -> None:
-        super().__init__({}, "sut", Inside(("true",), "m"), None)  # type: ignore[arg-type]  # nobody writes
+        super().__init__({}, "sut", ExecCommand(("true",), "m"), None)  # type: ignore[arg-type]  # nobody writes
         self._left = asks
 
     def _ask(self, ask: Any) -> Any:
@@ -51,7 +51,7 @@ def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 def test_a_command_that_goes_on_is_looked_at_less_and_less_often(pauses: list[float]) -> None:
     assert Slow(asks=12).state("c")["ExitCode"] == 7
-    assert Watched(asks=12)._ended("c") == Left(7)
+    assert Watched(asks=12)._ended("c") == AttachEnd(7)
 
     for each in (pauses[:11], pauses[11:]):
         assert each == sorted(each) and each[-1] == 0.5 and len(each) == 11
@@ -60,7 +60,7 @@ def test_a_command_that_goes_on_is_looked_at_less_and_less_often(pauses: list[fl
 def test_a_signal_that_came_before_a_wait_ends_it() -> None:
     before = signal.signal(signal.SIGUSR1, lambda *_: None)
     try:
-        with attaching._woken() as woken:
+        with attach._woken() as woken:
             signal.raise_signal(signal.SIGUSR1)
             assert select.select([woken], [], [], 0)[0] == [woken]
     finally:
@@ -95,12 +95,12 @@ def mute(tmp_path: Path) -> Any:
 
 
 def test_a_script_of_ours_that_does_not_end_is_given_up(mute: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    room = inside.Room(mute, "sut")
+    room = exec_in_container.ExecContainer(mute, "sut")
     begin = room.begin
 
     def begun(command: str) -> Any:
         stream = begin(command)
-        monkeypatch.setattr(inside, "CALL_S", 0.0)  # From here on all its time is over.
+        monkeypatch.setattr(exec_in_container, "CALL_S", 0.0)  # From here on all its time is over.
         return stream
 
     monkeypatch.setattr(room, "begin", begun)
@@ -123,8 +123,8 @@ class Heard:
 
 @pytest.mark.parametrize("said", ["OCI runtime exec failed: exec failed: no such file", "OCI permission denied: no"])
 def test_what_an_engine_says_in_place_of_a_command_is_told_as_that(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    command = attaching._Attached({}, "sut", Inside(("no",), "m"), Heard())
+    command = attach._Attached({}, "sut", ExecCommand(("no",), "m"), Heard())
     monkeypatch.setattr(command, "_ask", lambda ask: {"Running": False, "ExitCode": 126})
     command._take(b"\2\0\0\0" + len(said).to_bytes(4, "big") + said.encode())
 
-    assert command._ended("c") == Left(None, said)
+    assert command._ended("c") == AttachEnd(None, said)

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from planloop.containers.sandboxing.probing import TriedSandboxes
+from planloop.containers.sandbox.probe import ProbedSandboxes
 from planloop.schemas import limits
-from planloop.schemas.sandbox import BUBBLEWRAP, CONTAINER, HAD, Wish
+from planloop.schemas.objects.sandbox import BUBBLEWRAP, CONTAINER, SANDBOX_AVAILABLE, SandboxRequest
 from tests import needs
 from tests.containers.sandboxing import homes
 from tests.fakes.virtual_time import SeededIds
 from tests.golden_text import said
 
 pytestmark = pytest.mark.anyio
-BOX = Wish(BUBBLEWRAP)
+BOX = SandboxRequest(BUBBLEWRAP)
 
 
 class SetClock:
@@ -37,7 +37,7 @@ async def test_one_that_is_not_to_be_had_is_tried_ever_more_seldom_until_it_is(
     needs.bubblewrap()
     (tmp_path / "work").mkdir()
     clock = SetClock()
-    sandboxes = TriedSandboxes(
+    sandboxes = ProbedSandboxes(
         homes.enclosing(tmp_path / "work", tmp_path / "state"), clock, SeededIds(1), str(tmp_path / "work")
     )
     assert sandboxes.known(BOX) is None
@@ -54,13 +54,15 @@ async def test_one_that_is_not_to_be_had_is_tried_ever_more_seldom_until_it_is(
     clock.time -= 0.5
     assert not (await sandboxes.tried(BOX)).is_had, "it is not due yet"
     clock.time += 0.5
-    assert await sandboxes.tried(BOX) == sandboxes.known(BOX) == HAD
+    assert await sandboxes.tried(BOX) == sandboxes.known(BOX) == SANDBOX_AVAILABLE
     assert pauses == sorted(pauses) and pauses[0] < pauses[1] and pauses[-1] == limits.SANDBOX_RETRY_CAP_S
 
 
 async def test_of_a_container_it_is_said_what_one_needs_to_be_worked_in(tmp_path: Path) -> None:
     enclosing = homes.enclosing(tmp_path, tmp_path / "state")
-    answer = await TriedSandboxes(enclosing, SetClock(), SeededIds(1), str(tmp_path)).tried(Wish(CONTAINER, "sut"))
+    answer = await ProbedSandboxes(enclosing, SetClock(), SeededIds(1), str(tmp_path)).tried(
+        SandboxRequest(CONTAINER, "sut")
+    )
 
     assert not answer.is_had
     said(answer.cure, "container/sut", "`cmd: [sleep, infinity]`")

@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from planloop.containers.sandboxing import proxy
-from planloop.containers.sandboxing.proxy import Asked, parsed
+from planloop.containers.sandbox import proxy
+from planloop.containers.sandbox.proxy import ProxyRequest, parse_proxy_request
 
 pytestmark = pytest.mark.anyio
 
@@ -28,14 +28,14 @@ def head(*lines: str) -> bytes:
     ],
 )
 def test_a_request_is_for_the_host_that_was_looked_at(said: list[str]) -> None:
-    asked = parsed(head("GET http://allowed.example:8080/a?b HTTP/1.1", *said, "Accept: */*"))
+    asked = parse_proxy_request(head("GET http://allowed.example:8080/a?b HTTP/1.1", *said, "Accept: */*"))
 
     wanted = head("GET /a?b HTTP/1.1", "Host: allowed.example:8080", "Accept: */*", "Connection: close")
-    assert asked == Asked("allowed.example", 8080, wanted)
+    assert asked == ProxyRequest("allowed.example", 8080, wanted)
 
 
 def test_who_is_named_before_the_host_is_not_sent_along() -> None:
-    asked = parsed(head("GET http://other.example:80@allowed.example/ HTTP/1.1"))
+    asked = parse_proxy_request(head("GET http://other.example:80@allowed.example/ HTTP/1.1"))
 
     assert asked is not None and asked.name == "allowed.example:80"
     assert b"\r\nHost: allowed.example\r\n" in asked.head
@@ -56,12 +56,12 @@ def test_who_is_named_before_the_host_is_not_sent_along() -> None:
     ],
 )
 def test_what_two_programs_may_read_in_two_ways_is_no_request(lines: list[str]) -> None:
-    assert parsed(head(*lines)) is None
+    assert parse_proxy_request(head(*lines)) is None
 
 
 async def test_who_says_nothing_is_answered_in_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxy, "HEAD_S", 0.01)
-    async with proxy.serving(tmp_path, ["*"]), await anyio.connect_unix(tmp_path / proxy.SOCKET) as quiet:
+    async with proxy.serve_proxy(tmp_path, ["*"]), await anyio.connect_unix(tmp_path / proxy.SOCKET) as quiet:
         with anyio.fail_after(45):
             answer = await quiet.receive()
 
@@ -73,7 +73,7 @@ async def test_the_socket_of_an_owner_that_was_killed_is_replaced(tmp_path: Path
         dead.bind(str(tmp_path / proxy.SOCKET))
         dead.listen()
 
-    async with proxy.serving(tmp_path, []) as refused, await anyio.connect_unix(tmp_path / proxy.SOCKET) as client:
+    async with proxy.serve_proxy(tmp_path, []) as refused, await anyio.connect_unix(tmp_path / proxy.SOCKET) as client:
         await client.send(head("CONNECT a.example:443 HTTP/1.1"))
         answer = await client.receive()
 

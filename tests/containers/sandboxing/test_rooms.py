@@ -12,17 +12,25 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from planloop.containers import grouping
-from planloop.containers.docker_engine import DockerEngine
-from planloop.containers.sandboxing.enclosing import EnclosingProcesses
-from planloop.containers.sandboxing.rooms import Room
+from planloop.containers.engine import exec_cgroup
+from planloop.containers.engine.docker_engine import DockerEngine
+from planloop.containers.sandbox.container_sandbox import SandboxContainer
+from planloop.containers.sandbox.sandboxed_processes import SandboxedProcesses
 from tests import needs
 from tests.containers import engines
 from tests.containers.engines import Ground
 from tests.containers.sandboxing import homes
 from tests.containers.sandboxing.rooming import rooms_of
 from tests.e2e import yards
-from tests.product import Bound, Command, Creation, Ending, Inside, Placed, Sandbox
+from tests.product import (
+    CommandSandbox,
+    ContainerCreation,
+    ContainerLimits,
+    ContainerMount,
+    ExecCommand,
+    ExitCause,
+    ProcessCommand,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine(keep=8), pytest.mark.timeout(120)]
 
@@ -36,23 +44,23 @@ class Sut:
         self.folder = folder
 
     @property
-    def processes(self) -> EnclosingProcesses:
+    def processes(self) -> SandboxedProcesses:
         return homes.enclosing(self.folder, self.folder / "run", rooms=rooms_of(self.container))
 
-    def command(self, line: str, timeout_s: float = 15.0) -> Command:
+    def command(self, line: str, timeout_s: float = 15.0) -> ProcessCommand:
         env = {"PATH": "/nowhere", "HOME": "/nowhere", "OWN": "own"}
-        box = Sandbox(3, self.container)
-        return Command(str(self.folder / "work"), shell=line, env=env, timeout_s=timeout_s, sandbox=box)
+        box = CommandSandbox(3, self.container)
+        return ProcessCommand(str(self.folder / "work"), shell=line, env=env, timeout_s=timeout_s, sandbox=box)
 
     def groups(self) -> list[Path]:
         """Those that were made for commands and not removed."""
         # `glob` fails when a cgroup of another program vanishes under it.
         return [
             Path(folder, name)
-            for folder, names, _ in os.walk(grouping.ROOT)
+            for folder, names, _ in os.walk(exec_cgroup.ROOT)
             if self.container in Path(folder).name
             for name in names
-            if name.startswith(grouping.PREFIX)
+            if name.startswith(exec_cgroup.PREFIX)
         ]
 
     async def sleepers(self) -> bytes:
@@ -64,9 +72,10 @@ async def sut(ground: Ground, tmp_path: Path) -> AsyncIterator[Sut]:
     work = tmp_path / "work"
     work.mkdir()
     (tmp_path / "secret").write_text("sesame")
-    wanted = Creation(
-        ground.name(), ground.image, ground.labels, cmd=("sleep", "600"), bound=Bound(pids=40, memory_bytes=64 << 20),
-        mounts=(Placed(str(work), host=str(work)),),
+    wanted = ContainerCreation(
+        ground.name(), ground.image, ground.labels, cmd=("sleep", "600"),
+        bound=ContainerLimits(pids=40, memory_bytes=64 << 20),
+        mounts=(ContainerMount(str(work), host=str(work)),),
     )  # fmt: skip
     container = await ground.engine.create(wanted)
     await ground.engine.start(container)
@@ -87,7 +96,7 @@ async def test_nothing_outlives_its_command_inside(sut: Sut, line: str) -> None:
     is_late = line.endswith("sleep 77")
     ended = await sut.processes.run("a", sut.command(line, timeout_s=3.0 if is_late else 60.0))
 
-    assert ended.ending is (Ending.TIMED_OUT if is_late else Ending.EXITED)
+    assert ended.ending is (ExitCause.TIMED_OUT if is_late else ExitCause.EXITED)
     assert await sut.sleepers() == b""
     assert sut.groups() == []
 
@@ -112,7 +121,7 @@ async def test_nothing_of_this_machine_is_reached(sut: Sut, line: str, monkeypat
         words = line.format(folder=sut.folder, port=server.getsockname()[1], engine=engine)
         ended = await sut.processes.run("a", sut.command(words))
 
-    assert ended.ending is Ending.EXITED and ended.code != 0
+    assert ended.ending is ExitCause.EXITED and ended.code != 0
     assert b"sesame" not in ended.output
 
 
@@ -165,7 +174,7 @@ def _words(container: str) -> list[bytes]:
 
 
 async def test_what_a_command_of_another_user_keeps_in_its_environment_is_not_read(sut: Sut) -> None:
-    box = Inside(("sh", "-c", "sleep 77"), "theirs", env={"TOKEN": "sesame"}, user="1000")
+    box = ExecCommand(("sh", "-c", "sleep 77"), "theirs", env={"TOKEN": "sesame"}, user="1000")
     async with anyio.create_task_group() as group:
         group.start_soon(sut.ground.engine.run, sut.container, box)
         while not any(b"sleep" in words and b"77" in words for words in _words(sut.container)):
@@ -188,7 +197,7 @@ async def test_a_container_that_ends_under_a_command_leaves_its_end_unknown(sut:
         group.start_soon(kill)
         ended = await sut.processes.run("a", sut.command("sleep 77"))
 
-    assert (ended.ending, ended.code) == (Ending.LOST, None)
+    assert (ended.ending, ended.code) == (ExitCause.LOST, None)
     assert b"the container went away under it" in ended.output
 
 
@@ -205,15 +214,15 @@ async def test_a_command_cannot_write_cgroups_to_leave_its_group(sut: Sut) -> No
 
 async def test_an_image_without_a_shell_runs_programs(engine: DockerEngine, ground: Ground, tmp_path: Path) -> None:
     bare = (await engines.image(engine, tmp_path, is_bare=True)).id
-    ref = await ground.engine.create(Creation(ground.name(), bare, ground.labels, cmd=("/sleep", "600")))
+    ref = await ground.engine.create(ContainerCreation(ground.name(), bare, ground.labels, cmd=("/sleep", "600")))
     await ground.engine.start(ref)
     sut = Sut(ground, ref, tmp_path)
-    box = Sandbox(3, ref)
+    box = CommandSandbox(3, ref)
 
-    ended = await sut.processes.run("a", Command("/", argv=("/sleep", "0"), sandbox=box, timeout_s=60.0))
-    none = await sut.processes.run("b", Command("/", argv=("/none",), sandbox=box, timeout_s=60.0))
+    ended = await sut.processes.run("a", ProcessCommand("/", argv=("/sleep", "0"), sandbox=box, timeout_s=60.0))
+    none = await sut.processes.run("b", ProcessCommand("/", argv=("/none",), sandbox=box, timeout_s=60.0))
 
-    assert (ended.ending, ended.code) == (Ending.EXITED, 0), ended.output
+    assert (ended.ending, ended.code) == (ExitCause.EXITED, 0), ended.output
     assert none.code == 127 and b"/none" in none.output
     assert sut.groups() == []
 
@@ -227,7 +236,7 @@ async def test_a_container_that_goes_away_under_a_command_ends_it(sut: Sut) -> N
 
 
 def test_a_folder_is_found_by_the_nearest_mount_around_it() -> None:
-    room = Room("x", {"/plan": "/inside", "/plan/deep": "/else"})
+    room = SandboxContainer("x", {"/plan": "/inside", "/plan/deep": "/else"})
 
     assert room.place_of("/plan/src") == "/inside/src"
     assert room.place_of("/plan/deep/er") == "/else/er"

@@ -15,17 +15,17 @@ from pathlib import Path
 import anyio
 import pytest
 
-from planloop.containers.sandboxing import bubblewrap, seccomp
-from planloop.containers.sandboxing.enclosing import EnclosingProcesses
-from planloop.containers.sandboxing.probing import TriedSandboxes
+from planloop.containers.sandbox import bubblewrap, seccomp
+from planloop.containers.sandbox.probe import ProbedSandboxes
+from planloop.containers.sandbox.sandboxed_processes import SandboxedProcesses
 from planloop.reconciler.effects.local_processes import LocalProcesses
-from planloop.schemas.sandbox import BUBBLEWRAP, Wish
+from planloop.schemas.objects.sandbox import BUBBLEWRAP, SandboxRequest
 from tests import golden_text, needs, rows
 from tests.containers.sandboxing import homes, probes
 from tests.containers.sandboxing.test_escapes import ENV, PYTHON, Plan
 from tests.containers.sandboxing.test_probing import SetClock
 from tests.fakes.virtual_time import SeededIds
-from tests.product import Command, Ending, Sandbox
+from tests.product import CommandSandbox, ExitCause, ProcessCommand
 
 pytestmark = pytest.mark.anyio
 GROUPS = 4
@@ -41,8 +41,8 @@ def plan(tmp_path: Path) -> Plan:
 @pytest.mark.process
 @pytest.mark.parametrize("share", SHARES, ids=range(GROUPS))
 async def test_law_6_no_probe_leads_out_of_tier_2(plan: Plan, share: tuple[probes.Probe, ...]) -> None:
-    box = Sandbox(2, guarded=(str(plan.folder / "p.plan.yaml"),))
-    command = Command(
+    box = CommandSandbox(2, guarded=(str(plan.folder / "p.plan.yaml"),))
+    command = ProcessCommand(
         str(plan.folder),
         argv=(PYTHON, "-S", "-c", probes.RUNNER),
         env=ENV,
@@ -58,7 +58,7 @@ async def test_law_6_no_probe_leads_out_of_tier_2(plan: Plan, share: tuple[probe
     finally:
         os.close(left)
 
-    assert ended.ending is Ending.EXITED and ended.code == 0, ended.output.decode()
+    assert ended.ending is ExitCause.EXITED and ended.code == 0, ended.output.decode()
     found = dict(json.loads(line) for line in ended.output.decode().splitlines() if line.startswith("["))
     assert {one.name: found[one.name] for one in share if found[one.name] not in one.ends} == {}
     assert not [path for path in plan.folder.rglob("*") if path.stat().st_mode & 0o6000]
@@ -91,13 +91,15 @@ async def test_a_key_of_the_session_is_not_read_inside(plan: Plan) -> None:
     probe = (probes.Probe("key", "call('keyctl', 10, -3, b'user', b'planloop-test', 0)", (), ""),)
     script = (
         "import ctypes, os, sys; libc = ctypes.CDLL(None);"
-        f"key, add = {seccomp.numbers(os.uname().machine)['keyctl']}, "
-        f"{seccomp.numbers(os.uname().machine)['add_key']};"
+        f"key, add = {seccomp.syscall_numbers(os.uname().machine)['keyctl']}, "
+        f"{seccomp.syscall_numbers(os.uname().machine)['add_key']};"
         "libc.syscall(key, 1, None); assert libc.syscall(add, b'user', b'planloop-test', b'x', 1, -3) > 0;"
         "os.execv(sys.argv[1], sys.argv[1:])"
     )
-    inner = Command(str(plan.folder), argv=(PYTHON, "-S", "-c", probes.RUNNER), env=ENV, sandbox=Sandbox(2))
-    words = bubblewrap.argv(homes.means(plan.state), homes.home_of(plan.folder), inner)
+    inner = ProcessCommand(
+        str(plan.folder), argv=(PYTHON, "-S", "-c", probes.RUNNER), env=ENV, sandbox=CommandSandbox(2)
+    )
+    words = bubblewrap.bwrap_argv(homes.means(plan.state), homes.home_of(plan.folder), inner)
     given = json.dumps(probes.given(probe)).encode()
 
     beside = await anyio.run_process([PYTHON, "-c", script, PYTHON, "-S", "-c", probes.RUNNER], input=given, env=ENV)
@@ -145,11 +147,11 @@ async def test_ordinary_programs_run_under_the_filter(plan: Plan, program: str, 
 async def test_a_machine_whose_calls_are_not_known_has_no_tier_2_and_says_so(plan: Plan) -> None:
     home = replace(homes.home_of(plan.folder), machine="riscv64")
     local = LocalProcesses(plan.state / "run", "t", 1)
-    tried = TriedSandboxes(
-        EnclosingProcesses(local, plan.state / "run" / "enclosed", home), SetClock(), SeededIds(1), str(plan.folder)
+    tried = ProbedSandboxes(
+        SandboxedProcesses(local, plan.state / "run" / "enclosed", home), SetClock(), SeededIds(1), str(plan.folder)
     )
 
-    answer = await tried.tried(Wish(BUBBLEWRAP))
+    answer = await tried.tried(SandboxRequest(BUBBLEWRAP))
 
     assert not answer.is_had
     golden_text.said([answer.why, answer.cure])
@@ -234,7 +236,7 @@ ARM, X86 = 0xC00000B7, 0xC000003E
 def test_the_filter_of_each_machine_refuses_these_calls_and_lets_others_through(
     machine: str, architecture: int, number: int, arguments: tuple[int, ...], error: int
 ) -> None:
-    program = seccomp.program(machine)
+    program = seccomp.seccomp_program(machine)
     assert program is not None
 
     said = ran(program, architecture, number, *arguments)
@@ -249,7 +251,9 @@ def test_the_numbers_of_the_calls_are_those_of_this_machines_kernel_headers() ->
         needs.missing("the kernel's headers")
     listed = dict(line.split()[1:3] for line in file.read_text().splitlines() if line.startswith("#define __NR_"))
 
-    known = {name: number for name, number in seccomp.numbers(os.uname().machine).items() if f"__NR_{name}" in listed}
+    known = {
+        name: number for name, number in seccomp.syscall_numbers(os.uname().machine).items() if f"__NR_{name}" in listed
+    }
 
     assert len(known) > 50 and {name: str(number) for name, number in known.items()} == {
         name: listed[f"__NR_{name}"] for name in known

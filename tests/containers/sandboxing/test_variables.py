@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from planloop.containers.sandboxing.entry import hidden, shown
-from planloop.containers.sandboxing.rooms import EngineRooms, Room
+from planloop.containers.sandbox.container_sandbox import EngineSandboxContainers, SandboxContainer
+from planloop.containers.sandbox.entry import hide_variables, restore_variables
 from tests import needs
 from tests.containers.sandboxing import homes
-from tests.product import Command, Sandbox
+from tests.product import CommandSandbox, ProcessCommand
 
 pytestmark = pytest.mark.anyio
 ENV = {"PATH": "/usr/bin:/bin", "HOME": "/root", "EMPTY": "", "PLANLOOP_TASK": "task/t"}
 
 
 def test_variables_come_in_by_other_names_and_are_as_they_were() -> None:
-    outside = {"PATH": "/bin", "PLANLOOP_OP": "op", **hidden(ENV)}
+    outside = {"PATH": "/bin", "PLANLOOP_OP": "op", **hide_variables(ENV)}
 
-    assert set(hidden(ENV)).isdisjoint(ENV)
-    assert shown(outside) == {**ENV, "PLANLOOP_OP": "op"}
+    assert set(hide_variables(ENV)).isdisjoint(ENV)
+    assert restore_variables(outside) == {**ENV, "PLANLOOP_OP": "op"}
 
 
 async def test_what_the_loader_is_told_is_heeded_by_nobody_outside(tmp_path: Path) -> None:
@@ -29,7 +29,9 @@ async def test_what_the_loader_is_told_is_heeded_by_nobody_outside(tmp_path: Pat
     for place in (folder / ".plan", outside):
         place.mkdir(parents=True)
     env = {**ENV, "LD_DEBUG": "files", "LD_DEBUG_OUTPUT": str(outside / "escaped")}
-    command = Command(str(folder), shell="echo $LD_DEBUG $EMPTY. $PLANLOOP_TASK", env=env, sandbox=Sandbox(2))
+    command = ProcessCommand(
+        str(folder), shell="echo $LD_DEBUG $EMPTY. $PLANLOOP_TASK", env=env, sandbox=CommandSandbox(2)
+    )
 
     ended = await homes.enclosing(folder, folder / ".plan" / "run").run("a", command)
 
@@ -38,10 +40,14 @@ async def test_what_the_loader_is_told_is_heeded_by_nobody_outside(tmp_path: Pat
 
 
 def test_the_program_that_runs_a_command_in_a_container_heeds_none_of_them() -> None:
-    rooms = EngineRooms(lambda: pytest.fail("nobody is asked"), "unix:///s", "/usr/bin/python3", lambda _: Room("id"))
-    command = Command("/x", shell="true", env={**ENV, "LD_PRELOAD": "./x.so"}, sandbox=Sandbox(3, container="c"))
+    rooms = EngineSandboxContainers(
+        lambda: pytest.fail("nobody is asked"), "unix:///s", "/usr/bin/python3", lambda _: SandboxContainer("id")
+    )
+    command = ProcessCommand(
+        "/x", shell="true", env={**ENV, "LD_PRELOAD": "./x.so"}, sandbox=CommandSandbox(3, container="c")
+    )
 
     _, enclosed = rooms.enclosed("op", command)
 
-    assert shown(enclosed.env) == command.env and set(enclosed.env).isdisjoint(command.env)
+    assert restore_variables(enclosed.env) == command.env and set(enclosed.env).isdisjoint(command.env)
     assert "EMPTY,LD_PRELOAD,PLANLOOP_TASK" in enclosed.argv

@@ -15,50 +15,56 @@ from typing import TypeAlias
 import anyio
 import anyio.lowlevel
 
-from planloop import compiler
-from planloop.app import referring
-from planloop.app.sources import FolderSources
-from planloop.benchmarks.worlds.serving import ServedWorlds
-from planloop.compiler import merging
-from planloop.controllers.agent import AgentReconciler, World
-from planloop.controllers.agent.conflicts import ConflictReconciler
-from planloop.controllers.agent.mail import inbox
-from planloop.controllers.agent.tools.registry import BUILT_IN
+from planloop.benchmarks.worlds.servers import ServedWorlds
+from planloop.client.plan_sources import FolderSources
+from planloop.compiler import merge, plan_compiler
+from planloop.controllers.agent.conflicts.controller import ConflictReconciler
+from planloop.controllers.agent.controller import AgentReconciler
+from planloop.controllers.agent.mail import message_policy
+from planloop.controllers.agent.services import AgentServices
+from planloop.controllers.agent.tools.registry import BUILT_IN_TOOLS
 from planloop.controllers.agent.tools.tool import Tool
-from planloop.controllers.fork import Desk, ForkReconciler, Git
-from planloop.controllers.hook import HookReconciler
-from planloop.controllers.lock import LockReconciler
-from planloop.controllers.mcp import Home, LiveServers, McpReconciler, Yard
-from planloop.controllers.mcp.lifeline import Start, launched
-from planloop.controllers.plan import PlanReconciler
-from planloop.controllers.task import Surroundings, TaskController
-from planloop.reconciler.admitting.gate import Gate
-from planloop.reconciler.admitting.language import Language
-from planloop.reconciler.contract import Reconciler
-from planloop.reconciler.driving.engine import BugReport, Engine
-from planloop.reconciler.driving.queueing import AddressQueue
-from planloop.reconciler.driving.working_pools import WorkPools
-from planloop.reconciler.editing.filing import FileSave
+from planloop.controllers.fork.context import ForkContext
+from planloop.controllers.fork.controller import ForkReconciler
+from planloop.controllers.fork.git import Git
+from planloop.controllers.hook.controller import HookReconciler
+from planloop.controllers.lock.controller import LockReconciler
+from planloop.controllers.mcp.controller import ToolServerReconciler
+from planloop.controllers.mcp.live_servers import LiveServers
+from planloop.controllers.mcp.server_process import StartServer, launch_server
+from planloop.controllers.mcp.server_run import ToolServerContext, ToolServerHome
+from planloop.controllers.plan.controller import PlanReconciler
+from planloop.controllers.task.controller import TaskReconciler
+from planloop.controllers.task.run_environment import RunEnvironment
+from planloop.reconciler.admission.gate import PlanGate
+from planloop.reconciler.diff.file_patch import FileSave
 from planloop.reconciler.effects import journal
 from planloop.reconciler.effects.local_processes import LocalProcesses
-from planloop.reconciler.storing.sqlite_store import SqliteStore, StoreOptions
-from planloop.schemas.agent import outliving
-from planloop.schemas.message import Delivery, Message
+from planloop.reconciler.engine.engine import Engine, InternalErrorReport
+from planloop.reconciler.engine.queue import AddressQueue
+from planloop.reconciler.engine.reconcile import Reconciler
+from planloop.reconciler.engine.work_pools import WorkPools
+from planloop.reconciler.plan_language_port import PlanLanguage
+from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore, StoreOptions
+from planloop.schemas.objects.agent import surviving_request
+from planloop.schemas.objects.message import Delivery, Message
+from planloop.schemas.spec import tables
+from planloop.server import reference_check
 from tests.fakes import waiting
 from tests.product import (
     HUMAN_CLI,
     Clock,
-    Command,
-    Draft,
     Json,
     JsonObject,
-    Models,
+    ModelClient,
     Patch,
+    PatchVerdict,
+    ProcessCommand,
     Processes,
     RandomIds,
+    RecordDraft,
     Resource,
     SystemClock,
-    Verdict,
     op_from_json,
 )
 from tests.product import ProcessExit as Exit
@@ -73,22 +79,22 @@ class Arena:
 
     folder: Path
     store: SqliteStore
-    gate: Gate
+    gate: PlanGate
     engine: Engine
     work: WorkPools
     queue: AddressQueue
-    world: World
+    world: AgentServices
     sources: FolderSources
-    bugs: list[BugReport] = field(default_factory=list)
+    bugs: list[InternalErrorReport] = field(default_factory=list)
 
-    async def apply(self, text: str) -> Verdict:
+    async def apply(self, text: str) -> PatchVerdict:
         """Saves the plan file: `text` without its first line, which names the plan."""
         content = ("plan: arena\n" + textwrap.dedent(text)).encode()
-        made = compiler.compile_source(content, file="arena.plan.yaml", sources=self.sources)
+        made = plan_compiler.compile_source(content, file="arena.plan.yaml", sources=self.sources)
         assert made.document is not None, made.diagnostics
         return await self.gate.submit_file(FileSave("arena.plan.yaml", content, made.document))
 
-    async def patch(self, *ops: JsonObject) -> Verdict:
+    async def patch(self, *ops: JsonObject) -> PatchVerdict:
         """A person's patch on the command line."""
         parsed = tuple(op_from_json(index, op) for index, op in enumerate(ops))
         return await self.gate.submit(Patch(HUMAN_CLI, parsed, self.store.view.rev))
@@ -96,9 +102,9 @@ class Arena:
     async def tell(self, agent: str, body: Json, message_id: str, delivery: Delivery = "queue") -> None:
         """A person's message."""
         message = Message(message_id, "chat", "human:cli", agent, body, self.world.clock.now(), delivery=delivery)
-        changes = inbox.delivery(self.store.view, message)
-        assert not isinstance(changes, inbox.Refusal), changes
-        await self.store.append(Draft("message.sent", "human:cli", agent, changes))
+        changes = message_policy.delivery_changes(self.store.view, message)
+        assert not isinstance(changes, message_policy.DeliveryRefused), changes
+        await self.store.append(RecordDraft("message.sent", "human:cli", agent, changes))
 
     def find(self, address: str) -> Resource | None:
         return self.store.view.get(address)
@@ -142,7 +148,7 @@ class Arena:
         await self.until(is_still)
         assert self.bugs == []
 
-    async def log(self) -> list[Draft]:
+    async def log(self) -> list[RecordDraft]:
         """Everything that the log says, in order: the steps of one record are told apart."""
         await self.store.flush(self.store.view.rev)
         drafts = [record.draft for record in await self.store.log(0, 100_000)]
@@ -178,7 +184,7 @@ Wrapping: TypeAlias = Callable[[Processes], Processes]
 class LeftBehind(LocalProcesses):
     """Processes that go on when their owner dies, as after SIGKILL: stopping the waiter does not stop them."""
 
-    async def run(self, op: str, command: Command) -> Exit:
+    async def run(self, op: str, command: ProcessCommand) -> Exit:
         return await asyncio.shield(asyncio.ensure_future(super().run(op, command)))
 
 
@@ -189,12 +195,12 @@ async def arena(
     epoch: int = 1,
     options: StoreOptions | None = None,
     is_inline: bool = False,
-    tools: Mapping[str, Tool] = BUILT_IN,
-    models: Models | None = None,
+    tools: Mapping[str, Tool] = BUILT_IN_TOOLS,
+    models: ModelClient | None = None,
     surrounding: Mapping[str, str] | None = None,
     clock: Clock | None = None,
     git: Wrapping | None = None,
-    start: Start = launched,
+    start: StartServer = launch_server,
 ) -> AsyncIterator[Arena]:
     """An owner of what an earlier one left in `folder`, or of nothing yet.
 
@@ -205,29 +211,29 @@ async def arena(
     state = folder / ".plan" / "arena"
     sources = FolderSources(folder)
 
-    check = partial(compiler.check_document, sources=sources)
-    check_by = partial(referring.check_by, folder=folder)
-    language = Language(check, merging.merge, compiler.change_class, check_by=check_by)
+    check = partial(plan_compiler.check_document, sources=sources)
+    check_by = partial(reference_check.check_as_author, folder=folder)
+    language = PlanLanguage(check, merge.merge_documents, tables.change_class, check_by=check_by)
     async with SqliteStore.open(
         state, clock=clock, epoch=epoch, inline=is_inline, options=options or StoreOptions()
     ) as store:
-        gate = Gate(store, "arena", ids=ids, clock=clock, language=language)
+        gate = PlanGate(store, "arena", ids=ids, clock=clock, language=language)
         kind = LeftBehind if is_inline else LocalProcesses
         processes = kind(state / "run", str(folder), epoch, grace_s=1.0)
-        found = await journal.recover(store, processes)
+        found = await journal.recover_calls(store, processes)
         await processes.sweep(
-            found.keep | {op for each in store.view.list("agent") if (op := outliving(each.spec, each.status))}
+            found.keep | {op for each in store.view.list("agent") if (op := surviving_request(each.spec, each.status))}
         )
         queue = AddressQueue()
         work = WorkPools(queue, {"tools": 8})
-        world = World(store, clock, ids, processes, work, gate, PLAN, folder, ENV, sys.executable)
+        world = AgentServices(store, clock, ids, processes, work, gate, PLAN, folder, ENV, sys.executable)
         servers = LiveServers(store, work)
         world = replace(world, models=models or world.models, servers=servers, surrounding=surrounding or {})
         world = replace(world, worlds=ServedWorlds(lambda file: (folder / file).read_bytes()))
-        home = Home(str(folder), epoch, folder, state / "run", ENV)
-        servers_yard = Yard(store, clock, processes, servers, home, ids.mint, world.worlds, start)
-        tool_servers = McpReconciler(servers_yard, work)
-        tasks = TaskController(store, work, processes, clock, ids, Surroundings("arena", folder, ENV))
+        home = ToolServerHome(str(folder), epoch, folder, state / "run", ENV)
+        servers_yard = ToolServerContext(store, clock, processes, servers, home, ids.mint, world.worlds, start)
+        tool_servers = ToolServerReconciler(servers_yard, work)
+        tasks = TaskReconciler(store, work, processes, clock, ids, RunEnvironment("arena", folder, ENV))
         plans = PlanReconciler(store, check, clock=clock, ids=ids, work=work)
         agents = AgentReconciler(world, tools)
         controllers: list[Reconciler] = [
@@ -240,7 +246,7 @@ async def arena(
         ]
         controllers.append(ConflictReconciler(store, clock, gate))
         wrapped = processes if git is None else git(processes)
-        desk = Desk(store, wrapped, clock, Git(wrapped, ids, ENV), "arena", folder, state)
+        desk = ForkContext(store, wrapped, clock, Git(wrapped, ids, ENV), "arena", folder, state)
         controllers.append(ForkReconciler(desk, work))
         engine = Engine(store, clock, queue, work, controllers, PLAN)
         made = Arena(folder, store, gate, engine, work, queue, world, sources)

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, TypeAlias, TypedDict, Unpack
 import anyio
 
 from planloop.reconciler.errors import StoreFailed
-from planloop.reconciler.storing.sqlite_store import StoreOptions
+from planloop.reconciler.store.sqlite.sqlite_store import StoreOptions
 from tests.controllers.agent.arena import Arena, Wrapping, arena
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from planloop.controllers.agent.tools.tool import Tool
-    from tests.product import Models
+    from tests.product import ModelClient
 
 REST_S = 45.0  # For the owner that lives: less than the minute after which a timer makes up for a lost wake-up.
 
@@ -31,7 +31,7 @@ class Place(TypedDict, total=False):
     """What else an owner is given, as in `arena`."""
 
     tools: Mapping[str, Tool]
-    models: Models
+    models: ModelClient
     git: Wrapping
 
 

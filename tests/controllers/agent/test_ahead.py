@@ -9,11 +9,24 @@ from typing import cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.controllers.agent.ahead import Ahead, squashed
-from planloop.controllers.agent.tools.registry import BUILT_IN
-from planloop.reconciler.storing.store import Store
-from planloop.schemas import record as records
-from tests.product import Change, Draft, Drop, JsonObject, Mark, MemoryView, Move, Put, Record, Resource, SetStatus, Uid
+from planloop.controllers.agent.batch import WriteBatch, squash_changes
+from planloop.controllers.agent.tools.registry import BUILT_IN_TOOLS
+from planloop.reconciler.store.store import Store
+from planloop.schemas.log import record as records
+from tests.product import (
+    Change,
+    Drop,
+    JsonObject,
+    Mark,
+    MemoryView,
+    Move,
+    Put,
+    Record,
+    RecordDraft,
+    Resource,
+    SetStatus,
+    Uid,
+)
 
 # Two objects at each of two addresses, one after the other: a uid is one object's, and never another's.
 objects = st.sampled_from([("call/a", Uid("u")), ("call/a", Uid("v")), ("call/b", Uid("w")), ("call/b", Uid("x"))])
@@ -34,7 +47,7 @@ changes = st.lists(
 
 def folded(objects: dict[str, Resource], said: tuple[Change, ...]) -> dict[str, Resource]:
     after = dict(objects)
-    records.fold(after, Record(2, 0.0, 1, Draft("call.settled", "controller:agent", "agent/.", said)))
+    records.fold_record(after, Record(2, 0.0, 1, RecordDraft("call.settled", "controller:agent", "agent/.", said)))
     return after
 
 
@@ -45,7 +58,7 @@ def _is_missing(objects: Mapping[str, Resource], address: str) -> bool:
 @given(puts, changes)
 def test_fewer_changes_have_the_same_fold(known: Put, said: list[Change]) -> None:
     for before in (dict[str, Resource](), folded({}, (known,))):
-        assert folded(before, squashed(said, partial(_is_missing, before))) == folded(before, tuple(said))
+        assert folded(before, squash_changes(said, partial(_is_missing, before))) == folded(before, tuple(said))
 
 
 class _Store:
@@ -76,7 +89,7 @@ rewriting = st.lists(
 def test_what_will_be_is_what_the_view_is_once_it_is_written(known: list[Change], said: list[list[Change]]) -> None:
     view = MemoryView()
     view.fold(Record(1, 0.0, 1, _draft(known)))
-    ahead = Ahead(cast("Store", _Store(view)))
+    ahead = WriteBatch(cast("Store", _Store(view)))
     for each in said:
         ahead.add("agent/.", _draft(each))
 
@@ -92,11 +105,11 @@ def test_what_will_be_is_what_the_view_is_once_it_is_written(known: list[Change]
         assert sorted(ahead.referrers(named)) == sorted(then.referrers(named))
 
 
-def _draft(said: list[Change]) -> Draft:
-    return Draft("call.settled", "controller:agent", "agent/.", tuple(said))
+def _draft(said: list[Change]) -> RecordDraft:
+    return RecordDraft("call.settled", "controller:agent", "agent/.", tuple(said))
 
 
 def test_nothing_is_waited_for_between_the_steps_of_one_record() -> None:
-    apart = [tool for tool in BUILT_IN.values() if tool.is_apart]
+    apart = [tool for tool in BUILT_IN_TOOLS.values() if tool.is_apart]
     assert apart
     assert all(tool.is_instant for tool in apart)

@@ -11,7 +11,7 @@ import pytest
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.ledger.balancing import check_balanced
 from tests.golden_text import said
-from tests.product import Accepted, Author, Json, JsonObject, Patch, Refused, Verdict, op_from_json
+from tests.product import Author, Json, JsonObject, Patch, PatchAccepted, PatchRefused, PatchVerdict, op_from_json
 
 pytestmark = pytest.mark.anyio
 
@@ -27,12 +27,12 @@ def stated(path: str, value: Json) -> JsonObject:
     return {"op": "add", "path": path, "value": value}
 
 
-def faults(verdict: Verdict) -> list[tuple[str, str, str]]:
-    assert isinstance(verdict, Refused), verdict
+def faults(verdict: PatchVerdict) -> list[tuple[str, str, str]]:
+    assert isinstance(verdict, PatchRefused), verdict
     return [(fault.rule, fault.message, fault.hint) for fault in verdict.faults]
 
 
-async def by_agent(here: Arena, name: str, *ops: JsonObject) -> Verdict:
+async def by_agent(here: Arena, name: str, *ops: JsonObject) -> PatchVerdict:
     parsed = tuple(op_from_json(index, op) for index, op in enumerate(ops))
     return await here.gate.submit(Patch(Author("agent", name), parsed, here.store.view.rev))
 
@@ -104,7 +104,7 @@ async def test_what_is_spent_is_no_longer_there_to_be_given_whatever_the_sums_of
               other: {agent: {script: [{say: a}, {again: true}, {say: b}, {when: {message: end}, done: x}]}}
         """)
         await here.settled()
-        assert isinstance(await here.patch(stated("/tasks/backend/budget/turns", 20)), Refused)
+        assert isinstance(await here.patch(stated("/tasks/backend/budget/turns", 20)), PatchRefused)
         for number in range(3):
             await here.tell("agent/other", f"go {number}", f"m{number}")
             await here.settled()
@@ -114,7 +114,7 @@ async def test_what_is_spent_is_no_longer_there_to_be_given_whatever_the_sums_of
         most = 10 - spent
         assert rule == "budget"
         said(message, left=f"({most} turns)")
-        assert isinstance(await here.patch(stated("/tasks/backend/budget/turns", most)), Accepted)
+        assert isinstance(await here.patch(stated("/tasks/backend/budget/turns", most)), PatchAccepted)
         await here.settled()
         assert ledger(here, "task/backend", "turns")["bound"] == most
 
@@ -126,7 +126,7 @@ async def test_lowering_under_what_is_spent_is_allowed_and_parks_at_the_next_bou
         for number in range(3):
             await here.tell("agent/backend", f"go {number}", f"m{number}")
             await here.settled()
-        assert isinstance(await here.patch(stated("/tasks/backend/budget/turns", 1)), Accepted)
+        assert isinstance(await here.patch(stated("/tasks/backend/budget/turns", 1)), PatchAccepted)
         await here.settled()
         await here.tell("agent/backend", "go on", "m9")
         await here.until_state("agent/backend", "parked")
@@ -187,15 +187,17 @@ async def test_an_agent_can_give_its_children_only_what_it_has_left(tmp_path: Pa
         both: JsonObject = {name: {**child, "budget": {"turns": left - 1}} for name in ("x", "y")}
         assert [rule for rule, _, _ in faults(await by_agent(here, "lead", stated("/tasks/lead/tasks", both)))]
         one: JsonObject = {"x": {**child, "budget": {"turns": left - 1}}}
-        assert isinstance(await by_agent(here, "lead", stated("/tasks/lead/tasks", one)), Accepted)
+        assert isinstance(await by_agent(here, "lead", stated("/tasks/lead/tasks", one)), PatchAccepted)
 
 
 async def test_nobody_raises_its_own_budget(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(TWO)
         await here.settled()
-        assert isinstance(await by_agent(here, "backend", stated("/tasks/backend/budget/turns", 11)), Refused)
-        assert isinstance(await by_agent(here, "backend", {"op": "remove", "path": "/tasks/backend/budget"}), Refused)
+        assert isinstance(await by_agent(here, "backend", stated("/tasks/backend/budget/turns", 11)), PatchRefused)
+        assert isinstance(
+            await by_agent(here, "backend", {"op": "remove", "path": "/tasks/backend/budget"}), PatchRefused
+        )
 
 
 async def test_a_removed_task_gives_back_what_it_had_left(tmp_path: Path) -> None:
@@ -245,7 +247,7 @@ async def test_what_ended_children_did_not_use_can_be_given_to_the_next(tmp_path
             child: JsonObject = {"goal": "part", "agent": {"script": [{"done": "x"}]}, "budget": {"turns": 9}}
             path = "/tasks/lead/tasks" if number == 0 else f"/tasks/lead/tasks/n{number}"
             added = stated(path, {"n0": child} if number == 0 else child)
-            assert isinstance(await by_agent(here, "lead", added), Accepted), number
+            assert isinstance(await by_agent(here, "lead", added), PatchAccepted), number
             await here.until_state(f"task/lead/n{number}", "done")
             await here.settled()
         assert ledger(here, "task/lead", "turns")["left"] == 20 - ledger(here, "task/lead", "turns")["spent"]

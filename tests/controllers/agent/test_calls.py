@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from planloop.reconciler.admitting.gate import Gate
-from planloop.schemas.approval import APPROVED, REJECTED
+from planloop.reconciler.admission.gate import PlanGate
+from planloop.schemas.objects.approval import APPROVED, REJECTED
 from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
-from tests.product import Draft, SetStatus
+from tests.product import RecordDraft, SetStatus
 
 pytestmark = pytest.mark.anyio
 
@@ -134,7 +134,9 @@ async def test_the_same_call_three_times_running_raises_stuck_and_another_one_cl
 async def answer(here: Arena, approval: str, state: str) -> None:
     found = here.get(approval)
     merge = {"state": state, "by": "human:cli", "reason": "because"}
-    await here.store.append(Draft("plan.approved", "human:cli", approval, (SetStatus(approval, found.uid, merge),)))
+    await here.store.append(
+        RecordDraft("plan.approved", "human:cli", approval, (SetStatus(approval, found.uid, merge),))
+    )
 
 
 @pytest.mark.parametrize(("state", "expected"), [(APPROVED, "Succeeded"), (REJECTED, "Denied")])
@@ -205,7 +207,7 @@ async def test_an_agent_may_not_talk_past_its_topology_but_always_upward(tmp_pat
 
 async def test_an_agents_patch_outside_its_subtree_is_refused_in_words_and_recorded(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
-        assert isinstance(here.gate, Gate)
+        assert isinstance(here.gate, PlanGate)
         await here.apply("""
             tasks:
               one:

@@ -10,12 +10,12 @@ from typing import Any
 import anyio
 import pytest
 
-from planloop.controllers.agent.thinking import compacting
+from planloop.controllers.agent.turn import transcript
 from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.mortal import lived, to_the_end
 from tests.fakes.pure_models import PureModels
-from tests.product import JsonObject, ModelFailed, ModelReply, ModelRequest, OnDelta, Usage
+from tests.product import JsonObject, ModelFailed, ModelReply, ModelRequest, OnDelta, TokenUsage
 
 pytestmark = pytest.mark.anyio
 
@@ -60,7 +60,7 @@ class SmallModels(PureModels):
             self.asked.append(request)
             self.summaries += 1
             await anyio.sleep(self.takes_s)
-            return ModelReply(self.summary, usage=Usage(tokens, 20))
+            return ModelReply(self.summary, usage=TokenUsage(tokens, 20))
         return await super().complete(request, on_delta)
 
     def _reply(self, request: ModelRequest, messages: list[dict[str, Any]]) -> ModelReply:
@@ -133,7 +133,7 @@ async def test_when_nothing_else_helps_one_summary_stands_for_the_old_turns(tmp_
     async with arena(tmp_path, models=models) as here:
         made = await run(here, plan())
         agent = here.get("agent/.").status
-        assert compacting.SUMMARY in agent["transcript"]
+        assert transcript.SUMMARY_KEY in agent["transcript"]
         assert len(agent["transcript"]) < 30
         billed = [draft.data["usage"] for draft in await here.log() if draft.type == "model.replied"]
         assert agent["used"]["tokens"] > sum(each["in"] + each["out"] for each in billed)

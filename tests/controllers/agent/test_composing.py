@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.controllers.agent.tools.composing import containers_of
-from planloop.controllers.agent.tools.faults import ToolFailed
+from planloop.controllers.agent.tools.containers import read_compose_file
+from planloop.controllers.agent.tools.errors import ToolFailed
 
 FILE = b"""\
 version: "3.8"
@@ -29,7 +29,7 @@ volumes: {cache: }
 
 
 def test_services_become_containers_with_paths_from_the_plan() -> None:
-    assert containers_of(FILE, "compose.yaml", "web") == {
+    assert read_compose_file(FILE, "compose.yaml", "web") == {
         "db": {
             "image": "redis:7",
             "cmd": ["redis-server", "--port", "6379"],
@@ -72,5 +72,5 @@ def test_services_become_containers_with_paths_from_the_plan() -> None:
 )
 def test_what_a_plan_cannot_say_is_refused_by_its_name(service: str, words: str) -> None:
     with pytest.raises(ToolFailed) as raised:
-        containers_of(f"services:\n  x:\n    {service}\n".encode(), "compose.yaml", "")
+        read_compose_file(f"services:\n  x:\n    {service}\n".encode(), "compose.yaml", "")
     assert words in str(raised.value)

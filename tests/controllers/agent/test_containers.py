@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.controllers.agent.arena import Arena, arena
-from tests.product import Draft, Json, JsonObject, SetStatus
+from tests.product import Json, JsonObject, RecordDraft, SetStatus
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ async def becomes(here: Arena, state: str, why: str = "", *, incarnation: int = 
     ready: JsonObject = {"status": "True" if state == "healthy" else "False", "reason": state.title(), "message": why}
     ready |= {"since": 0.0, "observed_generation": one.generation, "unblocks": []}
     merge: JsonObject = {"state": state, "conditions": {"Ready": ready}, "incarnation": incarnation, "starts": starts}
-    draft = Draft("container.observed", "controller:container", DB, (SetStatus(DB, one.uid, merge),))
+    draft = RecordDraft("container.observed", "controller:container", DB, (SetStatus(DB, one.uid, merge),))
     await here.store.append(draft)
     await here.settled()
 

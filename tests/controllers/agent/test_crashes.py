@@ -10,7 +10,7 @@ import pytest
 from planloop.reconciler.effects import journal
 from tests.controllers.agent.arena import Arena
 from tests.controllers.agent.mortal import live_and_die
-from tests.product import CallState, Draft, Resource
+from tests.product import CallState, RecordDraft, Resource
 
 pytestmark = pytest.mark.anyio
 
@@ -68,8 +68,8 @@ async def give_word(here: Arena) -> None:
         word = str(call.spec["arguments"]["command"]).split()[1]
         effects = here.read("effects") if (here.folder / "effects").exists() else ""
         happened = word in effects.split() or word == "b.txt"
-        changes = journal.settle_doubt(call, happened=happened)
-        await here.store.append(Draft("call.reconciled", "human:cli", call.address, changes))
+        changes = journal.settle_unknown(call, happened=happened)
+        await here.store.append(RecordDraft("call.reconciled", "human:cli", call.address, changes))
 
 
 async def check(here: Arena) -> None:

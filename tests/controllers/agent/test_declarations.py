@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from planloop.controllers.agent.thinking.prompting import declared
-from planloop.controllers.agent.tools.arguments import BadArguments, checked
-from planloop.controllers.agent.tools.attaching import sketched
-from planloop.controllers.agent.tools.faults import ToolFailed
-from planloop.controllers.agent.tools.registry import BUILT_IN
+from planloop.controllers.agent.tools.errors import ToolFailed
+from planloop.controllers.agent.tools.hooks import hook_from_fields
+from planloop.controllers.agent.tools.registry import BUILT_IN_TOOLS
+from planloop.controllers.agent.tools.tool import InvalidToolArguments, validate_arguments
+from planloop.controllers.agent.turn.prompt import declare_tool
 from tests import rows
 from tests.golden_text import said
 from tests.product import encode
@@ -29,12 +29,12 @@ def _schemas(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def _parameters(name: str) -> dict[str, Any]:
-    found = declared(BUILT_IN[name])["function"]["parameters"]
+    found = declare_tool(BUILT_IN_TOOLS[name])["function"]["parameters"]
     assert isinstance(found, dict)
     return found
 
 
-@rows.each("name", BUILT_IN)
+@rows.each("name", BUILT_IN_TOOLS)
 def test_the_schema_of_a_tool_says_nothing_that_a_model_need_not_read(name: str) -> None:
     for schema in _schemas(_parameters(name)):
         assert "title" not in schema
@@ -50,31 +50,34 @@ def test_what_may_be_left_out_is_no_more_than_its_kind() -> None:
 
 
 def test_null_is_taken_for_left_out_and_a_wrong_kind_is_told() -> None:
-    assert checked(BUILT_IN["hook"].function, {"name": "x", "match": None}) == {"name": "x", "reason": ""}
-    with pytest.raises(BadArguments) as caught:
-        checked(BUILT_IN["hook"].function, {"name": "x", "match": 3})
+    assert validate_arguments(BUILT_IN_TOOLS["hook"].function, {"name": "x", "match": None}) == {
+        "name": "x",
+        "reason": "",
+    }
+    with pytest.raises(InvalidToolArguments) as caught:
+        validate_arguments(BUILT_IN_TOOLS["hook"].function, {"name": "x", "match": 3})
     said(str(caught.value))
 
 
 def test_all_tools_together_stay_short() -> None:
-    assert sum(len(encode(declared(tool))) for tool in BUILT_IN.values()) < ALL_BYTES_MAX
+    assert sum(len(encode(declare_tool(tool))) for tool in BUILT_IN_TOOLS.values()) < ALL_BYTES_MAX
 
 
 def test_a_hook_that_is_made_from_another_may_have_its_own_model_and_budget() -> None:
     fields = {"extends": "lib:on-your-toes", "model": "house/small", "budget": {"tokens": 1000}}
     made = {"extends": "lib:on-your-toes", "agent": {"model": "house/small"}, "budget": {"tokens": 1000}}
-    assert sketched(fields) == made
+    assert hook_from_fields(fields) == made
     with pytest.raises(ToolFailed) as caught:
-        sketched({"on": ["on-wake"], "model": "house/small"})
+        hook_from_fields({"on": ["on-wake"], "model": "house/small"})
     said(str(caught.value), "model", "prompt")
 
 
 def test_a_field_of_a_hook_or_container_that_is_given_twice_is_refused_unless_it_says_the_same() -> None:
-    assert sketched({"on": ["on-wake"], "more": {"on": ["on-wake"], "copy": "none"}}) == {
+    assert hook_from_fields({"on": ["on-wake"], "more": {"on": ["on-wake"], "copy": "none"}}) == {
         "on": ["on-wake"],
         "copy": "none",
     }
     for fields in ({"run": "a", "more": {"run": "b"}}, {"prompt": "a", "more": {"agent": {"prompt": "b"}}}):
         with pytest.raises(ToolFailed) as caught:
-            sketched(fields)
+            hook_from_fields(fields)
         assert caught.value.reason == "BadArguments"

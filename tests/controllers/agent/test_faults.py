@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from planloop.controllers.agent.models.routed import RoutedModels
-from planloop.controllers.agent.models.routing import Surroundings
-from planloop.schemas.model import model_table
+from planloop.controllers.agent.models.router import ModelRouter, RouteContext
+from planloop.schemas.objects.model import model_table
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.model_server.running import RunningServer, running
 from tests.product import JsonObject, SystemClock
@@ -37,7 +36,7 @@ async def asking(folder: Path, steps: list[Any]) -> AsyncIterator[tuple[Arena, R
     """An arena whose models are asked over HTTP, from a scripted server."""
     async with running(steps) as server:
         table = model_table({"models": {"test": {"url": server.url}}})
-        models = RoutedModels(lambda: table, Surroundings({}, folder), SystemClock().now)
+        models = ModelRouter(lambda: table, RouteContext({}, folder), SystemClock().now)
         async with models.opened(), arena(folder, models=models) as here:
             yield here, server
 

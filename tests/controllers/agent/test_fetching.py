@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from planloop.controllers.agent.tools import hosts
-from planloop.controllers.agent.tools.faults import ToolFailed
-from planloop.controllers.agent.tools.page_text import Page, page_of
+from planloop.controllers.agent.tools import fetch
+from planloop.controllers.agent.tools.errors import ToolFailed
+from planloop.controllers.agent.tools.fetch import PageText, parse_page
 from planloop.schemas import limits
 from tests import rows
 from tests.controllers.agent.arena import arena
@@ -194,7 +194,7 @@ async def test_the_test_switch_allows_this_machine_only(tmp_path: Path) -> None:
      "0.0.0.0", "192.168.1.1", "172.16.0.1", "fd00::1", "100.64.0.1", "255.255.255.255"],
 )  # fmt: skip
 def test_addresses_that_are_not_public_are_known_as_such(address: str) -> None:
-    assert not hosts.is_public(hosts.seen_through(ipaddress.ip_address(address)))
+    assert not fetch.is_public(fetch.reached_address(ipaddress.ip_address(address)))
 
 
 @rows.each(
@@ -211,7 +211,7 @@ def test_addresses_that_are_not_public_are_known_as_such(address: str) -> None:
     ],
 )
 def test_every_special_purpose_address_of_iana_is_refused(address: str) -> None:
-    assert not hosts.is_public(hosts.seen_through(ipaddress.ip_address(address)))
+    assert not fetch.is_public(fetch.reached_address(ipaddress.ip_address(address)))
 
 
 @rows.each(
@@ -240,36 +240,39 @@ def test_every_special_purpose_address_of_iana_is_refused(address: str) -> None:
     ],
 )
 def test_an_address_beside_the_special_ones_is_public(address: str) -> None:
-    assert hosts.is_public(hosts.seen_through(ipaddress.ip_address(address)))
+    assert fetch.is_public(fetch.reached_address(ipaddress.ip_address(address)))
 
 
 def test_a_denial_of_an_address_holds_for_each_form_that_it_stands_in() -> None:
     forms = ("::ffff:9.8.7.6", "64:ff9b::908:706", "2002:908:706::1", "2001:0:909:909::f6f7:f8f9")
     for form in forms:
-        assert "9.8.7.6" in hosts.names_of(hosts.Place("http://x.test/", "x.test", 80, (form,)))
+        assert "9.8.7.6" in fetch.denial_names(fetch.UrlTarget("http://x.test/", "x.test", 80, (form,)))
 
 
 def test_a_place_has_one_spelling() -> None:
-    assert hosts.place_of("HTTP://LocalHost:80#x").url == "http://localhost/"
-    assert hosts.place_of("https://exämple.org:444/ä?b").url.startswith("https://xn--exmple-cua.org:444/")
+    assert fetch.parse_url("HTTP://LocalHost:80#x").url == "http://localhost/"
+    assert fetch.parse_url("https://exämple.org:444/ä?b").url.startswith("https://xn--exmple-cua.org:444/")
     with pytest.raises(ToolFailed):
-        hosts.place_of("http://localhost:99999/")
+        fetch.parse_url("http://localhost:99999/")
 
 
 @pytest.mark.parametrize(
     ("html", "read"),
     [
-        ("</div></script>x", Page("", "x")),
-        ("<a href='http://[x'>y</a>", Page("", "y")),
-        ("<title>t", Page("t", "")),
-        ("&#xfffffff;", Page("", "\N{REPLACEMENT CHARACTER}")),
+        ("</div></script>x", PageText("", "x")),
+        ("<a href='http://[x'>y</a>", PageText("", "y")),
+        ("<title>t", PageText("t", "")),
+        ("&#xfffffff;", PageText("", "\N{REPLACEMENT CHARACTER}")),
     ],
 )
-def test_broken_markup_gives_what_can_be_read(html: str, read: Page) -> None:
-    assert page_of(html, "http://localhost/", has_links=True) == read
+def test_broken_markup_gives_what_can_be_read(html: str, read: PageText) -> None:
+    assert parse_page(html, "http://localhost/", has_links=True) == read
 
 
 def test_text_before_a_tag_that_is_cut_off_is_read() -> None:
-    read = page_of("<p>a<b", "http://localhost/", has_links=True)
+    read = parse_page("<p>a<b", "http://localhost/", has_links=True)
 
-    assert read in (Page("", "a<b"), Page("", "a"))  # Python 3.11.2's parser drops the tag, later ones keep its text.
+    assert read in (
+        PageText("", "a<b"),
+        PageText("", "a"),
+    )  # Python 3.11.2's parser drops the tag, later ones keep its text.

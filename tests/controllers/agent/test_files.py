@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from planloop.controllers.agent.tools.comparing import difference
-from planloop.reconciler.effects.clamping import clamped
+from planloop.controllers.agent.tools.text_diff import text_difference
+from planloop.reconciler.effects.truncate import truncate_output
 from tests.controllers.agent.arena import Arena, arena
 from tests.golden_text import said
 
@@ -211,13 +211,13 @@ done: x
 
 
 def test_clamping_keeps_short_texts_and_cuts_long_ones_at_lines() -> None:
-    assert clamped(b"short") == "short"
+    assert truncate_output(b"short") == "short"
     long = "\n".join(str(number) for number in range(10_000)).encode()
-    cut = clamped(long, 200)
+    cut = truncate_output(long, 200)
     assert cut.startswith("0\n1\n") and cut.endswith("9999") and "left out" in cut
 
 
 def test_differences_of_huge_files_are_words() -> None:
     old, new = b"a\n" * 5_000, b"b\n" * 5_000
-    said(difference(old, new, "f"))
-    assert "not kept" in difference(None, b"x", "f")
+    said(text_difference(old, new, "f"))
+    assert "not kept" in text_difference(None, b"x", "f")

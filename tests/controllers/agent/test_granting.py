@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from planloop.reconciler.admitting import granting
-from planloop.reconciler.errors import Terminal
+from planloop.reconciler.admission import approvals
+from planloop.reconciler.errors import TerminalError
 from tests import rows
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.scripted_models import ScriptedModels
-from tests.product import HUMAN_CLI, Accepted, JsonObject, Refused
+from tests.product import HUMAN_CLI, JsonObject, PatchAccepted, PatchRefused
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ tasks:
 
 async def asked(here: Arena, plan: str, agent: str = "kid") -> None:
     verdict = await here.apply(plan)
-    assert isinstance(verdict, Accepted)
+    assert isinstance(verdict, PatchAccepted)
     await here.until(lambda: here.find(f"approval/{agent}.1") is not None)
 
 
@@ -42,7 +42,7 @@ def request(kind: str, what: str) -> str:
 async def test_a_tool_is_given_to_an_agent_with_a_name_and_to_no_other(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await asked(here, SCRIPTED.format(what=request("tool", "fetch"), more=""))
-        assert isinstance(await here.gate.approve("approval/kid.1", HUMAN_CLI), Accepted)
+        assert isinstance(await here.gate.approve("approval/kid.1", HUMAN_CLI), PatchAccepted)
         await here.until_state("task/kid", "done")
         assert "fetch" in here.get("agent/kid").spec["tools"]
         assert "fetch" not in here.get("agent/twin").spec["tools"]
@@ -51,7 +51,7 @@ async def test_a_tool_is_given_to_an_agent_with_a_name_and_to_no_other(tmp_path:
 async def test_a_toolset_is_given_as_the_tools_in_it(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await asked(here, SCRIPTED.format(what=request("tools", "[lib:tiny, fetch]"), more=""))
-        assert isinstance(await here.gate.approve("approval/kid.1", HUMAN_CLI), Accepted)
+        assert isinstance(await here.gate.approve("approval/kid.1", HUMAN_CLI), PatchAccepted)
         await here.until_state("task/kid", "done")
         assert {"list", "fetch"} <= set(here.get("agent/kid").spec["tools"])
 
@@ -59,7 +59,7 @@ async def test_a_toolset_is_given_as_the_tools_in_it(tmp_path: Path) -> None:
 async def test_a_budget_that_the_agent_states_is_raised_for_its_task_alone(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await asked(here, SCRIPTED.format(what=request("budget", "{turns: 5}"), more=""))
-        assert isinstance(await here.gate.approve("approval/kid.1", HUMAN_CLI), Accepted)
+        assert isinstance(await here.gate.approve("approval/kid.1", HUMAN_CLI), PatchAccepted)
         assert here.get("task/kid").spec["budget"]["turns"] == 14
         assert here.get("task/twin").spec["budget"]["turns"] == 9
 
@@ -72,7 +72,7 @@ async def test_a_budget_that_the_agent_states_is_raised_for_its_task_alone(tmp_p
 async def test_a_budget_is_raised_however_the_amount_is_written(tmp_path: Path, what: str) -> None:
     async with arena(tmp_path) as here:
         await asked(here, SCRIPTED.format(what=request("budget", what), more=""))
-        assert isinstance(await here.gate.approve("approval/kid.1", HUMAN_CLI), Accepted)
+        assert isinstance(await here.gate.approve("approval/kid.1", HUMAN_CLI), PatchAccepted)
         assert here.get("task/kid").spec["budget"]["turns"] == 14
 
 
@@ -87,14 +87,14 @@ WORDS = {
 
 @rows.each("words, amounts".split(", "), WORDS.items(), ids=WORDS)
 def test_amounts_are_read_from_the_words_of_a_request(words: str, amounts: JsonObject) -> None:
-    assert granting._amounts(words) == amounts
+    assert approvals._amounts(words) == amounts
 
 
 @pytest.mark.parametrize("amount", ["Infinity", "NaN", "-5", "[1]"])
 async def test_a_request_without_a_finite_positive_amount_is_refused(tmp_path: Path, amount: str) -> None:
     async with arena(tmp_path) as here:
         await asked(here, SCRIPTED.format(what=request("budget", f"{{turns: '{amount}'}}"), more=""))
-        with pytest.raises(Terminal, match="is no amount"):
+        with pytest.raises(TerminalError, match="is no amount"):
             await here.gate.approve("approval/kid.1", HUMAN_CLI)
         assert here.get("task/kid").spec["budget"]["turns"] == 9
 
@@ -102,7 +102,7 @@ async def test_a_request_without_a_finite_positive_amount_is_refused(tmp_path: P
 async def test_a_budget_that_task_and_agent_state_is_raised_in_both(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await asked(here, SCRIPTED.format(what=request("budget", "{turns: 5}"), more=", budget: {turns: 10, calls: 7}"))
-        assert isinstance(await here.gate.approve("approval/kid.1", HUMAN_CLI), Accepted)
+        assert isinstance(await here.gate.approve("approval/kid.1", HUMAN_CLI), PatchAccepted)
         assert here.get("task/kid").spec["budget"] == {"turns": 14, "calls": 7}
 
 
@@ -110,7 +110,7 @@ async def test_a_budget_that_only_the_plan_states_is_raised_there(tmp_path: Path
     async with arena(tmp_path) as here:
         plan = SCRIPTED.format(what=request("budget", "{calls: 5}"), more="") + "budget: {calls: 20}\n"
         await asked(here, plan)
-        assert isinstance(await here.gate.approve("approval/kid.1", HUMAN_CLI), Accepted)
+        assert isinstance(await here.gate.approve("approval/kid.1", HUMAN_CLI), PatchAccepted)
         assert here.get("task/.").spec["budget"]["calls"] == 25
 
 
@@ -122,11 +122,11 @@ async def test_more_than_the_tier_allows_is_refused_with_its_line_and_the_hint_h
         )
         await asked(here, plan)
         refused = await here.gate.approve("approval/kid.1", HUMAN_CLI)
-        assert isinstance(refused, Refused)
+        assert isinstance(refused, PatchRefused)
         assert "rights.tiers.1.budget.turns" in refused.faults[0].message
         assert refused.faults[0].hint.endswith("plan patch . rights.tiers.1.budget.turns=15")
         await here.patch({"op": "replace", "path": "/rights/tiers/1/budget/turns", "value": 15})
-        assert isinstance(await here.gate.approve("approval/kid.1", HUMAN_CLI), Accepted)
+        assert isinstance(await here.gate.approve("approval/kid.1", HUMAN_CLI), PatchAccepted)
 
 
 async def test_a_tool_that_rights_deny_is_refused_and_the_request_waits_on(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ async def test_a_tool_that_rights_deny_is_refused_and_the_request_waits_on(tmp_p
             "tools: all", "tools: all, deny: [shell]"
         )
         await asked(here, plan)
-        assert isinstance(await here.gate.approve("approval/kid.1", HUMAN_CLI), Refused)
+        assert isinstance(await here.gate.approve("approval/kid.1", HUMAN_CLI), PatchRefused)
         assert here.state("approval/kid.1") == "waiting"
 
 
@@ -151,7 +151,7 @@ async def test_a_yes_to_another_model_continues_the_same_conversation(tmp_path: 
     async with arena(tmp_path, models=models) as here:
         await asked(here, "goal: x\nagents: {worker: {model: test/m}}\nagent: worker\n", "root")
         await here.until_state("agent/.", "asleep", "blocked")
-        assert isinstance(await here.gate.approve("approval/root.1", HUMAN_CLI), Accepted)
+        assert isinstance(await here.gate.approve("approval/root.1", HUMAN_CLI), PatchAccepted)
         await here.until_state("task/.", "done")
         assert here.get("task/.").status["incarnation"] == 1
     assert [each.model for each in models.asked] == ["test/m", "test/m", "test/strong"]
@@ -166,7 +166,7 @@ async def test_a_model_that_rights_do_not_allow_is_refused(tmp_path: Path) -> No
     async with arena(tmp_path, models=models) as here:
         await asked(here, "goal: x\nrights: {models: ['test/*']}\nagent: {model: test/m}\n", "root")
         refused = await here.gate.approve("approval/root.1", HUMAN_CLI)
-        assert isinstance(refused, Refused)
+        assert isinstance(refused, PatchRefused)
         assert "other/strong" in refused.faults[0].message
 
 

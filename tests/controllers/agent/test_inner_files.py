@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from planloop.controllers.agent.tools import inner_files
+from planloop.controllers.agent.tools import file_target
 from tests import needs
-from tests.product import digest
+from tests.product import sha256_hex
 
 CHANGED, NO_FOLDER, NONE, OTHER, LARGE, LINK, TORN, NOT_WRITABLE = 70, 71, 72, 73, 74, 75, 76, 77
 
@@ -34,10 +34,10 @@ def run(shell: list[str], script: str, *words: str, stdin: bytes = b"") -> tuple
 
 def write(shell: list[str], path: Path, content: bytes, expected: bytes | None, arrived: bytes | None = None) -> int:
     """The exit code when `expected` is what was looked at; only `arrived` comes through, None: all of it."""
-    before = "-" if expected is None else digest(expected)
+    before = "-" if expected is None else sha256_hex(expected)
     given = content if arrived is None else arrived
-    words = (str(path), before, digest(content), f".{path.name}.op.tmp")
-    return run(shell, inner_files._WRITE, *words, stdin=given)[0]
+    words = (str(path), before, sha256_hex(content), f".{path.name}.op.tmp")
+    return run(shell, file_target._WRITE, *words, stdin=given)[0]
 
 
 def names(folder: Path) -> list[str]:
@@ -89,9 +89,9 @@ def test_nothing_is_done_through_links(shell: list[str], folder: Path) -> None:
 
     for path in ("way/a", "way/new/deep", "link"):
         assert write(shell, folder / path, b"new", None) == LINK
-    assert run(shell, inner_files._READ, str(folder / "way/a"), "9") == (LINK, str(folder / "real/a").encode())
-    assert run(shell, inner_files._READ, str(folder / "link"), "9") == (LINK, str(folder / "real/a").encode())
-    assert run(shell, inner_files._FIND, str(folder / "way"), "9")[0] == LINK
+    assert run(shell, file_target._READ, str(folder / "way/a"), "9") == (LINK, str(folder / "real/a").encode())
+    assert run(shell, file_target._READ, str(folder / "link"), "9") == (LINK, str(folder / "real/a").encode())
+    assert run(shell, file_target._FIND, str(folder / "way"), "9")[0] == LINK
     assert names(folder) == before and (folder / "real/a").read_bytes() == b"old"
 
 
@@ -100,11 +100,11 @@ def test_what_is_no_file_is_said_to_be_none(shell: list[str], folder: Path) -> N
     (folder / "f").write_bytes(b"12345")
 
     for path, code in (("none", NONE), ("no/none", NO_FOLDER), ("f/x", NO_FOLDER), ("d", OTHER), ("f", LARGE)):
-        assert run(shell, inner_files._READ, str(folder / path), "4")[0] == code
+        assert run(shell, file_target._READ, str(folder / path), "4")[0] == code
     assert write(shell, folder / "d", b"", None) == OTHER
     assert write(shell, folder / "f/x", b"", None) == NO_FOLDER
-    assert run(shell, inner_files._READ, str(folder / "f"), "5") == (0, f"{digest(b'12345')}\n12345".encode())
-    assert run(shell, inner_files._READ, "/", "5")[0] in (OTHER, NO_FOLDER)
+    assert run(shell, file_target._READ, str(folder / "f"), "5") == (0, f"{sha256_hex(b'12345')}\n12345".encode())
+    assert run(shell, file_target._READ, "/", "5")[0] in (OTHER, NO_FOLDER)
 
 
 def test_a_file_of_the_plan_has_one_name_also_where_it_is_mounted_through_a_link(
@@ -114,14 +114,14 @@ def test_a_file_of_the_plan_has_one_name_also_where_it_is_mounted_through_a_link
     (folder / "real/x y/d/a").write_bytes(b"old")
     (folder / "real/other").write_bytes(b"")
     (folder / "way").symlink_to("real")
-    monkeypatch.setenv(inner_files.OURS, f"{folder}/none\n{folder}/way/x y\n{folder}/real/x")
+    monkeypatch.setenv(file_target.OWN_PREFIX, f"{folder}/none\n{folder}/way/x y\n{folder}/real/x")
 
     named = f"{folder}/way/x y/d"
-    assert run(shell, inner_files._READ, str(folder / "real/x y/d/a"), "9") == (LINK, f"{named}/a".encode())
-    assert run(shell, inner_files._FIND, str(folder / "real/x y/d"), "9") == (LINK, named.encode())
+    assert run(shell, file_target._READ, str(folder / "real/x y/d/a"), "9") == (LINK, f"{named}/a".encode())
+    assert run(shell, file_target._FIND, str(folder / "real/x y/d"), "9") == (LINK, named.encode())
     assert write(shell, folder / "real/x y/d/a", b"new", b"old") == LINK
     assert write(shell, folder / "real/x y/new/a", b"new", None) == LINK
-    assert run(shell, inner_files._READ, str(folder / "real/other"), "9")[0] == 0
+    assert run(shell, file_target._READ, str(folder / "real/other"), "9")[0] == 0
     assert names(folder / "real") == ["other", "x y", "x y/d", "x y/d/a"]
 
 
@@ -131,11 +131,11 @@ def test_variables_of_the_container_say_nothing_to_the_scripts(
     (folder / "a").write_bytes(b"")
     monkeypatch.setenv("system", "-o -true")
 
-    assert run(shell, inner_files._FIND, str(folder), "9") == (0, b"./a\n")
+    assert run(shell, file_target._FIND, str(folder), "9") == (0, b"./a\n")
 
 
 def test_a_file_that_is_too_large_is_not_read_to_know_it(shell: list[str], folder: Path) -> None:
     (folder / "a").write_bytes(b"")
     os.truncate(folder / "a", 1 << 40)
 
-    assert run(shell, inner_files._READ, str(folder / "a"), "9", "2") == (LARGE, b"%d\n\0\0" % (1 << 40))
+    assert run(shell, file_target._READ, str(folder / "a"), "9", "2") == (LARGE, b"%d\n\0\0" % (1 << 40))

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from planloop.cli.rendering.budgets import Costs
+from planloop.client.render.budgets import Costs
 from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.ledger.balancing import check_balanced
 from tests.fakes.scripted_models import ScriptedModels
-from tests.product import JsonObject, Price
+from tests.product import JsonObject, TokenPrice
 
 pytestmark = pytest.mark.anyio
 
@@ -106,7 +106,7 @@ async def test_a_model_whose_price_nobody_knows_is_not_asked_where_money_is_boun
 
 
 async def test_money_is_counted_by_the_providers_usage_and_prices(tmp_path: Path) -> None:
-    price = Price(usd_in=Decimal(2), usd_out=Decimal(10), usd_cached=Decimal(1))
+    price = TokenPrice(usd_in=Decimal(2), usd_out=Decimal(10), usd_cached=Decimal(1))
     models = ScriptedModels([step({"text": "nine"}, 1_010)], price=price)
     async with arena(tmp_path, models=models) as here:
         await here.apply("budget: {usd: 5}\nagent: {model: test/m}\n")

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from planloop.reconciler.errors import StoreFailed
-from planloop.reconciler.storing.sqlite_store import StoreOptions
+from planloop.reconciler.store.sqlite.sqlite_store import StoreOptions
 from tests.controllers.agent.arena import Arena, arena
 
 pytestmark = pytest.mark.anyio

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from planloop.controllers import leases
-from planloop.controllers.agent.calling import holding
-from planloop.controllers.agent.mail import inbox
+from planloop.controllers.agent.mail import message_policy
+from planloop.controllers.agent.turn import call_locks
+from planloop.controllers.shared.leases import grants, owners
 from planloop.schemas import limits
-from planloop.schemas.lock import Holder
-from planloop.schemas.message import Message
+from planloop.schemas.objects.lock import LockGrant
+from planloop.schemas.objects.message import Message
 from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
-from tests.product import Change, Draft, JsonObject, SetStatus
+from tests.product import Change, JsonObject, RecordDraft, SetStatus
 
 pytestmark = pytest.mark.anyio
 
@@ -122,8 +122,8 @@ done: x
 
 
 def test_a_prompt_names_some_of_many_locks() -> None:
-    grant = Holder("agent/one", "u", 1, "write", 0.0, 1, "asked")
-    said = holding.listed([(f"f{number:02}", grant) for number in range(limits.LOCKS_TOLD_MAX + 5)])
+    grant = LockGrant("agent/one", "u", 1, "write", 0.0, 1, "asked")
+    said = call_locks.list_held([(f"f{number:02}", grant) for number in range(limits.LOCKS_TOLD_MAX + 5)])
     golden_text.said(said, "f00", "f31", "release")
     assert "f32" not in said
 
@@ -304,11 +304,11 @@ expect: {error: Interrupted}
         await begun(here, HOLDS, second)
         await here.until_state("agent/second", "blocked")
         waits = here.store.view.owned_by("agent/second")
-        owner = leases.owner_of(here.get("agent/second"))
+        owner = owners.lock_owner(here.get("agent/second"))
         assert len(waits) == 2
         await here.tell("agent/second", "stop it", "m1", "interrupt")
         await here.until(lambda: not here.store.view.owned_by("agent/second"))
-        assert leases.held(here.store.view, owner) == ()
+        assert grants.held_locks(here.store.view, owner) == ()
         assert here.get("lock/a.txt").status.get("waiters", {}) == {}
         await here.tell("agent/second", "go", "m2")
         await here.tell("agent/first", "let go", "m3")
@@ -322,19 +322,21 @@ async def test_a_grant_to_a_call_that_is_given_up_before_its_agent_looks_is_let_
         asks = "call: {lock: {paths: [docs/a.txt]}}\ncall: {lock: {paths: [docs/**]}}"
         await begun(here, holds, f"{asks}\nexpect: {{error: Interrupted}}\n{{when: go, done: x}}")
         await here.until_state("agent/second", "blocked")
-        store, second = here.store, leases.owner_of(here.get("agent/second"))
+        store, second = here.store, owners.lock_owner(here.get("agent/second"))
         (call,) = store.view.owned_by("agent/second")
         # Nothing is awaited here: the agent finds the grant and the message at one look.
-        store.propose(Draft("lock.released", "controller:agent", "lock/docs/b.txt", first_lets_go(here)), {})
-        found = leases.granted(store.view, second, {"docs/**": "write"}, "asked", "", here.world.clock.now())
-        assert isinstance(found, leases.Granted)
+        store.propose(RecordDraft("lock.released", "controller:agent", "lock/docs/b.txt", first_lets_go(here)), {})
+        found = grants.grant_locks(store.view, second, {"docs/**": "write"}, "asked", "", here.world.clock.now())
+        assert isinstance(found, grants.LocksGranted)
         message = Message("m1", "chat", "human:cli", "agent/second", "stop", 0.0, delivery="interrupt")
-        delivered = inbox.delivery(store.view, message)
-        assert not isinstance(delivered, inbox.Refusal)
+        delivered = message_policy.delivery_changes(store.view, message)
+        assert not isinstance(delivered, message_policy.DeliveryRefused)
         told = SetStatus(call.address, call.uid, {"granted": found.fences})
-        store.propose(Draft("lock.granted", "controller:lock", "lock/docs", (*found.changes, told, *delivered)), {})
+        store.propose(
+            RecordDraft("lock.granted", "controller:lock", "lock/docs", (*found.changes, told, *delivered)), {}
+        )
         await here.until(lambda: not store.view.owned_by("agent/second"))
-        held = leases.held(store.view, second)
+        held = grants.held_locks(store.view, second)
         assert [path for path, _ in held] == ["docs/a.txt"], "what it had before stays"
         await here.tell("agent/second", "go", "m2")
         await here.tell("agent/first", "let go", "m3")
@@ -342,7 +344,7 @@ async def test_a_grant_to_a_call_that_is_given_up_before_its_agent_looks_is_let_
 
 
 def first_lets_go(here: Arena) -> tuple[Change, ...]:
-    return leases.released(here.store.view, leases.owner_of(here.get("agent/first")))
+    return grants.release_changes(here.store.view, owners.lock_owner(here.get("agent/first")))
 
 
 async def test_a_lock_is_granted_as_things_are_when_programs_have_looked_at_the_call_and_to_one_alone(

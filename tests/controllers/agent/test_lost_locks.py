@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from planloop.controllers import leases
+from planloop.controllers.shared.leases import lock_changes
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.test_locks import agent
 from tests.fakes.scripted_models import ScriptedModels
 from tests.golden_text import said_in
-from tests.product import Draft, JsonObject
+from tests.product import JsonObject, RecordDraft
 
 pytestmark = pytest.mark.anyio
 
 
 async def broken(here: Arena, path: str) -> None:
     """A person takes the lock, as `plan unlock` does."""
-    made = leases.broken(here.store.view, path, "human:cli", "I need it", here.world.clock.now())
-    await here.store.append(Draft("lock.fenced", "human:cli", f"lock/{path}", made.changes))
+    made = lock_changes.break_lock(here.store.view, path, "human:cli", "I need it", here.world.clock.now())
+    await here.store.append(RecordDraft("lock.fenced", "human:cli", f"lock/{path}", made.changes))
 
 
 async def ended(here: Arena, task: str = "task/one") -> str:

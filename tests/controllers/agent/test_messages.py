@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.controllers.agent.mail import inbox, topology
+from planloop.controllers.agent.mail import message_policy
 from planloop.schemas import limits
-from planloop.schemas.address import parse
-from planloop.schemas.message import Message
-from planloop.schemas.thread import ThreadSpec
+from planloop.schemas.address import parse_address
+from planloop.schemas.objects.message import Message, ThreadSpec
 from tests.controllers.agent.arena import arena
-from tests.product import Change, Draft, JsonObject, MemoryView, Put, Record, SetStatus, Uid
+from tests.product import Change, JsonObject, MemoryView, Put, Record, RecordDraft, SetStatus, Uid
 
 HELLO = Message("m1", "chat", "agent/a", "agent/.", "hello", 10.0)
 
@@ -30,12 +29,12 @@ class Post:
 
     def write(self, *changes: Change) -> None:
         rev = self.view.rev + 1
-        self.view.fold(Record(rev, 0.0, 1, Draft("message.sent", "human:cli", "agent/.", changes)))
+        self.view.fold(Record(rev, 0.0, 1, RecordDraft("message.sent", "human:cli", "agent/.", changes)))
 
     def send(self, message: Message) -> str:
         """What became of it: new, the same as before, or the reason of its refusal."""
-        answer = inbox.delivery(self.view, message)
-        if isinstance(answer, inbox.Refusal):
+        answer = message_policy.delivery_changes(self.view, message)
+        if isinstance(answer, message_policy.DeliveryRefused):
             return answer.reason
         self.write(*answer)
         return "new" if answer else "known"
@@ -114,7 +113,7 @@ bridges = st.lists(
 
 def said_by_the_plan(sender: str, receiver: str, talks: list[str]) -> bool:
     """The rule in other words: up always; else only what a word of the topology names."""
-    one, two = parse(sender).path, parse(receiver).path
+    one, two = parse_address(sender).path, parse_address(receiver).path
     if one[: len(two)] == two:
         return one != two
     named = {"all": True, "children": two[:-1] == one, "siblings": two[:-1] == one[:-1] and len(two) == len(one)}
@@ -137,11 +136,11 @@ def test_topology_lets_nothing_through_that_neither_the_plan_nor_a_bridge_says(
             assert found is not None
             is_bridged = sender != receiver and any(
                 {sender, receiver} <= set(members)
-                and all(parse(each).is_within(parse(owner)) for each in (sender, receiver))
+                and all(parse_address(each).is_within(parse_address(owner)) for each in (sender, receiver))
                 for owner, members in built
             )
             allowed = said_by_the_plan(sender, receiver, talks[sender]) or is_bridged
-            assert topology.may_talk(post.view, found, parse(receiver)) is allowed, (sender, receiver)
+            assert message_policy.may_write_to(post.view, found, parse_address(receiver)) is allowed, (sender, receiver)
 
 
 @pytest.mark.anyio

@@ -7,11 +7,11 @@ from typing import get_args
 
 import pytest
 
-from planloop.app.replaying import story
-from planloop.controllers.agent.minds import actions, nature
-from planloop.controllers.agent.minds.program import reply_from
+from planloop.controllers.agent.deciders import port
+from planloop.controllers.agent.deciders.program import reply_from_output
+from planloop.owner.replay import history
 from planloop.schemas import limits
-from planloop.schemas.agent import Mind
+from planloop.schemas.objects.agent import DeciderSpec
 from tests.controllers.agent.arena import Arena, arena
 
 pytestmark = pytest.mark.anyio
@@ -53,7 +53,7 @@ async def test_a_reply_stands_in_the_open_turn_in_the_record_that_has_it(tmp_pat
         assert await ended(here) == "done"
         drafts = [one.draft for one in await here.store.log(0, limits.HISTORY_SHOWN_MAX)]
         replied = [one for one in drafts if any(said.type == "model.replied" for said in one.entries)]
-        opened = [story.status_in(one, "agent/.")["open"] for one in replied]
+        opened = [history.status_in(one, "agent/.")["open"] for one in replied]
         assert [bool(one and one["reply"]) for one in opened] == [True, True]
 
 
@@ -119,7 +119,7 @@ async def test_a_model_that_cannot_be_asked_blocks_with_a_way_out(tmp_path: Path
 
 
 def test_lines_that_are_no_json_are_remarks() -> None:
-    reply = reply_from('starting\n{"say": "hi"}\n\n{"sleep": "2s"}\nbye', memory=1)
+    reply = reply_from_output('starting\n{"say": "hi"}\n\n{"sleep": "2s"}\nbye', memory=1)
     assert (reply.text, reply.sleep_s, reply.memory, reply.calls) == ("hi", 2.0, 1, ())
 
 
@@ -128,12 +128,12 @@ def test_an_action_that_says_one_thing_in_two_places_becomes_a_call_with_a_fault
         {"call": {"read": {"path": "a"}}, "with": {"path": "b"}},
         {"say": {"to": "a", "text": "b"}, "to": "c"},
     ):
-        (call,) = actions.reply_of([action]).calls
+        (call,) = port.reply_from_actions([action]).calls
         assert call.fault and (call.tool, call.arguments) == ("?", action)
 
 
 def test_broken_json_and_unknown_actions_become_calls_with_a_fault() -> None:
-    reply = reply_from('{"say": \n{"jump": 3}\n{"say": 1, "done": 2}', memory=None)
+    reply = reply_from_output('{"say": \n{"jump": 3}\n{"say": 1, "done": 2}', memory=None)
     assert len(reply.calls) == 3 and all(call.fault for call in reply.calls)
 
 
@@ -170,26 +170,26 @@ async def test_a_mind_that_does_the_same_turn_after_turn_is_asked_ever_more_seld
 
 @pytest.mark.parametrize("value", ["1e999", "NaN", '"\\ud800"', "[" * 500 + "]" * 500, "[" * 100_000])
 def test_what_no_log_can_hold_becomes_a_call_with_a_fault(value: str) -> None:
-    reply = reply_from(f'{{"done": {value}}}', memory=None)
+    reply = reply_from_output(f'{{"done": {value}}}', memory=None)
     assert len(reply.calls) == 1 and reply.calls[0].fault
 
 
 @pytest.mark.parametrize(("given", "seconds"), [("2s", 2), ("1m30s", 90), (1.5, 1.5), ("250ms", 0.25), ("1h", 3600)])
 def test_durations_are_read(given: object, seconds: float) -> None:
-    assert actions.seconds_of(given) == seconds
+    assert port.parse_seconds(given) == seconds
 
 
 @pytest.mark.parametrize("given", ["soon", -1, True, None, "2 parsecs", "", 1e300, "9" * 400 + "d"])
 def test_what_is_no_duration_is_none(given: object) -> None:
-    assert actions.seconds_of(given) is None
+    assert port.parse_seconds(given) is None
 
 
 def test_parallel_marks_its_calls() -> None:
-    reply = actions.reply_of(
+    reply = port.reply_from_actions(
         [{"parallel": [{"call": {"shell": {"command": "a"}}}, {"call": {"shell": {"command": "b"}}}]}]
     )
     assert [call.is_parallel for call in reply.calls] == [True, True]
 
 
 def test_every_kind_of_mind_has_a_nature() -> None:
-    assert set(nature.KINDS) == set(get_args(Mind))
+    assert set(port.TRAITS_BY_KIND) == set(get_args(DeciderSpec))

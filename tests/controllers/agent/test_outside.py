@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from planloop.controllers.agent.minds import outside_output
-from planloop.schemas.agent import Outside
+from planloop.controllers.agent.deciders import program
+from planloop.schemas.objects.agent import CliAgentSpec
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.mortal import lived
 from tests.controllers.task.yard import is_alive
@@ -181,7 +181,7 @@ async def test_law_5_what_outlives_its_owner_is_taken_up_and_not_run_twice(tmp_p
     ],
 )
 def test_the_answer_is_found_in_the_usual_shapes(lines: list[str], answer: str | None) -> None:
-    found = outside_output.read("\n".join(lines), Outside(("x",), output="json-lines"))
+    found = program.read_output("\n".join(lines), CliAgentSpec(("x",), output="json-lines"))
     assert found.answer == answer
 
 

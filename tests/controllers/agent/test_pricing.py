@@ -6,24 +6,23 @@ from decimal import Decimal
 
 import pytest
 
-from planloop.controllers.agent.models import prices
-from planloop.controllers.agent.thinking import pricing
-from planloop.controllers.agent.thinking.pricing import Unpriced
+from planloop.controllers.agent.models import catalog
+from planloop.controllers.agent.models.catalog import UnpricedModel
 from planloop.schemas import limits
-from planloop.schemas.budget import Cost
-from tests.product import JsonObject, MemoryView, NoModels, Price, Resource, Uid, Usage
+from planloop.schemas.objects.budget import Cost
+from tests.product import JsonObject, MemoryView, NoModelClient, Resource, TokenPrice, TokenUsage, Uid
 
-PRICE = Price(Decimal(2), Decimal(8), Decimal("0.5"))
+PRICE = TokenPrice(Decimal(2), Decimal(8), Decimal("0.5"))
 
 
 def test_the_worst_case_is_the_whole_prompt_uncached_and_the_longest_answer() -> None:
-    assert pricing.worst_of(PRICE, 10_000, 1_000) == Cost(tokens=11_000, usd=Decimal("0.028"), calls=1)
-    assert pricing.worst_of(None, 10_000, 1_000).usd is None
+    assert catalog.worst_cost(PRICE, 10_000, 1_000) == Cost(tokens=11_000, usd=Decimal("0.028"), calls=1)
+    assert catalog.worst_cost(None, 10_000, 1_000).usd is None
 
 
 def test_the_bill_is_the_providers_count_with_what_was_cached_cheaper() -> None:
-    usage = Usage(10_000, 100, tokens_cached=8_000)
-    assert pricing.cost_of(PRICE, usage) == Cost(tokens=10_100, usd=Decimal("0.0088"), calls=1)
+    usage = TokenUsage(10_000, 100, tokens_cached=8_000)
+    assert catalog.request_cost(PRICE, usage) == Cost(tokens=10_100, usd=Decimal("0.0088"), calls=1)
 
 
 @pytest.mark.parametrize(
@@ -33,12 +32,12 @@ def test_the_bill_is_the_providers_count_with_what_was_cached_cheaper() -> None:
 def test_an_unknown_price_is_refused_only_where_money_is_bounded_and_nobody_said_otherwise(
     policy: str, is_bounded: bool, is_refused: bool
 ) -> None:
-    found = pricing.price_of(NoModels(), "openai/new-one", policy, is_bounded=is_bounded)
-    assert found == (Unpriced("openai/new-one") if is_refused else None)
+    found = catalog.price_for_budget(NoModelClient(), "openai/new-one", policy, is_bounded=is_bounded)
+    assert found == (UnpricedModel("openai/new-one") if is_refused else None)
 
 
 def test_a_refusal_says_how_to_get_further() -> None:
-    assert Unpriced("x/y").unblocks == (
+    assert UnpricedModel("x/y").unblocks == (
         "state its price: models: {x/y: {price: {in: …, out: …}}} (dollars a million tokens)",
         "plan patch . limits.unknown-price=estimate",
         "plan patch . limits.unknown-price=allow",
@@ -46,21 +45,21 @@ def test_a_refusal_says_how_to_get_further() -> None:
 
 
 def test_an_estimate_is_the_dearest_price_of_the_provider_and_of_all_where_it_has_none() -> None:
-    known = {name: row.price for name, row in prices.rows().items() if row.price is not None}
+    known = {name: row.price for name, row in catalog.price_table().items() if row.price is not None}
     of_provider = [price for name, price in known.items() if name.startswith("openai/")]
-    found = pricing.price_of(NoModels(), "openai/new-one", "estimate", is_bounded=True)
-    assert isinstance(found, Price)
+    found = catalog.price_for_budget(NoModelClient(), "openai/new-one", "estimate", is_bounded=True)
+    assert isinstance(found, TokenPrice)
     assert found.usd_in + found.usd_out == max(one.usd_in + one.usd_out for one in of_provider)
-    other = pricing.price_of(NoModels(), "nobody/new-one", "estimate", is_bounded=True)
-    assert isinstance(other, Price)
+    other = catalog.price_for_budget(NoModelClient(), "nobody/new-one", "estimate", is_bounded=True)
+    assert isinstance(other, TokenPrice)
     assert other.usd_in + other.usd_out == max(one.usd_in + one.usd_out for one in known.values())
 
 
 @pytest.mark.parametrize(("limits_", "policy"), [({}, "refuse"), ({"unknown-price": "allow"}, "allow")])
 def test_the_policy_is_the_plans(limits_: JsonObject, policy: str) -> None:
     view = MemoryView([Resource("plan/p", Uid("u"), 1, {"limits": limits_}, {})])
-    assert pricing.policy_of(view, "plan/p") == policy
-    assert pricing.policy_of(view, "plan/none") == "refuse"
+    assert catalog.unknown_price_policy(view, "plan/p") == policy
+    assert catalog.unknown_price_policy(view, "plan/none") == "refuse"
 
 
 @pytest.mark.parametrize(
@@ -74,10 +73,10 @@ def test_the_policy_is_the_plans(limits_: JsonObject, policy: str) -> None:
     ],
 )
 def test_an_answer_is_cut_to_what_is_left(left: dict[str, float], output: int) -> None:
-    assert pricing.output_for(left, PRICE, 10_000, 4_000) == output
+    assert catalog.affordable_output_tokens(left, PRICE, 10_000, 4_000) == output
 
 
 def test_a_count_that_differs_too_much_from_ours_is_told() -> None:
-    assert not pricing.is_off(1_000, Usage(1_200, 1))
-    assert pricing.is_off(1_000, Usage(1_500, 1))
-    assert not pricing.is_off(1_000, Usage(9_000, 1, is_estimated=True))
+    assert not catalog.is_count_off(1_000, TokenUsage(1_200, 1))
+    assert catalog.is_count_off(1_000, TokenUsage(1_500, 1))
+    assert not catalog.is_count_off(1_000, TokenUsage(9_000, 1, is_estimated=True))

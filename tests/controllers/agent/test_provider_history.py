@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from planloop.controllers.agent.models.routed import RoutedModels
-from planloop.controllers.agent.models.routing import LOOPBACK_ONLY, Surroundings
-from planloop.controllers.agent.thinking import transcript
-from planloop.schemas.model import ModelTable
+from planloop.controllers.agent.models.router import LOOPBACK_ONLY, ModelRouter, RouteContext
+from planloop.controllers.agent.turn import transcript
+from planloop.schemas.objects.model import ModelTable
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.model_server.running import RunningServer, Script, running
 from tests.product import SystemClock
@@ -33,11 +32,11 @@ agent: {{model: "{model}", tools: [write, read, list], lock: task}}
 @asynccontextmanager
 async def played(folder: Path, script: Script, *, name: str = "m") -> AsyncIterator[tuple[Arena, RunningServer]]:
     """An agent whose model is a server with `script`, when its task is done."""
-    around = Surroundings({LOOPBACK_ONLY: "1"}, folder)
+    around = RouteContext({LOOPBACK_ONLY: "1"}, folder)
     async with running(script) as server:
         table = ModelTable(((name.partition("/")[0], {"url": server.url, "key": "file:key"}),))
         (folder / "key").write_text("k")
-        routed = RoutedModels(lambda: table, around, SystemClock().now)
+        routed = ModelRouter(lambda: table, around, SystemClock().now)
         async with routed.opened(), arena(folder, models=routed) as here:
             await here.apply(PLAN.format(model=name if "/" in name else f"{name}@{server.url}"))
             await here.until_state("task/.", "done", "failed")
@@ -111,9 +110,9 @@ async def test_a_reply_that_a_filter_cut_is_asked_for_once_more(tmp_path: Path) 
 
 async def test_a_filter_that_cuts_again_blocks_the_agent_and_is_named(tmp_path: Path) -> None:
     filtered = {"reply": {"text": "I will n", "finish": "content_filter"}, "times": "always"}
-    around = Surroundings({LOOPBACK_ONLY: "1"}, tmp_path)
+    around = RouteContext({LOOPBACK_ONLY: "1"}, tmp_path)
     async with running([filtered]) as server:
-        routed = RoutedModels(ModelTable, around, SystemClock().now)
+        routed = ModelRouter(ModelTable, around, SystemClock().now)
         async with routed.opened(), arena(tmp_path, models=routed) as here:
             await here.apply(PLAN.format(model=f"m@{server.url}"))
             await here.until(lambda: here.state("agent/.") == "blocked")
@@ -168,7 +167,7 @@ async def test_a_tool_is_found_whatever_a_template_puts_around_its_name(tmp_path
 
 def test_ids_of_calls_have_nine_letters_and_digits_and_differ() -> None:
     places = [(turn, index) for turn in (0, 1, 35, 36, 10_000, 1_600_000) for index in (0, 1, 63, 5_000)]
-    ids = [transcript.call_id(turn, index) for turn, index in places]
+    ids = [transcript.model_call_id(turn, index) for turn, index in places]
 
     assert all(re.fullmatch("[a-zA-Z0-9]{9}", one) for one in ids)
     assert len(set(ids)) == len(ids)

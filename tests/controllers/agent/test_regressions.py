@@ -13,7 +13,7 @@ from planloop.reconciler.effects import journal
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.test_models import PLAN, asked, call, calls, run, says
 from tests.fakes.scripted_models import ScriptedModels
-from tests.product import HUMAN_CLI, Draft, Put
+from tests.product import HUMAN_CLI, Put, RecordDraft
 
 pytestmark = pytest.mark.anyio
 
@@ -223,8 +223,8 @@ async def test_nothing_that_was_minted_is_shown_to_a_model(tmp_path: Path) -> No
         (doubt,) = [each for each in here.store.view.list("call") if each.state == "Unknown"]
         (held,) = here.store.view.list("approval")
         await here.gate.approve(held.address, HUMAN_CLI)
-        changes = journal.settle_doubt(doubt, happened=True)
-        await here.store.append(Draft("call.reconciled", "human:cli", doubt.address, changes))
+        changes = journal.settle_unknown(doubt, happened=True)
+        await here.store.append(RecordDraft("call.reconciled", "human:cli", doubt.address, changes))
         await here.settled()
         prompts = [b"\n".join(request.messages).decode() for request in models.asked]
     assert "approved" in prompts[-1] and "happened" in prompts[-1]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.controllers.agent.arena import arena
-from tests.product import HUMAN_CLI, Accepted, Refused
+from tests.product import HUMAN_CLI, PatchAccepted, PatchRefused
 
 pytestmark = pytest.mark.anyio
 
@@ -83,7 +83,7 @@ async def test_a_parent_cannot_grant_what_it_may_not_grant_and_the_request_waits
         await here.settled()
         assert here.state("approval/kid.1") == "waiting"
         assert "shell" not in here.get("agent/kid").spec["tools"]
-        assert isinstance(await here.gate.approve("approval/kid.1", HUMAN_CLI), Refused)
+        assert isinstance(await here.gate.approve("approval/kid.1", HUMAN_CLI), PatchRefused)
 
 
 async def test_a_tool_that_the_parent_may_grant_is_there_with_the_next_turn(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ async def test_a_person_grants_by_approving(tmp_path: Path) -> None:
                 - {when: {message: approved}, done: x}
         """)
         await here.until(lambda: here.state("approval/root.1") == "waiting")
-        assert isinstance(await here.gate.approve("approval/root.1", HUMAN_CLI, "fine"), Accepted)
+        assert isinstance(await here.gate.approve("approval/root.1", HUMAN_CLI, "fine"), PatchAccepted)
         await here.until_state("task/.", "done", "failed")
         assert here.get("task/.").spec["budget"]["turns"] == 9
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from planloop.app.telling import conversation
+from planloop.client.presenters import conversation
 from tests.controllers.agent.arena import Arena, arena
-from tests.product import Accepted
+from tests.product import PatchAccepted
 
 pytestmark = pytest.mark.anyio
 
@@ -89,7 +89,7 @@ async def test_what_a_script_is_told_is_in_its_conversation_though_its_turn_is_o
         await here.apply("agent: {script: [{done: too soon}]}\nacceptance: [{require-file: a.txt}]")
         assert await ended(here) == "failed"
         records = await here.store.log(0, 100)
-    turns = [one for one in conversation.items(records, "agent/.") if one["kind"] == "turn"]
+    turns = [one for one in conversation.conversation_items(records, "agent/.") if one["kind"] == "turn"]
     assert [len(one["told"]) for one in turns] == [0, 1]
     assert "a.txt" in turns[1]["told"][0]["text"]
 
@@ -170,7 +170,7 @@ async def test_a_new_goal_is_told_once_and_the_agent_goes_on(tmp_path: Path) -> 
               script: [{when: {goal: green}, say: green then}, {done: painted}]
         """)
         await here.until_state("agent/.", "asleep")
-        assert isinstance(await here.patch({"op": "replace", "path": "/goal", "value": "green"}), Accepted)
+        assert isinstance(await here.patch({"op": "replace", "path": "/goal", "value": "green"}), PatchAccepted)
         assert await ended(here) == "done"
         assert await here.said() == ["green then"]
         assert here.get("agent/.").status["incarnation"] == 1

@@ -9,15 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.controllers.agent.calling import calls
-from planloop.controllers.agent.calling.calls import Allowed, Refused
 from planloop.controllers.agent.status import TurnCall
-from planloop.controllers.agent.thinking import prompting
-from planloop.controllers.agent.tools.kept import KeptTools
-from planloop.controllers.agent.tools.registry import BUILT_IN
-from planloop.controllers.agent.tools.served import ServedTools
-from planloop.schemas.agent import AgentSpec, Script
-from planloop.schemas.mcp import McpSpec, ServedTool
+from planloop.controllers.agent.tools.mcp_tools import McpTools
+from planloop.controllers.agent.tools.registry import BUILT_IN_TOOLS
+from planloop.controllers.agent.tools.tool import ToolCache
+from planloop.controllers.agent.turn import permissions, prompt
+from planloop.controllers.agent.turn.permissions import CallAllowed, CallRefused
+from planloop.schemas.objects.agent import AgentSpec, ScriptSpec
+from planloop.schemas.objects.mcp import McpSpec, ServedTool
 from planloop.schemas.rights import Rights
 from tests import rows
 from tests.product import CallState, EffectClass, Json, JsonObject, MemoryView, Resource, Uid
@@ -32,26 +31,28 @@ def server(*tools: str, withheld: str = "", effects: JsonObject | None = None, n
     return Resource(f"mcp/{name}", Uid(name), 1, spec.to_json(), {"tools": offers})
 
 
-def registry(*servers: Resource) -> ServedTools:
+def registry(*servers: Resource) -> McpTools:
     view = MemoryView(servers)
-    return ServedTools(BUILT_IN, lambda: view)
+    return McpTools(BUILT_IN_TOOLS, lambda: view)
 
 
 def spec_with(tools: tuple[str, ...] = ("files.*",), deny: tuple[str, ...] = ()) -> AgentSpec:
-    return AgentSpec("task/.", Script(()), Rights(deny=deny), tools=tools)
+    return AgentSpec("task/.", ScriptSpec(()), Rights(deny=deny), tools=tools)
 
 
-def ruled(arguments: Json, *, deny: tuple[str, ...] = (), tools: tuple[str, ...] = ("files.*",)) -> calls.Ruling:
-    return calls.ruling(
+def ruled(
+    arguments: Json, *, deny: tuple[str, ...] = (), tools: tuple[str, ...] = ("files.*",)
+) -> permissions.CallPermission:
+    return permissions.check_call(
         TurnCall("call/a", "files.write_file", arguments), spec_with(tools, deny), registry(server("write_file")), ()
     )
 
 
 def test_tools_of_servers_follow_the_built_in_ones_in_the_order_of_their_status() -> None:
-    found = calls.granted(
+    found = permissions.granted_tools(
         spec_with(("read", "list", "files.*", "zoo.*")), registry(server("b", "a"), server("z", name="zoo"))
     )
-    assert [name for name in found if not BUILT_IN.get(name, BUILT_IN["read"]).is_free] == [
+    assert [name for name in found if not BUILT_IN_TOOLS.get(name, BUILT_IN_TOOLS["read"]).is_free] == [
         "list",
         "read",
         "files.b",
@@ -63,7 +64,12 @@ def test_tools_of_servers_follow_the_built_in_ones_in_the_order_of_their_status(
 def test_a_model_is_told_of_them_in_the_order_of_its_own_list_where_that_names_them() -> None:
     found = registry(server("a", "b", "c"), server("x", "y", name="web"))
     spec = spec_with(("web.y", "files.*", "files.c"))
-    assert [name for name in calls.granted(spec, found) if "." in name] == ["web.y", "files.c", "files.a", "files.b"]
+    assert [name for name in permissions.granted_tools(spec, found) if "." in name] == [
+        "web.y",
+        "files.c",
+        "files.a",
+        "files.b",
+    ]
 
 
 def test_the_word_of_the_plan_is_the_effect_class_and_else_it_is_once() -> None:
@@ -76,13 +82,13 @@ def test_arguments_that_are_no_object_never_reach_a_provider(schema: JsonObject)
     offer = ServedTool("odd", "does", schema, {}, "odd").to_json()
     found = registry(Resource("mcp/s", Uid("s"), 1, McpSpec(("server",)).to_json(), {"tools": [offer]}))
 
-    assert prompting.declared(found["s.odd"])["function"]["parameters"] == {"type": "object", "properties": {}}
+    assert prompt.declare_tool(found["s.odd"])["function"]["parameters"] == {"type": "object", "properties": {}}
 
 
 def test_two_tools_whose_names_a_provider_would_not_tell_apart_have_two_names() -> None:
     names = ("a.b", "a_b", "a__b", "a b", "ä", "n" * 100, "n" * 101)
     shown = [
-        prompting.declared(tool)["function"]["name"]
+        prompt.declare_tool(tool)["function"]["name"]
         for tool in registry(server(*names)).values()
         if "files." in tool.name
     ]
@@ -103,23 +109,26 @@ def test_two_tools_whose_names_a_provider_would_not_tell_apart_have_two_names() 
 def test_a_call_of_a_tool_that_is_not_there_says_why(status: JsonObject, reason: str) -> None:
     found = registry(Resource("mcp/s", Uid("s"), 1, McpSpec(("server",)).to_json(), status))
     call = TurnCall("call/a", "s.big", {})
-    told, other = calls.ruling(call, spec_with(("s",)), found, ()), calls.ruling(call, spec_with(), found, ())
+    told, other = (
+        permissions.check_call(call, spec_with(("s",)), found, ()),
+        permissions.check_call(call, spec_with(), found, ()),
+    )
 
-    assert isinstance(told, Refused) and told.result.error == "UnknownTool" and reason in told.result.text
+    assert isinstance(told, CallRefused) and told.result.error == "UnknownTool" and reason in told.result.text
     # An agent without the server is told nothing of it.
-    assert isinstance(other, Refused) and (not reason or reason not in other.result.text)
+    assert isinstance(other, CallRefused) and (not reason or reason not in other.result.text)
 
 
 def test_a_withheld_tool_is_shown_to_nobody_and_refused_with_the_reason() -> None:
     found = registry(server("write_file", withheld="it changed"))
     assert "files.write_file" not in list(found)
-    made = calls.ruling(TurnCall("call/a", "files.write_file", {}), spec_with(), found, ())
-    assert isinstance(made, Refused) and made.result.state is CallState.DENIED and "it changed" in made.result.text
+    made = permissions.check_call(TurnCall("call/a", "files.write_file", {}), spec_with(), found, ())
+    assert isinstance(made, CallRefused) and made.result.state is CallState.DENIED and "it changed" in made.result.text
 
 
 def test_what_is_kept_is_looked_up_as_in_the_registry_itself() -> None:
     found = registry(server("read_file", "write_file", withheld="it changed"), server("a", name="zoo"))
-    kept = KeptTools(found, lambda: MemoryView((), 1))
+    kept = ToolCache(found, lambda: MemoryView((), 1))
     for name in ("read", "zoo.a", "files.write_file", "files.none", "none"):
         assert kept.get(name) == found.get(name)
     assert kept.get("files.write_file") is not None and "files.write_file" not in list(kept)
@@ -128,12 +137,12 @@ def test_what_is_kept_is_looked_up_as_in_the_registry_itself() -> None:
 
 
 def test_the_name_of_a_server_stands_for_all_its_tools() -> None:
-    assert isinstance(ruled({"path": "a"}, tools=("files",)), Allowed)
-    assert isinstance(ruled({"path": "a"}, deny=("files",)), Refused)
-    assert isinstance(ruled({"path": "a"}, deny=("files.*",)), Refused)
-    assert isinstance(ruled({"path": "a"}, deny=("files.write_file",)), Refused)
-    assert isinstance(ruled({"path": "a"}, deny=("files.read_file", "file")), Allowed)
-    assert isinstance(ruled({"path": "a"}, tools=("read",)), Refused)
+    assert isinstance(ruled({"path": "a"}, tools=("files",)), CallAllowed)
+    assert isinstance(ruled({"path": "a"}, deny=("files",)), CallRefused)
+    assert isinstance(ruled({"path": "a"}, deny=("files.*",)), CallRefused)
+    assert isinstance(ruled({"path": "a"}, deny=("files.write_file",)), CallRefused)
+    assert isinstance(ruled({"path": "a"}, deny=("files.read_file", "file")), CallAllowed)
+    assert isinstance(ruled({"path": "a"}, tools=("read",)), CallRefused)
 
 
 def disguises(path: str) -> st.SearchStrategy[str]:
@@ -159,12 +168,12 @@ def test_law_6_a_denial_of_a_folder_holds_however_a_server_is_told_of_it(data: s
     value: Json = data.draw(st.sampled_from([text, [text], {"deep": [{"path": text}]}, {text: "content"}]))
     arguments = {data.draw(WORDS): "harmless", "what": value}
     made = ruled(arguments, deny=("files.write_file(.git/**)",))
-    assert isinstance(made, Refused) and made.result.state is CallState.DENIED
+    assert isinstance(made, CallRefused) and made.result.state is CallState.DENIED
 
 
 @given(PATHS)
 def test_a_denial_of_a_folder_leaves_other_files_alone(rest: str) -> None:
-    assert isinstance(ruled({"path": f"src/{rest}"}, deny=("files.write_file(.git/**)",)), Allowed)
+    assert isinstance(ruled({"path": f"src/{rest}"}, deny=("files.write_file(.git/**)",)), CallAllowed)
 
 
 @given(st.data())
@@ -172,17 +181,17 @@ def test_law_6_no_server_writes_what_answers_for_a_hook(data: st.DataObject) -> 
     text = data.draw(disguises("hooks/guard.py"))
     ways: list[JsonObject] = [{"path": text}, {"fileUri": text}, {"edits": [{"destination": [text]}]}]
     arguments = data.draw(st.sampled_from(ways))
-    guarded = AgentSpec("task/.", Script(()), Rights(guarded=("write(hooks/guard.py)",)), tools=("files.*",))
+    guarded = AgentSpec("task/.", ScriptSpec(()), Rights(guarded=("write(hooks/guard.py)",)), tools=("files.*",))
     call = TurnCall("call/a", "files.write_file", arguments | {"title": "guard.py"})
-    assert isinstance(calls.ruling(call, guarded, registry(server("write_file")), ()), Refused)
+    assert isinstance(permissions.check_call(call, guarded, registry(server("write_file")), ()), CallRefused)
 
 
 def test_a_guarded_file_leaves_servers_all_else() -> None:
-    guarded = AgentSpec("task/.", Script(()), Rights(guarded=("write(hooks/guard.py)",)), tools=("files.*",))
+    guarded = AgentSpec("task/.", ScriptSpec(()), Rights(guarded=("write(hooks/guard.py)",)), tools=("files.*",))
     harmless: list[JsonObject] = [{}, {"path": "src/guard.py"}, {"title": "hooks/guard.py"}]
     for arguments in harmless:
         call = TurnCall("call/a", "files.write_file", arguments)
-        assert isinstance(calls.ruling(call, guarded, registry(server("write_file")), ()), Allowed)
+        assert isinstance(permissions.check_call(call, guarded, registry(server("write_file")), ()), CallAllowed)
     readers = registry(server("write_file", effects={"write_file": "read"}))
     call = TurnCall("call/a", "files.write_file", {"path": "hooks/guard.py"})
-    assert isinstance(calls.ruling(call, guarded, readers, ()), Allowed)
+    assert isinstance(permissions.check_call(call, guarded, readers, ()), CallAllowed)

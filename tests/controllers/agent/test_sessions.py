@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from planloop.controllers.agent.hooking import circles
-from planloop.schemas import session
-from planloop.schemas.hook import OVER
+from planloop.controllers.agent.hooks import agent_hooks
+from planloop.schemas.objects import plan
+from planloop.schemas.objects.hook import OVER
 from tests import golden_text
 from tests.controllers.agent.arena import PLAN, Arena, arena
 from tests.controllers.agent.test_models import call, calls, says
@@ -24,7 +24,7 @@ NEVER = "{when: {message: never}, done: ok}"
 
 
 def primary(here: Arena) -> str:
-    return session.primary_of(here.get(PLAN).status)
+    return plan.primary_agent(here.get(PLAN).status)
 
 
 def scripted(*steps: str, tools: str = "task, endo, meta, quit, hook, discuss", more: str = "") -> str:
@@ -202,7 +202,7 @@ async def test_a_hook_that_waits_for_the_agent_itself_is_not_asked(tmp_path: Pat
         drafts = [draft for draft in await here.log() if draft.type == "hook.fired" and draft.subject == "agent/pupil"]
         faults = {one["verdict"]["fault"] for draft in drafts for one in draft.data["fired"]}
         golden_text.said(faults, "agent/pupil")
-        assert not circles.waits_for(here.store.view, "agent/.", "agent/pupil")
+        assert not agent_hooks.is_waiting_on(here.store.view, "agent/.", "agent/pupil")
 
 
 async def test_an_agent_attaches_a_rule_to_its_child_and_the_child_meets_it(tmp_path: Path) -> None:
@@ -308,7 +308,7 @@ def test_who_waits_for_whom_is_found_through_others() -> None:
         }
     )
     for one, other, wanted in (("a", "d", True), ("a", "c", True), ("c", "e", False), ("d", "a", False)):
-        assert circles.waits_for(view, f"agent/{one}", f"agent/{other}") is wanted  # type: ignore[arg-type]
+        assert agent_hooks.is_waiting_on(view, f"agent/{one}", f"agent/{other}") is wanted  # type: ignore[arg-type]
 
 
 class _Thing:

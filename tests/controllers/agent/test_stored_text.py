@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from planloop.controllers.agent.tools.comparing import difference
-from planloop.reconciler.effects.clamping import clamped
+from planloop.controllers.agent.tools.text_diff import text_difference
+from planloop.reconciler.effects.truncate import truncate_output
 from tests import rows
 from tests.controllers.agent.arena import Arena, arena
 from tests.product import Json
@@ -207,7 +207,7 @@ DIFFERENCES = (
 
 @rows.each(("old", "new", "words"), DIFFERENCES)
 def test_a_difference_that_no_line_shows_is_in_words(old: bytes, new: bytes, words: str) -> None:
-    assert words in difference(old, new, "f")
+    assert words in text_difference(old, new, "f")
 
 
 @pytest.mark.parametrize("tool", ["edit", "write"])
@@ -223,4 +223,4 @@ async def test_a_file_that_a_command_converted_is_told_as_changed_and_not_as_it_
 
 def test_clamping_cuts_no_character() -> None:
     for size in range(60, 66):
-        assert "\ufffd" not in clamped("✓".encode() * 1_000, size)
+        assert "\ufffd" not in truncate_output("✓".encode() * 1_000, size)

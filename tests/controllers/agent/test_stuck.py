@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from planloop.controllers.agent import escalation, stuck
+from planloop.controllers.agent import escalation
 from planloop.controllers.agent import status as statuses
-from planloop.controllers.agent.models import history
+from planloop.controllers.agent.models import chat_request
 from planloop.controllers.agent.models.port import ModelReply, ModelRequest, OnDelta
 from planloop.controllers.agent.status import OpenTurn, TurnCall
-from planloop.controllers.agent.steps import Start
-from planloop.schemas.agent import AgentSpec, Escalation, Model
+from planloop.controllers.agent.steps import StartTurn
+from planloop.schemas.objects.agent import AgentSpec, Escalation, ModelDeciderSpec
 from planloop.schemas.rights import Rights
 from tests import rows
 from tests.controllers.agent.arena import Arena, arena
@@ -24,7 +24,7 @@ from tests.controllers.agent.test_deciding import CLAIMED, seen, step
 from tests.controllers.agent.test_tier_caps import obey
 from tests.fakes.pure_models import Answer, PureModels
 from tests.fakes.scripted_models import ScriptedModels
-from tests.product import ByAgent, CallResult, CallState, EffectClass, JsonObject, TaskSpec
+from tests.product import AgentWork, CallResult, CallState, EffectClass, JsonObject, TaskSpec
 
 pytestmark = pytest.mark.anyio
 
@@ -157,7 +157,7 @@ def test_attempts_that_count_when_a_call_fails(before: list[CallResult], reason:
         why = (reason if number == len(before) else "results",)
         turn = OpenTurn(2, 0.0, 1, "op", why, (), calls=(made,), results={made.address: result})
         effect = EffectClass.READ if is_look else EffectClass.ONCE
-        tried = stuck.after_turn(seen({"tried": list(tried)}), turn, [effect])
+        tried = escalation.attempts_after_turn(seen({"tried": list(tried)}), turn, [effect])
     assert [each["kind"] for each in tried] == kinds
 
 
@@ -178,8 +178,8 @@ ALIKE = {
 
 @rows.each("one, other, alike".split(", "), ALIKE.values(), ids=ALIKE)
 def test_answers_are_compared_by_what_they_say(one: Any, other: Any, alike: bool) -> None:
-    made = [{"kind": stuck.ANSWER, "what": stuck.normalised(each)} for each in (one, other)]
-    assert stuck.is_alike(*made) is alike
+    made = [{"kind": escalation.ANSWER_TRIED, "what": escalation.normalize_answer(each)} for each in (one, other)]
+    assert escalation.is_same_attempt(*made) is alike
 
 
 async def test_a_stuck_agent_escalates_and_the_conversation_continues(tmp_path: Path) -> None:
@@ -243,24 +243,34 @@ class Thinking(ScriptedModels):
 
     async def complete(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
         self.sent += (b"".join(request.messages),)
-        reply = await super().complete(replace(request, messages=tuple(history.plain(request.messages))), on_delta)
+        reply = await super().complete(
+            replace(request, messages=tuple(chat_request.strip_foreign_fields(request.messages))), on_delta
+        )
         return replace(reply, extra={"reasoning_content": "hm"})
 
 
 def test_an_edit_while_the_third_answer_is_checked_does_not_escalate() -> None:
-    alike = [{"kind": stuck.ANSWER, "what": "it cannot be done"}] * 3
-    spec = AgentSpec("task/.", Model("test/m"), Rights(), escalate=Escalation(Model("test/strong"), 3))
-    edited = TaskSpec("another goal", ByAgent("agent/."))
+    alike = [{"kind": escalation.ANSWER_TRIED, "what": "it cannot be done"}] * 3
+    spec = AgentSpec(
+        "task/.", ModelDeciderSpec("test/m"), Rights(), escalate=Escalation(ModelDeciderSpec("test/strong"), 3)
+    )
+    edited = TaskSpec("another goal", AgentWork("agent/."))
     taken = step(seen({**CLAIMED, "tried": alike}, spec=spec, task_spec=edited))
-    assert isinstance(taken, Start) and taken.news.reasons == ("goal",)
+    assert isinstance(taken, StartTurn) and taken.news.reasons == ("goal",)
 
 
 def test_a_model_that_a_person_gives_after_the_escalation_takes_over() -> None:
-    given = Model("test/given", stated="given")
-    spec = AgentSpec("task/.", Model("test/m"), Rights(), escalate=Escalation(Model("test/strong"), 3), granted=given)
+    given = ModelDeciderSpec("test/given", stated="given")
+    spec = AgentSpec(
+        "task/.",
+        ModelDeciderSpec("test/m"),
+        Rights(),
+        escalate=Escalation(ModelDeciderSpec("test/strong"), 3),
+        granted=given,
+    )
     for before, model in (("", "test/given"), ("given", "test/strong")):
-        status = statuses.read({"escalated": {"to": "test/strong", "over": before}})
-        assert escalation.model_of(spec, status).model == model
+        status = statuses.read_agent_status({"escalated": {"to": "test/strong", "over": before}})
+        assert escalation.current_model(spec, status).model == model
 
 
 async def test_fields_of_the_model_before_are_not_sent_to_the_stronger_one(tmp_path: Path) -> None:

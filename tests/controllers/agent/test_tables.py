@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from planloop.controllers.agent.models.routed import RoutedModels
-from planloop.controllers.agent.models.routing import Surroundings
-from planloop.schemas.model import ModelTable, model_table, models_digest
+from planloop.controllers.agent.models.router import ModelRouter, RouteContext
+from planloop.schemas.objects.model import ModelTable, model_table, models_digest
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.model_server.running import running
 from tests.product import JsonObject
@@ -23,7 +22,7 @@ async def test_the_cure_of_a_model_without_a_key_is_a_cure(tmp_path: Path) -> No
     def table() -> ModelTable:
         return model_table(found[0].get("plan/arena").spec)
 
-    models = RoutedModels(table, Surroundings({"MY_KEY": "sk-1"}, tmp_path), lambda: 0.0)
+    models = ModelRouter(table, RouteContext({"MY_KEY": "sk-1"}, tmp_path), lambda: 0.0)
     script = [{"reply": {"text": "here I am"}}]
     async with running(script) as server, models.opened(), arena(tmp_path, models=models) as here:
         found.append(here)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.scripted_models import ScriptedModels
-from tests.product import Accepted, JsonObject
+from tests.product import JsonObject, PatchAccepted
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ async def obey(here: Arena, way: str) -> None:
     verdict = await here.patch(
         *({"op": "add", "path": f"{prefix}/{path.replace('.', '/')}", "value": int(value)} for path, value in ops)
     )
-    assert isinstance(verdict, Accepted), verdict
+    assert isinstance(verdict, PatchAccepted), verdict
 
 
 async def test_children_start_together_though_their_caps_add_up_to_more(tmp_path: Path) -> None:

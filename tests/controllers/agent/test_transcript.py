@@ -7,8 +7,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.controllers.agent.thinking.transcript import news_text, wire_name
-from planloop.schemas.message import Message
+from planloop.controllers.agent.turn.transcript import describe_news, wire_name
+from planloop.schemas.objects.message import Message
 from tests.golden_text import said
 
 names = st.text(min_size=1, max_size=90) | st.from_regex(r"[a-z_]{1,4}([._:]{1,3}[a-z_]{1,4}){0,3}", fullmatch=True)
@@ -32,7 +32,7 @@ def test_plain_names_are_as_they_were() -> None:
 
 def told(body: object) -> str:
     message = Message("m1", "state", "controller:agent", "agent/a", body, 0.0)
-    return news_text([message], (), {}).partition("\n")[2]
+    return describe_news([message], (), {}).partition("\n")[2]
 
 
 def test_what_a_model_has_to_act_on_is_told_in_words_and_the_rest_as_it_is() -> None:

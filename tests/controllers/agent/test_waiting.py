@@ -9,8 +9,8 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from planloop.controllers.agent.tools.registry import BUILT_IN
-from planloop.controllers.agent.tools.tool import Context, Ending, Settlement, Tool, Waiting, ok
+from planloop.controllers.agent.tools.registry import BUILT_IN_TOOLS
+from planloop.controllers.agent.tools.tool import CallEnding, PendingCall, Settlement, Tool, ToolContext, success
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.mortal import lived, to_the_end
 from tests.product import CallState, EffectClass, Resource
@@ -34,29 +34,29 @@ CARELESS = PLAN.replace(
 STATES = {"child": CallState.AWAITING_CHILD, "input": CallState.AWAITING_INPUT, "lock": CallState.AWAITING_LOCK}
 
 
-def watch(context: Context, what: What = "child") -> Ending:
+def watch(context: ToolContext, what: What = "child") -> CallEnding:
     """Waits until the folder has a file `first`, then until it has a file `second`."""
     del context
-    return Waiting(STATES[what], call={"step": "first"}, why=f"waits for a {what}", unblocks=("touch first",))
+    return PendingCall(STATES[what], call={"step": "first"}, why=f"waits for a {what}", unblocks=("touch first",))
 
 
-async def slow_watch(context: Context, what: What = "child") -> Ending:
+async def slow_watch(context: ToolContext, what: What = "child") -> CallEnding:
     """The same after a start that takes time."""
     await anyio.lowlevel.checkpoint()
     return watch(context, what)
 
 
-def watched(context: Context) -> Ending | None:
+def watched(context: ToolContext) -> CallEnding | None:
     step = str(context.call.status["step"])
     if not (context.world.folder / step).exists():
         return None
     if step == "second":
-        return Settlement(ok("both are there"))
-    return Waiting(CallState(context.call.state), call={"step": "second"}, why="waits for the second")
+        return Settlement(success("both are there"))
+    return PendingCall(CallState(context.call.state), call={"step": "second"}, why="waits for the second")
 
 
-TOOLS = {**BUILT_IN, "list": Tool("list", watch, EffectClass.READ, resolve=watched)}
-SLOW = {**BUILT_IN, "list": Tool("list", slow_watch, EffectClass.ONCE, resolve=watched)}
+TOOLS = {**BUILT_IN_TOOLS, "list": Tool("list", watch, EffectClass.READ, resolve=watched)}
+SLOW = {**BUILT_IN_TOOLS, "list": Tool("list", slow_watch, EffectClass.ONCE, resolve=watched)}
 
 
 def waiting_call(here: Arena) -> Resource | None:
@@ -125,7 +125,7 @@ async def test_a_call_does_not_overtake_one_that_waits(tmp_path: Path) -> None:
     plan = PLAN.replace(
         "- call: {list: {what: WHAT}}", "- call: [{list: {}}, {shell: {command: echo next >> effects}}]"
     )
-    tools = {**BUILT_IN, "list": Tool("list", watch, EffectClass.ONCE, resolve=watched)}
+    tools = {**BUILT_IN_TOOLS, "list": Tool("list", watch, EffectClass.ONCE, resolve=watched)}
     async with arena(tmp_path, tools=tools) as here:
         await here.apply(plan)
         await here.until(lambda: here.state("agent/.") == "asleep")

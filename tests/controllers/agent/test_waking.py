@@ -9,14 +9,15 @@ from pathlib import Path
 import anyio.lowlevel
 import pytest
 
-from planloop.controllers.agent import AgentReconciler, deciding, steps
-from planloop.controllers.agent.mail import inbox
+from planloop.controllers.agent import decide, steps
+from planloop.controllers.agent.controller import AgentReconciler
+from planloop.controllers.agent.mail import message_policy
 from planloop.schemas import limits
-from planloop.schemas.agent import AgentState
-from planloop.schemas.message import Message
+from planloop.schemas.objects.agent import AgentState
+from planloop.schemas.objects.message import Message
 from tests import sets
 from tests.controllers.agent.arena import PLAN, Arena, arena
-from tests.product import Change, Draft, MemoryView, Put, Record, SetStatus, Uid
+from tests.product import Change, MemoryView, Put, Record, RecordDraft, SetStatus, Uid
 
 pytestmark = pytest.mark.anyio
 
@@ -41,8 +42,8 @@ def awake_though_asleep(here: Arena) -> list[str]:
     for agent in here.store.view.list("agent"):
         seen = looker.look(agent.address)
         assert seen is not None
-        step = deciding.decide(seen, lambda _: True)
-        if not isinstance(step, steps.Rest) or str(step.state) != agent.state:
+        step = decide.decide(seen, lambda _: True)
+        if not isinstance(step, steps.AgentRest) or str(step.state) != agent.state:
             found.append(f"{agent.address} is {agent.state} but {step}")
     return found
 
@@ -121,12 +122,14 @@ async def test_law_11_a_full_inbox_says_so_to_the_sender(tmp_path: Path) -> None
 def test_of_state_messages_only_the_newest_of_a_key_is_kept() -> None:
     view = MemoryView()
     put = Put("agent/.", Uid("u"), {"task": "task/."})
-    view.fold(Record(1, 0.0, 1, Draft("object.created", "human:cli", "agent/.", (put,))))
+    view.fold(Record(1, 0.0, 1, RecordDraft("object.created", "human:cli", "agent/.", (put,))))
     for number, key in enumerate(("progress", "mood", "progress"), start=2):
         body = {"key": key, "value": number}
-        changes = inbox.delivery(view, Message(f"m{number}", "state", "agent/a", "agent/.", body, float(number)))
-        assert not isinstance(changes, inbox.Refusal)
-        view.fold(Record(number, 0.0, 1, Draft("message.sent", "agent:a", "agent/.", changes)))
+        changes = message_policy.delivery_changes(
+            view, Message(f"m{number}", "state", "agent/a", "agent/.", body, float(number))
+        )
+        assert not isinstance(changes, message_policy.DeliveryRefused)
+        view.fold(Record(number, 0.0, 1, RecordDraft("message.sent", "agent:a", "agent/.", changes)))
     found = view.get("agent/.")
     assert found is not None and set(found.status["inbox"]) == {"m3", "m4"}
 
@@ -156,7 +159,7 @@ async def test_law_12_thousands_of_sleeping_agents_are_rows_and_nothing_else(tmp
             changes.append(SetStatus(f"agent/{path}", uid, status))
             changes.append(Put(f"task/{path}", uid, task.spec | {"pause": False}, (), PLAN, ("task",)))
             changes.append(SetStatus(f"task/{path}", uid, task.status))
-        await here.store.append(Draft("plan.patched", "human:cli", PLAN, tuple(changes)))
+        await here.store.append(RecordDraft("plan.patched", "human:cli", PLAN, tuple(changes)))
         await here.settled_but_timers()
         assert here.work.live_count == 0 and here.engine.quiescent()
         assert sum(agent.state == "asleep" for agent in here.store.view.list("agent")) == count + 1

@@ -9,11 +9,18 @@ from typing import Any
 
 import pytest
 
-from planloop.controllers.agent.tools.faults import ToolDenied, ToolFailed, ToolFault
-from planloop.controllers.agent.tools.finding import files_below, hits_in
-from planloop.controllers.agent.tools.workspace import Mode, Workspace, digest_at, read_file, replace_file
-from planloop.schemas.patterns import any_path, denied_by
-from planloop.schemas.shell_lines import commands_in
+from planloop.controllers.agent.tools.errors import ToolDenied, ToolError, ToolFailed
+from planloop.controllers.agent.tools.workspace import (
+    AccessMode,
+    Workspace,
+    digest_at,
+    files_below,
+    read_file,
+    replace_file,
+    search_hits,
+)
+from planloop.schemas.patterns import find_denial, path_matches
+from planloop.schemas.shell.commands import find_commands
 
 
 @pytest.fixture
@@ -55,7 +62,7 @@ def test_what_is_inside_can_be_read_and_written_by_any_spelling(folder: Path) ->
     "path", ["..", "../other/secret.txt", "src/../../other/secret.txt", "/etc/passwd", "/proc/self/environ", "/"]
 )
 @pytest.mark.parametrize("mode", ["read", "write"])
-def test_dots_and_absolute_paths_lead_nowhere_else(folder: Path, path: str, mode: Mode) -> None:
+def test_dots_and_absolute_paths_lead_nowhere_else(folder: Path, path: str, mode: AccessMode) -> None:
     with pytest.raises(ToolDenied), space(folder).spot(path, mode, "write"):
         raise AssertionError("unreachable")
 
@@ -101,9 +108,9 @@ def test_a_loop_of_links_ends(folder: Path) -> None:
 
 @pytest.mark.parametrize("path", [".plan/p/log.db", "work/../.plan/p/log.db", ".PLAN/x"])
 def test_the_plans_state_is_closed(folder: Path, path: str) -> None:
-    modes: tuple[Mode, Mode] = ("read", "write")
+    modes: tuple[AccessMode, AccessMode] = ("read", "write")
     for mode in modes:
-        with pytest.raises(ToolFault), space(folder, ".").spot(path, mode, "read") as spot:
+        with pytest.raises(ToolError), space(folder, ".").spot(path, mode, "read") as spot:
             read_file(spot)
 
 
@@ -164,7 +171,7 @@ def test_swapping_a_folder_for_a_link_during_writes_never_leads_out(folder: Path
             try:
                 with space(folder).spot("d/pwned.txt", "write", "write") as spot:
                     replace_file(spot, b"x", digest_at(spot), "t")
-            except (ToolFault, OSError):
+            except (ToolError, OSError):
                 continue
     finally:
         stop.set()
@@ -201,8 +208,8 @@ def test_listing_follows_no_links_and_skips_what_is_closed(folder: Path) -> None
 def test_search_gives_place_and_line(folder: Path) -> None:
     (folder / "work/src/b.py").write_text("one\nTwo words\n")
     (folder / "work/src/c.bin").write_bytes(b"\xff\xfe two")
-    assert hits_in(space(folder), ".", "**/*.py", "two", True) == ["src/b.py:2: Two words"]
-    assert hits_in(space(folder), ".", "**", "two", False) == []
+    assert search_hits(space(folder), ".", "**/*.py", "two", True) == ["src/b.py:2: Two words"]
+    assert search_hits(space(folder), ".", "**", "two", False) == []
 
 
 @pytest.mark.parametrize(
@@ -222,15 +229,15 @@ def test_search_gives_place_and_line(folder: Path) -> None:
     ],
 )
 def test_globs_match_as_people_expect(glob: str, path: str, expected: bool) -> None:
-    assert any_path([glob], path) is expected
+    assert path_matches([glob], path) is expected
 
 
 def test_denials_cover_by_name_and_by_subject() -> None:
-    assert denied_by(["shell"], "shell", ("ls",)) == "shell"
-    assert denied_by(["write(.git/**)"], "write", (".git/hooks/x",))
-    assert not denied_by(["write(.git/**)"], "read", (".git/hooks/x",))
-    assert denied_by(["shell(git *)"], "shell", commands_in("make && git push"))
-    assert not denied_by(["shell(git *)"], "shell", commands_in("legit push"))
+    assert find_denial(["shell"], "shell", ("ls",)) == "shell"
+    assert find_denial(["write(.git/**)"], "write", (".git/hooks/x",))
+    assert not find_denial(["write(.git/**)"], "read", (".git/hooks/x",))
+    assert find_denial(["shell(git *)"], "shell", find_commands("make && git push"))
+    assert not find_denial(["shell(git *)"], "shell", find_commands("legit push"))
 
 
 def test_every_spelling_of_a_file_leads_to_one_path_whether_it_is_there_or_not(folder: Path) -> None:
@@ -258,7 +265,7 @@ def test_every_spelling_of_a_file_leads_to_one_path_whether_it_is_there_or_not(f
 )
 def test_what_leads_outside_leads_to_no_path(folder: Path, path: str) -> None:
     (folder / "work/out").symlink_to(folder.parent / "outside")
-    with pytest.raises(ToolFault):
+    with pytest.raises(ToolError):
         space(folder).leads_to(path)
-    with pytest.raises(ToolFault):
+    with pytest.raises(ToolError):
         space(folder, "not/there").leads_to("../../other/secret.txt")

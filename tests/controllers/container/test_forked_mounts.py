@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from planloop.containers.naming import Names
-from planloop.containers.sandboxing.rooms import Room
-from planloop.controllers.container.mounting import Steering, placed
-from planloop.controllers.inside import Ground, ground_of
-from planloop.controllers.sandboxes import room_of
-from planloop.schemas.container import ContainerSpec, Mount
-from tests.product import Change, Draft, JsonObject, MemoryView, Put, Record, Uid
+from planloop.containers.engine.names import ContainerNames
+from planloop.containers.sandbox.container_sandbox import SandboxContainer
+from planloop.controllers.container.mounts import SteeringFiles, container_mounts
+from planloop.controllers.shared.container_exec import MountRoots, mount_roots
+from planloop.controllers.shared.sandbox import sandbox_container
+from planloop.schemas.objects.container import ContainerSpec, Mount
+from tests.product import Change, JsonObject, MemoryView, Put, Record, RecordDraft, Uid
 
 TREE = ".plan/p/forks/a"
 ROOT = Path("/plan")
@@ -24,7 +24,7 @@ def view(fork: JsonObject) -> MemoryView:
     forked = {"task/a": "fork/a", "task/a/b": "fork/a", "task/c": None}
     changes: list[Change] = [Put(name, Uid(name), {"fork": at}) for name, at in forked.items()]
     changes.append(Put("fork/a", Uid("f"), {}, status=fork))
-    found.fold(Record(1, 0.0, 1, Draft("object.created", "human:cli", "task/a", tuple(changes))))
+    found.fold(Record(1, 0.0, 1, RecordDraft("object.created", "human:cli", "task/a", tuple(changes))))
     return found
 
 
@@ -44,7 +44,7 @@ def view(fork: JsonObject) -> MemoryView:
 )
 def test_its_mounts_begin_in_the_fork_of_its_task(task: str, written: str, state: str, start: Path) -> None:
     spec = ContainerSpec(image="i", task=task)
-    assert ground_of(view({"state": state, "folder": TREE}), spec, ROOT).start(written) == start
+    assert mount_roots(view({"state": state, "folder": TREE}), spec, ROOT).start(written) == start
 
 
 def test_the_fork_is_mounted_with_its_own_guards_and_what_is_outside_as_ever(tmp_path: Path) -> None:
@@ -54,11 +54,11 @@ def test_the_fork_is_mounted_with_its_own_guards_and_what_is_outside_as_ever(tmp
     for folder in (tmp_path / "plan", tree):
         (folder / "p.plan.yaml").write_text("plan: p\n")
     (tree / ".git").write_text("gitdir: elsewhere\n")
-    ground, steering = Ground(tmp_path / "plan", tree), Steering(("p.plan.yaml",), ())
+    ground, steering = MountRoots(tmp_path / "plan", tree), SteeringFiles(("p.plan.yaml",), ())
     mounts = (Mount("/w", host="."), Mount("/d", host="../data"), Mount("/s", host="src"), Mount("/v", volume="v"))
 
     spec = ContainerSpec(image="i", mounts=mounts)
-    found = {one.target: one for one in placed(spec, Names("p", "label"), ground, steering)}
+    found = {one.target: one for one in container_mounts(spec, ContainerNames("p", "label"), ground, steering)}
 
     assert {target: one.host for target, one in found.items() if one.host} == {
         "/w": str(tree),
@@ -73,8 +73,8 @@ def test_the_fork_is_mounted_with_its_own_guards_and_what_is_outside_as_ever(tmp
 def test_who_works_in_a_folder_of_the_home_works_there_in_a_container_that_mounts_it() -> None:
     found, spec = MemoryView(), ContainerSpec(image="i", mounts=(Mount("/d", host="~/data"),))
     put = Put("container/sut", Uid("s"), spec.to_json(), status={"state": "running", "seen": {"id": "x"}})
-    found.fold(Record(1, 0.0, 1, Draft("object.created", "human:cli", "container/sut", (put,))))
+    found.fold(Record(1, 0.0, 1, RecordDraft("object.created", "human:cli", "container/sut", (put,))))
 
-    room = room_of(found, "sut", ROOT)
+    room = sandbox_container(found, "sut", ROOT)
 
-    assert isinstance(room, Room) and room.place_of(str((Path.home() / "data" / "a").resolve())) == "/d/a"
+    assert isinstance(room, SandboxContainer) and room.place_of(str((Path.home() / "data" / "a").resolve())) == "/d/a"

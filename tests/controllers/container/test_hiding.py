@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from planloop.containers.hiding import SECRETS, secrets_label, variables
-from planloop.containers.simulated_engine import Daemon, SimulatedEngine
-from planloop.controllers.inside import PlanContainers, masks
-from planloop.reconciler.effects.masking import MASK
+from planloop.containers.engine.secret_env import SECRETS, env_from_engine, secrets_label
+from planloop.containers.engine.simulated_engine import SimulatedDaemon, SimulatedEngine
+from planloop.controllers.shared.container_exec import PlanContainers, container_masks
+from planloop.reconciler.effects.secret_masks import MASK
 from tests.fakes.virtual_time import VirtualClock
-from tests.product import Creation, Ending, EngineFailed, ImageFacts, Inside, Reason
+from tests.product import ContainerCreation, EngineErrorReason, EngineFailed, ExecCommand, ExitCause, ImageFacts
 from tests.reconciler.stage import stage
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +23,7 @@ GIVEN = {"TOKEN": "hush-it-is-one", "KEY": "x", "USER": "somebody", "PLAIN": "hu
 def test_the_label_names_variables_and_no_values() -> None:
     assert secrets_label(WRITTEN) == "KEY,TOKEN,USER"
     assert secrets_label({"PLAIN": "1"}) == ""
-    assert variables(["A=1=2", "B=", "C"]) == {"A": "1=2", "B": "", "C": ""}
+    assert env_from_engine(["A=1=2", "B=", "C"]) == {"A": "1=2", "B": "", "C": ""}
 
 
 @pytest.mark.parametrize(
@@ -38,20 +38,20 @@ def test_the_label_names_variables_and_no_values() -> None:
 async def test_a_command_inside_says_no_secret_nor_the_half_of_one_that_was_cut(
     tmp_path: Path, said: str, most: int | None, heard: str
 ) -> None:
-    daemon = Daemon(VirtualClock(), tmp_path, images={"i": ImageFacts("i", 1)})
+    daemon = SimulatedDaemon(VirtualClock(), tmp_path, images={"i": ImageFacts("i", 1)})
     engine = SimulatedEngine(daemon)
     labels = {"a": "b", SECRETS: secrets_label(WRITTEN)}
-    await engine.start(await engine.create(Creation("c", "i", labels, cmd=("sleep", "100"), env=GIVEN)))
+    await engine.start(await engine.create(ContainerCreation("c", "i", labels, cmd=("sleep", "100"), env=GIVEN)))
     async with stage(tmp_path / "state", runs=False) as own:
-        inside = Inside(("sh", "-c", f"echo '{said}'"), "m", output_bytes_max=most)
+        inside = ExecCommand(("sh", "-c", f"echo '{said}'"), "m", output_bytes_max=most)
         ended = await PlanContainers(own.store, lambda: engine).run("c", inside)
 
-    assert ended.ending is (Ending.EXITED if most is None else Ending.TOO_MUCH_OUTPUT)
+    assert ended.ending is (ExitCause.EXITED if most is None else ExitCause.TOO_MUCH_OUTPUT)
     assert ended.output.decode() == heard
 
 
 async def test_what_one_has_said_that_is_gone_is_not_told_since_nobody_knows_its_secrets(tmp_path: Path) -> None:
     with pytest.raises(EngineFailed) as failed:
-        await masks(SimulatedEngine(Daemon(VirtualClock(), tmp_path)), "gone")
+        await container_masks(SimulatedEngine(SimulatedDaemon(VirtualClock(), tmp_path)), "gone")
 
-    assert failed.value.reason is Reason.NOT_FOUND
+    assert failed.value.reason is EngineErrorReason.NOT_FOUND

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from planloop.containers.naming import Names
-from planloop.containers.sandboxing import guarding
-from planloop.controllers.container.mounting import Steering, place, placed
-from planloop.controllers.inside import Ground
-from planloop.schemas.container import ContainerSpec, Mount
+from planloop.containers.engine.names import ContainerNames
+from planloop.containers.sandbox import write_guard
+from planloop.controllers.container.mounts import SteeringFiles, container_mounts, resolve_mount_source
+from planloop.controllers.shared.container_exec import MountRoots
+from planloop.schemas.objects.container import ContainerSpec, Mount
 from tests.golden_text import said
-from tests.product import EngineFailed, Placed, Reason
+from tests.product import ContainerMount, EngineErrorReason, EngineFailed
 
 FILES = (
     "p.plan.yaml",
@@ -49,16 +49,19 @@ def folder(tmp_path: Path) -> Path:
     return at
 
 
-def laid(folder: Path, *mounts: Mount, held: tuple[str, ...] = ()) -> dict[str, Placed]:
+def laid(folder: Path, *mounts: Mount, held: tuple[str, ...] = ()) -> dict[str, ContainerMount]:
     """What is mounted, by where it stands inside."""
-    found = placed(
-        ContainerSpec(image="i", mounts=mounts), Names("p", "label"), Ground(folder, folder), Steering(FILES, held)
+    found = container_mounts(
+        ContainerSpec(image="i", mounts=mounts),
+        ContainerNames("p", "label"),
+        MountRoots(folder, folder),
+        SteeringFiles(FILES, held),
     )
     assert len({each.target for each in found}) == len(found)
     return {each.target: each for each in found}
 
 
-def over(found: dict[str, Placed], at: str = "/w") -> dict[str, str]:
+def over(found: dict[str, ContainerMount], at: str = "/w") -> dict[str, str]:
     """What lies over the mount at `at`: `ro`, `rw` or `hidden`."""
     below = {target.removeprefix(f"{at}/"): each for target, each in found.items() if target != at}
     return {name: "hidden" if not one.host else "ro" if one.is_read_only else "rw" for name, one in below.items()}
@@ -80,7 +83,7 @@ def test_over_the_plans_folder_lies_all_that_steers_it(folder: Path) -> None:
     found = laid(folder, Mount("/w", host="."))
 
     assert over(found) == STEERING
-    assert found["/w"] == Placed("/w", host=str(folder))
+    assert found["/w"] == ContainerMount("/w", host=str(folder))
     assert found["/w/tools/check.py"].host == str(folder / "tools" / "check.py")
 
 
@@ -112,7 +115,7 @@ def test_of_what_is_only_read_the_state_is_hidden_and_nothing_else_guarded(folde
 def test_what_the_plan_lays_in_by_name_is_as_it_says(folder: Path) -> None:
     found = laid(folder, Mount("/w", host="."), Mount("/w/.git", host=".git"))
 
-    assert found["/w/.git"] == Placed("/w/.git", host=str(folder / ".git"))
+    assert found["/w/.git"] == ContainerMount("/w/.git", host=str(folder / ".git"))
 
 
 def test_folders_that_containers_mount_stay_where_they_are(folder: Path) -> None:
@@ -126,8 +129,8 @@ def test_volumes_and_memory_are_no_folders_of_this_machine(folder: Path) -> None
     found = laid(folder, Mount("/data", volume="data"), Mount("/tmp"))
 
     assert found == {
-        "/data": Placed("/data", volume=Names("p", "label").volume("data")),
-        "/tmp": Placed("/tmp"),
+        "/data": ContainerMount("/data", volume=ContainerNames("p", "label").volume("data")),
+        "/tmp": ContainerMount("/tmp"),
     }
 
 
@@ -139,7 +142,7 @@ def test_a_link_in_place_of_what_is_guarded_is_refused_with_what_to_do(folder: P
     with pytest.raises(EngineFailed) as failed:
         laid(folder, Mount("/w", host="."))
 
-    assert failed.value.reason is Reason.REFUSED
+    assert failed.value.reason is EngineErrorReason.REFUSED
     said(str(failed.value), f"{name}")
     assert "read-only: true" in failed.value.hint
     hidden = {} if name == ".plan" else {".plan": "hidden"}
@@ -152,7 +155,7 @@ def test_a_folder_that_is_a_link_is_refused_with_where_it_leads(folder: Path, wr
     (folder / "..way").symlink_to("/")
 
     with pytest.raises(EngineFailed, match="is a link, and leads to /"):
-        place(written, folder)
+        resolve_mount_source(written, folder)
 
 
 @pytest.mark.parametrize("home", [".", "src"])
@@ -162,11 +165,11 @@ def test_a_plans_folder_that_holds_the_owners_home_is_laid_in_only_by_its_whole_
     monkeypatch.setenv("HOME", str(folder / home))
 
     with pytest.raises(EngineFailed) as failed:
-        place(".", folder)
+        resolve_mount_source(".", folder)
     said(str(failed.value))
 
     assert "folder of its own" in failed.value.hint and str(folder) in failed.value.hint
-    assert place(str(folder), folder) == folder
+    assert resolve_mount_source(str(folder), folder) == folder
 
 
 def test_that_somebody_is_let_in_where_no_repository_is_is_noted(folder: Path) -> None:
@@ -175,10 +178,10 @@ def test_that_somebody_is_let_in_where_no_repository_is_is_noted(folder: Path) -
     (folder / ".git").rmdir()
     laid(folder, Mount("/w", host="src"), Mount("/r", host=".", is_read_only=True))
     (folder / ".git").mkdir()
-    assert not guarding.is_made_inside(str(folder))
+    assert not write_guard.is_repository_untrusted(str(folder))
 
     (folder / ".git").rmdir()
     laid(folder, Mount("/w", host="."))
     (folder / ".git").mkdir()
 
-    assert guarding.is_made_inside(str(folder))
+    assert write_guard.is_repository_untrusted(str(folder))

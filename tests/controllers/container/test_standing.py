@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from planloop.controllers.container.observing import Observed
-from planloop.controllers.container.standing import standing
-from planloop.controllers.container.status import Probed, Trouble
-from planloop.schemas.container import Health
+from planloop.controllers.container.observe import ObservedContainer
+from planloop.controllers.container.readiness import container_readiness
+from planloop.controllers.container.status import EngineTrouble, ProbeResult
+from planloop.schemas.objects.container import Health
 from tests import rows
 from tests.controllers.container.table import BROKEN, ENDED, HOPELESS, OF, SPEC, UNMET, UP, observed
 
 OVER = "the plan is over"
 SICK = replace(SPEC, health=Health(cmd=("true",)))
-DOWN = Trouble(0, "EngineDown", "no engine answers", "systemctl start docker")
+DOWN = EngineTrouble(0, "EngineDown", "no engine answers", "systemctl start docker")
 FAILED: dict[str, Any] = {"failed_of": OF, "reason": "Exited", "why": "it ended with exit code 3", "failures": 2}
 
-CASES: dict[str, tuple[Observed, str]] = {
+CASES: dict[str, tuple[ObservedContainer, str]] = {
     "new": (observed(is_looked=False), "waiting AwaitingEngine: the engine is asked what it has"),
     "no engine": (observed(is_looked=False, engine=DOWN), "waiting EngineDown: no engine answers"),
     "no engine, to go": (
@@ -39,12 +39,12 @@ CASES: dict[str, tuple[Observed, str]] = {
     "limits it cannot have": (observed(UP, bound_why="no limits here"), "running Running: no limits here"),
     "health unknown": (observed(UP, spec=SICK), "starting Probing: its health is not known yet"),
     "health of an earlier run": (
-        observed(UP, spec=SICK, probed=Probed(1.0, True)),
+        observed(UP, spec=SICK, probed=ProbeResult(1.0, True)),
         "starting Probing: its health is not known yet",
     ),
-    "healthy": (observed(UP, spec=SICK, probed=Probed(UP.started_at, True)), "healthy Healthy"),
+    "healthy": (observed(UP, spec=SICK, probed=ProbeResult(UP.started_at, True)), "healthy Healthy"),
     "unhealthy": (
-        observed(UP, spec=SICK, probed=Probed(UP.started_at, False, "exit code 1")),
+        observed(UP, spec=SICK, probed=ProbeResult(UP.started_at, False, "exit code 1")),
         "unhealthy Unhealthy: its health check fails: exit code 1",
     ),
     "it failed": (observed(BROKEN, **FAILED), "failed Exited: it ended with exit code 3"),
@@ -117,6 +117,6 @@ CASES: dict[str, tuple[Observed, str]] = {
 @rows.each("case", CASES)
 def test_how_far_it_is(case: str) -> None:
     seen, said = CASES[case]
-    now = standing(seen)
+    now = container_readiness(seen)
 
     assert f"{now.state} {now.reason}" + (f": {now.why}" if now.why else "") == said

@@ -9,22 +9,22 @@ from typing import TypeAlias
 import anyio
 import pytest
 
-from planloop.containers.naming import Names, Tag, networks_of
-from planloop.containers.simulated_engine import Daemon, SimulatedEngine
-from planloop.controllers.container import Yard
-from planloop.controllers.container.acting import POOL
-from planloop.controllers.container.deciding import RAISE
-from planloop.controllers.container.observing import job_key
-from planloop.controllers.container.watching import Watching
-from planloop.schemas.container import ContainerSpec, container_from_json, what_runs
+from planloop.containers.engine.names import ContainerNames, ContainerTag, container_networks
+from planloop.containers.engine.simulated_engine import SimulatedDaemon, SimulatedEngine
+from planloop.controllers.container.context import ContainerContext
+from planloop.controllers.container.controller import POOL
+from planloop.controllers.container.decide import START
+from planloop.controllers.container.observe import container_job_key
+from planloop.controllers.container.watch import ContainerWatch
+from planloop.schemas.objects.container import ContainerSpec, container_from_json, running_digest
 from tests.fakes.virtual_time import VirtualClock
-from tests.product import Creation, ImageFacts
+from tests.product import ContainerCreation, ImageFacts
 from tests.reconciler.stage import Stage, stage
 
 pytestmark = pytest.mark.anyio
 
 IMAGE = "sha256:0123"
-NAMES = Names("p", "p-0123")
+NAMES = ContainerNames("p", "p-0123")
 Prepare: TypeAlias = Callable[[Stage, SimulatedEngine], Awaitable[None]]
 
 
@@ -32,9 +32,9 @@ async def left_after_the_first_look(folder: Path, prepare: Prepare) -> set[str]:
     """The networks `inner`, `outer` and `other` that are left after the first look; `container/db` runs on `inner`."""
     async with stage(folder, runs=False) as own:
         clock = VirtualClock()
-        daemon = Daemon(clock, folder, images={"i": ImageFacts(IMAGE, 1)})
+        daemon = SimulatedDaemon(clock, folder, images={"i": ImageFacts(IMAGE, 1)})
         engine = SimulatedEngine(daemon)
-        yard = Yard(own.store, clock, own.work, engine, NAMES, 2, folder, folder, {})
+        yard = ContainerContext(own.store, clock, own.work, engine, NAMES, 2, folder, folder, {})
         for network in ("inner", "outer", "other"):
             await engine.make_network(NAMES.network(network), NAMES.ours, is_internal=False)
         own.put("container/db", **ContainerSpec(image="i", networks=("inner",)).to_json())
@@ -42,7 +42,7 @@ async def left_after_the_first_look(folder: Path, prepare: Prepare) -> set[str]:
         await prepare(own, engine)
 
         async with anyio.create_task_group() as group:
-            group.start_soon(Watching(yard))
+            group.start_soon(ContainerWatch(yard))
             await yard.first_look.wait()
             group.cancel_scope.cancel()
         return {name for name in ("inner", "outer", "other") if NAMES.network(name) in daemon.networks}
@@ -51,10 +51,12 @@ async def left_after_the_first_look(folder: Path, prepare: Prepare) -> set[str]:
 async def run(own: Stage, engine: SimulatedEngine, address: str, *, uid: str = "u") -> None:
     """Create and start the container at `address`; with another `uid`, it is of an earlier object there."""
     spec = container_from_json(own.get(address).spec)
-    labels = Tag(address, uid, 1, what_runs(spec)).labels(NAMES, 1)
-    networks = tuple(NAMES.network(network) for network in networks_of(spec))
+    labels = ContainerTag(address, uid, 1, running_digest(spec)).labels(NAMES, 1)
+    networks = tuple(NAMES.network(network) for network in container_networks(spec))
     name = NAMES.container(address.partition("/")[2])
-    await engine.start(await engine.create(Creation(name, IMAGE, labels, cmd=("sleep", "600"), networks=networks)))
+    await engine.start(
+        await engine.create(ContainerCreation(name, IMAGE, labels, cmd=("sleep", "600"), networks=networks))
+    )
 
 
 async def test_networks_that_no_container_uses_are_removed(tmp_path: Path) -> None:
@@ -77,7 +79,10 @@ async def test_the_network_of_a_container_that_is_being_created_stays(tmp_path: 
         spec = ContainerSpec(image="i", networks=("outer",))
         own.put("container/app", **spec.to_json())
         own.work.start(
-            job_key("container/app", RAISE, what_runs(spec)), "container/app", anyio.sleep_forever, pool=POOL
+            container_job_key("container/app", START, running_digest(spec)),
+            "container/app",
+            anyio.sleep_forever,
+            pool=POOL,
         )
 
     assert await left_after_the_first_look(tmp_path, prepare) == {"inner", "outer"}

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from planloop.controllers.container import writing
-from planloop.controllers.container.status import ContainerStatus, Seen, read
-from planloop.schemas import limits, patching
-from planloop.schemas.container import Restart
+from planloop.controllers.container import records
+from planloop.controllers.container.status import ContainerStatus, SeenContainer, read_container_status
+from planloop.schemas import json_patch, limits
+from planloop.schemas.objects.container import Restart
 from tests.controllers.container.table import BROKEN, DONE, NOW, OF, SPEC, TOKEN, UP, observed
-from tests.product import EngineFailed, Reason
+from tests.product import EngineErrorReason, EngineFailed
 
 YOUNG = replace(UP, started_at=NOW - 1)
 OLD = replace(UP, started_at=NOW - limits.CONTAINER_STEADY_S)
@@ -36,9 +36,9 @@ GONE = replace(YOUNG, run="removing", ended_at=NOW)
     ],
 )
 def test_one_that_others_remove_while_it_runs_is_lost_and_no_failure(
-    before: Seen, status: dict[str, Any], found: Seen | None, losses: int
+    before: SeenContainer, status: dict[str, Any], found: SeenContainer | None, losses: int
 ) -> None:
-    merge = writing.seen_under("c1", found, ContainerStatus(seen=before, **status), TOKEN, NOW)
+    merge = records.seen_ref_merge("c1", found, ContainerStatus(seen=before, **status), TOKEN, NOW)
 
     assert merge.get("losses", 0) == losses
     assert "failures" not in merge
@@ -60,14 +60,14 @@ def test_one_that_others_remove_while_it_runs_is_lost_and_no_failure(
     ],
 )
 def test_the_end_of_a_run_is_counted_whatever_the_engine_could_not_do_before_it(
-    ended: Seen, restart: Restart, failures: int | None, state: str
+    ended: SeenContainer, restart: Restart, failures: int | None, state: str
 ) -> None:
     short = (
         ended if ended.ended_at - ended.started_at == limits.CONTAINER_STEADY_S else replace(ended, started_at=949.0)
     )
     seen = observed(short, spec=replace(SPEC, restart=restart), failures=2, tries=7, losses=4)
 
-    merge = writing.counted(seen, short)
+    merge = records.end_merge(seen, short)
 
     assert (merge["failures"], merge["tries"], merge["losses"]) == (failures, None, None)
     how = "done" if merge["done_of"] else "failed" if merge["retry_at"] is None else "again"
@@ -88,9 +88,9 @@ KILLED = replace(BROKEN, exit_code=137, memory_bytes=1 << 20)
     ],
 )
 def test_memory_is_named_as_a_cure_where_it_may_have_been_why_one_was_killed(
-    ended: Seen, stopping: float, reason: str, may_be_memory: bool
+    ended: SeenContainer, stopping: float, reason: str, may_be_memory: bool
 ) -> None:
-    merge = writing.counted(observed(ended, stopping=stopping), ended)
+    merge = records.end_merge(observed(ended, stopping=stopping), ended)
 
     assert merge["reason"] == reason
     assert ("memory" in merge["hint"]) is may_be_memory
@@ -99,13 +99,22 @@ def test_memory_is_named_as_a_cure_where_it_may_have_been_why_one_was_killed(
 
 @pytest.mark.parametrize(
     ("reason", "pause_s"),
-    [(Reason.ENGINE_DOWN, 2.0), (Reason.PORT_TAKEN, 2.0), (Reason.NOT_FOUND, 2.0), (Reason.NO_IMAGE, None)],
+    [
+        (EngineErrorReason.ENGINE_DOWN, 2.0),
+        (EngineErrorReason.PORT_TAKEN, 2.0),
+        (EngineErrorReason.NOT_FOUND, 2.0),
+        (EngineErrorReason.NO_IMAGE, None),
+    ],
 )
-def test_what_the_engine_cannot_do_is_tried_again_and_no_failed_run(reason: Reason, pause_s: float | None) -> None:
+def test_what_the_engine_cannot_do_is_tried_again_and_no_failed_run(
+    reason: EngineErrorReason, pause_s: float | None
+) -> None:
     status: dict[str, Any] = {"failures": 4}
     for _ in range(3):
-        merge = writing.failing(OF, EngineFailed(reason, "no", "do it"), TOKEN, NOW)(read(status))
-        status = patching.merge(status, merge)
+        merge = records.engine_error_merge(OF, EngineFailed(reason, "no", "do it"), TOKEN, NOW)(
+            read_container_status(status)
+        )
+        status = json_patch.merge_values(status, merge)
 
     assert (status["failures"], status["tries"]) == (4, 3)
     assert status.get("retry_at") == (None if pause_s is None else NOW + pause_s)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from planloop.controllers.leases import broken
+from planloop.controllers.shared.leases.lock_changes import break_lock
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.fork.repository import Home
-from tests.product import Draft, JsonObject
+from tests.product import JsonObject, RecordDraft
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("git")]
 
@@ -316,8 +316,8 @@ async def test_a_fork_whose_locks_are_taken_while_it_makes_its_files_ready_write
         assert list(owner.get("lock/a").status["holders"]) == ["task/t"]
         await owner.tell("agent/other", "take", "1")
         await owner.until(lambda: bool(owner.get("lock/a").status.get("waiters")))
-        taken = broken(owner.store.view, "a", "human:cli", "mine now", owner.world.clock.now())
-        await owner.store.append(Draft("lock.fenced", "human:cli", "lock/a", taken.changes))
+        taken = break_lock(owner.store.view, "a", "human:cli", "mine now", owner.world.clock.now())
+        await owner.store.append(RecordDraft("lock.fenced", "human:cli", "lock/a", taken.changes))
         await owner.until(lambda: list(owner.get("lock/a").status["holders"]) == ["agent/other"])
         home.write("go", "")
         await owner.until(lambda: bool(owner.get("fork/t").status.get("wants")) or owner.state("fork/t") == "in")

@@ -10,10 +10,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from planloop.controllers.fork.carrying import Carrier
-from planloop.controllers.fork.git import Git, GitFailed
-from planloop.controllers.fork.repository import Repository, repository_of
-from planloop.controllers.fork.worktree import Difference, Worktree
+from planloop.controllers.fork.copy_changes import ChangeCopier
+from planloop.controllers.fork.git import ForkedRepository, Git, GitFailed, find_repository
+from planloop.controllers.fork.worktree import FileChange, Worktree
 from planloop.reconciler.effects.local_processes import LocalProcesses
 from tests import needs
 from tests.controllers.agent.arena import ENV
@@ -27,12 +26,12 @@ pytestmark = [pytest.mark.anyio, pytest.mark.needs("git")]
 @asynccontextmanager
 async def forked(
     home: Home, change: dict[str, str | None]
-) -> AsyncIterator[tuple[Carrier, str, tuple[Difference, ...]]]:
+) -> AsyncIterator[tuple[ChangeCopier, str, tuple[FileChange, ...]]]:
     """A carrier into `home`, the commit of a fork in which `change` was made, and what differs."""
     state = home.path / ".plan" / "p" / "forks"
     git = Git(LocalProcesses(home.path / ".plan" / "run", str(home.path), 1), RandomIds(), ENV)
     state.mkdir(parents=True)
-    repository = await repository_of(git, home.path, state)
+    repository = await find_repository(git, home.path, state)
     base = await repository.snapshot(state / "i", await repository.head(), "as it is")
     tree = Worktree(repository, state / "t", "plan/p/t")
     await tree.make(base)
@@ -42,7 +41,7 @@ async def forked(
         else:
             Home(tree.folder).write(name, content)
     head = await tree.commit("mine")
-    yield Carrier(repository, state / "out"), head, await tree.differences(base, head)
+    yield ChangeCopier(repository, state / "out"), head, await tree.differences(base, head)
 
 
 async def test_a_file_that_moved_on_is_left_and_named_and_so_are_all_others(tmp_path: Path) -> None:
@@ -120,9 +119,9 @@ async def test_the_private_repository_is_found_again(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.write("a", "a\n")
     git = Git(LocalProcesses(tmp_path / ".plan" / "run", str(tmp_path), 1), RandomIds(), ENV)
-    first: Repository = await repository_of(git, tmp_path, tmp_path / ".plan")
+    first: ForkedRepository = await find_repository(git, tmp_path, tmp_path / ".plan")
     one = await first.snapshot(tmp_path / ".plan" / "i", "", "one")
-    again = await repository_of(git, tmp_path, tmp_path / ".plan")
+    again = await find_repository(git, tmp_path, tmp_path / ".plan")
 
     assert again == first
     assert await again.snapshot(tmp_path / ".plan" / "i", one, "two") == one
@@ -138,7 +137,7 @@ async def test_a_stage_on_another_disk_is_no_obstacle(tmp_path: Path) -> None:
             tree = Worktree(carrier.repository, carrier.stage.parent / "t", "plan/p/t")
             linked = await tree.commit("a link")
             more = await tree.differences(head, linked)
-            elsewhere = Carrier(carrier.repository, Path(folder) / "out")
+            elsewhere = ChangeCopier(carrier.repository, Path(folder) / "out")
 
             assert await elsewhere.carry(linked, (*differences, *more)) == ()
     assert (home.read("a"), home.read("new/c"), (tmp_path / "l").readlink()) == ("mine\n", "c\n", Path("a"))

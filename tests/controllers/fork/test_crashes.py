@@ -10,11 +10,11 @@ import anyio
 import pytest
 
 from planloop.reconciler.errors import StoreFailed
-from planloop.reconciler.storing.sqlite_store import StoreOptions
+from planloop.reconciler.store.sqlite.sqlite_store import StoreOptions
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.mortal import Play, lived
 from tests.controllers.fork.repository import Home
-from tests.product import Command, Processes
+from tests.product import ProcessCommand, Processes
 from tests.product import ProcessExit as Exit
 
 pytestmark = [pytest.mark.anyio, pytest.mark.needs("git"), pytest.mark.sweep]
@@ -53,7 +53,7 @@ class Dying:
             def __getattr__(self, name: str) -> object:
                 return getattr(processes, name)
 
-            async def run(self, op: str, command: Command) -> Exit:
+            async def run(self, op: str, command: ProcessCommand) -> Exit:
                 dying.left -= 1
                 with anyio.move_on_after(DURING_S if dying.left == 0 else None):
                     ended = await processes.run(op, command)
@@ -103,7 +103,7 @@ class Copies:
             def __getattr__(self, name: str) -> object:
                 return getattr(processes, name)
 
-            async def run(self, op: str, command: Command) -> Exit:
+            async def run(self, op: str, command: ProcessCommand) -> Exit:
                 if is_before:
                     passed()
                 ended = await processes.run(op, command)

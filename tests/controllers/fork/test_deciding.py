@@ -7,23 +7,34 @@ from typing import Any
 
 import pytest
 
-from planloop.controllers.fork.deciding import Answer, Do, Enter, Release, Rest, Step, decide, retry_s
-from planloop.controllers.fork.observing import Observed
+from planloop.controllers.fork.decide import (
+    EnterForkState,
+    ForkRest,
+    ForkStep,
+    ObservedFork,
+    ReleaseFork,
+    ReportNothingToMerge,
+    StartForkJob,
+    decide_fork,
+    git_retry_s,
+)
 from planloop.schemas import limits
-from planloop.schemas.fork import Asked, ForkSpec, ForkState, fork_status
+from planloop.schemas.objects.fork import ForkRequest, ForkSpec, ForkState, fork_status_from_json
 from tests.product import Resource, Uid
 
 TREE = {"folder": ".plan/p/forks/t-1", "branch": "plan/p/t", "base": "b"}
 
 
-def seen(state: str = "", *, is_deleting: bool = False, status: dict[str, Any] | None = None, **more: Any) -> Observed:
+def seen(
+    state: str = "", *, is_deleting: bool = False, status: dict[str, Any] | None = None, **more: Any
+) -> ObservedFork:
     """A fork in `state` of which nobody wants anything, but for what `more` says."""
     raw = {"state": state, **(status or {})}
-    plain = Observed(
+    plain = ObservedFork(
         resource=Resource("fork/t", Uid("1"), 1, {}, raw, finalizers=("fork",), deleting=is_deleting),
         spec=ForkSpec("task/t"),
-        status=fork_status(raw),
-        asked=Asked(),
+        status=fork_status_from_json(raw),
+        asked=ForkRequest(),
         is_wanted=False,
         is_called_off=is_deleting,
         busy="",
@@ -37,71 +48,71 @@ def seen(state: str = "", *, is_deleting: bool = False, status: dict[str, Any] |
     return replace(plain, **more)
 
 
-IN = Asked("in", bring=2)
+IN = ForkRequest("in", bring=2)
 
 
 @pytest.mark.parametrize(
     ("found", "step"),
     [
-        (seen(), Rest()),
-        (seen(is_wanted=True, busy="agent/t"), Rest()),
-        (seen(is_wanted=True, is_placed=False), Rest()),
-        (seen("making"), Do("make")),
-        (seen("making", is_live=True), Rest()),
-        (seen("ready", status=TREE), Rest()),
-        (seen("ready", status=TREE, is_wanted=True), Rest()),
-        (seen("ready", status=TREE, asked=IN), Enter({"state": "merging"})),
-        (seen("ready", status=TREE, asked=IN, busy="agent/t"), Rest()),
-        (seen("ready", status=TREE | {"answered": 2}, asked=IN), Rest()),
-        (seen("merging", status=TREE), Do("bring")),
-        (seen("merging", status=TREE, is_in_line=True), Rest()),
-        (seen("writing", status=TREE), Do("bring")),
-        (seen("conflict", status=TREE | {"answered": 2}, asked=IN), Rest()),
-        (seen("conflict", status=TREE | {"answered": 2}, asked=IN, by_agent=False), Do("look")),
-        (seen("in", asked=IN), Answer()),
-        (seen("in", status=TREE), Do("clear")),
-        (seen("in", status=TREE | {"ignored": ["built/"]}), Rest()),
-        (seen("ready", status=TREE | {"retry_at": 103.0, "tries": 1}, asked=IN), Rest(3.0)),
+        (seen(), ForkRest()),
+        (seen(is_wanted=True, busy="agent/t"), ForkRest()),
+        (seen(is_wanted=True, is_placed=False), ForkRest()),
+        (seen("making"), StartForkJob("make")),
+        (seen("making", is_live=True), ForkRest()),
+        (seen("ready", status=TREE), ForkRest()),
+        (seen("ready", status=TREE, is_wanted=True), ForkRest()),
+        (seen("ready", status=TREE, asked=IN), EnterForkState({"state": "merging"})),
+        (seen("ready", status=TREE, asked=IN, busy="agent/t"), ForkRest()),
+        (seen("ready", status=TREE | {"answered": 2}, asked=IN), ForkRest()),
+        (seen("merging", status=TREE), StartForkJob("bring")),
+        (seen("merging", status=TREE, is_in_line=True), ForkRest()),
+        (seen("writing", status=TREE), StartForkJob("bring")),
+        (seen("conflict", status=TREE | {"answered": 2}, asked=IN), ForkRest()),
+        (seen("conflict", status=TREE | {"answered": 2}, asked=IN, by_agent=False), StartForkJob("look")),
+        (seen("in", asked=IN), ReportNothingToMerge()),
+        (seen("in", status=TREE), StartForkJob("clear")),
+        (seen("in", status=TREE | {"ignored": ["built/"]}), ForkRest()),
+        (seen("ready", status=TREE | {"retry_at": 103.0, "tries": 1}, asked=IN), ForkRest(3.0)),
     ],
 )
-def test_a_fork_is_driven_by_what_is_wanted_of_it(found: Observed, step: Step) -> None:
-    assert decide(found) == step
+def test_a_fork_is_driven_by_what_is_wanted_of_it(found: ObservedFork, step: ForkStep) -> None:
+    assert decide_fork(found) == step
 
 
 @pytest.mark.parametrize(
     ("found", "step"),
     [
-        (seen(is_deleting=True), Release()),
-        (seen("in", is_deleting=True), Release()),
-        (seen("kept", is_deleting=True), Release()),
-        (seen("ready", status=TREE, is_deleting=True), Do("leave")),
-        (seen("ready", status=TREE, is_deleting=True, busy="agent/t"), Rest()),
-        (seen("kept", status=TREE, is_deleting=True), Do("clear")),
-        (seen("writing", status=TREE, is_deleting=True), Do("bring")),
-        (seen("conflict", status=TREE, is_called_off=True), Do("leave")),
-        (seen("kept", status=TREE, is_called_off=True), Do("clear")),
-        (seen("kept", is_called_off=True), Rest()),
+        (seen(is_deleting=True), ReleaseFork()),
+        (seen("in", is_deleting=True), ReleaseFork()),
+        (seen("kept", is_deleting=True), ReleaseFork()),
+        (seen("ready", status=TREE, is_deleting=True), StartForkJob("leave")),
+        (seen("ready", status=TREE, is_deleting=True, busy="agent/t"), ForkRest()),
+        (seen("kept", status=TREE, is_deleting=True), StartForkJob("clear")),
+        (seen("writing", status=TREE, is_deleting=True), StartForkJob("bring")),
+        (seen("conflict", status=TREE, is_called_off=True), StartForkJob("leave")),
+        (seen("kept", status=TREE, is_called_off=True), StartForkJob("clear")),
+        (seen("kept", is_called_off=True), ForkRest()),
     ],
 )
-def test_what_is_called_off_is_kept_then_cleared_then_let_go(found: Observed, step: Step) -> None:
-    assert decide(found) == step
+def test_what_is_called_off_is_kept_then_cleared_then_let_go(found: ObservedFork, step: ForkStep) -> None:
+    assert decide_fork(found) == step
 
 
 def test_a_fork_that_was_kept_is_made_again_from_its_branch_and_one_that_is_in_anew() -> None:
     kept, brought = seen("kept", is_wanted=True), seen("in", is_wanted=True)
 
-    assert decide(kept) == Enter({"state": "making"})
-    assert decide(brought) == Enter({"state": "making", "base": None, "branch": None, "head": None})
+    assert decide_fork(kept) == EnterForkState({"state": "making"})
+    assert decide_fork(brought) == EnterForkState({"state": "making", "base": None, "branch": None, "head": None})
 
 
 @pytest.mark.parametrize("state", ForkState)
 def test_there_is_a_tree_to_work_in_only_while_it_is_in_use(state: ForkState) -> None:
-    tree = fork_status({"state": str(state), **TREE, "prefix": "part/"}).tree
+    tree = fork_status_from_json({"state": str(state), **TREE, "prefix": "part/"}).tree
 
     assert tree == (".plan/p/forks/t-1/part" if state in ("ready", "merging", "conflict", "writing") else "")
 
 
 def test_git_is_tried_again_later_and_later_and_for_ever() -> None:
-    waits = [retry_s(tries) for tries in (1, 2, 3, 5_000)]
+    waits = [git_retry_s(tries) for tries in (1, 2, 3, 5_000)]
     assert waits == sorted(waits) and waits[0] < waits[1]
     assert waits[-1] == limits.BACKOFF_CAP_S

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from planloop.containers.sandboxing import guarding
-from planloop.controllers.fork.git import Git
-from planloop.controllers.fork.repository import Repository, repository_of
+from planloop.containers.sandbox import write_guard
+from planloop.controllers.fork.git import ForkedRepository, Git, find_repository
 from planloop.reconciler.effects.local_processes import LocalProcesses
 from tests.controllers.agent.arena import ENV
 from tests.controllers.fork.repository import Home
@@ -41,14 +40,14 @@ def within(home: Home, name: str) -> None:
     home.git("add", name)
 
 
-async def looked(home: Home) -> Repository:
+async def looked(home: Home) -> ForkedRepository:
     git = Git(LocalProcesses(home.path / ".plan" / "run", str(home.path), 1), RandomIds(), ENV)
     state = home.path / ".plan" / "p"
     state.mkdir(parents=True, exist_ok=True)
-    return await repository_of(git, home.path, state)
+    return await find_repository(git, home.path, state)
 
 
-async def tree(home: Home) -> tuple[Repository, str]:
+async def tree(home: Home) -> tuple[ForkedRepository, str]:
     """The repository, and the tree of a snapshot."""
     repository = await looked(home)
     commit = await repository.snapshot(home.path / ".plan" / "index", await repository.head(), "as it is")
@@ -120,7 +119,7 @@ async def test_a_repository_that_came_when_commands_were_let_in_is_not_used(
     home = Home(tmp_path / "home")
     home.write("a", "one\n")
     (home.path / ".plan").mkdir()
-    guarding.let_in(str(home.path))
+    write_guard.note_outside_access(str(home.path))
     make(home)
 
     repository, made = await tree(home)
@@ -133,7 +132,7 @@ async def test_a_repository_that_came_when_commands_were_let_in_is_not_used(
 async def test_a_repository_that_was_there_before_is_used_with_all_that_is_configured_in_it(tmp_path: Path) -> None:
     home = Home(tmp_path / "home").begin(a="one\n")
     (home.path / ".plan").mkdir()
-    guarding.let_in(str(home.path))
+    write_guard.note_outside_access(str(home.path))
     home.git("config", "filter.x.clean", "tr a-z A-Z")
     home.write(".gitattributes", "a filter=x\n")
     home.write("a", "two\n")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from planloop.controllers.leases import covers, overlap
-from planloop.schemas.fork import lock_place
+from planloop.controllers.shared.leases.lock_paths import path_covers, paths_overlap
+from planloop.schemas.objects.fork import lock_prefix
 from tests.controllers.agent.arena import arena
 from tests.controllers.fork.repository import Home
 from tests.golden_text import said
@@ -351,8 +351,12 @@ async def test_locks_in_a_fork_are_about_other_files_than_those_of_the_folder(tm
 
 
 def test_no_glob_of_the_folder_leads_into_a_fork() -> None:
-    inside = f"{lock_place('fork/a/b')}/src/x.py"
+    inside = f"{lock_prefix('fork/a/b')}/src/x.py"
 
-    assert not any(overlap(glob, inside) or covers(glob, inside) for glob in ("**", "*", ".", "src/**", "**/x.py"))
-    assert overlap(f"{lock_place('fork/a/b')}/**", inside) and covers(f"{lock_place('fork/a/b')}/**", inside)
-    assert not overlap(f"{lock_place('fork/a')}/**", inside), "a fork within a fork is another tree"
+    assert not any(
+        paths_overlap(glob, inside) or path_covers(glob, inside) for glob in ("**", "*", ".", "src/**", "**/x.py")
+    )
+    assert paths_overlap(f"{lock_prefix('fork/a/b')}/**", inside) and path_covers(
+        f"{lock_prefix('fork/a/b')}/**", inside
+    )
+    assert not paths_overlap(f"{lock_prefix('fork/a')}/**", inside), "a fork within a fork is another tree"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from planloop.controllers.agent.conflicts import resolving
-from planloop.controllers.agent.conflicts.resolving import Unruled, Wish
-from planloop.controllers.leases.places import inner
-from planloop.schemas.fork import lock_place
+from planloop.controllers.agent.conflicts import resolution
+from planloop.controllers.agent.conflicts.resolution import InvalidResolution, ResolutionRequest
+from planloop.controllers.shared.leases.lock_paths import path_in_tree
+from planloop.schemas.objects.fork import lock_prefix
 from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.fork.repository import Home
@@ -63,8 +63,8 @@ async def test_who_works_in_a_fork_reads_of_locks_what_it_may_say_itself(tmp_pat
 
 
 def test_a_path_of_a_fork_is_told_without_the_place_of_its_locks() -> None:
-    assert inner(f"{lock_place('fork/a/b')}/src/**") == ("src/**", "fork/a/b")
-    assert inner("src/.plan/forks/x.py") == ("src/.plan/forks/x.py", "")
+    assert path_in_tree(f"{lock_prefix('fork/a/b')}/src/**") == ("src/**", "fork/a/b")
+    assert path_in_tree("src/.plan/forks/x.py") == ("src/.plan/forks/x.py", "")
 
 
 async def test_a_command_that_is_given_a_fork_keeps_the_files_it_works_on_to_its_end(tmp_path: Path) -> None:
@@ -116,10 +116,12 @@ async def test_no_branch_is_ruled_for_who_has_one_with_these_files_in_it(tmp_pat
         await here.tell("agent/t", "go", "1")
         await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
         view, document = here.store.view, here.get("plan/arena").spec
-        with pytest.raises(Unruled, match="already") as refused:
-            resolving.ruled(view, document, Wish("conflict/1", "fork"), HUMAN_CLI, 0.0)
+        with pytest.raises(InvalidResolution, match="already") as refused:
+            resolution.resolve_conflict(view, document, ResolutionRequest("conflict/1", "fork"), HUMAN_CLI, 0.0)
         assert refused.value.reason == "Forked"
-        below = resolving.ruled(view, document, Wish("conflict/1", "fork", "below"), HUMAN_CLI, 0.0)
+        below = resolution.resolve_conflict(
+            view, document, ResolutionRequest("conflict/1", "fork", "below"), HUMAN_CLI, 0.0
+        )
         assert [op.path for op in below.ops] == [("tasks", "t", "tasks", "below", "fork")]
 
 
@@ -153,7 +155,7 @@ async def test_a_task_that_is_renamed_takes_the_locks_of_its_fork_along_and_who_
         """
     async with arena(tmp_path) as here:
         await here.apply(plan)
-        old, new = (f"lock/{lock_place(f'fork/{name}')}" for name in "tu")
+        old, new = (f"lock/{lock_prefix(f'fork/{name}')}" for name in "tu")
         await here.until(lambda: len(held_in(here, old)) == 2)
         await here.tell("agent/t/second", "go", "1")
         await here.until(lambda: bool(here.get(f"{old}/a.txt").status.get("waiters")))
@@ -161,7 +163,7 @@ async def test_a_task_that_is_renamed_takes_the_locks_of_its_fork_along_and_who_
         await here.apply(plan.replace("moved: {}", "moved: {t: u}").replace("          t:\n", "          u:\n"))
         assert held_in(here, old) == []
         assert {one.uid for one in held_in(here, new)} == before
-        assert here.get("conflict/1").status["paths"] == [f"{lock_place('fork/u')}/a.txt"]
+        assert here.get("conflict/1").status["paths"] == [f"{lock_prefix('fork/u')}/a.txt"]
         await here.tell("agent/u/first", "go on", "2")
         await here.until_state("task/u/second", "done", "failed")
         assert [here.state(f"task/u/{name}") for name in ("first", "second")] == ["done", "done"]

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planloop.controllers.hook.deciding import Begin, Release, Rest, Stop, decide
-from planloop.controllers.hook.observing import Life, Observed
-from planloop.schemas.hook import Expiry, HookSpec, Rule, is_over
+from planloop.controllers.hook.decide import (
+    BeginHook,
+    HookLife,
+    HookRest,
+    ObservedHook,
+    ReleaseHook,
+    StopHook,
+    decide_hook,
+)
+from planloop.schemas.objects.hook import Expiry, HookRule, HookSpec, has_hook_ended
 from tests.product import JsonObject, Resource, Uid
 
-SPEC = HookSpec("guard", "agent/a", ("before-call",), Rule(({"deny": "x"},)))
+SPEC = HookSpec("guard", "agent/a", ("before-call",), HookRule(({"deny": "x"},)))
 
 
 def _hook(status: JsonObject | None = None, *, rev: int = 5, deleting: bool = False) -> Resource:
@@ -18,13 +25,13 @@ def _hook(status: JsonObject | None = None, *, rev: int = 5, deleting: bool = Fa
     )
 
 
-def _seen(life: Life = Life(), **more: object) -> Observed:  # noqa: B008 - frozen
-    known = Observed(_hook(), SPEC, life, turns=0, incarnation=1, now=100.0)
+def _seen(life: HookLife = HookLife(), **more: object) -> ObservedHook:  # noqa: B008 - frozen
+    known = ObservedHook(_hook(), SPEC, life, turns=0, incarnation=1, now=100.0)
     return replace(known, **more)  # type: ignore[arg-type]
 
 
-def _timed(expires: Expiry, status: JsonObject, turns: int = 0, now: float = 100.0) -> Observed:
-    life = Life(since=status.get("since"), since_turn=status.get("since_turn", 0))
+def _timed(expires: Expiry, status: JsonObject, turns: int = 0, now: float = 100.0) -> ObservedHook:
+    life = HookLife(since=status.get("since"), since_turn=status.get("since_turn", 0))
     return _seen(life, spec=replace(SPEC, expires=expires), hook=_hook(status), turns=turns, now=now)
 
 
@@ -33,67 +40,67 @@ def _original(state: str, rev: int) -> Resource:
 
 
 def test_a_plain_hook_needs_nothing_written() -> None:
-    assert decide(_seen()) == Rest()
+    assert decide_hook(_seen()) == HookRest()
 
 
 def test_a_hook_that_remembers_something_begins_anew_with_a_new_run_of_its_agent() -> None:
-    assert decide(_seen(Life(is_used=True), incarnation=2)) == Begin(2, 0)
-    assert decide(_seen(incarnation=2)) == Rest()
+    assert decide_hook(_seen(HookLife(is_used=True), incarnation=2)) == BeginHook(2, 0)
+    assert decide_hook(_seen(incarnation=2)) == HookRest()
 
 
 def test_one_that_has_quit_is_there_again_in_the_next_run() -> None:
-    over = Life(is_over=True, is_used=True)
-    assert decide(_seen(over)) == Rest()
-    assert decide(_seen(over, incarnation=2)) == Begin(2, 0)
+    over = HookLife(is_over=True, is_used=True)
+    assert decide_hook(_seen(over)) == HookRest()
+    assert decide_hook(_seen(over, incarnation=2)) == BeginHook(2, 0)
 
 
 def test_turns_count_when_they_have_ended() -> None:
     expires = Expiry(turns=3)
-    assert decide(_timed(expires, {})) == Begin(1, 0, is_anew=False)
+    assert decide_hook(_timed(expires, {})) == BeginHook(1, 0, is_anew=False)
     begun: JsonObject = {"since": 90.0, "since_turn": 2}
-    assert decide(_timed(expires, begun, turns=4)) == Rest()
-    assert decide(_timed(expires, begun, turns=5)) == Stop("it was there for 3 turns")
+    assert decide_hook(_timed(expires, begun, turns=4)) == HookRest()
+    assert decide_hook(_timed(expires, begun, turns=5)) == StopHook("it was there for 3 turns")
 
 
 def test_a_time_comes_when_it_comes() -> None:
     expires = Expiry(time_s=60)
-    assert decide(_timed(expires, {"since": 90.0})) == Rest(50.0)
-    assert decide(_timed(expires, {"since": 40.0})) == Stop("it was there for 60 s")
+    assert decide_hook(_timed(expires, {"since": 90.0})) == HookRest(50.0)
+    assert decide_hook(_timed(expires, {"since": 40.0})) == StopHook("it was there for 60 s")
 
 
 def test_a_persons_yes_ends_it_for_good() -> None:
     spec = replace(SPEC, expires=Expiry(is_by_approval=True))
-    assert decide(_seen(Life(approved_by="human:cli"), spec=spec)) == Stop("approved by human:cli")
-    done = Life(is_over=True, is_used=True, approved_by="human:cli")
-    assert decide(_seen(done, spec=spec, incarnation=2)) == Rest()
+    assert decide_hook(_seen(HookLife(approved_by="human:cli"), spec=spec)) == StopHook("approved by human:cli")
+    done = HookLife(is_over=True, is_used=True, approved_by="human:cli")
+    assert decide_hook(_seen(done, spec=spec, incarnation=2)) == HookRest()
 
 
 def test_an_end_holds_for_the_run_in_which_it_was_unless_a_person_or_the_original_made_it() -> None:
     over: JsonObject = {"state": "over", "incarnation": 2}
-    assert [is_over(SPEC.to_json(), over, run) for run in (1, 2, 3)] == [True, True, False]
-    assert [is_over(SPEC.to_json(), {"state": "over"}, run) for run in (1, 2)] == [True, False]
-    assert not is_over(SPEC.to_json(), {"state": "active", "incarnation": 2}, 2)
+    assert [has_hook_ended(SPEC.to_json(), over, run) for run in (1, 2, 3)] == [True, True, False]
+    assert [has_hook_ended(SPEC.to_json(), {"state": "over"}, run) for run in (1, 2)] == [True, False]
+    assert not has_hook_ended(SPEC.to_json(), {"state": "active", "incarnation": 2}, 2)
     by_yes = replace(SPEC, expires=Expiry(is_by_approval=True)).to_json()
-    assert is_over(by_yes, {**over, "approved_by": "human:cli"}, 3)
-    assert not is_over(by_yes, over, 3)
-    assert is_over(replace(SPEC, is_read_only=True).to_json(), over, 3)
+    assert has_hook_ended(by_yes, {**over, "approved_by": "human:cli"}, 3)
+    assert not has_hook_ended(by_yes, over, 3)
+    assert has_hook_ended(replace(SPEC, is_read_only=True).to_json(), over, 3)
 
 
 def test_a_read_only_copy_follows_its_original() -> None:
     spec = replace(SPEC, is_read_only=True, original="hook/guard")
-    assert decide(_seen(spec=spec, original=_original("over", 9))) == Stop("what it is a copy of is over")
-    over = Life(is_over=True, is_used=True)
-    assert decide(_seen(over, spec=spec, original=_original("over", 9))) == Rest()
-    assert decide(_seen(over, spec=spec, original=_original("active", 9))) == Begin(1, 0)
+    assert decide_hook(_seen(spec=spec, original=_original("over", 9))) == StopHook("what it is a copy of is over")
+    over = HookLife(is_over=True, is_used=True)
+    assert decide_hook(_seen(over, spec=spec, original=_original("over", 9))) == HookRest()
+    assert decide_hook(_seen(over, spec=spec, original=_original("active", 9))) == BeginHook(1, 0)
 
 
 def test_a_copy_of_its_own_is_over_only_when_its_original_was_before_it_began() -> None:
     spec = replace(SPEC, original="hook/guard")
     late = _seen(spec=spec, original=_original("over", 4))
-    assert decide(late) == Stop("what it is a copy of was over before it began")
-    assert decide(_seen(spec=spec, original=_original("over", 6))) == Rest()
+    assert decide_hook(late) == StopHook("what it is a copy of was over before it began")
+    assert decide_hook(_seen(spec=spec, original=_original("over", 6))) == HookRest()
 
 
 def test_one_that_is_to_go_waits_for_its_agent() -> None:
-    assert decide(_seen(hook=_hook(deleting=True), is_agent_there=True)) == Rest()
-    assert decide(_seen(hook=_hook(deleting=True))) == Release()
+    assert decide_hook(_seen(hook=_hook(deleting=True), is_agent_there=True)) == HookRest()
+    assert decide_hook(_seen(hook=_hook(deleting=True))) == ReleaseHook()

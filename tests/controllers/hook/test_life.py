@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from planloop.controllers.agent.hooking import watchers
-from planloop.reconciler.errors import Terminal
-from planloop.schemas.hook import OVER
+from planloop.controllers.agent.hooks import watchers
+from planloop.reconciler.errors import TerminalError
+from planloop.schemas.objects.hook import OVER
 from tests.controllers.agent.arena import Arena, arena
 from tests.golden_text import said
-from tests.product import HUMAN_CLI, Accepted, Draft, JsonObject, SetStatus
+from tests.product import HUMAN_CLI, JsonObject, PatchAccepted, RecordDraft, SetStatus
 
 pytestmark = pytest.mark.anyio
 
@@ -99,13 +99,13 @@ async def test_a_persons_yes_ends_a_hook_that_waits_for_it_and_a_read_only_copy_
     async with arena(tmp_path) as here:
         await here.apply(text.replace("    - done: ok\n", "    - {when: {message: end}, done: ok}\n"))
         await here.settled_but_timers()
-        with pytest.raises(Terminal) as caught:
+        with pytest.raises(TerminalError) as caught:
             await here.gate.approve("hook/b/guard", HUMAN_CLI)
         said(str(caught.value), "hook/guard")
         await here.gate.approve("hook/guard", HUMAN_CLI)
         await here.until_state("hook/b/guard", "over")
         said(_status(here)["why"])
-        with pytest.raises(Terminal, match="over already"):
+        with pytest.raises(TerminalError, match="over already"):
             await here.gate.approve("hook/guard", HUMAN_CLI)
 
 
@@ -115,15 +115,15 @@ async def test_a_read_only_copy_is_over_in_the_very_record_that_ends_its_origina
         await here.apply(text + "tasks: {b: {goal: b, agent: {script: [{when: {message: go}, done: ok}]}}}\n")
         await here.settled_but_timers()
         over = SetStatus("hook/guard", here.get("hook/guard").uid, {"state": OVER, "incarnation": 1})
-        here.store.propose(Draft("hook.changed", "controller:hook", "hook/guard", (over,)), {})
-        assert watchers.is_over(here.store.view, here.get("hook/b/guard")), "nothing was awaited since"
+        here.store.propose(RecordDraft("hook.changed", "controller:hook", "hook/guard", (over,)), {})
+        assert watchers.is_hook_over(here.store.view, here.get("hook/b/guard")), "nothing was awaited since"
         await here.until_state("hook/b/guard", OVER)
 
 
 async def test_a_hook_without_that_end_is_not_approved_away(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await here.apply(_plan(f"{{on: before-call, {COUNTING}}}", WAITS))
-        with pytest.raises(Terminal) as caught:
+        with pytest.raises(TerminalError) as caught:
             await here.gate.approve("hook/guard", HUMAN_CLI)
         said(str(caught.value))
 
@@ -268,7 +268,7 @@ async def test_a_hook_goes_along_when_its_task_moves_and_remembers(tmp_path: Pat
         assert (tmp_path / "a.txt").exists()
         before = here.get("hook/a/mine")
         verdict = await here.apply(f"moved: {{a: b}}\ntasks:\n  b:\n    {task}")
-        assert isinstance(verdict, Accepted)
+        assert isinstance(verdict, PatchAccepted)
         after = here.get("hook/b/mine")
         assert (after.uid, after.status["memory"]) == (before.uid, before.status["memory"])
         assert after.spec["watches"] == "agent/b"

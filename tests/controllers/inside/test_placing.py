@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.controllers.inside import Place
-from planloop.controllers.inside.placing import Here, Mounted
+from planloop.controllers.shared.container_exec import ContainerFiles, HostPath, MountedPath
 
 MOUNTS = (
-    Mounted("/in", "/plan"),
-    Mounted("/in/cache"),
-    Mounted("/in/cache/kept", "/plan/kept", is_read_only=True),
-    Mounted("/etc/one", "/plan/one.conf"),
+    MountedPath("/in", "/plan"),
+    MountedPath("/in/cache"),
+    MountedPath("/in/cache/kept", "/plan/kept", is_read_only=True),
+    MountedPath("/etc/one", "/plan/one.conf"),
 )
-PLACE = Place("sut", "/in/src", MOUNTS)
+PLACE = ContainerFiles("sut", "/in/src", MOUNTS)
 
 
 @pytest.mark.parametrize(
@@ -35,18 +34,18 @@ def test_a_path_is_read_from_where_commands_begin(path: str, at: str) -> None:
 @pytest.mark.parametrize(
     ("inside", "here"),
     [
-        ("/in/a", Here("/plan/a", is_read_only=False, is_alone=False)),
-        ("/in", Here("/plan", is_read_only=False, is_alone=True)),
+        ("/in/a", HostPath("/plan/a", is_read_only=False, is_alone=False)),
+        ("/in", HostPath("/plan", is_read_only=False, is_alone=True)),
         ("/in/cache/a", None),
         ("/in/cache", None),
-        ("/in/cache/kept/a", Here("/plan/kept/a", is_read_only=True, is_alone=False)),
-        ("/in/cached", Here("/plan/cached", is_read_only=False, is_alone=False)),
-        ("/etc/one", Here("/plan/one.conf", is_read_only=False, is_alone=True)),
+        ("/in/cache/kept/a", HostPath("/plan/kept/a", is_read_only=True, is_alone=False)),
+        ("/in/cached", HostPath("/plan/cached", is_read_only=False, is_alone=False)),
+        ("/etc/one", HostPath("/plan/one.conf", is_read_only=False, is_alone=True)),
         ("/etc/two", None),
         ("/inside", None),
     ],
 )
-def test_the_nearest_mount_says_whose_a_file_is(inside: str, here: Here | None) -> None:
+def test_the_nearest_mount_says_whose_a_file_is(inside: str, here: HostPath | None) -> None:
     assert PLACE.here(inside) == here
 
 
@@ -58,7 +57,7 @@ def test_a_folder_of_this_machine_is_found_inside(path: str, inside: str) -> Non
 
 
 def test_what_is_mounted_at_the_root_is_all_there_is() -> None:
-    place = Place("sut", "/", (Mounted("/", "/plan"),))
+    place = ContainerFiles("sut", "/", (MountedPath("/", "/plan"),))
 
-    assert place.here("/a/b") == Here("/plan/a/b", is_read_only=False, is_alone=False)
+    assert place.here("/a/b") == HostPath("/plan/a/b", is_read_only=False, is_alone=False)
     assert place.inside("/plan/a") == "/a"

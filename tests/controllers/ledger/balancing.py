@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from planloop.reconciler.storing.store import View
-from planloop.schemas.ledger import ZERO, Account, Unit, accounts_of
+from planloop.reconciler.store.store import View
+from planloop.schemas.objects.ledger import ZERO, Account, Unit, accounts_of
 from tests.product import Resource
 
 

@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from planloop.controllers.agent import budget
-from planloop.controllers.task.tallying import Tallies
-from planloop.schemas.budget import Budget, Cost
-from planloop.schemas.ledger import UNITS, ZERO, amounts_of
+from planloop.controllers.shared.ledger import BudgetShortage
+from planloop.controllers.task.counters import TaskCounters
+from planloop.schemas.objects.budget import Budget, Cost
+from planloop.schemas.objects.ledger import UNITS, ZERO, amounts_from_json
 from tests.controllers.ledger.balancing import check_balanced
 from tests.controllers.task.world import World, by_agent
 from tests.controllers.task.yard import spec
-from tests.product import Change, Drop, Group, Mark, Move, Put, Resource, SetStatus, TaskSpec, Uid
+from tests.product import Change, Drop, GroupWork, Mark, Move, Put, Resource, SetStatus, TaskSpec, Uid
 
-GROUP = Group()
+GROUP = GroupWork()
 
 
 @dataclass
@@ -66,9 +67,9 @@ class Bank(World):
         """An agent begins a request; None when there is not enough left."""
         self.minted += 1
         request = Request(name, f"op{self.minted}", worst)
-        changes = budget.reserve(self.view, self.agent_of(name), request.op, worst, is_last=is_last)
-        if isinstance(changes, budget.Spent):
-            self.fold(*budget.waiting(self.view, self.agent_of(name), changes))
+        changes = budget.reserve_changes(self.view, self.agent_of(name), request.op, worst, is_last=is_last)
+        if isinstance(changes, BudgetShortage):
+            self.fold(*budget.wait_for_budget_changes(self.view, self.agent_of(name), changes))
             return None
         self.fold(*changes)
         self.requests[request.op] = request
@@ -77,7 +78,7 @@ class Bank(World):
     def answer(self, request: Request, cost: Cost) -> None:
         """The request ends and has cost this."""
         del self.requests[request.op]
-        self.fold(*budget.settle(self.view, self.agent_of(request.agent), request.op, cost))
+        self.fold(*budget.settle_changes(self.view, self.agent_of(request.agent), request.op, cost))
         self.count(request.agent, cost)
 
     def repeat(self, request: Request) -> Request | None:
@@ -86,9 +87,9 @@ class Bank(World):
         agent = self.agent_of(request.agent)
         self.minted += 1
         again = replace(request, op=f"op{self.minted}")
-        changes = budget.reserve(self.view, agent, again.op, again.worst, instead_of=request.op)
-        if isinstance(changes, budget.Spent):
-            self.fold(*budget.release(self.view, agent, request.op))
+        changes = budget.reserve_changes(self.view, agent, again.op, again.worst, instead_of=request.op)
+        if isinstance(changes, BudgetShortage):
+            self.fold(*budget.release_changes(self.view, agent, request.op))
             return None
         self.fold(*changes)
         self.requests[again.op] = again
@@ -97,13 +98,13 @@ class Bank(World):
     def call_off(self, name: str) -> None:
         """All that the agent has under way is given up, and costs nothing."""
         self.requests = {op: one for op, one in self.requests.items() if one.agent != name}
-        self.fold(*budget.release(self.view, self.agent_of(name)))
+        self.fold(*budget.release_changes(self.view, self.agent_of(name)))
 
     def take_over(self) -> None:
         """The owner died; another counts the tasks anew."""
         self.plane.jobs.clear()
         self.plane.slots.clear()
-        self.tallies = Tallies()
+        self.tallies = TaskCounters()
         self.tallies.count(self.view)
         self.settle()
 
@@ -148,7 +149,7 @@ class Bank(World):
 
     def count(self, name: str, cost: Cost) -> None:
         mine = self.true.setdefault(name, dict.fromkeys(UNITS, ZERO))
-        for unit, amount in amounts_of(cost.to_json()):
+        for unit, amount in amounts_from_json(cost.to_json()):
             mine[unit] += amount
 
     def truly_used(self, unit: str, names: Iterable[str] | None = None) -> Decimal:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from planloop.controllers.agent import budget
-from planloop.schemas.budget import Budget, Cost
+from planloop.schemas.objects.budget import Budget, Cost
 from tests.controllers.ledger.balancing import used_below
 from tests.controllers.ledger.bank import GROUP, Bank, thinks
 from tests.controllers.task.yard import spec
@@ -116,8 +116,8 @@ def test_every_unit_of_a_budget_is_enforced() -> None:
         request = bank.ask("a", Cost())
         assert request is not None
         bank.answer(request, Cost(**{unit: bound}))  # type: ignore[arg-type]
-        left = budget.left_of(bank.view, "task/a")
-        assert budget.spent_out(left) == (unit,)
+        left = budget.left_of_task(bank.view, "task/a")
+        assert budget.spent_units(left) == (unit,)
 
 
 def test_time_in_a_queue_is_not_counted() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import combinations
 
-from planloop.controllers import leases
-from planloop.controllers.leases import Granted, Owner, Taken, Wants
-from planloop.controllers.leases.owners import fallen, is_above
-from planloop.controllers.lock.deciding import Step, decide
-from planloop.reconciler.driving.watching import Watcher
-from planloop.schemas.lock import Holder, LockKept, status_from_json
-from tests.product import Change, Draft, Drop, MemoryView, Put, Record, Resource, SetStatus, Uid
+from planloop.controllers.lock.decide import LockStep, decide_lock
+from planloop.controllers.shared.leases import grants, lock_paths, owners
+from planloop.controllers.shared.leases.grants import LocksBlocked, LocksGranted, Wants
+from planloop.controllers.shared.leases.owners import LockOwner, is_above, why_grant_ended
+from planloop.reconciler.engine.change_tracker import ChangeWatcher
+from planloop.schemas.objects.lock import LockGrant, LockKept, lock_status_from_json
+from tests.product import Change, Drop, MemoryView, Put, Record, RecordDraft, Resource, SetStatus, Uid
 
 
 class Table:
@@ -19,7 +19,7 @@ class Table:
 
     def __init__(self, paths: Iterable[str], priorities: Mapping[str, int] | None = None) -> None:
         self.view = MemoryView()
-        self.watcher = Watcher(())
+        self.watcher = ChangeWatcher(())
         self.now = 1_000.0
         self.calls = 0
         self.answers: dict[str, tuple[str, str]] = {}
@@ -48,45 +48,45 @@ class Table:
         assert found is not None, address
         return found
 
-    def owner(self, path: str) -> Owner:
-        return leases.owner_of(self.get(f"agent/{path}"))
+    def owner(self, path: str) -> LockOwner:
+        return owners.lock_owner(self.get(f"agent/{path}"))
 
     def fold(self, *changes: Change, kind: str = "test") -> None:
-        changed = self.view.fold(Record(self.view.rev + 1, self.now, 1, Draft(kind, "test", "test", changes)))
+        changed = self.view.fold(Record(self.view.rev + 1, self.now, 1, RecordDraft(kind, "test", "test", changes)))
         self.dirty |= dict.fromkeys(self.watcher.concerned(self.view, changed))
         for change in changes:
             if isinstance(change, SetStatus) and change.address.startswith("call/"):
                 self._hear(change)
 
-    def want(self, path: str, wants: Wants, kept: LockKept = "turn", reason: str = "because") -> Granted | str:
+    def want(self, path: str, wants: Wants, kept: LockKept = "turn", reason: str = "because") -> LocksGranted | str:
         """Takes what is wanted, or waits for it in a call whose address is returned."""
         owner = self.owner(path)
-        found = leases.granted(self.view, owner, wants, kept, reason, self.now)
-        if isinstance(found, Granted):
+        found = grants.grant_locks(self.view, owner, wants, kept, reason, self.now)
+        if isinstance(found, LocksGranted):
             self.noted(found)
             self.fold(*found.changes)
             return found
         self.calls += 1
         call = f"call/{self.calls:04}"
         spec = {"owner": owner.address, "owner_uid": owner.uid, "incarnation": owner.incarnation, "tool": "write"}
-        status = {"state": "AwaitingLock", **leases.wish(wants, reason, kept)}
-        queued = leases.queued(self.view, call, owner, wants, reason, self.now)
+        status = {"state": "AwaitingLock", **grants.wish_json(wants, reason, kept)}
+        queued = grants.queue_changes(self.view, call, owner, wants, reason, self.now)
         self.fold(Put(call, Uid(call), spec, owner=owner.address, status=status), *queued)
         return call
 
-    def noted(self, found: Granted) -> None:
+    def noted(self, found: LocksGranted) -> None:
         if found.changes:
             self.fences += [(self.view.rev + 1, path) for path in found.fences]
 
     def release(self, path: str, kept: tuple[LockKept, ...] | None = None) -> None:
-        changes = leases.released(self.view, self.owner(path), kept=kept)
+        changes = grants.release_changes(self.view, self.owner(path), kept=kept)
         if changes:
             self.fold(*changes)
 
     def leave(self, call: str) -> None:
         """The call is given up: its agent takes it out of the queues."""
         found = self.get(call)
-        self.fold(*leases.unqueued(self.view, call, found.status["wants"]), Drop(call, found.uid))
+        self.fold(*grants.unqueue_changes(self.view, call, found.status["wants"]), Drop(call, found.uid))
 
     def restart(self, path: str) -> None:
         """A new incarnation: what waited for the old one is gone."""
@@ -99,9 +99,9 @@ class Table:
             SetStatus(task.address, task.uid, {"incarnation": number, "signal": {"go": number}}),
         )
 
-    def step(self, address: str) -> Step:
+    def step(self, address: str) -> LockStep:
         """One reconcile of the lock at `address`."""
-        made = decide(self.view, address, self.now)
+        made = decide_lock(self.view, address, self.now)
         if made.changes:
             self.said += [(one.type, one.subject, str(one.data.get("owner"))) for one in made.says]
             self.fold(*made.changes)
@@ -115,15 +115,15 @@ class Table:
                 if address.startswith("lock/"):
                     self.step(address)
         for lock in self.view.list("lock"):
-            assert not decide(self.view, lock.address, self.now).changes, f"a second look at {lock.address} writes"
+            assert not decide_lock(self.view, lock.address, self.now).changes, f"a second look at {lock.address} writes"
 
-    def holders(self) -> dict[tuple[str, str], Holder]:
+    def holders(self) -> dict[tuple[str, str], LockGrant]:
         """The standing grants by lock and owner."""
         return {
             (lock.spec["path"], owner): holder
             for lock in self.view.list("lock")
-            for owner, holder in status_from_json(lock.status).holders.items()
-            if not fallen(self.view, owner, holder.to_json(), lock.spec["path"])
+            for owner, holder in lock_status_from_json(lock.status).holders.items()
+            if not why_grant_ended(self.view, owner, holder.to_json(), lock.spec["path"])
         }
 
     def waiting(self) -> list[str]:
@@ -132,15 +132,17 @@ class Table:
     def check(self) -> None:
         """Nobody shares what excludes sharing, but an ancestor with those below it."""
         for ((one, mine), a), ((other, theirs), b) in combinations(self.holders().items(), 2):
-            if "write" in (a.mode, b.mode) and leases.overlap(one, other):
+            if "write" in (a.mode, b.mode) and lock_paths.paths_overlap(one, other):
                 assert is_above(mine, theirs) or is_above(theirs, mine), f"{mine} has {one}, {theirs} has {other}"
         revs = [rev for rev, _ in self.fences]
         assert revs == sorted(revs)
 
     def blockers(self, path: str, wants: Wants) -> list[str]:
-        found = leases.granted(self.view, self.owner(path), wants, "turn", "", self.now)
+        found = grants.grant_locks(self.view, self.owner(path), wants, "turn", "", self.now)
         return (
-            [f"{one.why} {one.path} {one.holder.owner}" for one in found.blockers] if isinstance(found, Taken) else []
+            [f"{one.why} {one.path} {one.holder.owner}" for one in found.blockers]
+            if isinstance(found, LocksBlocked)
+            else []
         )
 
     def _hear(self, change: SetStatus) -> None:

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.controllers.leases import covers, overlap
-from planloop.controllers.leases.places import ByPlace
-from planloop.schemas.patterns import any_path
+from planloop.controllers.shared.leases.lock_paths import PathIndex, path_covers, paths_overlap
+from planloop.schemas.patterns import path_matches
 
 NAMES = ("a", "b", "ab", "a.py", "b.py")
 PATHS = [
@@ -25,7 +24,7 @@ GLOBS = st.lists(st.sampled_from(PARTS), min_size=1, max_size=3).map("/".join)
 def means(glob: str, path: str) -> bool:
     """Whether a lock of `glob` is about the file `path`: it, or a folder it lies in, fits."""
     names = path.split("/")
-    return any(any_path((glob,), "/".join(names[:end])) for end in range(1, len(names) + 1))
+    return any(path_matches((glob,), "/".join(names[:end])) for end in range(1, len(names) + 1))
 
 
 @pytest.mark.parametrize(
@@ -47,33 +46,33 @@ def means(glob: str, path: str) -> bool:
     ],
 )
 def test_globs_overlap_when_some_file_is_meant_by_both(one: str, other: str, expected: bool) -> None:
-    assert overlap(one, other) is expected and overlap(other, one) is expected
+    assert paths_overlap(one, other) is expected and paths_overlap(other, one) is expected
 
 
 @given(GLOBS, GLOBS)
 def test_overlap_is_never_no_when_there_is_such_a_file_and_the_same_both_ways(one: str, other: str) -> None:
     shared = [path for path in PATHS if means(one, path) and means(other, path)]
-    assert overlap(one, other) == overlap(other, one)
-    assert overlap(one, other) or not shared
+    assert paths_overlap(one, other) == paths_overlap(other, one)
+    assert paths_overlap(one, other) or not shared
 
 
 @given(GLOBS, st.sampled_from(PATHS))
 def test_a_path_is_covered_exactly_when_the_glob_means_it(glob: str, path: str) -> None:
-    assert covers(glob, path) == means(glob, path)
+    assert path_covers(glob, path) == means(glob, path)
 
 
 def test_what_covers_a_glob_means_every_file_that_the_glob_means() -> None:
     globs = [*PARTS, *("/".join(both) for both in product(PARTS, repeat=2)), "a/**/b", "*/**/a.py", "a/b/*"]
     files = {glob: frozenset(path for path in PATHS if means(glob, path)) for glob in globs}
-    covered = [(lock, glob) for lock, glob in product(globs, repeat=2) if covers(lock, glob)]
+    covered = [(lock, glob) for lock, glob in product(globs, repeat=2) if path_covers(lock, glob)]
     assert len(covered) > 2 * len(globs), "each covers itself, and there are others"
     assert [(lock, glob) for lock, glob in covered if not files[glob] <= files[lock]] == []
 
 
 @given(st.lists(GLOBS, max_size=12), GLOBS)
 def test_the_index_finds_what_looking_at_all_of_them_finds(globs: list[str], asked: str) -> None:
-    places: ByPlace[int] = ByPlace()
+    places: PathIndex[int] = PathIndex()
     for number, glob in enumerate(globs):
         places.add(glob, number)
     found = sorted(number for _, number in places.near(asked))
-    assert found == [number for number, glob in enumerate(globs) if overlap(glob, asked)]
+    assert found == [number for number, glob in enumerate(globs) if paths_overlap(glob, asked)]

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from planloop.controllers import leases
-from planloop.controllers.leases import Granted, Wants
-from planloop.controllers.lock.deciding import decide
+from planloop.controllers.lock.decide import decide_lock
+from planloop.controllers.shared.leases import grants, lock_changes, owners
+from planloop.controllers.shared.leases.grants import LocksGranted, Wants
 from planloop.schemas import limits
-from planloop.schemas.lock import LOCK_MODES, LockKept, LockMode, status_from_json
+from planloop.schemas.objects.lock import LOCK_MODES, LockKept, LockMode, lock_status_from_json
 from tests import sets
 from tests.controllers.lock.table import Table
 from tests.golden_text import said
@@ -24,19 +24,19 @@ PATHS = ("f", "g", "src", "src/a", "src/b", "src/**", "src/*", "**", "docs/*.md"
 def test_a_free_lock_is_granted_in_the_takers_own_record_and_dropped_when_it_is_let_go() -> None:
     table = Table("ab")
     found = table.want("a", {"f": "write", "g": "read"})
-    assert isinstance(found, Granted)
+    assert isinstance(found, LocksGranted)
     assert found.fences == {"f": table.view.rev, "g": table.view.rev}
-    assert not leases.fenced(table.view, table.owner("a"), "f")
+    assert not grants.fence_failure(table.view, table.owner("a"), "f")
     table.release("a")
     assert table.view.list("lock") == []
-    said(leases.fenced(table.view, table.owner("a"), "f"))
+    said(grants.fence_failure(table.view, table.owner("a"), "f"))
 
 
 def test_what_is_held_already_costs_no_record() -> None:
     table = Table("ab")
     table.want("a", {"src/**": "write"}, "task")
     found = table.want("a", {"src/a": "write"})
-    assert isinstance(found, Granted) and found.changes == () and found.fences["src/a"] > 0
+    assert isinstance(found, LocksGranted) and found.changes == () and found.fences["src/a"] > 0
 
 
 def test_a_lock_taken_for_longer_is_kept_at_the_end_of_the_turn() -> None:
@@ -60,7 +60,7 @@ def test_all_or_none() -> None:
 
 def test_readers_share_and_do_not_starve_a_writer() -> None:
     table = Table("abc")
-    assert isinstance(table.want("a", {"f": "read"}), Granted)
+    assert isinstance(table.want("a", {"f": "read"}), LocksGranted)
     table.now += 1
     writer = table.want("b", {"f": "write"})
     table.now += 1
@@ -76,7 +76,7 @@ def test_nobody_waits_behind_one_who_waits_for_it() -> None:
     table.want("a", {"f": "write"})
     table.now += 1
     table.want("b", {"f": "write", "g": "write"})
-    assert isinstance(table.want("a", {"g": "write"}), Granted)
+    assert isinstance(table.want("a", {"g": "write"}), LocksGranted)
 
 
 def test_nobody_waits_behind_one_who_waits_behind_one_who_waits_for_it() -> None:
@@ -143,7 +143,7 @@ def wait(table: Table, path: str, locks: Wants) -> None:
     table.fold(
         Put(task.address, task.uid, {**task.spec, "locks": dict(locks)}),
         SetStatus(task.address, task.uid, ready),
-        *leases.queued(table.view, task.address, leases.owner_of(task), locks, "because", table.now),
+        *grants.queue_changes(table.view, task.address, owners.lock_owner(task), locks, "because", table.now),
     )
 
 
@@ -157,12 +157,12 @@ def test_a_call_that_reads_and_writes_one_place_waits_for_its_readers() -> None:
 def test_an_ancestors_lock_is_delegated_down_and_those_below_exclude_each_other() -> None:
     table = Table(AGENTS)
     table.want("a", {"src/**": "write"}, "task")
-    assert isinstance(table.want("a/x", {"src/a": "write"}), Granted)
+    assert isinstance(table.want("a/x", {"src/a": "write"}), LocksGranted)
     assert table.blockers("a/y", {"src/a": "read"}) == ["holds src/a agent/a/x"]
     assert table.blockers("a", {"src/a": "write"}) == ["holds src/a agent/a/x"]
-    said(leases.fenced(table.view, table.owner("a"), "src/a"), "agent/a/x")
-    assert not leases.fenced(table.view, table.owner("a"), "src/b")
-    said(leases.fenced(table.view, table.owner("a/x"), "src/b"))
+    said(grants.fence_failure(table.view, table.owner("a"), "src/a"), "agent/a/x")
+    assert not grants.fence_failure(table.view, table.owner("a"), "src/b")
+    said(grants.fence_failure(table.view, table.owner("a/x"), "src/b"))
     assert table.blockers("b", {"src/b": "read"}) == ["holds src/** agent/a"]
 
 
@@ -170,17 +170,17 @@ def test_what_is_broken_is_told_at_the_next_write_and_may_then_be_asked_for_anew
     table = Table("ab")
     table.want("a", {"f": "write"})
     call = table.want("b", {"f": "write"})
-    made = leases.broken(table.view, "f", "human:cli", "mine now", table.now)
+    made = lock_changes.break_lock(table.view, "f", "human:cli", "mine now", table.now)
     assert made.owners == ("agent/a",)
     table.fold(*made.changes)
     table.settle()
     assert table.answers[str(call)][0] == "granted"
-    told = leases.fenced(table.view, table.owner("a"), "f")
+    told = grants.fence_failure(table.view, table.owner("a"), "f")
     said(told, "agent/b")
     table.release("b")
     table.settle()
-    assert isinstance(table.want("a", {"f": "write"}), Granted)
-    assert not leases.fenced(table.view, table.owner("a"), "f")
+    assert isinstance(table.want("a", {"f": "write"}), LocksGranted)
+    assert not grants.fence_failure(table.view, table.owner("a"), "f")
     table.release("a")
     assert table.view.list("lock") == []
 
@@ -201,7 +201,7 @@ def test_a_lease_lapses_when_its_owner_did_nothing_but_get_messages_and_is_renew
     assert again == [None, limits.LOCK_TTL_S]
     assert (str(calls[0]) in table.answers, str(calls[1]) in table.answers) == (True, False)
     assert ("lock.fenced", "lock/f", "agent/a") in table.said and ("lock.renewed", "lock/g", "agent/b") in table.said
-    said(leases.fenced(table.view, table.owner("a"), "f"))
+    said(grants.fence_failure(table.view, table.owner("a"), "f"))
 
 
 def test_nobody_loses_what_nobody_else_wants() -> None:
@@ -210,7 +210,7 @@ def test_nobody_loses_what_nobody_else_wants() -> None:
     table.now += 100 * limits.LOCK_TTL_S
     assert table.step("lock/f").again_s is None
     table.settle()
-    assert not leases.fenced(table.view, table.owner("a"), "f")
+    assert not grants.fence_failure(table.view, table.owner("a"), "f")
 
 
 @pytest.mark.parametrize("how", ["restarted", "ended", "gone"])
@@ -239,7 +239,7 @@ def test_all_that_is_left_behind_goes_in_one_look_to_who_waits_for_all_of_it() -
     table.want("b", dict.fromkeys(paths, "write"))
     table.settle()
     table.restart("a")
-    released, granted = decide(table.view, "lock/f", table.now).says
+    released, granted = decide_lock(table.view, "lock/f", table.now).says
     assert (released.type, released.data["paths"]) == ("lock.released", sorted(paths))
     assert (granted.type, sorted(granted.data["fences"])) == ("lock.granted", sorted(paths))
 
@@ -339,9 +339,9 @@ class Locking(RuleBasedStateMachine):
     def want(self, agent: str, paths: list[str], modes: list[LockMode], kept: LockKept) -> None:
         wants = dict(zip(paths, modes, strict=False))
         found = self.table.want(agent, wants, kept)
-        if isinstance(found, Granted):
+        if isinstance(found, LocksGranted):
             owner = self.table.owner(agent)
-            assert not any(leases.fenced(self.table.view, owner, path, mode) for path, mode in wants.items())
+            assert not any(grants.fence_failure(self.table.view, owner, path, mode) for path, mode in wants.items())
         self.table.settle()
 
     @rule(agent=st.sampled_from(AGENTS), is_turn=st.booleans())
@@ -362,7 +362,7 @@ class Locking(RuleBasedStateMachine):
 
     @rule(path=st.sampled_from(PATHS))
     def break_it(self, path: str) -> None:
-        self.table.fold(*leases.broken(self.table.view, path, "human:cli", "so", self.table.now).changes)
+        self.table.fold(*lock_changes.break_lock(self.table.view, path, "human:cli", "so", self.table.now).changes)
         self.table.settle()
 
     @rule(seconds=st.sampled_from((0.5, 20.0, limits.LOCK_TTL_S)))
@@ -384,7 +384,7 @@ class Locking(RuleBasedStateMachine):
         entries = {
             (waiting, lock.spec["path"])
             for lock in self.table.view.list("lock")
-            for waiting in status_from_json(lock.status).waiters
+            for waiting in lock_status_from_json(lock.status).waiters
         }
         calls = (self.table.get(call) for call in self.table.waiting())
         assert entries == {(call.address, path) for call in calls for path in call.status["wants"]}
@@ -451,8 +451,8 @@ def test_a_lock_that_is_on_its_way_out_is_made_anew_by_who_takes_it() -> None:
     table.fold(
         Put("lock/f", Uid("planned"), {"path": "f"}, owner="plan/p"), Mark("lock/f", Uid("planned"), deleting=True)
     )
-    assert isinstance(table.want("a", {"f": "write"}), Granted)
+    assert isinstance(table.want("a", {"f": "write"}), LocksGranted)
     table.fold(Drop("lock/f", Uid("planned")))
     table.settle()
-    assert not leases.fenced(table.view, table.owner("a"), "f")
+    assert not grants.fence_failure(table.view, table.owner("a"), "f")
     assert table.blockers("b", {"f": "read"}) == ["holds f agent/a"]

@@ -11,10 +11,11 @@ from typing import Any
 import anyio
 import pytest
 
-from planloop.controllers.mcp import bodies, linking, results
-from planloop.controllers.mcp.asking import Request
-from planloop.schemas.call import CallResult
-from planloop.schemas.mcp import ServerFailed
+from planloop.controllers.mcp import http_bodies, results
+from planloop.controllers.mcp import link as mcp_link
+from planloop.controllers.mcp.server_request import ToolServerRequest
+from planloop.schemas.objects.call import CallResult
+from planloop.schemas.objects.mcp import ServerFailed
 from tests import rows
 from tests.controllers.agent.arena import arena
 from tests.controllers.mcp.plans import DONE, call, plan, texts
@@ -48,10 +49,10 @@ def served(
 
 
 @asynccontextmanager
-async def connected(url: str) -> AsyncIterator[linking.Link]:
-    link = linking.Link(lambda _: None)
+async def connected(url: str) -> AsyncIterator[mcp_link.ToolServerLink]:
+    link = mcp_link.ToolServerLink(lambda _: None)
     try:
-        async with link.opened(linking.http_transport(url, {}, link.gone.set)), anyio.create_task_group() as group:
+        async with link.opened(mcp_link.http_transport(url, {}, link.gone.set)), anyio.create_task_group() as group:
             group.start_soon(link.serve)
             yield link
             group.cancel_scope.cancel()
@@ -62,10 +63,10 @@ async def connected(url: str) -> AsyncIterator[linking.Link]:
 async def outcome(calls: Callable[[Message], Answer], *, session: str = "") -> CallResult | ServerFailed:
     """What a call comes to that is answered so."""
     async with over_http(served(calls, session=session)) as url, connected(url) as link:
-        request = Request(lambda: link.call(ECHO, None, {}), 5.0)
+        request = ToolServerRequest(lambda: link.call(ECHO, None, {}), 5.0)
         link.submit(request)
         try:
-            return results.result_of(await request.result(), lambda _: "blob")
+            return results.call_result(await request.result(), lambda _: "blob")
         except ServerFailed as fault:
             return fault
 
@@ -227,10 +228,10 @@ async def test_servers_of_2024_are_spoken_to_over_their_stream(
     calls: Callable[[Message], bytes], said_or_reason: str
 ) -> None:
     async with of_2024(calls) as url, connected(url) as link:
-        request = Request(lambda: link.call(ECHO, None, {}), 5.0)
+        request = ToolServerRequest(lambda: link.call(ECHO, None, {}), 5.0)
         link.submit(request)
         try:
-            found = results.result_of(await request.result(), lambda _: "blob").text
+            found = results.call_result(await request.result(), lambda _: "blob").text
         except ServerFailed as fault:
             found = fault.reason
     assert said_or_reason in found
@@ -250,6 +251,6 @@ async def test_an_event_without_end_is_kept_within_bounds() -> None:
             yield b": %d\nx%d: y\ndata:\n" % (number, number)
         yield f"data: {json.dumps({'jsonrpc': '2.0', 'id': 1, 'result': {}})}\n\n".encode()
 
-    (event,) = [each async for each in bodies._events(pieces(), None)]
+    (event,) = [each async for each in http_bodies._events(pieces(), None)]
     assert event.splitlines()[:2] == [b"id: 7", b": %d" % (LINES - 1)]
     assert json.loads(event.splitlines()[2].removeprefix(b"data: ")) == {"jsonrpc": "2.0", "id": 1, "result": {}}

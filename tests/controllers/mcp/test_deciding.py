@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.controllers.mcp.deciding import ended
-from planloop.controllers.mcp.status import Run
+from planloop.controllers.mcp.decide import ToolServerRunStatus, ended_run
 from planloop.schemas import limits
-from planloop.schemas.mcp import ServerState
+from planloop.schemas.objects.mcp import ServerState
 
 NOW = 1_000_000.0
 
 
-def after(failures: int, *, every_s: float, reason: str) -> Run:
+def after(failures: int, *, every_s: float, reason: str) -> ToolServerRunStatus:
     """A server that failed `failures` times, once every `every_s` seconds."""
-    run = Run()
+    run = ToolServerRunStatus()
     for number in range(failures):
-        run = ended(run, NOW + number * every_s, reason)
+        run = ended_run(run, NOW + number * every_s, reason)
     return run
 
 
@@ -42,10 +41,10 @@ def test_half_a_minute_with_fewer_failures_is_not_final() -> None:
 
 
 def test_pauses_double_up_to_a_bound_and_a_failed_server_is_tried_once_a_minute() -> None:
-    run, pauses = Run(), []
+    run, pauses = ToolServerRunStatus(), []
     while run.state is not ServerState.FAILED:
         now = run.next_at or NOW
-        run = ended(run, now, "Unreachable")
+        run = ended_run(run, now, "Unreachable")
         pauses.append((run.next_at or 0.0) - now)
 
     assert pauses[:6] == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2])
@@ -55,9 +54,9 @@ def test_pauses_double_up_to_a_bound_and_a_failed_server_is_tried_once_a_minute(
 
 def test_a_server_that_was_ready_begins_a_new_half_minute() -> None:
     old = after(limits.SERVER_FAILURES_MAX, every_s=60.0, reason="Unreachable")
-    ready = Run(ServerState.READY, ready_at=NOW, failures=old.failures, failing_since=old.failing_since)
+    ready = ToolServerRunStatus(ServerState.READY, ready_at=NOW, failures=old.failures, failing_since=old.failing_since)
 
-    run = ended(ready, NOW + 1.0, "Unreachable")
+    run = ended_run(ready, NOW + 1.0, "Unreachable")
 
     assert (run.state, run.failing_since) == (ServerState.RESTARTING, NOW + 1.0)
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from planloop.controllers.mcp import offering
-from planloop.controllers.mcp.grumbling import HEAD, last_words
+from planloop.controllers.mcp import server_offer
+from planloop.controllers.mcp.server_run import RUN_HEADER, last_stderr_line
 from planloop.reconciler.effects.rolling_file import RollingFile
 from planloop.schemas import limits
 
 
 def test_a_tool_whose_name_alone_would_fill_a_prompt_is_left_out() -> None:
     schema = {"type": "object"}
-    made = offering.offer([{"name": "x" * 70_000, "inputSchema": schema}, {"name": "ok", "inputSchema": schema}])
+    made = server_offer.server_offer(
+        [{"name": "x" * 70_000, "inputSchema": schema}, {"name": "ok", "inputSchema": schema}]
+    )
 
     assert [each.name for each in made.tools] == ["ok"]
     ((name, why),) = made.left_out
@@ -21,8 +23,8 @@ def test_a_tool_whose_name_alone_would_fill_a_prompt_is_left_out() -> None:
 
 def test_why_a_server_ended_is_what_it_said_and_never_our_own_line_before_it(tmp_path: Path) -> None:
     grumbles = RollingFile(tmp_path / "log", limits.SERVER_LOG_BYTES_MAX)
-    grumbles.add(f"{HEAD}mcp/bad plan 1\n".encode())
-    assert last_words(grumbles) == ""
+    grumbles.add(f"{RUN_HEADER}mcp/bad plan 1\n".encode())
+    assert last_stderr_line(grumbles) == ""
 
     grumbles.add(b"no module named x\n\n")
-    assert last_words(grumbles) == "no module named x"
+    assert last_stderr_line(grumbles) == "no module named x"

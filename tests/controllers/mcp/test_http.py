@@ -12,10 +12,10 @@ import anyio
 import pytest
 from anyio.abc import Process
 
-from planloop.controllers.mcp import linking
-from planloop.controllers.mcp.asking import Request
+from planloop.controllers.mcp import link as mcp_link
+from planloop.controllers.mcp.server_request import ToolServerRequest
 from planloop.schemas import limits
-from planloop.schemas.mcp import ServerFailed
+from planloop.schemas.objects.mcp import ServerFailed
 from tests import golden_text
 from tests.controllers.agent.arena import ENV, Arena, arena
 from tests.controllers.mcp.plans import BAD, DONE, TRICKY, call, plan, texts
@@ -163,16 +163,16 @@ async def test_a_url_where_nothing_listens_is_tried_for_half_a_minute_before_age
 @pytest.mark.process
 async def test_a_request_to_nobody_has_not_begun_and_is_a_plain_failure(tmp_path: Path, port: int) -> None:
     url = f"http://127.0.0.1:{port}/mcp"
-    link = linking.Link(lambda _: None)
+    link = mcp_link.ToolServerLink(lambda _: None)
     async with (
         listening(port, tmp_path / "notes") as process,
-        link.opened(linking.http_transport(url, {}, link.gone.set)),
+        link.opened(mcp_link.http_transport(url, {}, link.gone.set)),
         anyio.create_task_group() as group,
     ):
         group.start_soon(link.serve)
         process.kill()
         await process.wait()
-        request = Request(link.offered, 10.0)
+        request = ToolServerRequest(link.offered, 10.0)
         link.submit(request)
         with pytest.raises(ServerFailed) as fault:
             await request.result()

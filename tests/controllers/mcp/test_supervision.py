@@ -23,7 +23,7 @@ WAITS: JsonObject = {"when": {"message": "go"}, **call("t.pid")}
 
 def pids_of(here: Arena) -> set[int]:
     """The living processes that carry the label of the arena's plan."""
-    return {one.pid for one in table.labelled(str(here.folder))}
+    return {one.pid for one in table.labelled_processes(str(here.folder))}
 
 
 async def test_a_server_runs_while_somebody_who_may_use_it_works_and_not_before_or_after(tmp_path: Path) -> None:

@@ -12,12 +12,13 @@ import pytest
 from mcp_types import methods
 from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 
-from planloop.controllers.mcp import linking, results, taking
-from planloop.controllers.mcp.asking import Request
-from planloop.controllers.mcp.lifeline import Launch
-from planloop.controllers.mcp.offering import Offer
+from planloop.controllers.mcp import lenient_results, results
+from planloop.controllers.mcp import link as mcp_link
+from planloop.controllers.mcp.server_offer import ToolServerOffer
+from planloop.controllers.mcp.server_process import ToolServerLaunch
+from planloop.controllers.mcp.server_request import ToolServerRequest
 from planloop.schemas import limits
-from planloop.schemas.mcp import ServerFailed
+from planloop.schemas.objects.mcp import ServerFailed
 from tests import rows
 from tests.controllers.agent.arena import arena
 from tests.controllers.mcp.plans import DONE, call, plan, texts
@@ -44,10 +45,10 @@ ODD: list[Any] = [
 
 
 @asynccontextmanager
-async def connected(server: ByHand) -> AsyncIterator[linking.Link]:
+async def connected(server: ByHand) -> AsyncIterator[mcp_link.ToolServerLink]:
     """A link to `server`, which serves requests until the block is left."""
-    link = linking.Link(lambda _: None)
-    transport = linking.stdio_transport(server(Launch(("x",), "/", {}), _ended), lambda _: None, link.gone)
+    link = mcp_link.ToolServerLink(lambda _: None)
+    transport = mcp_link.stdio_transport(server(ToolServerLaunch(("x",), "/", {}), _ended), lambda _: None, link.gone)
     try:
         async with link.opened(transport), anyio.create_task_group() as group:
             group.start_soon(link.serve)
@@ -60,9 +61,9 @@ async def connected(server: ByHand) -> AsyncIterator[linking.Link]:
 async def _ended(_: int) -> None: ...
 
 
-async def asked(link: linking.Link, work: Any) -> Any:
+async def asked(link: mcp_link.ToolServerLink, work: Any) -> Any:
     """What a request comes to, also if that is ServerFailed."""
-    request = Request(work, 10.0)
+    request = ToolServerRequest(work, 10.0)
     link.submit(request)
     try:
         return await request.result()
@@ -75,18 +76,18 @@ async def called(server: ByHand) -> CallResult:
     async with connected(server) as link:
         await asked(link, link.offered)
         answer = await asked(link, lambda: link.call(ECHO, None, {}))
-        assert isinstance(answer, results.Answer), answer
-        return results.result_of(answer, lambda _: "blob")
+        assert isinstance(answer, results.ToolServerAnswer), answer
+        return results.call_result(answer, lambda _: "blob")
 
 
-async def offered(server: ByHand) -> Offer:
+async def offered(server: ByHand) -> ToolServerOffer:
     async with connected(server) as link:
         offer = await asked(link, link.offered)
-        assert isinstance(offer, Offer), offer
+        assert isinstance(offer, ToolServerOffer), offer
         return offer
 
 
-def names(offer: Offer) -> list[str]:
+def names(offer: ToolServerOffer) -> list[str]:
     return [tool.name for tool in offer.tools]
 
 
@@ -94,9 +95,9 @@ def names(offer: Offer) -> list[str]:
 def test_the_sdk_accepts_every_result_that_it_is_given(version: str) -> None:
     for method in ("tools/call", "tools/list", "prompts/list", "prompts/get", "resources/list", "resources/read"):
         for odd in ODD:
-            made = taking.acceptable(method, odd)
+            made = lenient_results.acceptable_result(method, odd)
             methods.parse_server_result(method, version, made)
-            assert made["_meta"][taking.OWN].keys() == odd.keys()
+            assert made["_meta"][lenient_results.OWN_RESULT].keys() == odd.keys()
 
 
 @rows.each(
@@ -108,7 +109,7 @@ def test_the_sdk_accepts_every_result_that_it_is_given(version: str) -> None:
     ],
 )
 def test_the_sdk_accepts_every_handshake(odd: JsonObject, able: list[str]) -> None:
-    made = taking.acceptable("initialize", odd)
+    made = lenient_results.acceptable_result("initialize", odd)
     methods.parse_server_result("initialize", "2025-06-18", made)
     assert sorted(made["capabilities"]) == able
 
@@ -132,14 +133,17 @@ def test_the_sdk_accepts_every_handshake(odd: JsonObject, able: list[str]) -> No
     ],
 )
 def test_a_result_of_any_form_is_shown(own: JsonObject, text: str) -> None:
-    made = results.result_of(results.Answer(own), lambda _: "blob")
+    made = results.call_result(results.ToolServerAnswer(own), lambda _: "blob")
 
     assert (made.state, made.text) == ("Succeeded", text)
 
 
 @rows.each("is_error", [True, "true"])
 def test_only_a_result_that_says_so_is_an_error(is_error: Any) -> None:
-    assert results.result_of(results.Answer({"content": "no", "isError": is_error}), lambda _: "").error == "ToolError"
+    assert (
+        results.call_result(results.ToolServerAnswer({"content": "no", "isError": is_error}), lambda _: "").error
+        == "ToolError"
+    )
 
 
 async def test_content_that_misses_its_output_schema_is_given_with_a_note() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from planloop.controllers.mcp import wire
-from planloop.controllers.mcp.stdio import Lines
-from planloop.controllers.mcp.wire import Unreadable
+from planloop.controllers.mcp import json_rpc
+from planloop.controllers.mcp.json_rpc import UnreadableMessage
+from planloop.controllers.mcp.stdio_transport import LineSplitter
 from planloop.schemas import limits
-from planloop.schemas.encoding import encode
+from planloop.schemas.canonical_json import encode
 from tests import rows
 
 ANSWER = '{"jsonrpc":"2.0","id":3,"result":{"x":1}}'
@@ -17,13 +17,13 @@ READ = {"jsonrpc": "2.0", "id": 3, "result": {"x": 1}}
 
 
 def messages(line: str | bytes) -> list[Any]:
-    return wire.read(line if isinstance(line, bytes) else line.encode())[0]
+    return json_rpc.read_messages(line if isinstance(line, bytes) else line.encode())[0]
 
 
-def broken(line: str | bytes, dropped: int = 0) -> Unreadable:
+def broken(line: str | bytes, dropped: int = 0) -> UnreadableMessage:
     """The one answer in `line`, which cannot be read."""
-    (found,) = wire.read(line if isinstance(line, bytes) else line.encode(), dropped)[0]
-    assert isinstance(found, Unreadable)
+    (found,) = json_rpc.read_messages(line if isinstance(line, bytes) else line.encode(), dropped)[0]
+    assert isinstance(found, UnreadableMessage)
     return found
 
 
@@ -43,7 +43,7 @@ def broken(line: str | bytes, dropped: int = 0) -> Unreadable:
     ],
 )
 def test_a_message_is_read_whatever_stands_around_it(line: str, noise: str) -> None:
-    assert wire.read(line.encode()) == ([READ], noise)
+    assert json_rpc.read_messages(line.encode()) == ([READ], noise)
 
 
 def test_an_answer_that_breaks_off_in_quoted_text_is_read_in_one_pass() -> None:
@@ -69,12 +69,12 @@ def test_a_line_of_a_log_answers_nothing(line: str) -> None:
     [
         ({"code": -32601, "message": "no"}, -32601, "no"),
         ({"code": "-32601", "message": "no"}, -32601, "no"),
-        ("out of paper", wire.UNKNOWN_ERROR, "out of paper"),
-        ({"code": None, "message": None}, wire.UNKNOWN_ERROR, '{"code": null, "message": null}'),
-        ({"code": float("inf"), "message": "no"}, wire.UNKNOWN_ERROR, "no"),
+        ("out of paper", json_rpc.UNKNOWN_ERROR, "out of paper"),
+        ({"code": None, "message": None}, json_rpc.UNKNOWN_ERROR, '{"code": null, "message": null}'),
+        ({"code": float("inf"), "message": "no"}, json_rpc.UNKNOWN_ERROR, "no"),
         # By these the SDK would know a broken connection and a timeout of its own.
-        ({"code": -32000, "message": "quota used up"}, wire.UNKNOWN_ERROR, "quota used up"),
-        ({"code": -32001, "message": "slow"}, wire.UNKNOWN_ERROR, "slow"),
+        ({"code": -32000, "message": "quota used up"}, json_rpc.UNKNOWN_ERROR, "quota used up"),
+        ({"code": -32001, "message": "slow"}, json_rpc.UNKNOWN_ERROR, "slow"),
     ],
 )
 def test_an_error_has_a_code_and_words_whatever_the_server_wrote(error: Any, code: int, message: str) -> None:
@@ -99,7 +99,7 @@ def test_an_error_has_a_code_and_words_whatever_the_server_wrote(error: Any, cod
 )
 def test_a_result_holds_what_a_log_can_hold(text: str, value: Any) -> None:
     (found,) = messages(f'{{"jsonrpc":"2.0","id":3,"result":{text}}}')
-    result = wire.numbered(found["result"])
+    result = json_rpc.without_nan(found["result"])
 
     assert result == value
     encode(result)
@@ -137,7 +137,7 @@ def test_invalid_utf8_is_no_reason_to_lose_an_answer() -> None:
 
 
 def test_of_a_line_that_is_too_long_the_middle_is_left_out() -> None:
-    lines = Lines(1_000_000)
+    lines = LineSplitter(1_000_000)
     begin, piece, end = b'{"jsonrpc":"2.0","id":7,"result":{"t":"', b"z" * 65_536, b'"}}'
     found = [
         each
@@ -152,7 +152,7 @@ def test_of_a_line_that_is_too_long_the_middle_is_left_out() -> None:
 
 
 def test_noise_that_is_too_long_is_no_answer() -> None:
-    assert wire.read(b"z" * 1000, 10)[0] == []
+    assert json_rpc.read_messages(b"z" * 1000, 10)[0] == []
 
 
 def test_the_beginning_of_a_broken_answer_is_shown_and_no_more() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from planloop.benchmarks.worlds import read_world, replay, with_kept
+from planloop.benchmarks.worlds.state import replay_calls, restore_changes
+from planloop.benchmarks.worlds.world_file import read_world
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.mortal import live_and_die, to_the_end
 from tests.controllers.mcp.plans import BAD, DONE, OK, call, plan, texts, written
@@ -113,12 +114,12 @@ async def test_law_5_no_call_is_lost_and_none_happens_twice_wherever_the_owner_d
     text = plan(SERVERS, *(call(tool, **arguments) for tool, arguments in CALLS), DONE)
     start = read_world(SHIPPED.read_bytes(), file=OFFICE).world
     assert start is not None
-    wanted = replay(start, CALLS).tables
+    wanted = replay_calls(start, CALLS).tables
 
     async def play(here: Arena) -> None:
         await to_the_end(here, text)
         assert here.state("task/.") == "done"
-        assert with_kept(start, kept(here, "agent/.")).tables == wanted
+        assert restore_changes(start, kept(here, "agent/.")).tables == wanted
         made = [one.data for one in await here.log() if one.type == "call.settled" and one.data["tool"] != "done"]
         assert [each["result"]["state"] for each in made] == ["Succeeded"] * len(CALLS)
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from planloop.controllers.plan import PlanReconciler
-from planloop.reconciler.admitting.language import Check, CheckedDocument
-from planloop.reconciler.driving.queueing import AddressQueue
-from planloop.reconciler.driving.working_pools import WorkPools
+from planloop.controllers.plan.controller import PlanReconciler
+from planloop.reconciler.engine.queue import AddressQueue
+from planloop.reconciler.engine.work_pools import WorkPools
+from planloop.reconciler.plan_language_port import CheckDocument, CheckedDocument
 from planloop.schemas import address as addresses
-from tests.product import HUMAN_CLI, Drop, Held, JsonObject
+from tests.product import HUMAN_CLI, Drop, JsonObject, PatchHeld
 from tests.reconciler import small_language
 from tests.reconciler.plans import CountedIds, Plan, agent, op, opened
 
@@ -22,7 +22,7 @@ FILE: JsonObject = {
     "approve": ["/tasks/a/tasks"],
     "tasks": {"a": {"goal": "a", "agent": {"script": []}}, "b": {"goal": "b"}},
 }
-ADDRESS = addresses.parse("plan/p")
+ADDRESS = addresses.parse_address("plan/p")
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ async def plan(tmp_path: Path) -> AsyncIterator[Plan]:
         yield found
 
 
-def controller(plan: Plan, check: Check = small_language.check) -> PlanReconciler:
+def controller(plan: Plan, check: CheckDocument = small_language.check) -> PlanReconciler:
     work = WorkPools(AddressQueue())
     return PlanReconciler(plan.store, check, clock=plan.clock, ids=CountedIds(500), work=work)
 
@@ -151,7 +151,7 @@ async def test_a_document_that_could_not_be_compiled_is_looked_at_again_once_it_
 async def test_what_waits_for_a_person_is_named_with_the_command_that_answers(plan: Plan) -> None:
     driver = controller(plan)
     verdict = await plan.patch(op("add", "/tasks/a/tasks", {"x": {"goal": "x"}}), by=agent("a"))
-    assert isinstance(verdict, Held)
+    assert isinstance(verdict, PatchHeld)
     await driver.reconcile(ADDRESS)
     held = status(plan)["conditions"]["Held"]
     assert (held["status"], held["unblocks"]) == ("True", [f"plan approve {verdict.approval}"])
@@ -163,7 +163,7 @@ async def test_what_waits_for_a_person_is_named_with_the_command_that_answers(pl
 async def test_an_approval_goes_with_the_agent_that_asked(plan: Plan) -> None:
     driver = controller(plan)
     verdict = await plan.patch(op("add", "/tasks/a/tasks", {"x": {"goal": "x"}}), by=agent("a"))
-    assert isinstance(verdict, Held)
+    assert isinstance(verdict, PatchHeld)
     await plan.patch(op("remove", "/tasks/a"))
     await gone(plan, "agent/a")
     await driver.reconcile(ADDRESS)

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 
 from tests.controllers.task.yard import spec, yard
-from tests.product import Run
+from tests.product import RunWork
 
 # Begins, waits to be let go, ends: `sh` reads a pipe that the test writes to, so that nothing polls.
 COMMAND = "echo begin >> out; read line < gate; echo $line >> out"
@@ -16,7 +16,9 @@ COMMAND = "echo begin >> out; read line < gate; echo $line >> out"
 
 async def own(folder: Path, effect: str) -> None:
     async with yard(folder) as here:
-        here.apply(root=spec(), a=spec(Run(shell=COMMAND, effect=effect)), b=spec("echo b >> out", needs=("task/a",)))
+        here.apply(
+            root=spec(), a=spec(RunWork(shell=COMMAND, effect=effect)), b=spec("echo b >> out", needs=("task/a",))
+        )
         await anyio.sleep_forever()
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.controllers.sandboxes import Astray
-from planloop.controllers.task.deciding import decide
+from planloop.controllers.shared.workspace import WorkspaceFault
+from planloop.controllers.task.decide import decide_task
 from planloop.schemas import limits
 from tests.controllers.task.world import World, by_agent
 from tests.controllers.task.yard import sh, spec
@@ -268,7 +268,7 @@ def test_the_verdict_is_part_of_what_wakes_the_agent() -> None:
 def test_an_agent_at_work_is_not_begun_anew_where_its_edited_folder_leads_out() -> None:
     world = working()
     world.agent("a", state="idle")
-    world.astray = Astray("it leads out", "take the link away")
+    world.astray = WorkspaceFault("it leads out", "take the link away")
 
     world.change("a", cwd="out")
     world.settle()
@@ -280,10 +280,10 @@ def test_the_folder_of_an_agent_at_work_is_looked_at_only_when_an_edit_begins_it
     world = working()
     world.looks.clear()
 
-    decide(world.observe("a"))
+    decide_task(world.observe("a"))
     assert world.looks == []
 
     world.change("a", cwd="elsewhere")
     world.agent("a", state="idle")
-    decide(world.observe("a"))
+    decide_task(world.observe("a"))
     assert world.looks == ["task/a"]  # Once, whatever asks.

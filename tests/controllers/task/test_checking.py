@@ -13,10 +13,11 @@ from typing import Any, Final
 
 import pytest
 
-from planloop.controllers.task.checking import KINDS, Bench, Finding, run_check, run_checks
-from planloop.controllers.task.checking.placing import placed
+from planloop.controllers.task.checks.contract import CheckEnvironment, CheckFinding
+from planloop.controllers.task.checks.files import open_parent_folder
+from planloop.controllers.task.checks.registry import KINDS, run_check, run_checks
 from planloop.reconciler.effects.local_processes import LocalProcesses
-from planloop.schemas.fields_checks import KIND_FIELDS
+from planloop.schemas.spec.checks import KIND_FIELDS
 from tests.controllers.task.yard import ENV, sh
 from tests.golden_text import said
 from tests.product import CheckSpec, RandomIds
@@ -25,18 +26,18 @@ pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
+def bench(tmp_path: Path) -> CheckEnvironment:
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     processes = LocalProcesses(tmp_path / "run", str(tmp_path), 1, grace_s=0.5)
-    return Bench(processes, RandomIds(), str(workspace), None, ENV)
+    return CheckEnvironment(processes, RandomIds(), str(workspace), None, ENV)
 
 
-async def find(bench: Bench, kind: str, timeout_s: float = 10.0, **arguments: Any) -> Finding:
+async def find(bench: CheckEnvironment, kind: str, timeout_s: float = 10.0, **arguments: Any) -> CheckFinding:
     return await run_check(CheckSpec("0", kind, arguments, timeout_s), bench)
 
 
-def write(bench: Bench, name: str, content: str) -> None:
+def write(bench: CheckEnvironment, name: str, content: str) -> None:
     Path(bench.cwd, name).write_text(content)
 
 
@@ -49,21 +50,23 @@ def write(bench: Bench, name: str, content: str) -> None:
         ("kill -9 $$", "fail", "exit code -9"),
     ],
 )
-async def test_sh_holds_when_the_command_ends_well(bench: Bench, command: str, result: str, words: str) -> None:
+async def test_sh_holds_when_the_command_ends_well(
+    bench: CheckEnvironment, command: str, result: str, words: str
+) -> None:
     found = await find(bench, "sh", shell=command)
 
     assert found.result == result
     assert words in found.message
 
 
-async def test_sh_takes_a_program_with_arguments_and_keeps_the_whole_output(bench: Bench) -> None:
+async def test_sh_takes_a_program_with_arguments_and_keeps_the_whole_output(bench: CheckEnvironment) -> None:
     found = await find(bench, "sh", argv=["seq", "1", "5000"])
 
     assert found.result == "pass"
     assert found.output.split()[-1] == b"5000"
 
 
-async def test_a_command_that_takes_too_long_is_an_error_and_its_group_is_gone(bench: Bench) -> None:
+async def test_a_command_that_takes_too_long_is_an_error_and_its_group_is_gone(bench: CheckEnvironment) -> None:
     found = await find(bench, "sh", timeout_s=0.1, shell="sleep 600 & wait")
 
     assert found.result == "error"
@@ -71,7 +74,7 @@ async def test_a_command_that_takes_too_long_is_an_error_and_its_group_is_gone(b
     assert await bench.processes.sweep(frozenset()) == []
 
 
-async def test_checks_leave_no_files_behind(bench: Bench, tmp_path: Path) -> None:
+async def test_checks_leave_no_files_behind(bench: CheckEnvironment, tmp_path: Path) -> None:
     await find(bench, "sh", shell="echo a")
 
     assert [file.name for file in (tmp_path / "run").iterdir() if file.suffix == ".out"] == []
@@ -97,7 +100,7 @@ READERS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ],
 )
 async def test_a_link_that_leads_out_of_the_workspace_shows_a_check_nothing(
-    bench: Bench, tmp_path_factory: pytest.TempPathFactory, path: str, link: str
+    bench: CheckEnvironment, tmp_path_factory: pytest.TempPathFactory, path: str, link: str
 ) -> None:
     workspace, outside = Path(bench.cwd), tmp_path_factory.mktemp("outside")
     (outside / "plan.json").write_text('{"seed": 4711}')
@@ -116,7 +119,7 @@ async def test_a_link_that_leads_out_of_the_workspace_shows_a_check_nothing(
 
 
 async def test_a_workspace_that_changes_places_with_a_link_meanwhile_shows_a_check_nothing_behind_it(
-    bench: Bench, tmp_path: Path
+    bench: CheckEnvironment, tmp_path: Path
 ) -> None:
     workspace, outside = Path(bench.cwd), tmp_path / "outside"
     outside.mkdir()
@@ -134,7 +137,7 @@ async def test_a_workspace_that_changes_places_with_a_link_meanwhile_shows_a_che
     thread = threading.Thread(target=swap)
     thread.start()
     try:
-        found: list[Finding] = []
+        found: list[CheckFinding] = []
         while len(found) < 400 or not any("leads out" in one.message for one in found):
             found.append(await find(firm, "contains", path="plan.json", text="4711"))
     finally:
@@ -166,7 +169,7 @@ def test_a_link_that_comes_just_when_a_check_looks_is_not_followed(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "open", open_late)
-        with pytest.raises(OSError), placed(str(workspace), "x", no_links_from=str(tmp_path)):
+        with pytest.raises(OSError), open_parent_folder(str(workspace), "x", no_links_from=str(tmp_path)):
             pass
 
     assert opened == [str(tmp_path), "a"]  # Nothing around the plan's folder has to be readable.
@@ -176,7 +179,7 @@ def test_a_link_that_comes_just_when_a_check_looks_is_not_followed(
 def test_a_file_beside_the_workspace_is_found_also_around_the_plans_folder(tmp_path: Path, name: str) -> None:
     (tmp_path / "plan/work").mkdir(parents=True)
 
-    with placed(str(tmp_path / "plan/work"), name, no_links_from=str(tmp_path / "plan")) as spot:
+    with open_parent_folder(str(tmp_path / "plan/work"), name, no_links_from=str(tmp_path / "plan")) as spot:
         found = str(Path(f"/proc/self/fd/{spot.folder}").readlink()) if Path("/proc/self/fd").is_dir() else ""
         assert spot.name == "x" and found in ("", os.path.normpath(tmp_path / "plan/work" / name / ".."))
 
@@ -184,7 +187,7 @@ def test_a_file_beside_the_workspace_is_found_also_around_the_plans_folder(tmp_p
 @pytest.mark.parametrize(("kind", "arguments"), [*READERS[1:], ("json", {"subset": {"seed": 4711}})])
 @pytest.mark.parametrize("path", ["link", "way/x.json", "whole", "deep/../link", "../shared/x.json"])
 async def test_a_link_that_stays_inside_is_followed_by_a_check(
-    bench: Bench, kind: str, arguments: dict[str, Any], path: str
+    bench: CheckEnvironment, kind: str, arguments: dict[str, Any], path: str
 ) -> None:
     workspace, shared = Path(bench.cwd), Path(bench.cwd).parent / "shared"
     for folder in (workspace / "deep", shared):
@@ -197,14 +200,14 @@ async def test_a_link_that_stays_inside_is_followed_by_a_check(
     assert (await find(bench, kind, path=path, **arguments)).result == "pass"
 
 
-async def test_links_that_lead_in_a_ring_fail_a_check(bench: Bench) -> None:
+async def test_links_that_lead_in_a_ring_fail_a_check(bench: CheckEnvironment) -> None:
     Path(bench.cwd, "a").symlink_to("b")
     Path(bench.cwd, "b").symlink_to("a")
 
     assert [(await find(bench, kind, path="a", **arguments)).result for kind, arguments in READERS] == ["fail"] * 4
 
 
-async def test_require_file_wants_a_file_with_something_in_it(bench: Bench) -> None:
+async def test_require_file_wants_a_file_with_something_in_it(bench: CheckEnvironment) -> None:
     said((await find(bench, "require-file", path="README.md")).message)
     write(bench, "README.md", "")
     said((await find(bench, "require-file", path="README.md")).message)
@@ -216,7 +219,7 @@ async def test_require_file_wants_a_file_with_something_in_it(bench: Bench) -> N
     said((await find(bench, "require-file", path="folder")).message)
 
 
-async def test_contains_looks_for_a_text_or_a_pattern(bench: Bench) -> None:
+async def test_contains_looks_for_a_text_or_a_pattern(bench: CheckEnvironment) -> None:
     write(bench, "a.txt", "one\nnpm start\nthree")
 
     assert (await find(bench, "contains", path="a.txt", text="npm start")).result == "pass"
@@ -227,7 +230,7 @@ async def test_contains_looks_for_a_text_or_a_pattern(bench: Bench) -> None:
     said((await find(bench, "contains", path="missing", text="x")).message)
 
 
-async def test_contains_reads_a_file_in_its_own_encoding(bench: Bench) -> None:
+async def test_contains_reads_a_file_in_its_own_encoding(bench: CheckEnvironment) -> None:
     for name, encoding in (("utf-16", "utf-16"), ("latin", "latin-1")):
         Path(bench.cwd, name).write_bytes("one\ncafé\n".encode(encoding))
 
@@ -236,7 +239,7 @@ async def test_contains_reads_a_file_in_its_own_encoding(bench: Bench) -> None:
         assert (await find(bench, "contains", path=name, text="cafè")).result == "fail"
 
 
-async def test_a_pattern_that_would_take_years_is_stopped_at_its_time(bench: Bench) -> None:
+async def test_a_pattern_that_would_take_years_is_stopped_at_its_time(bench: CheckEnvironment) -> None:
     write(bench, "a.txt", "a" * 40 + "b")
 
     found = await find(bench, "contains", timeout_s=0.3, path="a.txt", pattern="(a+)+$")
@@ -245,7 +248,7 @@ async def test_a_pattern_that_would_take_years_is_stopped_at_its_time(bench: Ben
 
 
 @pytest.mark.parametrize("kind", ["contains", "json"])
-async def test_a_pipe_that_nobody_writes_to_fails_at_once(bench: Bench, kind: str) -> None:
+async def test_a_pipe_that_nobody_writes_to_fails_at_once(bench: CheckEnvironment, kind: str) -> None:
     os.mkfifo(Path(bench.cwd, "pipe"))
 
     found = await find(bench, kind, path="pipe", text="x", subset={})
@@ -257,7 +260,7 @@ async def test_a_pipe_that_nobody_writes_to_fails_at_once(bench: Bench, kind: st
     ("kind", "words"),
     [("contains", "Too many levels"), ("json", "Too many levels"), ("require-file", "is not a regular file")],
 )
-async def test_a_link_that_leads_in_a_circle_is_no_file(bench: Bench, kind: str, words: str) -> None:
+async def test_a_link_that_leads_in_a_circle_is_no_file(bench: CheckEnvironment, kind: str, words: str) -> None:
     Path(bench.cwd, "a").symlink_to("b")
     Path(bench.cwd, "b").symlink_to("a")
 
@@ -266,13 +269,13 @@ async def test_a_link_that_leads_in_a_circle_is_no_file(bench: Bench, kind: str,
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, '{"a": 1e999}', '"\\ud800"'])
-async def test_json_that_nothing_can_hold_is_a_fail(bench: Bench, content: str) -> None:
+async def test_json_that_nothing_can_hold_is_a_fail(bench: CheckEnvironment, content: str) -> None:
     write(bench, "p.json", content)
 
     assert (await find(bench, "json", path="p.json", subset={"a": 1})).result == "fail"
 
 
-async def test_json_wants_the_members_of_the_subset_and_allows_more(bench: Bench) -> None:
+async def test_json_wants_the_members_of_the_subset_and_allows_more(bench: CheckEnvironment) -> None:
     write(bench, "p.json", '{"private": true, "scripts": {"test": "x"}, "list": [1, {"a": 2, "b": 3}]}')
 
     assert (await find(bench, "json", path="p.json", subset={"private": True})).result == "pass"
@@ -284,7 +287,7 @@ async def test_json_wants_the_members_of_the_subset_and_allows_more(bench: Bench
     said((await find(bench, "json", path="p.json", subset={"list": [1]})).message)
 
 
-async def test_json_reads_what_a_command_prints(bench: Bench) -> None:
+async def test_json_reads_what_a_command_prints(bench: CheckEnvironment) -> None:
     assert (await find(bench, "json", shell="echo '{\"a\": 1}'", subset={"a": 1})).result == "pass"
     assert (await find(bench, "json", shell="echo nonsense", subset={})).result == "fail"
     assert (await find(bench, "json", shell="exit 3", subset={})).result == "error"
@@ -313,7 +316,7 @@ def site() -> Iterator[str]:
         thread.join()
 
 
-async def test_http_wants_the_status_the_text_and_the_members(bench: Bench, site: str) -> None:
+async def test_http_wants_the_status_the_text_and_the_members(bench: CheckEnvironment, site: str) -> None:
     assert (await find(bench, "http", url=f"{site}/ok")).result == "pass"
     assert (await find(bench, "http", url=f"{site}/busy")).message == f"{site}/busy answers 503"
     assert (await find(bench, "http", url=f"{site}/busy", status=503)).result == "pass"
@@ -325,7 +328,7 @@ async def test_http_wants_the_status_the_text_and_the_members(bench: Bench, site
     assert (await find(bench, "http", url=f"{site}/busy", status=503, subset={})).result == "fail"
 
 
-async def test_http_tells_what_does_not_answer_from_what_cannot_be_asked(bench: Bench) -> None:
+async def test_http_tells_what_does_not_answer_from_what_cannot_be_asked(bench: CheckEnvironment) -> None:
     with create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
 
@@ -333,7 +336,7 @@ async def test_http_tells_what_does_not_answer_from_what_cannot_be_asked(bench: 
     assert (await find(bench, "http", url="not a url")).result == "error"
 
 
-async def test_http_gives_up_on_a_server_that_never_answers(bench: Bench) -> None:
+async def test_http_gives_up_on_a_server_that_never_answers(bench: CheckEnvironment) -> None:
     with create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
 
@@ -342,7 +345,7 @@ async def test_http_gives_up_on_a_server_that_never_answers(bench: Bench) -> Non
         said(found.message, url, "0.1 s")
 
 
-async def test_port_holds_when_something_listens(bench: Bench) -> None:
+async def test_port_holds_when_something_listens(bench: CheckEnvironment) -> None:
     with create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         assert (await find(bench, "port", port=port, host="127.0.0.1")).result == "pass"
@@ -350,11 +353,11 @@ async def test_port_holds_when_something_listens(bench: Bench) -> None:
     assert (await find(bench, "port", port=port)).result == "fail"
 
 
-async def test_a_kind_that_is_not_run_is_an_error_and_never_a_pass(bench: Bench) -> None:
+async def test_a_kind_that_is_not_run_is_an_error_and_never_a_pass(bench: CheckEnvironment) -> None:
     assert (await find(bench, "judge", value={})).result == "error"
 
 
-async def test_checks_run_side_by_side_outside_of_any_plan_and_answer_in_order(bench: Bench) -> None:
+async def test_checks_run_side_by_side_outside_of_any_plan_and_answer_in_order(bench: CheckEnvironment) -> None:
     found = await run_checks([sh("sleep 0.05", "slow"), sh("true", "1"), sh("exit 1", "2")], bench, parallel=2)
 
     assert [(key, each.result) for key, each in found.items()] == [("slow", "pass"), ("1", "pass"), ("2", "fail")]

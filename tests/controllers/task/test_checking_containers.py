@@ -10,25 +10,26 @@ from typing import Any
 import anyio
 import pytest
 
-from planloop.containers import killing
-from planloop.containers.docker_engine import DockerEngine
-from planloop.controllers.inside import PlanContainers, told
-from planloop.controllers.task.checking import Bench, Finding, run_check
+from planloop.containers.engine import exec_kill
+from planloop.containers.engine.docker_engine import DockerEngine
+from planloop.controllers.shared.container_exec import PlanContainers, containers_summary
+from planloop.controllers.task.checks.contract import CheckEnvironment, CheckFinding
+from planloop.controllers.task.checks.registry import run_check
 from planloop.reconciler.effects.local_processes import LocalProcesses
-from planloop.reconciler.storing.sqlite_store import SqliteStore
-from planloop.schemas.container import ContainerSpec, Health
+from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore
+from planloop.schemas.objects.container import ContainerSpec, Health
 from tests import golden_text
 from tests.containers import engines
 from tests.controllers.task.yard import ENV
 from tests.product import (
     CheckSpec,
-    Creation,
-    Draft,
+    ContainerCreation,
     Drop,
-    Inside,
+    ExecCommand,
     JsonObject,
     Put,
     RandomIds,
+    RecordDraft,
     SetStatus,
     SystemClock,
     Uid,
@@ -51,17 +52,21 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
 
 
 @pytest.fixture
-def bench(store: SqliteStore, tmp_path: Path) -> Bench:
+def bench(store: SqliteStore, tmp_path: Path) -> CheckEnvironment:
     processes = LocalProcesses(tmp_path / "run", str(tmp_path), 1)
-    return Bench(processes, RandomIds(), str(tmp_path), None, ENV, PlanContainers(store, no_engine), "task")
+    return CheckEnvironment(processes, RandomIds(), str(tmp_path), None, ENV, PlanContainers(store, no_engine), "task")
 
 
 @pytest.fixture
-async def inside(engine: DockerEngine, bench: Bench, store: SqliteStore, tmp_path: Path) -> AsyncIterator[Bench]:
+async def inside(
+    engine: DockerEngine, bench: CheckEnvironment, store: SqliteStore, tmp_path: Path
+) -> AsyncIterator[CheckEnvironment]:
     """A bench with the container `db`, which runs."""
     image = await engines.image(engine, tmp_path)
     async with engines.ground(engine, image.id, f"checks-{tmp_path.name}") as ground:
-        made = Creation(ground.name(), image.id, ground.labels, ("sleep", "600"), env={"WHO": "db"}, workdir="/tmp")
+        made = ContainerCreation(
+            ground.name(), image.id, ground.labels, ("sleep", "600"), env={"WHO": "db"}, workdir="/tmp"
+        )
         identity = await engine.create(made)
         await engine.start(identity)
         stands(store, "running", identity, ContainerSpec(image="x"))
@@ -72,10 +77,10 @@ def stands(store: SqliteStore, state: str, identity: str = "", spec: ContainerSp
     ready: JsonObject = {"status": "False", "reason": "X", "message": why, "since": 0.0, "observed_generation": 1}
     status: JsonObject = {"state": state, "conditions": {"Ready": ready}, "seen": {"id": identity}}
     put = () if store.view.get(DB) else (Put(DB, UID, spec.to_json()),)
-    store.propose(Draft("container.observed", "controller:container", DB, (*put, SetStatus(DB, UID, status))))
+    store.propose(RecordDraft("container.observed", "controller:container", DB, (*put, SetStatus(DB, UID, status))))
 
 
-async def find(bench: Bench, kind: str, timeout_s: float = 10.0, **arguments: Any) -> Finding:
+async def find(bench: CheckEnvironment, kind: str, timeout_s: float = 10.0, **arguments: Any) -> CheckFinding:
     return await run_check(CheckSpec("0", kind, arguments, timeout_s), bench)
 
 
@@ -91,7 +96,7 @@ async def find(bench: Bench, kind: str, timeout_s: float = 10.0, **arguments: An
     ],
 )
 async def test_a_container_holds_when_it_is_healthy_or_runs_without_a_health_check(
-    store: SqliteStore, bench: Bench, state: str, spec: ContainerSpec, result: str
+    store: SqliteStore, bench: CheckEnvironment, state: str, spec: ContainerSpec, result: str
 ) -> None:
     stands(store, state, "id", spec, "no answer on 6379")
 
@@ -101,7 +106,7 @@ async def test_a_container_holds_when_it_is_healthy_or_runs_without_a_health_che
     assert result == "pass" or found.message == f"`db` is {state}: no answer on 6379"
 
 
-async def test_a_container_that_is_being_started_is_waited_for(store: SqliteStore, bench: Bench) -> None:
+async def test_a_container_that_is_being_started_is_waited_for(store: SqliteStore, bench: CheckEnvironment) -> None:
     stands(store, "starting")
     findings = []
 
@@ -117,14 +122,14 @@ async def test_a_container_that_is_being_started_is_waited_for(store: SqliteStor
     assert [one.result for one in findings] == ["pass"]
 
 
-async def test_what_cannot_be_known_is_an_error_and_no_failure(store: SqliteStore, bench: Bench) -> None:
+async def test_what_cannot_be_known_is_an_error_and_no_failure(store: SqliteStore, bench: CheckEnvironment) -> None:
     nowhere = await find(replace(bench, containers=None), "container", name="db")
     missing = await find(bench, "container", name="db")
     stands(store, "preparing", why="pulling")
     late = await find(bench, "container", timeout_s=0.01, name="db")
     stands(store, "failed", why="no such image")
     down = await find(bench, "run-in", container="db", shell="true")
-    store.propose(Draft("container.observed", "controller:container", DB, (Drop(DB, UID),)))
+    store.propose(RecordDraft("container.observed", "controller:container", DB, (Drop(DB, UID),)))
     gone = await find(bench, "run-in", container="db", shell="true")
 
     assert {one.result for one in (nowhere, missing, late, down, gone)} == {"error"}
@@ -143,7 +148,7 @@ async def test_what_cannot_be_known_is_an_error_and_no_failure(store: SqliteStor
     ],
 )
 async def test_run_in_holds_when_the_command_inside_ends_well(
-    inside: Bench, arguments: JsonObject, result: str, words: str
+    inside: CheckEnvironment, arguments: JsonObject, result: str, words: str
 ) -> None:
     found = await find(inside, "run-in", container="db", **arguments)
 
@@ -157,7 +162,7 @@ async def test_run_in_holds_when_the_command_inside_ends_well(
     ("command", "timeout_s", "result"), [("sleep 4321", 0.3, "error"), ("kill -9 $$", 10.0, "fail")]
 )
 async def test_nothing_that_a_command_inside_started_outlives_it(
-    inside: Bench, engine: DockerEngine, command: str, timeout_s: float, result: str
+    inside: CheckEnvironment, engine: DockerEngine, command: str, timeout_s: float, result: str
 ) -> None:
     line = f"setsid sleep 4321 >/dev/null 2>&1 & {command}"
 
@@ -167,20 +172,20 @@ async def test_nothing_that_a_command_inside_started_outlives_it(
     assert inside.containers is not None
     db = inside.containers.find("db")
     assert db is not None
-    seen = await engine.run(db.id, Inside(("ps",), "look"))
+    seen = await engine.run(db.id, ExecCommand(("ps",), "look"))
     assert b"4321" not in seen.output
 
 
 @pytest.mark.engine
 async def test_what_an_owner_that_crashed_left_running_is_ended_by_the_next(
-    inside: Bench, engine: DockerEngine
+    inside: CheckEnvironment, engine: DockerEngine
 ) -> None:
     """Its command is found again by its mark, which is the same for the same check of the same task."""
     assert inside.containers is not None
     db = inside.containers.find("db")
     assert db is not None
-    said = (await find(inside, "run-in", container="db", shell=f"echo ${killing.VARIABLE}")).output.decode().strip()
-    left = Inside(("sh", "-c", "sleep 4321 >/dev/null 2>&1 &"), said.removesuffix(killing.END))
+    said = (await find(inside, "run-in", container="db", shell=f"echo ${exec_kill.VARIABLE}")).output.decode().strip()
+    left = ExecCommand(("sh", "-c", "sleep 4321 >/dev/null 2>&1 &"), said.removesuffix(exec_kill.END))
     await engine.run(db.id, left)
 
     found = await find(inside, "run-in", container="db", shell="ps | grep '[4]321'")
@@ -191,8 +196,8 @@ async def test_what_an_owner_that_crashed_left_running_is_ended_by_the_next(
 async def test_an_agent_is_told_how_the_containers_of_its_task_are(store: SqliteStore) -> None:
     stands(store, "unhealthy", "id", why="no answer on 6379")
     other = ContainerSpec(image="x", task="a/b")
-    store.propose(Draft("plan.patched", "human:file", DB, (Put("container/own", Uid("o"), other.to_json()),)))
+    store.propose(RecordDraft("plan.patched", "human:file", DB, (Put("container/own", Uid("o"), other.to_json()),)))
 
-    golden_text.said(told(store.view, "task/a/b", ()), "own")
-    golden_text.said(told(store.view, "task/a", (DB,)), "db")
-    assert told(store.view, "task/a", ()) == ""
+    golden_text.said(containers_summary(store.view, "task/a/b", ()), "own")
+    golden_text.said(containers_summary(store.view, "task/a", (DB,)), "db")
+    assert containers_summary(store.view, "task/a", ()) == ""

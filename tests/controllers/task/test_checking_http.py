@@ -12,7 +12,8 @@ import anyio
 import pytest
 from aiohttp import web
 
-from planloop.controllers.task.checking import Bench, Finding, run_check
+from planloop.controllers.task.checks.contract import CheckEnvironment, CheckFinding
+from planloop.controllers.task.checks.registry import run_check
 from planloop.reconciler.effects.local_processes import LocalProcesses
 from tests.controllers.task.served import answering, serving
 from tests.controllers.task.yard import ENV
@@ -36,15 +37,15 @@ OFTEN: JsonObject = {"times": 20, "parallel": 5, "distinct": ["nonce"]}
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path), None, ENV)
+def bench(tmp_path: Path) -> CheckEnvironment:
+    return CheckEnvironment(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path), None, ENV)
 
 
-async def find(bench: Bench, timeout_s: float = 10.0, **arguments: Any) -> Finding:
+async def find(bench: CheckEnvironment, timeout_s: float = 10.0, **arguments: Any) -> CheckFinding:
     return await run_check(CheckSpec("0", "http", arguments, timeout_s), bench)
 
 
-async def step(bench: Bench, url: str, send: Json, **expect: Json) -> Finding:
+async def step(bench: CheckEnvironment, url: str, send: Json, **expect: Json) -> CheckFinding:
     send = {"path": ["/"]} | (send if isinstance(send, dict) else {"path": [send]})
     return await find(bench, url=url, steps=[{"send": send, "expect": expect}])
 
@@ -134,7 +135,7 @@ WRONG: dict[str, tuple[Serves, str]] = {
 
 
 @pytest.mark.parametrize("serves", RIGHT.values(), ids=RIGHT)
-async def test_every_right_echo_holds_whatever_its_path_and_its_shape(bench: Bench, serves: Serves) -> None:
+async def test_every_right_echo_holds_whatever_its_path_and_its_shape(bench: CheckEnvironment, serves: Serves) -> None:
     async with serves() as url:
         found = await find(bench, url=url, steps=ECHO, repeat=OFTEN)
 
@@ -145,7 +146,9 @@ async def test_every_right_echo_holds_whatever_its_path_and_its_shape(bench: Ben
 
 
 @pytest.mark.parametrize(("serves", "words"), WRONG.values(), ids=WRONG)
-async def test_an_echo_that_only_seems_right_fails_and_says_at_what(bench: Bench, serves: Serves, words: str) -> None:
+async def test_an_echo_that_only_seems_right_fails_and_says_at_what(
+    bench: CheckEnvironment, serves: Serves, words: str
+) -> None:
     async with serves() as url:
         found = await find(bench, url=url, steps=ECHO, repeat=OFTEN)
 
@@ -154,7 +157,7 @@ async def test_an_echo_that_only_seems_right_fails_and_says_at_what(bench: Bench
     assert found.probes > 0
 
 
-async def test_nonces_are_those_that_were_given_and_a_repeat_has_its_own(bench: Bench) -> None:
+async def test_nonces_are_those_that_were_given_and_a_repeat_has_its_own(bench: CheckEnvironment) -> None:
     heard: list[str] = []
 
     async def listen(request: web.Request) -> web.Response:
@@ -174,7 +177,9 @@ async def test_nonces_are_those_that_were_given_and_a_repeat_has_its_own(bench: 
     assert (nothing.result, nothing.probes) == ("error", 0)
 
 
-async def test_what_an_answer_had_is_kept_for_later_steps_with_its_type_and_cookies_too(bench: Bench) -> None:
+async def test_what_an_answer_had_is_kept_for_later_steps_with_its_type_and_cookies_too(
+    bench: CheckEnvironment,
+) -> None:
     async def make(request: web.Request) -> web.Response:
         response = web.json_response({"item": {"id": 7}})
         response.set_cookie("who", "ada")
@@ -215,7 +220,7 @@ async def test_what_an_answer_had_is_kept_for_later_steps_with_its_type_and_cook
     ],
 )
 async def test_what_an_answer_had_is_no_pattern_and_makes_no_error(
-    bench: Bench, kept: object, expected: dict[str, object]
+    bench: CheckEnvironment, kept: object, expected: dict[str, object]
 ) -> None:
     async def make(_: web.Request) -> web.Response:
         return web.json_response({"id": kept})
@@ -230,7 +235,7 @@ async def test_what_an_answer_had_is_no_pattern_and_makes_no_error(
     assert found.result == "fail", found.message
 
 
-async def test_an_address_that_cannot_be_asked_is_an_error_where_no_answer_made_it(bench: Bench) -> None:
+async def test_an_address_that_cannot_be_asked_is_an_error_where_no_answer_made_it(bench: CheckEnvironment) -> None:
     async def make(_: web.Request) -> web.Response:
         return web.json_response({"at": "nowhere"})
 
@@ -241,7 +246,7 @@ async def test_an_address_that_cannot_be_asked_is_an_error_where_no_answer_made_
     assert found.result == "error", found.message
 
 
-async def test_an_address_that_an_answer_made_impossible_is_its_doing(bench: Bench) -> None:
+async def test_an_address_that_an_answer_made_impossible_is_its_doing(bench: CheckEnvironment) -> None:
     async def make(_: web.Request) -> web.Response:
         return web.json_response({"at": "nowhere at all"})
 
@@ -252,7 +257,7 @@ async def test_an_address_that_an_answer_made_impossible_is_its_doing(bench: Ben
     assert found.result == "fail", found.message
 
 
-async def test_what_an_answer_had_is_found_again_within_texts_and_expressions(bench: Bench) -> None:
+async def test_what_an_answer_had_is_found_again_within_texts_and_expressions(bench: CheckEnvironment) -> None:
     async def show(_: web.Request) -> web.Response:
         return web.json_response({"id": "a.b (c) - d", "list": [1, "/x/"], "say": "id a.b (c) - d!"})
 
@@ -267,7 +272,7 @@ async def test_what_an_answer_had_is_found_again_within_texts_and_expressions(be
     assert found.result == "pass", found.message
 
 
-async def test_status_headers_and_forms_are_held_to_what_is_expected(bench: Bench) -> None:
+async def test_status_headers_and_forms_are_held_to_what_is_expected(bench: CheckEnvironment) -> None:
     async def login(request: web.Request) -> web.Response:
         form = await request.post()
         if (form.get("user"), request.headers["X-Key"]) != ("ada", "k"):
@@ -291,7 +296,7 @@ async def test_status_headers_and_forms_are_held_to_what_is_expected(bench: Benc
     said(refused.message)
 
 
-async def test_a_redirect_in_a_ring_or_to_another_program_is_not_followed(bench: Bench) -> None:
+async def test_a_redirect_in_a_ring_or_to_another_program_is_not_followed(bench: CheckEnvironment) -> None:
     async def ring(request: web.Request) -> web.Response:
         raise web.HTTPFound("/ring")
 
@@ -320,7 +325,9 @@ async def dripping() -> AsyncIterator[str]:
         yield url
 
 
-async def test_an_answer_without_end_is_bounded_in_bytes_and_one_that_never_comes_in_time(bench: Bench) -> None:
+async def test_an_answer_without_end_is_bounded_in_bytes_and_one_that_never_comes_in_time(
+    bench: CheckEnvironment,
+) -> None:
     async def flood(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -335,7 +342,7 @@ async def test_an_answer_without_end_is_bounded_in_bytes_and_one_that_never_come
         said(found.message)
 
 
-async def test_a_program_too_slow_for_all_repeats_fails(bench: Bench) -> None:
+async def test_a_program_too_slow_for_all_repeats_fails(bench: CheckEnvironment) -> None:
     async with dripping() as url:
         found = await find(bench, timeout_s=0.2, url=url, steps=[{"send": {"path": ["/"]}}], repeat={"times": 3})
 
@@ -343,7 +350,7 @@ async def test_a_program_too_slow_for_all_repeats_fails(bench: Bench) -> None:
     said(found.message)
 
 
-async def test_who_could_not_be_asked_was_not_looked_at(bench: Bench) -> None:
+async def test_who_could_not_be_asked_was_not_looked_at(bench: CheckEnvironment) -> None:
     with create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
 
@@ -355,14 +362,14 @@ async def test_who_could_not_be_asked_was_not_looked_at(bench: Bench) -> None:
     assert (misasked.result, misasked.probes) == ("error", 0)
 
 
-async def test_a_pattern_that_filling_has_spoilt_is_an_error_and_no_fail(bench: Bench) -> None:
+async def test_a_pattern_that_filling_has_spoilt_is_an_error_and_no_fail(bench: CheckEnvironment) -> None:
     async with serving(("*", "/", echo)) as url:
         found = await step(bench, url, {"body": "x"}, body="/(/")
 
     assert (found.result, found.message.startswith("/(/: ")) == ("error", True)
 
 
-async def test_a_plain_check_reads_an_answer_in_pieces_to_its_end(bench: Bench) -> None:
+async def test_a_plain_check_reads_an_answer_in_pieces_to_its_end(bench: CheckEnvironment) -> None:
     async def pieces(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)

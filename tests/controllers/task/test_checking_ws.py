@@ -10,13 +10,12 @@ from typing import Any
 import anyio
 import pytest
 
-from planloop.controllers.task.checking import Bench, Finding, run_check
-from planloop.controllers.task.checking.transcript import Transcript
-from planloop.controllers.task.checking.web.child import NO_BROWSER
-from planloop.controllers.task.checking.ws.client import Client, fits
-from planloop.controllers.task.checking.ws.observed import Observed
-from planloop.controllers.task.checking.ws.trying import check
-from planloop.controllers.task.checking.ws.watching import observe
+from planloop.controllers.task.checks.contract import CheckEnvironment, CheckFinding
+from planloop.controllers.task.checks.http_exchange import ExchangeTranscript
+from planloop.controllers.task.checks.registry import run_check
+from planloop.controllers.task.checks.web.child import NO_BROWSER
+from planloop.controllers.task.checks.ws.client import SocketClient, frame_matches
+from planloop.controllers.task.checks.ws.conversation import PageSocket, check_conversation, observe_page_socket
 from planloop.reconciler.effects.local_processes import LocalProcesses
 from planloop.schemas import limits
 from tests import golden_text
@@ -52,16 +51,16 @@ CHAT: JsonObject = {
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path), None, ENV)
+def bench(tmp_path: Path) -> CheckEnvironment:
+    return CheckEnvironment(LocalProcesses(tmp_path / "run", str(tmp_path), 1), RandomIds(), str(tmp_path), None, ENV)
 
 
-async def find(bench: Bench, timeout_s: float = 60.0, **arguments: Any) -> Finding:
+async def find(bench: CheckEnvironment, timeout_s: float = 60.0, **arguments: Any) -> CheckFinding:
     return await run_check(CheckSpec("0", "ws", CHAT | arguments, timeout_s), bench)
 
 
 @pytest.mark.parametrize("serves", chats.RIGHT.values(), ids=chats.RIGHT)
-async def test_every_right_chat_holds_whatever_its_path_and_its_frames(bench: Bench, serves: Chats) -> None:
+async def test_every_right_chat_holds_whatever_its_path_and_its_frames(bench: CheckEnvironment, serves: Chats) -> None:
     async with serves() as url:
         found = await find(bench, url=url)
 
@@ -79,7 +78,9 @@ DEAF: dict[str, type[chats.Chat]] = {
 
 
 @pytest.mark.parametrize("chat", DEAF.values(), ids=DEAF)
-async def test_a_chat_in_which_one_does_not_hear_the_other_fails(bench: Bench, chat: type[chats.Chat]) -> None:
+async def test_a_chat_in_which_one_does_not_hear_the_other_fails(
+    bench: CheckEnvironment, chat: type[chats.Chat]
+) -> None:
     async with at("/ws", chat)() as url:
         found = await find(bench, url=url, frame={"else": ["text"]}, steps=IN_VAIN)
 
@@ -102,7 +103,9 @@ WRONG: dict[str, tuple[Chats, str]] = {
 
 
 @pytest.mark.parametrize(("serves", "words"), WRONG.values(), ids=WRONG)
-async def test_a_chat_that_is_wrong_in_one_thing_fails_at_that(bench: Bench, serves: Chats, words: str) -> None:
+async def test_a_chat_that_is_wrong_in_one_thing_fails_at_that(
+    bench: CheckEnvironment, serves: Chats, words: str
+) -> None:
     async with serves() as url:
         found = await find(bench, url=url, frame={"else": ["text"]})
 
@@ -112,7 +115,7 @@ async def test_a_chat_that_is_wrong_in_one_thing_fails_at_that(bench: Bench, ser
 
 
 async def test_a_frame_that_comes_while_the_wait_ends_is_heard() -> None:
-    bob = Client("bob", Transcript())
+    bob = SocketClient("bob", ExchangeTranscript())
 
     async def send() -> None:
         bob.heard.append("hi")
@@ -135,7 +138,7 @@ async def test_a_frame_that_comes_while_the_wait_ends_is_heard() -> None:
     ids=["heard before", "closed before"],
 )
 async def test_a_message_names_the_time_only_when_it_has_passed(
-    bench: Bench, chat: type[chats.Chat], within: str, words: str
+    bench: CheckEnvironment, chat: type[chats.Chat], within: str, words: str
 ) -> None:
     hears: JsonObject = {"bob": {"hears": "{{nonce.hi}}", "within": "30s"}}
     again: JsonObject = {"bob": {"hears": "{{nonce.hi}}", "within": within}}
@@ -149,7 +152,7 @@ async def test_a_message_names_the_time_only_when_it_has_passed(
     )
 
 
-async def test_what_one_try_left_behind_helps_no_other(bench: Bench) -> None:
+async def test_what_one_try_left_behind_helps_no_other(bench: CheckEnvironment) -> None:
     async with at("/ws", chats.Memory)() as url:
         given = await find(bench, url=url, steps=IN_VAIN, nonces={"hi": "0123456789ab", "b": "ba9876543210"})
 
@@ -159,7 +162,7 @@ async def test_what_one_try_left_behind_helps_no_other(bench: Bench) -> None:
     assert len(set(said)) == 3
 
 
-async def test_who_was_dropped_comes_back_and_who_greets_is_let_in(bench: Bench) -> None:
+async def test_who_was_dropped_comes_back_and_who_greets_is_let_in(bench: CheckEnvironment) -> None:
     steps: list[JsonObject] = [
         {"drop": "bob"},
         {"ann": {"say": "{{nonce.hi}}"}},
@@ -176,16 +179,16 @@ async def test_who_was_dropped_comes_back_and_who_greets_is_let_in(bench: Bench)
     assert (found.result, found.message.startswith("7 steps hold at /ws, in frames like {")) == ("pass", True)
 
 
-async def test_the_page_is_watched_first_and_its_greeting_and_its_frames_are_learnt(bench: Bench) -> None:
+async def test_the_page_is_watched_first_and_its_greeting_and_its_frames_are_learnt(bench: CheckEnvironment) -> None:
     watched: list[str] = []
 
-    async def seen_by(url: str, said: str, bench: Bench, within_s: float) -> Observed:
+    async def seen_by(url: str, said: str, bench: CheckEnvironment, within_s: float) -> PageSocket:
         watched.append(url)
-        return Observed("/rooms?of=1", ('{"type":"join","name":"x"}', f'{{"type":"say","text":"{said}","n":1}}'))
+        return PageSocket("/rooms?of=1", ('{"type":"join","name":"x"}', f'{{"type":"say","text":"{said}","n":1}}'))
 
     async with at("/rooms", chats.Named)() as url:
         arguments = {"url": url, "clients": ["ann", "bob"], "steps": SURELY}
-        found = await check(CheckSpec("0", "ws", arguments, 30.0), bench, seen_by)
+        found = await check_conversation(CheckSpec("0", "ws", arguments, 30.0), bench, seen_by)
 
     assert watched == [f"{url}/"]
     assert found.result == "pass"
@@ -200,13 +203,13 @@ async def test_the_page_is_watched_first_and_its_greeting_and_its_frames_are_lea
     ],
 )
 async def test_a_page_that_is_all_there_is_and_shows_no_socket_is_told_from_no_browser(
-    bench: Bench, seen: str | None, result: str, words: str
+    bench: CheckEnvironment, seen: str | None, result: str, words: str
 ) -> None:
-    async def seen_by(url: str, said: str, bench: Bench, within_s: float) -> str | None:
+    async def seen_by(url: str, said: str, bench: CheckEnvironment, within_s: float) -> str | None:
         return seen
 
     arguments = CHAT | {"url": "http://127.0.0.1:9", "discover": {"from-page": "/"}, "frame": {"learn": "from-page"}}
-    found = await check(CheckSpec("0", "ws", arguments, 30.0), bench, seen_by)
+    found = await check_conversation(CheckSpec("0", "ws", arguments, 30.0), bench, seen_by)
 
     assert (found.result, found.message, found.probes) == (result, words, 0)
 
@@ -222,7 +225,7 @@ async def test_a_page_that_is_all_there_is_and_shows_no_socket_is_told_from_no_b
     ids=["a field and a button", "a name first"],
 )
 async def test_a_browser_uses_the_page_and_its_socket_is_found_with_its_frames(
-    bench: Bench, page: str, path: str, chat: type[chats.Chat]
+    bench: CheckEnvironment, page: str, path: str, chat: type[chats.Chat]
 ) -> None:
     only = {"discover": {"from-page": "/"}, "frame": {"learn": "from-page"}}
     async with chats.at_page(page, "/live", chat) as url:
@@ -234,7 +237,9 @@ async def test_a_browser_uses_the_page_and_its_socket_is_found_with_its_frames(
 
 @pytest.mark.browser
 @pytest.mark.timeout(120)
-async def test_a_page_that_makes_its_tab_crash_is_one_without_a_socket_and_makes_no_error(bench: Bench) -> None:
+async def test_a_page_that_makes_its_tab_crash_is_one_without_a_socket_and_makes_no_error(
+    bench: CheckEnvironment,
+) -> None:
     page: JsonObject = {"discover": {"from-page": "/", "else": ["/live"]}, "frame": {"else": ["text"]}}
     async with chats.at_page(f"<body><script>{CRASH}</script>", "/live", chats.Echo) as url:
         found = await find(bench, url=url, steps=IN_VAIN, **page)
@@ -245,39 +250,43 @@ async def test_a_page_that_makes_its_tab_crash_is_one_without_a_socket_and_makes
 
 @pytest.mark.browser
 @pytest.mark.timeout(120)
-async def test_a_page_that_sends_more_than_anybody_reads_is_watched_all_the_same(bench: Bench) -> None:
+async def test_a_page_that_sends_more_than_anybody_reads_is_watched_all_the_same(bench: CheckEnvironment) -> None:
     """Long frames are not messages, and the first hundred of the short ones are kept."""
     flood = "for (let i = 0; i < 5; i++) s.send('x'.repeat(1_000_000)); for (let i = 0; i < 200; i++) s.send('hi')"
     script = f"const s = new WebSocket(`ws://${{location.host}}/live`); s.onopen = () => {{ {flood} }}"
     async with chats.at_page(f"<script>{script}</script>", "/live", chats.Memory) as url:
-        seen = await observe(f"{url}/", "x", bench, 90.0)
+        seen = await observe_page_socket(f"{url}/", "x", bench, 90.0)
 
-    assert seen == Observed("/live", ("hi",) * limits.OBSERVED_FRAMES_MAX)
+    assert seen == PageSocket("/live", ("hi",) * limits.OBSERVED_FRAMES_MAX)
 
 
-async def test_without_a_browser_the_cure_is_told_and_nothing_is_left(bench: Bench, tmp_path: Path) -> None:
+async def test_without_a_browser_the_cure_is_told_and_nothing_is_left(bench: CheckEnvironment, tmp_path: Path) -> None:
     alone = replace(bench, env={"PATH": str(tmp_path)})
 
-    assert await observe("http://127.0.0.1:9/", "x", alone, 60.0) == NO_BROWSER
-    golden_text.said(str(await observe("http://127.0.0.1:9/", "x", alone, 0.01)))
+    assert await observe_page_socket("http://127.0.0.1:9/", "x", alone, 60.0) == NO_BROWSER
+    golden_text.said(str(await observe_page_socket("http://127.0.0.1:9/", "x", alone, 0.01)))
     assert await bench.processes.sweep(frozenset()) == []
 
 
-async def test_a_wrong_chat_whose_page_nobody_could_watch_is_an_error_and_a_right_one_a_pass(bench: Bench) -> None:
-    async def seen_by(url: str, said: str, bench: Bench, within_s: float) -> str:
+async def test_a_wrong_chat_whose_page_nobody_could_watch_is_an_error_and_a_right_one_a_pass(
+    bench: CheckEnvironment,
+) -> None:
+    async def seen_by(url: str, said: str, bench: CheckEnvironment, within_s: float) -> str:
         return "no browser here"
 
     page = CHAT | {"discover": {"from-page": "/", "else": ["/ws"]}, "frame": {"else": ["text"]}, "steps": IN_VAIN}
     async with at("/ws", chats.Echo)() as url:
-        wrong = await check(CheckSpec("0", "ws", page | {"url": url}, 30.0), bench, seen_by)
+        wrong = await check_conversation(CheckSpec("0", "ws", page | {"url": url}, 30.0), bench, seen_by)
     async with at("/ws", chats.Chat)() as url:
-        right = await check(CheckSpec("0", "ws", page | {"url": url, "steps": SURELY}, 30.0), bench, seen_by)
+        right = await check_conversation(
+            CheckSpec("0", "ws", page | {"url": url, "steps": SURELY}, 30.0), bench, seen_by
+        )
 
     assert (wrong.result, right.result) == ("error", "pass")
     golden_text.said(wrong.message)
 
 
-async def test_a_url_with_a_path_is_the_sockets_own(bench: Bench) -> None:
+async def test_a_url_with_a_path_is_the_sockets_own(bench: CheckEnvironment) -> None:
     async with at("/deep/down", chats.Chat)() as url:
         address = f"{url.replace('http', 'ws')}/deep/down"
         arguments = {"url": address, "clients": ["ann", "bob"], "steps": SURELY}
@@ -287,7 +296,7 @@ async def test_a_url_with_a_path_is_the_sockets_own(bench: Bench) -> None:
     golden_text.said(found.message)
 
 
-async def test_a_program_that_lets_all_time_go_by_fails_at_the_best_that_it_did(bench: Bench) -> None:
+async def test_a_program_that_lets_all_time_go_by_fails_at_the_best_that_it_did(bench: CheckEnvironment) -> None:
     async with at("/ws", chats.Echo)() as url:
         shapes = {"else": [{"json": {f"m{number}": "$"}} for number in range(12)]}
         found = await find(bench, timeout_s=1.2, url=url, frame=shapes, steps=broadcast("100ms"))
@@ -297,7 +306,9 @@ async def test_a_program_that_lets_all_time_go_by_fails_at_the_best_that_it_did(
 
 
 @pytest.mark.parametrize("paths", [["/ws"], ["/ws", "/chat"]])
-async def test_a_program_that_never_answers_the_handshake_fails_there(bench: Bench, paths: list[Json]) -> None:
+async def test_a_program_that_never_answers_the_handshake_fails_there(
+    bench: CheckEnvironment, paths: list[Json]
+) -> None:
     async with answering(b"", hangs=True) as url:
         found = await find(bench, timeout_s=0.3, url=url, discover={"else": paths})
 
@@ -307,7 +318,9 @@ async def test_a_program_that_never_answers_the_handshake_fails_there(bench: Ben
 
 
 @pytest.mark.process
-async def test_a_program_whose_answers_do_not_come_fails_at_the_step_that_waits_for_them(bench: Bench) -> None:
+async def test_a_program_whose_answers_do_not_come_fails_at_the_step_that_waits_for_them(
+    bench: CheckEnvironment,
+) -> None:
     steps: list[JsonObject] = [{"ann": {"say": "hi"}}, {"bob": {"hears": "hi", "within": "15s"}}]
     async with at("/ws", chats.Memory)() as url:
         found = await find(
@@ -321,7 +334,7 @@ async def test_a_program_whose_answers_do_not_come_fails_at_the_step_that_waits_
 
 
 @pytest.mark.process
-async def test_a_program_that_reads_nothing_fails_and_keeps_nobody_waiting(bench: Bench) -> None:
+async def test_a_program_that_reads_nothing_fails_and_keeps_nobody_waiting(bench: CheckEnvironment) -> None:
     steps: list[JsonObject] = [{"ann": {"say": "x" * (16 << 20)}}, {"bob": {"hears": "x", "within": "30s"}}]
     async with at("/ws", chats.Unread)() as url:
         found = await find(
@@ -332,7 +345,7 @@ async def test_a_program_that_reads_nothing_fails_and_keeps_nobody_waiting(bench
     assert found.message.endswith("which is not done in the time of the check")
 
 
-async def test_nothing_listening_is_told_as_such_and_nobody_has_looked(bench: Bench) -> None:
+async def test_nothing_listening_is_told_as_such_and_nobody_has_looked(bench: CheckEnvironment) -> None:
     with create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
 
@@ -341,7 +354,7 @@ async def test_nothing_listening_is_told_as_such_and_nobody_has_looked(bench: Be
     assert found.message.startswith(f"{url} does not answer: nothing listens there (")
 
 
-async def test_a_pattern_that_filling_has_spoilt_is_an_error_and_no_fail(bench: Bench) -> None:
+async def test_a_pattern_that_filling_has_spoilt_is_an_error_and_no_fail(bench: CheckEnvironment) -> None:
     async with at("/ws", chats.Chat)() as url:
         found = await find(bench, url=url, steps=[{"ann": {"say": "x"}}, {"bob": {"hears": "/(/"}}])
 
@@ -367,4 +380,4 @@ async def test_a_pattern_that_filling_has_spoilt_is_an_error_and_no_fail(bench: 
 def test_a_text_is_heard_anywhere_in_a_frame_and_a_pattern_is_held_to_all_of_it(
     pattern: Json, frame: str, is_one: bool
 ) -> None:
-    assert fits(pattern, frame) is is_one
+    assert frame_matches(pattern, frame) is is_one

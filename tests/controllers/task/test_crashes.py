@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from planloop.controllers.task.counters import TaskCounters
 from planloop.controllers.task.step import CheckJob, RunJob
-from planloop.controllers.task.tallying import Tallies
 from tests.controllers.task.world import Crash, World
 from tests.controllers.task.yard import sh, spec
 from tests.product import SetStatus
@@ -59,7 +59,7 @@ def next_owner(world: World, *, had_begun: bool) -> None:
     world.crash_after = None
     world.plane.jobs.clear()
     world.plane.slots.clear()
-    world.tallies = Tallies()
+    world.tallies = TaskCounters()
     world.tallies.count(world.view)
     if not had_begun:
         for call in list(world.view.list("call")):

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 
 import pytest
 
-from planloop.controllers.sandboxes import Astray
-from planloop.controllers.task.deciding import decide
-from planloop.controllers.task.status import Standing, standing
+from planloop.controllers.shared.workspace import WorkspaceFault
+from planloop.controllers.task.decide import decide_task
+from planloop.controllers.task.status import TaskStanding, task_standing
 from planloop.schemas import limits
-from planloop.schemas.budget import Budget
-from planloop.schemas.lock import Holder
-from planloop.schemas.sandbox import Answer, Wish
+from planloop.schemas.objects.budget import Budget
+from planloop.schemas.objects.lock import LockGrant
+from planloop.schemas.objects.sandbox import SandboxAvailability, SandboxRequest
 from tests.controllers.task.world import World
 from tests.controllers.task.yard import sh, spec
 from tests.golden_text import said
-from tests.product import Ending, Put, Run, SetStatus, Uid
+from tests.product import ExitCause, Put, RunWork, SetStatus, Uid
 
 
 def test_an_empty_group_is_done_at_once() -> None:
@@ -106,7 +106,7 @@ def test_a_failed_need_that_is_mended_lets_its_dependents_go() -> None:
     world = World(root=spec(), a=spec("false"), b=spec("true", needs=("task/a",)))
     world.settle()
     world.run("a", code=1)
-    world.change("a", work=Run(shell="true"))
+    world.change("a", work=RunWork(shell="true"))
     world.settle()
     assert world.says(".") == "running ChildrenRunning"
     world.run("a")
@@ -137,7 +137,7 @@ def test_a_pause_before_a_retry_ends_at_once_when_the_task_is_edited() -> None:
     world.settle()
     world.run("a", code=1)
     assert world.queued() == []
-    world.change("a", work=Run(shell="better"))
+    world.change("a", work=RunWork(shell="better"))
     world.settle()
     assert world.queued() == ["a"]
     assert world["task/a"].status["attempt"] == 1
@@ -181,7 +181,7 @@ def test_an_edited_command_that_runs_is_stopped_first_and_then_begun_anew() -> N
     world = World(root=spec(), a=spec("old"))
     world.settle()
     world.begin("a")
-    world.change("a", work=Run(shell="new"))
+    world.change("a", work=RunWork(shell="new"))
     step = world.step("a")
     assert step.says.reason == "Restarting"
     assert len(step.cancel) == 1
@@ -212,7 +212,7 @@ def test_a_new_goal_restarts_a_command_only_when_the_plan_says_so() -> None:
 def test_a_queued_command_that_is_edited_is_not_run_as_it_was() -> None:
     world = World(root=spec(), a=spec("old"))
     world.settle()
-    world.change("a", work=Run(shell="new"))
+    world.change("a", work=RunWork(shell="new"))
     world.settle()
     assert world.queued() == ["a"]
     world.begin("a")
@@ -381,19 +381,19 @@ def test_a_command_lost_after_a_crash_is_in_doubt_and_never_run_twice() -> None:
     world = World(root=spec(), a=spec("push"))
     world.settle()
     call = world.begin("a")
-    world.end("a", ending=Ending.LOST)
+    world.end("a", ending=ExitCause.LOST)
     assert world.says("a") == "blocked InDoubt"
     assert world.queued() == []
     unblocks = world["task/a"].status["conditions"]["InDoubt"]["unblocks"]
     assert unblocks == [f"plan approve {call} --happened", f"plan approve {call} --did-not"]
-    assert standing(world["task/a"]) is Standing.OPEN
+    assert task_standing(world["task/a"]) is TaskStanding.OPEN
 
 
 def test_a_command_in_doubt_that_happened_counts_as_done() -> None:
     world = World(root=spec(), a=spec("push"))
     world.settle()
     call = world.begin("a")
-    world.end("a", ending=Ending.LOST)
+    world.end("a", ending=ExitCause.LOST)
     world.fold(SetStatus(call, world[call].uid, {"state": "Succeeded"}))
     world.settle()
     assert world.state("a") == "done"
@@ -404,7 +404,7 @@ def test_a_command_in_doubt_that_did_not_happen_is_started_again_in_the_same_inc
     world = World(root=spec(), a=spec("push"))
     world.settle()
     call = world.begin("a")
-    world.end("a", ending=Ending.LOST)
+    world.end("a", ending=ExitCause.LOST)
     world.fold(SetStatus(call, world[call].uid, {"state": "Authorized"}))
     world.settle()
     assert world.queued() == ["a"]
@@ -414,10 +414,10 @@ def test_a_command_in_doubt_that_did_not_happen_is_started_again_in_the_same_inc
 
 @pytest.mark.parametrize("effect", ["read", "idempotent"])
 def test_a_lost_command_that_may_run_again_does(effect: str) -> None:
-    world = World(root=spec(), a=spec(Run(shell="fetch", effect=effect)))
+    world = World(root=spec(), a=spec(RunWork(shell="fetch", effect=effect)))
     world.settle()
     world.begin("a")
-    world.end("a", ending=Ending.LOST)
+    world.end("a", ending=ExitCause.LOST)
     assert world.queued() == ["a"]
 
 
@@ -492,12 +492,12 @@ def test_a_task_without_a_sandbox_to_have_stays_so_when_the_container_of_it_goes
 class Tried:
     """Sandboxes of which one answer is known."""
 
-    answer: Answer
+    answer: SandboxAvailability
 
-    def known(self, wish: Wish) -> Answer:
+    def known(self, wish: SandboxRequest) -> SandboxAvailability:
         return self.answer
 
-    async def tried(self, wish: Wish) -> Answer:
+    async def tried(self, wish: SandboxRequest) -> SandboxAvailability:
         return self.answer
 
 
@@ -505,7 +505,7 @@ def test_a_plan_fails_for_a_missing_sandbox_only_once_it_was_tried_again() -> No
     world = World(root=spec(), a=spec("true"))
     world.fold(Put("agent/a", Uid("g"), {"sandbox": 2}))
     for tries, expected in ((1, "running ChildrenRunning"), (2, "failed ChildrenFailed")):
-        world.sandboxes = Tried(Answer(False, "no bwrap", "install it", tries, again_at=world.now + 1))
+        world.sandboxes = Tried(SandboxAvailability(False, "no bwrap", "install it", tries, again_at=world.now + 1))
         world.settle()
         assert (world.says("a"), world.says(".")) == ("blocked NoSandbox", expected)
 
@@ -532,7 +532,7 @@ def test_a_plan_of_containers_fails_with_one_of_them() -> None:
 
 def hold(world: World, path: str, task: str) -> None:
     """What the lock controller writes when it grants."""
-    grant = Holder(task, world[task].uid, 1, "write", 0.0, 1, "task", "because")
+    grant = LockGrant(task, world[task].uid, 1, "write", 0.0, 1, "task", "because")
     world.fold(SetStatus(f"lock/{path}", world[f"lock/{path}"].uid, {"holders": {task: grant.to_json()}}))
 
 
@@ -549,9 +549,9 @@ def test_a_task_asks_for_its_locks_last_and_starts_when_it_holds_all() -> None:
     assert world.says("b") == "blocked AwaitingLocks"
     hold(world, "x/**", "task/b")
     hold(world, "y", "task/.")
-    said(decide(world.observe("b")).says.message)  # Who is above is in nobody's way.
+    said(decide_task(world.observe("b")).says.message)  # Who is above is in nobody's way.
     hold(world, "y", "task/c")
-    says = decide(world.observe("b")).says
+    says = decide_task(world.observe("b")).says
     said(says.message, "task/c")
     assert says.unblocks == ("lock/y is released", "plan unlock lock/y")
     world.settle()
@@ -569,7 +569,7 @@ def test_a_command_that_may_begin_again_ends_where_its_folder_leads_out_with_a_c
     (key,) = world.plane.slots
     world.plane.end(key)
     world.fold(SetStatus(call, world[call].uid, {"state": "Authorized"}))
-    world.astray = Astray("it leads out", "take the link away")
+    world.astray = WorkspaceFault("it leads out", "take the link away")
 
     world.step("a")
 

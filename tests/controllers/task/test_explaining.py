@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.controllers.task import Says, why
+from planloop.controllers.task.decide import explain_task
+from planloop.controllers.task.step import TaskExplanation
 from tests.controllers.task.world import World
 from tests.controllers.task.yard import sh, spec
 from tests.golden_text import said
-from tests.product import Ending, TaskState
+from tests.product import ExitCause, TaskState
 
 
-def told(world: World, name: str) -> Says:
-    return why(world[f"task/{name}"], world.view, world.now, world.ground)
+def told(world: World, name: str) -> TaskExplanation:
+    return explain_task(world[f"task/{name}"], world.view, world.now, world.ground)
 
 
 def test_a_task_that_waits_names_what_it_needs() -> None:
     world = World(root=spec(), a=spec("true"), b=spec("true", needs=("task/a",)))
     world.settle()
 
-    assert told(world, "b") == Says(TaskState.WAITING, "NeedsNotDone", "needs task/a", ("task/a is done",))
+    assert told(world, "b") == TaskExplanation(TaskState.WAITING, "NeedsNotDone", "needs task/a", ("task/a is done",))
 
 
 def test_a_command_that_may_start_waits_for_a_slot() -> None:
@@ -94,7 +95,7 @@ def test_what_is_told_is_what_the_controller_would_write(name: str) -> None:
     )
     world.settle()
     world.begin("a")
-    world.end("a", ending=Ending.LOST)
+    world.end("a", ending=ExitCause.LOST)
     world.run("c")
     world.run("d", code=1)
     says = told(world, name)

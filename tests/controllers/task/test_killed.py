@@ -14,7 +14,7 @@ import anyio
 import pytest
 
 from tests.controllers.task.yard import Yard, spec, yard
-from tests.product import Draft, Put, Run
+from tests.product import Put, RecordDraft, RunWork
 
 pytestmark = pytest.mark.anyio
 ROOT = Path(__file__).parents[3]
@@ -95,7 +95,7 @@ async def test_a_command_left_running_is_stopped_when_its_task_was_cancelled(tmp
             task = here.task("task/a")
             cancelled = {**task.spec, "cancel": True}
             put = Put(task.address, task.uid, cancelled, task.refs, task.owner, task.finalizers)
-            here.store.propose(Draft("plan.patched", "human:cli", task.address, (put,)))
+            here.store.propose(RecordDraft("plan.patched", "human:cli", task.address, (put,)))
             await when(here, lambda: here.state("task/a") == "cancelled")
             await here.settled()
             assert labelled(tmp_path) == []
@@ -127,7 +127,7 @@ def kill_group(folder: Path) -> None:
 async def stop_an_owner(folder: Path, effect: str) -> None:
     """An owner that ends in good order while its command runs."""
     async with yard(folder) as here:
-        here.apply(root=spec(), a=spec(Run(shell="echo begin >> out; exec sleep 600", effect=effect)))
+        here.apply(root=spec(), a=spec(RunWork(shell="echo begin >> out; exec sleep 600", effect=effect)))
         await when(here, lambda: here.lines("out") == ["begin"])
 
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from planloop.compiler import change_class
-from planloop.reconciler.editing.diffing import diff
-from planloop.schemas.budget import Budget
+from planloop.reconciler.diff.differences import diff_objects
+from planloop.schemas.objects.budget import Budget
+from planloop.schemas.spec.tables import change_class
 from tests import rows
 from tests.controllers.task.world import World, by_agent
 from tests.controllers.task.yard import sh, spec
-from tests.product import Run, TaskSpec, Wanted
+from tests.product import RunWork, TaskSpec, WantedObject
 
 EDITS: dict[str, dict[str, Any]] = {
-    "command": {"work": Run(shell="another")},
+    "command": {"work": RunWork(shell="another")},
     "cwd": {"cwd": "below"},
     "env": {"env": {"CI": "1"}},
     "goal": {"goal": "another"},
@@ -22,8 +22,8 @@ EDITS: dict[str, dict[str, Any]] = {
     "checks": {"acceptance": (sh("true"),)},
     "budget": {"budget": Budget(time_s=60)},
     "priority": {"priority": 9},
-    "time limit": {"work": Run(shell="work", timeout_s=60)},
-    "effect class": {"work": Run(shell="work", effect="idempotent")},
+    "time limit": {"work": RunWork(shell="work", timeout_s=60)},
+    "effect class": {"work": RunWork(shell="work", effect="idempotent")},
     "heal": {"heal": True},
 }
 OF_COMMANDS = ("command", "time limit", "effect class")
@@ -54,8 +54,8 @@ def agent_in(state: str) -> World:
 
 def predicted(world: World, after: TaskSpec) -> str:
     old = world["task/a"]
-    wanted = Wanted(old.address, replace(after, parent="task/.").to_json(), old.refs, old.owner, old.finalizers)
-    found = diff({old.address: old}, {old.address: wanted}, {}, change_class)
+    wanted = WantedObject(old.address, replace(after, parent="task/.").to_json(), old.refs, old.owner, old.finalizers)
+    found = diff_objects({old.address: old}, {old.address: wanted}, {}, change_class)
     return found[0].action if found else "none"
 
 

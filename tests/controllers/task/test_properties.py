@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planloop.controllers.task.counters import TaskCounters
 from planloop.controllers.task.step import CheckJob, RunJob
-from planloop.controllers.task.tallying import Tallies
 from tests import sets
 from tests.controllers.task.world import World
 from tests.controllers.task.yard import sh, spec
@@ -85,7 +85,7 @@ def crash(world: World) -> None:
     """The owner dies and another takes over: jobs are gone, commands that ran still run and are adopted."""
     world.plane.jobs.clear()
     world.plane.slots.clear()
-    world.tallies = Tallies()
+    world.tallies = TaskCounters()
     world.tallies.count(world.view)
     world.settle()
     for key, job in list(world.plane.jobs.items()):
@@ -155,7 +155,7 @@ def test_counting_as_things_change_agrees_with_counting_again(
         if choice % 6 == 0 and len(world.specs) > 1:
             gone = data.draw(st.sampled_from(sorted(set(world.specs) - {"task/."})))
             world.edit({gone.removeprefix("task/"): None})
-        afresh = Tallies()
+        afresh = TaskCounters()
         afresh.count(world.view)
         for task in world.view.list("task"):
             assert world.tallies.children(task.address) == afresh.children(task.address)

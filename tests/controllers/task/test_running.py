@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from planloop.controllers.task.observing import Observer
-from planloop.reconciler.storing import layout
-from planloop.schemas.budget import Budget
+from planloop.controllers.task.observe import TaskObserver
+from planloop.reconciler.store import state_files
+from planloop.schemas.objects.budget import Budget
 from tests.controllers.task.world import World
 from tests.controllers.task.yard import family, is_alive, put, sh, spec, yard
 from tests.golden_text import said
-from tests.product import Draft, MemoryView, Move, Put, Resource, Run
+from tests.product import MemoryView, Move, Put, RecordDraft, Resource, RunWork
 
 pytestmark = pytest.mark.anyio
 
@@ -85,7 +85,7 @@ async def test_a_task_whose_check_holds_is_done(tmp_path: Path) -> None:
 
 async def test_a_program_that_is_missing_fails_its_task_with_a_reason(tmp_path: Path) -> None:
     async with yard(tmp_path) as here:
-        here.apply(root=spec(), a=spec(Run(argv=("no-such-program",))))
+        here.apply(root=spec(), a=spec(RunWork(argv=("no-such-program",))))
         await here.until_state("task/.", "failed")
 
         assert here.reason("task/a") == "CannotStart"
@@ -110,7 +110,7 @@ async def test_law_4_an_edited_command_is_replaced_while_it_runs(tmp_path: Path)
     async with yard(tmp_path) as here:
         here.apply(root=spec(), a=spec("echo old >> out; exec sleep 600"))
         await here.until(lambda: here.lines("out") == ["old"])
-        here.change("task/a", work=Run(shell="echo new >> out"))
+        here.change("task/a", work=RunWork(shell="echo new >> out"))
         await here.until_state("task/.", "done")
         await here.settled()
 
@@ -122,7 +122,7 @@ async def test_law_4_a_retry_that_waits_gives_way_to_an_edit(tmp_path: Path) -> 
     async with yard(tmp_path) as here:
         here.apply(root=spec(), a=spec("exit 1", retries=40))
         await here.until(lambda: here.task("task/a").status.get("attempt", 1) >= 3)
-        here.change("task/a", work=Run(shell="true"))
+        here.change("task/a", work=RunWork(shell="true"))
         await here.until_state("task/.", "done")
 
 
@@ -188,7 +188,7 @@ async def test_commands_of_higher_priority_go_first(tmp_path: Path) -> None:
 
 async def test_a_command_is_stopped_at_its_time_limit(tmp_path: Path) -> None:
     async with yard(tmp_path) as here:
-        here.apply(root=spec(), a=spec(Run(shell="sleep 600", timeout_s=0.1)))
+        here.apply(root=spec(), a=spec(RunWork(shell="sleep 600", timeout_s=0.1)))
         await here.until_state("task/.", "failed")
 
         assert here.reason("task/a") == "TimedOut"
@@ -204,7 +204,7 @@ async def test_a_command_is_stopped_when_the_time_of_a_budget_above_is_used_up(t
 
 async def test_a_command_sees_a_clean_environment_with_the_labels_and_the_plans_own(tmp_path: Path) -> None:
     async with yard(tmp_path) as here:
-        here.apply(root=spec(), a=spec(Run(argv=("/usr/bin/env",)), env={"CI": "1", "PLANLOOP_TASK": "forged"}))
+        here.apply(root=spec(), a=spec(RunWork(argv=("/usr/bin/env",)), env={"CI": "1", "PLANLOOP_TASK": "forged"}))
         await here.until_state("task/.", "done")
         seen = dict(line.split("=", 1) for line in here.task("task/a").status["result"]["text"].splitlines())
 
@@ -245,9 +245,9 @@ async def test_law_5_the_start_of_a_command_is_durable_before_it_runs(tmp_path: 
     async with yard(tmp_path) as here:
         # The command itself reads the log: what it finds there was durable before it began.
         query = "select count(*) from log where type = 'call.started'"
-        log = str(layout.log_file(tmp_path / ".plan"))
+        log = str(state_files.log_file(tmp_path / ".plan"))
         script = f"import sqlite3; print(sqlite3.connect({log!r}).execute({query!r}).fetchone()[0])"
-        here.apply(root=spec(), a=spec(Run(argv=(sys.executable, "-c", script))))
+        here.apply(root=spec(), a=spec(RunWork(argv=(sys.executable, "-c", script))))
         await here.until_state("task/.", "done", "failed")
 
         assert here.task("task/a").status["result"]["text"] == "1\n"
@@ -268,7 +268,7 @@ async def test_a_task_that_moves_while_its_command_runs_is_not_started_again(tmp
             put("task/.", new["task/."], here.task("task/.").uid),
             Put(call.address, call.uid, call.spec, call.refs, "task/b", call.finalizers),
         )
-        here.store.propose(Draft("plan.patched", "human:file", "plan/yard", writes))
+        here.store.propose(RecordDraft("plan.patched", "human:file", "plan/yard", writes))
         await here.until(lambda: here.state("task/b") == "running")
         (tmp_path / "gate").write_text("go\n")
         await here.until_state("task/.", "done")
@@ -303,6 +303,6 @@ async def test_a_parent_of_very_many_costs_each_child_the_same(tmp_path: Path) -
         return real(address)
 
     view.get = get
-    Observer(view, world.tallies, None, ground=world.ground).observe("task/.", 0.0)
+    TaskObserver(view, world.tallies, None, ground=world.ground).observe("task/.", 0.0)
 
     assert 0 < len(looked) < 5

@@ -9,12 +9,12 @@ from typing import Any
 import anyio
 import pytest
 
-from planloop.controllers.task import why
-from planloop.controllers.task.slots import Slots
+from planloop.controllers.task.decide import explain_task
+from planloop.controllers.task.slots import TaskSlots
 from tests.controllers.task.world import by_agent
 from tests.controllers.task.yard import PLAN, Yard, family, put, spec, yard
 from tests.golden_text import said
-from tests.product import Draft, JsonObject, MemoryView, Put, Record, SetStatus, TaskSpec, TaskState, Uid
+from tests.product import JsonObject, MemoryView, Put, Record, RecordDraft, SetStatus, TaskSpec, TaskState, Uid
 
 PLAN_UID = Uid("uid-plan")
 
@@ -25,7 +25,7 @@ class Office:
     def __init__(self, bound: int | None, **tasks: TaskSpec) -> None:
         self.view = MemoryView()
         self.called: list[str] = []
-        self.slots = Slots(lambda address: self.called.append(address.removeprefix("task/")))
+        self.slots = TaskSlots(lambda address: self.called.append(address.removeprefix("task/")))
         self._fold(Put(PLAN, PLAN_UID, _limits(bound)), *self._tasks(tasks))
         self.slots.count(self.view)
 
@@ -65,7 +65,7 @@ class Office:
         return [put(address, one) for address, one in family(named).items()]
 
     def _fold(self, *changes: Put | SetStatus) -> None:
-        draft = Draft("task.changed", "controller:task", "task/.", tuple(changes))
+        draft = RecordDraft("task.changed", "controller:task", "task/.", tuple(changes))
         changed = self.view.fold(Record(self.view.rev + 1, 0.0, 1, draft))
         self.slots.update(self.view, changed)
 
@@ -151,7 +151,7 @@ def test_who_waits_for_what_only_the_next_may_ask_for_keeps_its_slot(reason: str
     office.slots.settle("task/a", reason, is_stuck=reason == "ContainerFailed")
 
     assert office.may_go("b") is not keeps
-    afresh = Slots()
+    afresh = TaskSlots()
     afresh.count(office.view)
     afresh.settle("task/a", reason, is_stuck=False)
     held = afresh.slot("task/b")
@@ -203,7 +203,7 @@ def test_law_3_what_is_known_of_slots_is_found_again_from_the_objects_alone() ->
     office.look("a", "b", "c", "d")
     office.ends("a")
     office.look("d", "c")
-    afresh = Slots()
+    afresh = TaskSlots()
     afresh.count(office.view)
     afresh.settle("task/a", "Done", is_stuck=False)
 
@@ -225,7 +225,7 @@ def test_each_end_calls_one_of_a_thousand_that_wait() -> None:
 
 
 def _bounded(here: Yard, bound: int) -> None:
-    here.store.propose(Draft("plan.patched", "human:file", PLAN, (Put(PLAN, PLAN_UID, _limits(bound)),)))
+    here.store.propose(RecordDraft("plan.patched", "human:file", PLAN, (Put(PLAN, PLAN_UID, _limits(bound)),)))
 
 
 @pytest.mark.anyio
@@ -249,7 +249,7 @@ async def test_who_waits_for_a_slot_says_so_and_is_woken_when_one_is_free(tmp_pa
         here.apply(root=spec(), a=spec("read line < gate"), b=spec("true"))
         await here.until_state("task/a", "running")
 
-        says = why(here.task("task/b"), here.store.view, 0.0, lambda *_: "")
+        says = explain_task(here.task("task/b"), here.store.view, 0.0, lambda *_: "")
         assert (says.state, says.message) == (TaskState.WAITING, "1 of 1 tasks are at work")
         assert not here.task("task/b").status  # A plan of 1,000 tasks would begin with 1,000 writes.
         await anyio.Path(tmp_path / "gate").write_text("go\n")  # Waits until the command reads.

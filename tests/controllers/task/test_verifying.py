@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.controllers.task.world import World
 from tests.controllers.task.yard import sh, spec
 from tests.golden_text import said
-from tests.product import Run
+from tests.product import RunWork
 
 
 def test_checks_run_after_the_work_and_all_must_hold() -> None:
@@ -232,7 +232,7 @@ def test_an_edited_command_of_a_done_task_is_run_and_checked() -> None:
     world.settle()
     world.run("a")
     world.finds("a", "pass")
-    world.change("a", work=Run(shell="make better"))
+    world.change("a", work=RunWork(shell="make better"))
     world.settle()
     assert world.queued() == ["a"]
     assert world.says("a") == "waiting Queued"

@@ -11,32 +11,33 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from planloop.controllers.sandboxes import NO_OTHERS, Astray, Sandboxes
-from planloop.controllers.task import settling, writing
-from planloop.controllers.task.deciding import decide
-from planloop.controllers.task.observing import Observed, Observer
-from planloop.controllers.task.outcome import Outcome, cancelled, of_exit
-from planloop.controllers.task.step import CheckJob, Job, RunJob, Step, StopJob
-from planloop.controllers.task.tallying import Tallies
+from planloop.controllers.shared.sandbox import GROUP_ONLY, SandboxSupport
+from planloop.controllers.shared.workspace import WorkspaceFault
+from planloop.controllers.task import decide, jobs
+from planloop.controllers.task.counters import TaskCounters
+from planloop.controllers.task.decide import decide_task
+from planloop.controllers.task.finish import CommandOutcome, cancelled_outcome, outcome_of_exit
+from planloop.controllers.task.observe import ObservedTask, TaskObserver
+from planloop.controllers.task.step import CheckJob, RunJob, StopJob, TaskJob, TaskStep
 from planloop.reconciler.effects import journal
-from planloop.reconciler.storing.store import View
+from planloop.reconciler.store.store import View
 from tests.controllers.task.yard import family, is_at, put
 from tests.product import (
-    ByAgent,
+    AgentWork,
     CallSpec,
     CallState,
     Change,
-    Draft,
     Drop,
-    Ending,
+    ExitCause,
     Json,
     JsonObject,
     Mark,
     MemoryView,
     Put,
     Record,
+    RecordDraft,
     Resource,
-    Run,
+    RunWork,
     SetStatus,
     TaskSpec,
     Uid,
@@ -49,7 +50,7 @@ from tests.product import ProcessExit as Exit
 class NotedPlane:
     """A work plane that runs nothing. Jobs are queued until a test gives them their slot."""
 
-    jobs: dict[str, Job] = field(default_factory=dict)
+    jobs: dict[str, TaskJob] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
     slots: set[str] = field(default_factory=set)
 
@@ -62,7 +63,7 @@ class NotedPlane:
     def poke(self, address: str, *, after_s: float = 0.0, priority: int = 0) -> None:
         raise AssertionError("the pure core pokes nobody")
 
-    def note(self, owner: str, job: Job) -> None:
+    def note(self, owner: str, job: TaskJob) -> None:
         self.jobs.setdefault(job.key, job)
         self.owners[job.key] = owner
 
@@ -95,14 +96,14 @@ class World:
     def __init__(self, **tasks: TaskSpec) -> None:
         self.view = MemoryView()
         self.plane = NotedPlane()
-        self.tallies = Tallies()
+        self.tallies = TaskCounters()
         self.now = 1_000.0
         self.specs: dict[str, TaskSpec] = {}
         self.writes = 0
         self.folds = 0
         self.crash_after: int | None = None
-        self.astray: Astray | None = None
-        self.sandboxes: Sandboxes = NO_OTHERS
+        self.astray: WorkspaceFault | None = None
+        self.sandboxes: SandboxSupport = GROUP_ONLY
         self.looks: list[str] = []
         self.edit({name.replace("_", "/").replace("root", "."): wanted for name, wanted in tasks.items()})
 
@@ -138,21 +139,21 @@ class World:
 
     # What the controller does.
 
-    def ground(self, view: View, task: str, spec: TaskSpec, *_: Resource | None) -> str | Astray:
+    def ground(self, view: View, task: str, spec: TaskSpec, *_: Resource | None) -> str | WorkspaceFault:
         """Where a task works, noted: nowhere while `astray` says so."""
         self.looks.append(task)
         return self.astray or f"/plan/{spec.cwd}"
 
-    def observe(self, name: str) -> Observed:
+    def observe(self, name: str) -> ObservedTask:
         observed = self._observer().observe(f"task/{name}", self.now)
         assert observed is not None
         return observed
 
-    def step(self, name: str) -> Step:
+    def step(self, name: str) -> TaskStep:
         """One reconcile."""
         observed = self.observe(name)
-        step = decide(observed)
-        changes = writing.changes_of(observed, step)
+        step = decide_task(observed)
+        changes = jobs.step_changes(observed, step)
         if changes:
             self.fold(*changes)
             self.writes += 1
@@ -181,24 +182,24 @@ class World:
         (job,) = [job for job in self._jobs(name) if isinstance(job, RunJob)]
         before = self._without(name, job.key)
         call = f"call/{before.me.uid}-{self.view.rev}".replace("task/", "")
-        step = settling.begins(before, call)
-        assert isinstance(before.spec.work, Run)
-        spec = CallSpec(before.address, before.me.uid, settling.next_incarnation(before), "op", "run", {})
-        self.fold(*journal.started(spec, call.removeprefix("call/")), *writing.changes_of(before, step))
+        step = decide.command_started_step(before, call)
+        assert isinstance(before.spec.work, RunWork)
+        spec = CallSpec(before.address, before.me.uid, decide.incarnation_to_start(before), "op", "run", {})
+        self.fold(*journal.start_changes(spec, call.removeprefix("call/")), *jobs.step_changes(before, step))
         self.plane.slots.add(job.key)
         self.settle()
         return call
 
-    def end(self, name: str, code: int = 0, *, ending: Ending = Ending.EXITED, took_s: float = 1.0) -> None:
+    def end(self, name: str, code: int = 0, *, ending: ExitCause = ExitCause.EXITED, took_s: float = 1.0) -> None:
         """The command of a task ends."""
         self.now += took_s
         work = task_from_json(self[f"task/{name}"].spec).work
-        assert isinstance(work, Run)
-        self._end(name, of_exit(Exit(ending, code, b"said\n"), work, None))
+        assert isinstance(work, RunWork)
+        self._end(name, outcome_of_exit(Exit(ending, code, b"said\n"), work, None))
 
     def stopped(self, name: str) -> None:
         """The command of a task was stopped by its cancelled job."""
-        self._end(name, cancelled())
+        self._end(name, cancelled_outcome())
 
     def run(self, name: str, code: int = 0) -> None:
         """Begins and ends the command of a task."""
@@ -219,7 +220,7 @@ class World:
             "blob": None,
         }
         self.plane.end(job.key)
-        self.fold(*writing.changes_of(before, settling.found(before, job, entry)))
+        self.fold(*jobs.step_changes(before, decide.check_found_step(before, job, entry)))
         self.settle()
 
     # What tests look at.
@@ -234,7 +235,7 @@ class World:
 
     def says(self, name: str) -> str:
         """The state and the reason, as they are or would be written."""
-        step = decide(self.observe(name))
+        step = decide_task(self.observe(name))
         return f"{step.says.state} {step.says.reason}"
 
     def queued(self) -> list[str]:
@@ -251,33 +252,33 @@ class World:
     def fold(self, *changes: Change) -> None:
         if not changes:
             return
-        draft = Draft("task.changed", "controller:task", "task/.", changes)
+        draft = RecordDraft("task.changed", "controller:task", "task/.", changes)
         self.folds += 1
         changed = self.view.fold(Record(self.view.rev + 1, self.now, 1, draft))
         self.tallies.update(self.view, changed)
         if self.folds == self.crash_after:
             raise Crash
 
-    def _end(self, name: str, outcome: Outcome) -> None:
+    def _end(self, name: str, outcome: CommandOutcome) -> None:
         running = [job.key for job in self._jobs(name) if isinstance(job, RunJob)]
         before = self._without(name, running[0] if running else "")
         call = before.call
         assert call is not None
-        step = settling.ended(before, call, outcome)
+        step = decide.command_ended_step(before, call, outcome)
         for key in running:
             self.plane.end(key)
-        self.fold(*journal.settled(call.address, call.uid, outcome.call), *writing.changes_of(before, step))
+        self.fold(*journal.settle_changes(call.address, call.uid, outcome.call), *jobs.step_changes(before, step))
         self.settle()
 
-    def _without(self, name: str, key: str) -> Observed:
+    def _without(self, name: str, key: str) -> ObservedTask:
         observed = self._observer().observe(f"task/{name}", self.now, without_job=key)
         assert observed is not None
         return observed
 
-    def _observer(self) -> Observer:
-        return Observer(self.view, self.tallies, self.plane, ground=self.ground, sandboxes=self.sandboxes)
+    def _observer(self) -> TaskObserver:
+        return TaskObserver(self.view, self.tallies, self.plane, ground=self.ground, sandboxes=self.sandboxes)
 
-    def _jobs(self, name: str) -> list[Job]:
+    def _jobs(self, name: str) -> list[TaskJob]:
         return [job for key, job in self.plane.jobs.items() if self.plane.owners[key] == f"task/{name}"]
 
     def _uid(self, address: str) -> Uid:
@@ -295,8 +296,8 @@ class World:
                 self.fold(Drop(task.address, task.uid))
 
 
-def by_agent(name: str) -> ByAgent:
-    return ByAgent(f"agent/{name}")
+def by_agent(name: str) -> AgentWork:
+    return AgentWork(f"agent/{name}")
 
 
 def started(world: World, call: str) -> bool:

@@ -10,25 +10,26 @@ from typing import Any
 
 import anyio
 
-from planloop.controllers.task import Surroundings, TaskController
-from planloop.reconciler.driving.engine import BugReport, Engine
-from planloop.reconciler.driving.queueing import AddressQueue
-from planloop.reconciler.driving.working_pools import WorkPools
+from planloop.controllers.task.controller import TaskReconciler
+from planloop.controllers.task.run_environment import RunEnvironment
 from planloop.reconciler.effects import journal
 from planloop.reconciler.effects.local_processes import LocalProcesses
-from planloop.reconciler.storing.sqlite_store import SqliteStore
-from planloop.schemas.address import Address, parse
+from planloop.reconciler.engine.engine import Engine, InternalErrorReport
+from planloop.reconciler.engine.queue import AddressQueue
+from planloop.reconciler.engine.work_pools import WorkPools
+from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore
+from planloop.schemas.address import Address, parse_address
 from tests.fakes import waiting
 from tests.product import (
     Change,
     CheckSpec,
-    Draft,
-    Group,
+    GroupWork,
     Mark,
     Put,
     RandomIds,
+    RecordDraft,
     Resource,
-    Run,
+    RunWork,
     SystemClock,
     TaskSpec,
     Uid,
@@ -36,13 +37,13 @@ from tests.product import (
 )
 
 PLAN = "plan/yard"
-GROUP = Group()
+GROUP = GroupWork()
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 
 
 def spec(work: Work | str = GROUP, **fields: Any) -> TaskSpec:
     """A task's spec; a text is a shell command."""
-    run = Run(shell=work) if isinstance(work, str) else work
+    run = RunWork(shell=work) if isinstance(work, str) else work
     return TaskSpec(goal=fields.pop("goal", "a goal"), work=run, **fields)
 
 
@@ -53,7 +54,7 @@ def sh(command: str, key: str = "0", timeout_s: float = 10.0) -> CheckSpec:
 
 def family(tasks: dict[str, TaskSpec]) -> dict[str, TaskSpec]:
     """The tasks with parents and children filled in from their addresses."""
-    parents = {address: str(parse(address).parent) for address in tasks if address != "task/."}
+    parents = {address: str(parse_address(address).parent) for address in tasks if address != "task/."}
     children: dict[str, list[str]] = {}
     for address, parent in parents.items():
         children.setdefault(parent, []).append(address)
@@ -78,7 +79,7 @@ class Yard:
     engine: Engine
     work: WorkPools
     processes: LocalProcesses
-    bugs: list[BugReport]
+    bugs: list[InternalErrorReport]
     tasks: dict[str, TaskSpec] = field(default_factory=dict)
 
     def apply(self, **changes: TaskSpec | None) -> None:
@@ -101,7 +102,7 @@ class Yard:
             found = self.store.view.get(gone)
             if found is not None:
                 writes.append(Mark(gone, found.uid, deleting=True))
-        self.store.propose(Draft("plan.patched", "human:file", PLAN, tuple(writes)))
+        self.store.propose(RecordDraft("plan.patched", "human:file", PLAN, tuple(writes)))
 
     def change(self, address: str, **fields: Any) -> None:
         """Changes fields of one task."""
@@ -133,7 +134,7 @@ class Yard:
         await self.engine.until_quiescent()
         assert self.bugs == []
 
-    async def log(self) -> list[Draft]:
+    async def log(self) -> list[RecordDraft]:
         await self.store.flush(self.store.view.rev)
         return [record.draft for record in await self.store.log(0, 100_000)]
 
@@ -152,7 +153,7 @@ def address_of(name: str) -> str:
 
 
 def is_at(address: str, other: str) -> bool:
-    return parse(address).is_within(parse(other))
+    return parse_address(address).is_within(parse_address(other))
 
 
 @asynccontextmanager
@@ -162,13 +163,13 @@ async def yard(folder: Path, *, parallel: int = 8, epoch: int = 1, grace_s: floa
     state = folder / ".plan"
     async with SqliteStore.open(state, clock=clock, epoch=epoch) as store:
         processes = LocalProcesses(state / "run", str(folder), epoch, grace_s=grace_s)
-        found = await journal.recover(store, processes)
+        found = await journal.recover_calls(store, processes)
         await processes.sweep(found.keep)
         queue = AddressQueue()
         work = WorkPools(queue, {"tools": parallel})
-        bugs: list[BugReport] = []
-        surroundings = Surroundings("yard", folder, ENV)
-        controller = TaskController(store, work, processes, clock, ids, surroundings)
+        bugs: list[InternalErrorReport] = []
+        surroundings = RunEnvironment("yard", folder, ENV)
+        controller = TaskReconciler(store, work, processes, clock, ids, surroundings)
         engine = Engine(store, clock, queue, work, [controller], PLAN)
         engine.on_bug = bugs.append
         async with anyio.create_task_group() as group:

@@ -18,7 +18,7 @@ from playwright.sync_api import Page, expect
 from tests.e2e import command
 from tests.e2e.folder import Folder, Owner
 from tests.e2e.page.conftest import Axe, Opened, Serve, Shot
-from tests.product import canonical, digest
+from tests.product import canonical_bytes, sha256_hex
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
@@ -269,11 +269,11 @@ def test_a_screenshot_is_shown_and_a_page_that_an_agent_wrote_is_only_text(
     blobs = done.path / "reports" / "notes" / "second" / "blobs"
     blobs.mkdir(exist_ok=True)
     for content in (picture, script):
-        (blobs / digest(content)).write_bytes(content)
+        (blobs / sha256_hex(content)).write_bytes(content)
     for one in lines:
         if one["type"] == "check/result" and one["case"] == "answer":
-            one["data"]["blobs"] = {"screenshot": digest(picture), "page": digest(script)}
-    events.write_bytes(b"".join(canonical(one) + b"\n" for one in lines))
+            one["data"]["blobs"] = {"screenshot": sha256_hex(picture), "page": sha256_hex(script)}
+    events.write_bytes(b"".join(canonical_bytes(one) + b"\n" for one in lines))
     page.goto(served(done).at("/benchmarks/run/notes/second/answer/hasty/1"))
 
     image = page.get_by_role("img", name="screenshot, as the check right saw it")

@@ -15,8 +15,8 @@ from pathlib import Path
 import anyio
 
 from planloop.reconciler.errors import StoreFailed
-from planloop.reconciler.storing.sqlite_store import SqliteStore, StoreOptions
-from tests.product import Draft, SetStatus, SystemClock, Uid
+from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore, StoreOptions
+from tests.product import RecordDraft, SetStatus, SystemClock, Uid
 from tests.reconciler.store.drafts import made
 
 WRITERS = 8
@@ -33,7 +33,7 @@ async def write(store: SqliteStore, name: str, text: str) -> None:
         n += 1
         blob = store.put_blob(f"{name} {n} {text}".encode())
         change = SetStatus(f"task/{name}", Uid("u1"), {"n": n, "text": text})
-        rev = await store.append(Draft("check.ran", "controller:task", f"task/{name}", (change,), {}, (blob,)))
+        rev = await store.append(RecordDraft("check.ran", "controller:task", f"task/{name}", (change,), {}, (blob,)))
         say(str(rev))
 
 

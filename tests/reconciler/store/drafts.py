@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from tests.product import Draft, Put, SetStatus, Uid
+from tests.product import Put, RecordDraft, SetStatus, Uid
 
 UID = Uid("u1")
 
 
-def made(address: str = "task/a", **spec: object) -> Draft:
-    return Draft("object.created", "human:cli", address, (Put(address, UID, dict(spec)),))
+def made(address: str = "task/a", **spec: object) -> RecordDraft:
+    return RecordDraft("object.created", "human:cli", address, (Put(address, UID, dict(spec)),))
 
 
-def status(address: str = "task/a", **merge: object) -> Draft:
-    return Draft("object.updated", "controller:task", address, (SetStatus(address, UID, dict(merge)),))
+def status(address: str = "task/a", **merge: object) -> RecordDraft:
+    return RecordDraft("object.updated", "controller:task", address, (SetStatus(address, UID, dict(merge)),))

@@ -11,9 +11,9 @@ import anyio.lowlevel
 import pytest
 
 from planloop.reconciler.errors import StoreFailed
-from planloop.reconciler.storing import committing, metadata, sqlite_log
-from planloop.reconciler.storing.sqlite_store import SqliteStore, StoreOptions
-from planloop.reconciler.storing.sqlite_writing import Line, LogWriter, Settings
+from planloop.reconciler.store.sqlite import database, snapshot, write_scheduler
+from planloop.reconciler.store.sqlite.log_writer import LogWriter, RecordLine, WriterSettings
+from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore, StoreOptions
 from planloop.schemas import limits
 from tests.product import Record, SystemClock, encode, record_to_json
 from tests.reconciler.store.drafts import made, status
@@ -66,11 +66,11 @@ async def test_a_disk_is_tried_on_the_loop_and_left_for_a_thread_when_it_is_slow
 async def test_a_slow_disk_that_has_become_fast_comes_back_to_the_loop_by_trials(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(committing, "TRIAL_EVERY_FLUSHES", 0)  # Each is a trial.
+    monkeypatch.setattr(write_scheduler, "TRIAL_EVERY_FLUSHES", 0)  # Each is a trial.
     _flushes_take(monkeypatch, 10.0, 0.0)
     assert await _places(tmp_path / "tried", 20) == [True] * 20
 
-    monkeypatch.setattr(committing, "TRIAL_EVERY_FLUSHES", 100)
+    monkeypatch.setattr(write_scheduler, "TRIAL_EVERY_FLUSHES", 100)
     _flushes_take(monkeypatch, 10.0, 0.0)
     assert await _places(tmp_path / "untried", 20) == [True] + [False] * 19
 
@@ -99,15 +99,15 @@ def test_a_snapshot_that_is_due_and_finds_no_quiet_moment_is_asked_for_again_lat
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "SNAPSHOT_RECORDS_MAX", 9)
-    with closing(sqlite_log.open_for_writing(tmp_path, 1)) as connection:
-        writer = LogWriter(connection, sqlite_log.load(connection), Settings(tmp_path, 1, 4, None))
+    with closing(database.open_for_writing(tmp_path, 1)) as connection:
+        writer = LogWriter(connection, database.load_log(connection), WriterSettings(tmp_path, 1, 4, None))
 
         def write(first: int, last: int, *, is_idle: bool) -> int:
             records = [Record(rev, 0.0, 1, status(n=rev)) for rev in range(first, last + 1)]
             contents = [encode(record_to_json(record)) for record in records]
-            lines = [Line(one, text.decode(), text, {}) for one, text in zip(records, contents, strict=True)]
+            lines = [RecordLine(one, text.decode(), text, {}) for one, text in zip(records, contents, strict=True)]
             writer.commit(lines, is_idle=is_idle)
-            return int(metadata.meta(connection, "snapshot_rev", 0))
+            return int(snapshot.read_meta(connection, "snapshot_rev", 0))
 
         assert write(1, 4, is_idle=False) == 0
         assert (writer.is_snapshot_due(1), writer.is_snapshot_due(2)) == (False, True)
@@ -146,7 +146,7 @@ async def test_much_at_once_is_written_beside_the_loop_however_fast_the_disk(tmp
         await store.append(made())
         for n in range(50):
             await store.append(status(n=n))
-        store.put_blob(b"x" * (committing.QUICK_BYTES + 1))
+        store.put_blob(b"x" * (write_scheduler.QUICK_BYTES + 1))
         await store.append(status(n=50))
         assert log.threads[-1] != threading.get_ident()
 

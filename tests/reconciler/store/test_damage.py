@@ -11,11 +11,12 @@ from typing import Final
 import pytest
 
 from planloop.reconciler.errors import StoreCorrupt, StoreFailed
-from planloop.reconciler.storing import blobs, layout, sqlite_log
-from planloop.reconciler.storing.sqlite_store import SqliteStore, StoreOptions
-from planloop.schemas import encoding, limits
+from planloop.reconciler.store import state_files
+from planloop.reconciler.store.sqlite import blobs, database
+from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore, StoreOptions
+from planloop.schemas import canonical_json, limits
 from tests import sets
-from tests.product import Draft, JsonObject, SystemClock
+from tests.product import JsonObject, RecordDraft, SystemClock
 from tests.reconciler.store.drafts import made, status
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +35,7 @@ async def filled(folder: Path, *, is_killed: bool) -> None:
         for n in range(12):
             await store.append(made(f"task/t{n}", goal=f"goal {n} " * 20))
         digests = (store.put_blob(LARGE), store.put_blob(SMALL))
-        await store.append(Draft("check.ran", "controller:task", "task/t0", (), {}, digests))
+        await store.append(RecordDraft("check.ran", "controller:task", "task/t0", (), {}, digests))
         for n in range(30):
             await store.append(status(f"task/t{n % 12}", n=n, text="x" * 200))
     async with SqliteStore.open(live, clock=SystemClock(), epoch=2, inline=True, options=options) as store:
@@ -46,11 +47,11 @@ async def filled(folder: Path, *, is_killed: bool) -> None:
 
 async def state(folder: Path, *, read_only: bool) -> tuple[list[JsonObject], list[bytes | None]]:
     """All objects and blobs, as an owner or a reader has them."""
-    epoch = sqlite_log.stored_epoch(folder) + 1
+    epoch = database.stored_epoch(folder) + 1
     async with SqliteStore.open(
         folder, clock=SystemClock(), epoch=epoch, inline=not read_only, read_only=read_only
     ) as store:
-        found = [store.get_blob(encoding.digest(content)) for content in (LARGE, SMALL)]
+        found = [store.get_blob(canonical_json.sha256_hex(content)) for content in (LARGE, SMALL)]
         return [one.to_json() for one in store.view.everything()], found
 
 
@@ -73,7 +74,7 @@ def emptied_page(path: Path, chance: random.Random) -> None:
 
 def path_of(folder: Path, name: str) -> Path:
     if name == "blob":
-        return blobs.file_of(layout.blobs_folder(folder), encoding.digest(LARGE))
+        return blobs.blob_file(state_files.blobs_folder(folder), canonical_json.sha256_hex(LARGE))
     return folder / name
 
 

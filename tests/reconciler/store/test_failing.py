@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from planloop.reconciler.errors import StoreCorrupt, StoreFailed
-from planloop.reconciler.storing import layout, replaying, snapshot, sqlite_log
-from planloop.reconciler.storing.sqlite_store import SqliteStore, StoreOptions
+from planloop.reconciler.store import state_files
+from planloop.reconciler.store.sqlite import database, integrity, snapshot
+from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore, StoreOptions
 from tests import golden_text, needs, rows, sets
 from tests.product import JsonObject, SystemClock
 from tests.reconciler.store.drafts import made, status
@@ -73,7 +74,7 @@ async def check_kills(folder: Path, counts: list[int]) -> None:
     found = await revisions(folder)
     assert acknowledged <= set(found)
     assert found == list(range(1, len(found) + 1))
-    replay = replaying.replay(folder)
+    replay = integrity.replay_log(folder)
     assert replay.different == ()
     assert replay.rev == replay.mirror_rev == len(found)
 
@@ -100,7 +101,7 @@ async def test_a_file_that_may_not_grow_fails_every_writer_and_loses_nothing(tmp
     assert said["later"] == said["error"]
     found = await revisions(tmp_path)
     assert set(acknowledged) <= set(found)
-    assert replaying.replay(tmp_path).different == ()
+    assert integrity.replay_log(tmp_path).different == ()
 
 
 def _mount(*arguments: str) -> int:
@@ -135,7 +136,7 @@ async def test_a_full_disk_fails_every_writer_with_a_cure_and_loses_nothing(smal
     shutil.copytree(small_disk, copy)
     found = await revisions(copy)
     assert set(acknowledged) <= set(found)
-    assert replaying.replay(copy).different == ()
+    assert integrity.replay_log(copy).different == ()
 
 
 @pytest.mark.anyio
@@ -222,7 +223,7 @@ async def _filled(folder: Path, count: int = 10) -> None:
 
 
 def _execute(folder: Path, *statements: str) -> None:
-    connection = sqlite3.connect(layout.log_file(folder))
+    connection = sqlite3.connect(state_files.log_file(folder))
     for statement in statements:
         connection.execute(statement)
     connection.commit()
@@ -245,9 +246,9 @@ async def test_damage_is_found_at_its_first_revision(tmp_path: Path, statement: 
     await _filled(tmp_path)
     _execute(tmp_path, statement)
     with pytest.raises(StoreCorrupt) as caught:
-        replaying.replay(tmp_path)
+        integrity.replay_log(tmp_path)
     assert caught.value.rev == rev
-    layout.mirror_file(tmp_path).unlink()
+    state_files.mirror_file(tmp_path).unlink()
     # Without the snapshot the owner reads it all and finds the same, unless the snapshot was all that knew.
     _execute(tmp_path, "DELETE FROM objects")
     if rev != 9:
@@ -278,7 +279,7 @@ async def test_law_1_a_snapshot_can_be_thrown_away(tmp_path: Path) -> None:
         async with SqliteStore.open(tmp_path, clock=SystemClock(), epoch=1, inline=True) as store:
             [task] = store.view.list("task")
             assert (task.status, task.rev) == ({"n": 9}, 10)
-        assert replaying.replay(tmp_path).different == ()
+        assert integrity.replay_log(tmp_path).different == ()
 
 
 @pytest.mark.anyio
@@ -304,8 +305,8 @@ async def test_law_1_a_snapshot_that_does_not_verify_is_ignored_and_written_agai
         [task] = store.view.list("task")
         assert (task.status, task.rev) == ({"n": 9}, 10)
         await store.append(status(n=10))
-    with sqlite_log.reading(folder) as connection:
-        view, rev = snapshot.load(connection)
+    with database.open_read_transaction(folder) as connection:
+        view, rev = snapshot.load_snapshot(connection)
     assert (rev, view.list("task")[0].status) == (11, {"n": 10})
 
 
@@ -313,20 +314,20 @@ async def test_law_1_a_snapshot_that_does_not_verify_is_ignored_and_written_agai
 async def test_snapshot_of_an_older_version_without_a_sum_is_read_and_gets_one(tmp_path: Path) -> None:
     await _filled(tmp_path)
     _execute(tmp_path, "DELETE FROM meta WHERE key = 'snapshot_sum'")
-    with sqlite_log.reading(tmp_path) as connection:
-        assert snapshot.load(connection)[1] == 10
+    with database.open_read_transaction(tmp_path) as connection:
+        assert snapshot.load_snapshot(connection)[1] == 10
     async with SqliteStore.open(tmp_path, clock=SystemClock(), epoch=1, inline=True) as store:
         await store.append(status(n=10))
-    with sqlite_log.reading(tmp_path) as connection:
-        assert snapshot.is_summed(connection)
-        assert snapshot.load(connection)[1] == 11
+    with database.open_read_transaction(tmp_path) as connection:
+        assert snapshot.has_checksum(connection)
+        assert snapshot.load_snapshot(connection)[1] == 11
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("content", [b"", b"hello", b"\0" * 8192])
 async def test_a_log_that_is_no_database_is_named(tmp_path: Path, content: bytes) -> None:
     await _filled(tmp_path)
-    layout.log_file(tmp_path).write_bytes(content)
+    state_files.log_file(tmp_path).write_bytes(content)
     with pytest.raises(StoreCorrupt):
         await revisions(tmp_path)
 
@@ -334,7 +335,7 @@ async def test_a_log_that_is_no_database_is_named(tmp_path: Path, content: bytes
 @pytest.mark.anyio
 async def test_a_database_cut_short_is_named(tmp_path: Path) -> None:
     await _filled(tmp_path, count=300)
-    path = layout.log_file(tmp_path)
+    path = state_files.log_file(tmp_path)
     os.truncate(path, path.stat().st_size // 2)
     with pytest.raises(StoreCorrupt):
         await revisions(tmp_path)
@@ -350,4 +351,4 @@ async def test_a_log_of_a_newer_version_is_not_touched(tmp_path: Path) -> None:
                 tmp_path, clock=SystemClock(), epoch=5, read_only=read_only, inline=not read_only
             ):
                 pass
-    assert sqlite_log.SCHEMA_VERSION == 1
+    assert database.SCHEMA_VERSION == 1

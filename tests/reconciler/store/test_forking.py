@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import count
 
-from planloop.reconciler.storing import forking
-from planloop.reconciler.storing.forking import Fresh, Origin
-from planloop.schemas.lock import Holder, Waiter, status_from_json
+from planloop.reconciler.admission import plan_fork
+from planloop.reconciler.admission.plan_fork import PlanForkOrigin, PlanForkTarget
+from planloop.schemas.objects.lock import LockGrant, LockRequest, lock_status_from_json
 from tests.product import JsonObject, MemoryView, Record, Resource, Uid
 
 AGENT, CALL = "aaaa00000001", "bbbb00000002"
@@ -15,17 +15,17 @@ AGENT, CALL = "aaaa00000001", "bbbb00000002"
 def forked(*objects: Resource) -> MemoryView:
     """A fork, 1,000 s later, of a plan with `objects`."""
     plan = Resource("plan/p", Uid("cccc00000003"), 1, {}, {"document_rev": 4})
-    fresh = Fresh("q", {}, {"blob": "", "document": ""}, 6_000.0)
+    fresh = PlanForkTarget("q", {}, {"blob": "", "document": ""}, 6_000.0)
     ids = (f"dddd{number:08x}" for number in count(1))
-    draft = forking.draft((plan, *objects), Origin("p", "/p", 40, 5_000.0), fresh, lambda: next(ids))
+    draft = plan_fork.fork_draft((plan, *objects), PlanForkOrigin("p", "/p", 40, 5_000.0), fresh, lambda: next(ids))
     view = MemoryView()
     view.fold(Record(1, 6_000.0, 1, draft))
     return view
 
 
 def test_a_lock_is_held_by_the_copy_of_its_holder_and_its_lease_is_as_old_as_it_was() -> None:
-    holder = Holder("agent/a", AGENT, 1, "write", 4_900.0, 33, "turn", "r", 4_950.0, 35)
-    waiter = Waiter("agent/b", "write", 4_990.0)
+    holder = LockGrant("agent/a", AGENT, 1, "write", 4_900.0, 33, "turn", "r", 4_950.0, 35)
+    waiter = LockRequest("agent/b", "write", 4_990.0)
     status: JsonObject = {
         "state": "held",
         "holders": {"agent/a": holder.to_json()},
@@ -44,7 +44,7 @@ def test_a_lock_is_held_by_the_copy_of_its_holder_and_its_lease_is_as_old_as_it_
     )
     lock, agent, (call,) = view.get("lock/x"), view.get("agent/a"), view.list("call")
     assert lock is not None and agent is not None
-    found = status_from_json(lock.status)
+    found = lock_status_from_json(lock.status)
     held = found.holders["agent/a"]
     assert (held.uid, held.since, held.renewed_at) == (agent.uid, 5_900.0, 5_950.0)
     assert (held.fence, held.progress) == (1, 1)

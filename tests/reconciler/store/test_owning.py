@@ -9,16 +9,18 @@ from pathlib import Path
 import pytest
 
 from planloop.reconciler.errors import NotOwner, StoreFailed
-from planloop.reconciler.storing import layout, owning, sqlite_log
-from planloop.reconciler.storing.sqlite_store import SqliteStore
+from planloop.reconciler.store import owner_lock, state_files
+from planloop.reconciler.store.sqlite import database
+from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore
 from tests.product import RECORD_TYPES, SystemClock
 
 ROOT = Path(__file__).parents[3]
 HOLD = """
 import sys
 from pathlib import Path
-from planloop.reconciler.storing import owning, sqlite_log
-with owning.own(Path(sys.argv[1]), now=5.0, stored_epoch=sqlite_log.stored_epoch) as owner:
+from planloop.reconciler.store import owner_lock
+from planloop.reconciler.store.sqlite import database
+with owner_lock.own_plan(Path(sys.argv[1]), now=5.0, stored_epoch=database.stored_epoch) as owner:
     print(owner.pid, owner.epoch, flush=True)
     sys.stdin.read()
 """
@@ -35,7 +37,7 @@ def holder(folder: Path) -> tuple[subprocess.Popen[str], int, int]:
 
 
 def take(folder: Path) -> int:
-    with owning.own(folder, now=1.0, stored_epoch=sqlite_log.stored_epoch) as owner:
+    with owner_lock.own_plan(folder, now=1.0, stored_epoch=database.stored_epoch) as owner:
         return owner.epoch
 
 
@@ -49,12 +51,12 @@ def test_two_at_once_one_owns_and_the_other_is_told_the_pid(tmp_path: Path) -> N
         with pytest.raises(NotOwner) as caught:
             take(tmp_path)
         assert caught.value.pid == pid == process.pid
-        owner = owning.look(tmp_path)
+        owner = owner_lock.current_owner(tmp_path)
         assert owner is not None
         assert (owner.pid, owner.epoch, owner.since) == (pid, epoch, 5.0)
-        assert owner.socket == str(layout.socket_file(tmp_path))
+        assert owner.socket == str(state_files.socket_file(tmp_path))
         process.communicate("")
-    assert owning.look(tmp_path) is None
+    assert owner_lock.current_owner(tmp_path) is None
     assert take(tmp_path) == epoch + 1
 
 
@@ -63,30 +65,30 @@ def test_an_owner_killed_with_9_is_replaced(tmp_path: Path) -> None:
     with process:
         process.kill()
         process.wait()
-    assert owning.look(tmp_path) is None
+    assert owner_lock.current_owner(tmp_path) is None
     assert take(tmp_path) == epoch + 1
 
 
 def test_nobody_owns_what_was_never_applied(tmp_path: Path) -> None:
-    assert owning.look(tmp_path / "nowhere") is None
+    assert owner_lock.current_owner(tmp_path / "nowhere") is None
 
 
 @pytest.mark.anyio
 async def test_a_deleted_owner_file_does_not_take_the_epoch_back(tmp_path: Path) -> None:
     for expected in (1, 2):
-        with owning.own(tmp_path, now=1.0, stored_epoch=sqlite_log.stored_epoch) as owner:
+        with owner_lock.own_plan(tmp_path, now=1.0, stored_epoch=database.stored_epoch) as owner:
             assert owner.epoch == expected
             async with SqliteStore.open(tmp_path, clock=SystemClock(), epoch=owner.epoch, inline=True) as store:
-                rev = await store.append(owning.taken(owner, "demo"))
+                rev = await store.append(owner_lock.epoch_draft(owner, "demo"))
                 [record] = await store.log(rev - 1, 1)
-        layout.owner_file(tmp_path).unlink()
+        state_files.owner_file(tmp_path).unlink()
     assert take(tmp_path) == 3
     assert record.draft.type in RECORD_TYPES
     assert record.draft.data["epoch"] == record.epoch == 2
 
 
 def test_a_spoilt_owner_file_is_written_anew(tmp_path: Path) -> None:
-    layout.owner_file(tmp_path).write_text("[1, 2")
+    state_files.owner_file(tmp_path).write_text("[1, 2")
     assert take(tmp_path) == 1
 
 
@@ -118,4 +120,4 @@ tmpfs /tmp tmpfs rw 0 0
     ],
 )
 def test_network_file_systems_are_told_by_the_closest_mount(path: str, system: str | None) -> None:
-    assert owning.network_system(Path(path), MOUNTS) == system
+    assert owner_lock.network_file_system(Path(path), MOUNTS) == system

@@ -11,11 +11,12 @@ import anyio
 import pytest
 
 from planloop.reconciler.errors import StoreCorrupt, StoreFailed
-from planloop.reconciler.storing import blobs, layout, replaying, sqlite_log
-from planloop.reconciler.storing.sqlite_store import SqliteStore, StoreOptions
-from planloop.schemas import encoding, limits
+from planloop.reconciler.store import state_files
+from planloop.reconciler.store.sqlite import blobs, database, integrity
+from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore, StoreOptions
+from planloop.schemas import canonical_json, limits
 from tests.golden_text import said
-from tests.product import Draft, SystemClock
+from tests.product import RecordDraft, SystemClock
 from tests.reconciler.store.drafts import made, status
 
 STEPS = ("before-write", "before-commit", "after-commit", "after-mirror")
@@ -68,9 +69,9 @@ async def test_law_1_a_crash_at_any_write_loses_nothing_acknowledged(tmp_path: P
     async with opened(tmp_path) as store:
         assert store.view.rev == (rev if is_committed else rev - 1)
         assert await store.append(made("task/b")) == store.view.rev
-        lines = layout.mirror_file(tmp_path).read_bytes().splitlines()
-        assert [encoding.decode(line)["rev"] for line in lines] == list(range(1, store.view.rev + 1))
-    assert replaying.replay(tmp_path).different == ()
+        lines = state_files.mirror_file(tmp_path).read_bytes().splitlines()
+        assert [canonical_json.decode(line)["rev"] for line in lines] == list(range(1, store.view.rev + 1))
+    assert integrity.replay_log(tmp_path).different == ()
 
 
 @pytest.mark.anyio
@@ -124,12 +125,12 @@ async def test_law_11_the_tail_that_an_opening_folds_is_bounded(tmp_path: Path) 
         for n in range(57):
             await store.append(status(n=n))
         shutil.copytree(tmp_path / "live", copy)  # As a crash would leave it: no closing snapshot.
-    connection = sqlite_log.open_for_reading(copy)
-    loaded = sqlite_log.load(connection)
+    connection = database.open_for_reading(copy)
+    loaded = database.load_log(connection)
     connection.close()
     assert loaded.view.rev == 58
     assert loaded.snapshot_rev == 50
-    assert replaying.replay(copy).different == ()
+    assert integrity.replay_log(copy).different == ()
 
 
 @pytest.mark.anyio
@@ -139,28 +140,28 @@ async def test_a_past_fold_is_the_same_from_wherever_it_goes_on(tmp_path: Path) 
             await store.append(made())
             for n in range(25):
                 await store.append(status(n=n, of=name))
-    with sqlite_log.reading(tmp_path / "other") as log:
-        foreign = [sqlite_log.load_at(log, rev) for rev in (5, 24)]
-    with sqlite_log.reading(tmp_path / "one") as log:
-        alone = {rev: sqlite_log.load_at(log, rev) for rev in range(27)}
+    with database.open_read_transaction(tmp_path / "other") as log:
+        foreign = [database.load_log_at(log, rev) for rev in (5, 24)]
+    with database.open_read_transaction(tmp_path / "one") as log:
+        alone = {rev: database.load_log_at(log, rev) for rev in range(27)}
         for rev in (7, 3, 25, 0, 19, 26, 8):
             known = [*foreign, alone[2], alone[7], alone[18]]
-            found = sqlite_log.load_at(log, rev, known)
+            found = database.load_log_at(log, rev, known)
 
             assert found.view.rev == rev
             assert found.view.everything() == alone[rev].view.everything()
             assert found.checksum == alone[rev].checksum
         assert alone[7].view.rev == 7  # What was known is not moved on.
-        assert sqlite_log.load_at(log, 8, [alone[7]]).snapshot_rev == 7
+        assert database.load_log_at(log, 8, [alone[7]]).snapshot_rev == 7
 
 
 @pytest.mark.anyio
 async def test_closing_leaves_one_database_file_and_no_tail(tmp_path: Path) -> None:
     async with opened(tmp_path, inline=False) as store:
         await store.append(made())
-    assert _names(tmp_path) == {layout.MIRROR, layout.LOG}
-    connection = sqlite_log.open_for_reading(tmp_path)
-    assert sqlite_log.load(connection).snapshot_rev == 1
+    assert _names(tmp_path) == {state_files.MIRROR, state_files.LOG}
+    connection = database.open_for_reading(tmp_path)
+    assert database.load_log(connection).snapshot_rev == 1
     connection.close()
 
 
@@ -176,13 +177,13 @@ async def mirrored(folder: Path, spoil: Callable[[Path], object]) -> list[int]:
     async with opened(folder) as store:
         for n in range(5):
             await store.append(made(n=n))
-        path = layout.mirror_file(folder)
+        path = state_files.mirror_file(folder)
         whole = path.read_bytes()
     spoil(path)
     async with opened(folder) as store:
         assert path.read_bytes() == whole
         await store.append(made(n=9))
-        return [encoding.decode(line)["rev"] for line in path.read_bytes().splitlines()]
+        return [canonical_json.decode(line)["rev"] for line in path.read_bytes().splitlines()]
 
 
 @pytest.mark.anyio
@@ -212,20 +213,20 @@ async def test_a_log_that_lost_its_end_is_not_continued(tmp_path: Path) -> None:
         await store.append(made())
         shutil.copytree(tmp_path / "live", tmp_path / "old")
         await store.append(status(n=1))
-    shutil.copy(layout.mirror_file(tmp_path / "live"), tmp_path / "old")
+    shutil.copy(state_files.mirror_file(tmp_path / "live"), tmp_path / "old")
     with pytest.raises(StoreCorrupt) as caught:
         async with opened(tmp_path / "old"):
             pass
     said(f"{caught.value} · {caught.value.hint}")
     assert caught.value.rev == 2
-    layout.mirror_file(tmp_path / "old").unlink()
+    state_files.mirror_file(tmp_path / "old").unlink()
     async with opened(tmp_path / "old") as store:
         assert store.view.rev == 1
 
 
 @pytest.mark.anyio
 async def test_a_mirror_that_cannot_be_written_does_not_stop_the_log(tmp_path: Path) -> None:
-    layout.mirror_file(tmp_path).mkdir()
+    state_files.mirror_file(tmp_path).mkdir()
     async with opened(tmp_path) as store:
         assert await store.append(made()) == 1
 
@@ -236,7 +237,7 @@ async def test_a_line_longer_than_what_is_read_at_once_is_found_again(tmp_path: 
         await store.append(made(text="x" * 200_000))
     async with opened(tmp_path) as store:
         await store.append(status(n=1))
-    assert replaying.replay(tmp_path).mirror_rev == 2
+    assert integrity.replay_log(tmp_path).mirror_rev == 2
 
 
 # Blobs.
@@ -247,8 +248,8 @@ async def test_a_large_blob_is_a_file_that_is_checked_when_read(tmp_path: Path) 
     content = b"y" * (limits.BLOB_ROW_BYTES_MAX + 1)
     async with opened(tmp_path) as store:
         digest = store.put_blob(content)
-        await store.append(Draft("check.ran", "controller:task", "task/a", (), {}, (digest,)))
-    path = blobs.file_of(layout.blobs_folder(tmp_path), digest)
+        await store.append(RecordDraft("check.ran", "controller:task", "task/a", (), {}, (digest,)))
+    path = blobs.blob_file(state_files.blobs_folder(tmp_path), digest)
     assert path.read_bytes() == content
     path.write_bytes(b"other")
     async with read(tmp_path) as store:
@@ -279,6 +280,6 @@ async def test_a_reader_follows_what_another_process_writes(tmp_path: Path) -> N
 async def test_replay_compares_with_a_live_view(tmp_path: Path) -> None:
     async with opened(tmp_path) as store:
         await store.append(made())
-        assert replaying.replay(tmp_path, store.view.everything()).different == ()
+        assert integrity.replay_log(tmp_path, store.view.everything()).different == ()
         store.propose(status(n=1))
-        assert replaying.replay(tmp_path, store.view.everything()).different == ("task/a",)
+        assert integrity.replay_log(tmp_path, store.view.everything()).different == ("task/a",)

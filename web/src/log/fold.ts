@@ -1,4 +1,4 @@
-// The generic fold of records into objects: the same rules as schemas/planloop/schemas/record.py, held to them by a shared test.
+// The generic fold of records into objects: the same rules as schemas/planloop/schemas/log/record.py, held to them by a shared test.
 //
 // Objects are values: a write makes a new one, so whoever holds an old one sees what it was.
 

@@ -1,4 +1,4 @@
-// An agent's life, one thing after the other: the items of app/planloop/app/telling/conversation.py, as a list to be read.
+// An agent's life, one thing after the other: the items of client/planloop/client/presenters/conversation.py, as a list to be read.
 
 import { useEffect, useRef } from "preact/hooks";
 import { clockTime } from "../words/amounts";

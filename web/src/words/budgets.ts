@@ -1,5 +1,5 @@
 // What tasks have cost, with all that is below them, and how much of their budgets that is: the sums and words of
-// cli/planloop/cli/rendering/budgets.py, held to them by a shared test.
+// client/planloop/client/render/budgets.py, held to them by a shared test.
 
 import type { Json, Resource } from "../log/record";
 import { count, duration, money } from "./amounts";

@@ -1,5 +1,5 @@
 // One object in words: its state, how far it is, why it is not further and what would change that. The words of
-// cli/planloop/cli/rendering/objects.py, descriptions.py and by_now.py, held to them by a shared test.
+// `planloop.client.render`, held to them by a shared test.
 
 import type { Json, JsonObject, Resource } from "../log/record";
 

@@ -1,4 +1,4 @@
-// What a record of the log says about one object, in a few words: cli/planloop/cli/rendering/records.py has them all.
+// What a record of the log says about one object, in a few words: client/planloop/client/render/records.py has them all.
 
 import { entries, type Entry, type LogRecord } from "../log/record";
 import { callText, list, map, oneLine, text } from "./objects";

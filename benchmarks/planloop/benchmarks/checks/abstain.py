@@ -1,56 +1,101 @@
-"""`abstain`: no tool was called, and something was said: that nothing fits, or what must be known first.
-
-A malformed or invented call is a call, and so is one that was written into the text. Who says nothing has not abstained
-but done nothing.
-"""
+"""The `abstain` check: no tool was called or written out as text, and the agent said why."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
 
-from planloop.benchmarks.checks import fitting, spoken
-from planloop.benchmarks.checks.classing import classed, is_everybodys
-from planloop.benchmarks.checks.contract import Evidence, Judged
-from planloop.benchmarks.checks.figures import figures
-from planloop.benchmarks.checks.rules import BadCheck, Rules, members, shapes, usable
-from planloop.schemas.encoding import Json, JsonObject
+from planloop.benchmarks.checks import assignment
+from planloop.benchmarks.checks.call_rules import BadCheck, CallRules, parse_shapes, require_members, require_usable
+from planloop.benchmarks.checks.calls import call_figures, classify_calls, is_builtin_tool
+from planloop.benchmarks.checks.evidence import CheckJudgement, Evidence
+from planloop.schemas.canonical_json import Json, JsonObject
+
+# Calls that were written into a text instead of being made: in the forms that models write when their format slips.
+#
+# Who writes `mail.send(to="a@x")` as an answer has not abstained, whether or not anybody could read it (ShishirPatil/
+# gorilla#1362: such answers were credited as right refusals). Naming a tool in prose is no call: "mail.send could do
+# it".
+
+_MARKS: Final = re.compile(
+    r"""<\|?/?(?:tool|function)_calls?\b | <function= | <invoke\b
+    | \[TOOL_CALLS\] | <\|python_tag\|> | ^\s*functools\[""",
+    re.IGNORECASE | re.MULTILINE | re.VERBOSE,
+)
+"""What providers' templates put before a call."""
+
+_NAMED: Final = re.compile(
+    r"""["'](?:name|tool|tool_name|function|function_name|action)["']\s*:\s*["']([^"'\s]+)["']"""
+)
+_GIVEN: Final = re.compile(
+    r"""["'](?:arguments|args|parameters|params|input|tool_input|action_input)["']\s*:\s*["'{\[]"""
+)
+_KEYWORD: Final = re.compile(r"(?<![\w.])[A-Za-z_][\w.\-]*\(\s*[A-Za-z_]\w*\s*=\s*[\w\"'\[{(+-]")
+"""`name(key=value`, as Python writes it; `f(x) = y` is none, nor is `f(x == y)`."""
 
 
-def judge(arguments: JsonObject, evidence: Evidence) -> Judged:
-    """Whether `asks-or-says` matches what was said, and nothing was called but what is `free` or every agent has."""
-    try:
-        rules, wanted = read(arguments)
-    except BadCheck as error:
-        return Judged("error", str(error), probes=0)
-    faults = [*_called(rules, evidence), *_said(wanted, evidence)]
-    return Judged(
-        "fail" if faults else "pass",
-        "; ".join(faults) or "no tool was called, and it was said why",
-        probes=2,
-        figures=figures(rules, evidence, classed(rules, evidence)),
+def has_written_call(text: str, offered: Iterable[str]) -> bool:
+    """Whether `text` has a call in it, of one of the tools `offered` or in a form that nothing but a call has."""
+    if _MARKS.search(text) or _KEYWORD.search(text) or (_NAMED.search(text) and _GIVEN.search(text)):
+        return True
+    return any(_calls(text, name) for name in offered)
+
+
+def _calls(text: str, tool: str) -> bool:
+    name = re.escape(tool)
+    return any(
+        re.search(form, text, re.MULTILINE)
+        for form in (
+            rf"""["']{name}["']\s*:\s*[{{\[]""",  # {"mail.send": {…
+            rf"""(?<![\w.]){name}\(\s*["'\d{{\[-]""",  # mail.send("a@x"
+            rf"""^[\s`\[]*{name}\([^)\n]*\)[\s`\];,]*$""",  # Nothing else on its line: [calendar.list()]
+            rf"""^[\s`]*{name}\s*\{{""",  # mail.send {"to": …
+        )
     )
 
 
-def read(arguments: Json) -> tuple[Rules, Json]:
+# `abstain`: no tool was called, and something was said: that nothing fits, or what must be known first.
+#
+# A malformed or invented call is a call, and so is one that was written into the text. Who says nothing has not
+# abstained but done nothing.
+
+
+def judge_abstain(arguments: JsonObject, evidence: Evidence) -> CheckJudgement:
+    """Whether `asks-or-says` matches what was said, and nothing was called but what is `free` or every agent has."""
+    try:
+        rules, wanted = parse_abstain(arguments)
+    except BadCheck as error:
+        return CheckJudgement("error", str(error), probes=0)
+    faults = [*_called(rules, evidence), *_said(wanted, evidence)]
+    return CheckJudgement(
+        "fail" if faults else "pass",
+        "; ".join(faults) or "no tool was called, and it was said why",
+        probes=2,
+        figures=call_figures(rules, evidence, classify_calls(rules, evidence)),
+    )
+
+
+def parse_abstain(arguments: Json) -> tuple[CallRules, Json]:
     """The calls that may be made all the same, and the matcher of what is said (None: anything). Raises BadCheck."""
-    given = members(arguments, ("asks-or-says", "free"), "`abstain`")
+    given = require_members(arguments, ("asks-or-says", "free"), "`abstain`")
     wanted = given.get("asks-or-says")
     if wanted is not None:
-        usable(wanted, ("asks-or-says",))
-    return Rules((), "any", (), shapes(given.get("free", []), "free"), "deny"), wanted
+        require_usable(wanted, ("asks-or-says",))
+    return CallRules((), "any", (), parse_shapes(given.get("free", []), "free"), "deny"), wanted
 
 
-def _called(rules: Rules, seen: Evidence) -> Iterator[str]:
+def _called(rules: CallRules, seen: Evidence) -> Iterator[str]:
     for call in seen.calls:
-        is_none = not call.fault and is_everybodys(call, seen)
+        is_none = not call.fault and is_builtin_tool(call, seen)
         if not is_none and not any(shape.covers(call, seen) for shape in rules.free):
             yield f"`{call.tool}` was called" + (", though in a way that nobody can read" if call.fault else "")
-    if spoken.is_call(seen.said, seen.offered):
+    if has_written_call(seen.said, seen.offered):
         yield "a call was written into the answer"
 
 
 def _said(wanted: Json, seen: Evidence) -> Iterator[str]:
     if not seen.said.strip():
         yield "nothing was said"
-    elif wanted is not None and (why := fitting.fault(wanted, seen.said)):
+    elif wanted is not None and (why := assignment.argument_problem(wanted, seen.said)):
         yield f"what was said {why}"

@@ -1,45 +1,221 @@
-"""`calls`: the right tools were called, with the right arguments, in the right order, and none that must not be.
-
-The state of a world says more than calls do: where a case has a world, its end is checked by `state`, and this only
-says what the calls had to be whatever the world looks like after.
-"""
+"""The `calls` check: classify every call, and require the right tools, arguments and order."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
 
-from planloop.benchmarks.checks import rules as reading
-from planloop.benchmarks.checks.assigning import TooManyWays
-from planloop.benchmarks.checks.classing import CallClass, Classed, classed, wrong_arguments
-from planloop.benchmarks.checks.contract import Evidence, Judged
-from planloop.benchmarks.checks.figures import figures
-from planloop.benchmarks.checks.rules import BadCheck, Need, Rules
-from planloop.schemas.encoding import JsonObject, encode
+from planloop.benchmarks.checks import assignment
+from planloop.benchmarks.checks import call_rules as reading
+from planloop.benchmarks.checks.assignment import TooManyWays
+from planloop.benchmarks.checks.call_rules import BadCheck, CallRules, NeededCall
+from planloop.benchmarks.checks.evidence import CheckJudgement, EmittedCall, Evidence
+from planloop.schemas.canonical_json import JsonObject, encode
+from planloop.schemas.frozen import frozen
+from planloop.schemas.tools import CORE_TOOLS
+
+# Every call of an agent gets exactly one class. Which of them may be is for `calls.py` to say, not for this.
+#
+# A call is looked at in the order of the classes below; the first that fits is its class. What failed was still the
+# right thing to try when a need asks for it and nothing had served that need: such a call is right, but serves no need.
+
+
+class CallClass(StrEnum):
+    """What became of one call, in the order of being looked at."""
+
+    MALFORMED = "malformed"  # Nobody could read it.
+    INVENTED = "invented"  # There is no such tool.
+    RIGHT = "right"  # It serves a need, or tried to.
+    DUPLICATE = "duplicate"  # It does once more what a right call did.
+    FREE = "free"  # The check says that it may be made at any time, or the tool is one that every agent has.
+    DECOY = "decoy"
+    ARGS_WRONG = "right-args-wrong"  # The tool is needed, with other arguments.
+    WRONG_TOOL = "wrong-known-tool"  # It was offered, is no decoy, and is not needed.
+
+
+@frozen
+class ClassifiedCalls:
+    """All calls of an attempt with their classes, and the call (its place) that serves each need, None for none.
+
+    `in_order` is whether the calls that serve came as the check wants them; True where some need is not served at all.
+    """
+
+    classes: tuple[CallClass, ...]
+    serving: tuple[int | None, ...]
+    in_order: bool
+
+
+def classify_calls(rules: CallRules, seen: Evidence) -> ClassifiedCalls:
+    """The classes of all calls in `seen`. Raises `assignment.TooManyWays`."""
+    fits = [
+        [
+            place
+            for place, call in enumerate(seen.calls)
+            if call_serves(call, need) and (need.is_tried or not call.has_failed)
+        ]
+        for need in rules.needs
+    ]
+    unordered = assignment.assign_calls(fits)
+    serving: Sequence[int | None] | None = unordered
+    if None not in unordered and rules.order != "any":
+        is_row = rules.order == "exact"
+        after = assignment.chain_order(len(fits)) if is_row else [need.after for need in rules.needs]
+        serving = assignment.assign_in_order(fits, after)
+    held = tuple(unordered if serving is None else serving)
+    classes = tuple(_class(place, rules, seen, held) for place in range(len(seen.calls)))
+    return ClassifiedCalls(classes, held, in_order=serving is not None)
+
+
+def call_serves(call: EmittedCall, need: NeededCall) -> bool:
+    """Whether `call` is what `need` asks for, whatever came of it. One that nobody could read never is."""
+    return not call.fault and call.tool in need.tools and not wrong_arguments(call, need)
+
+
+def is_builtin_tool(call: EmittedCall, seen: Evidence) -> bool:
+    """Whether the tool is one that every agent has and is shown, and that the case says nothing of: no act in it."""
+    return call.tool in CORE_TOOLS and call.tool not in seen.offered
+
+
+def wrong_arguments(call: EmittedCall, need: NeededCall) -> Mapping[str, str]:
+    """What is wrong with each argument of a call, for the need: one that is missing, does not match, or is too many.
+
+    Null stands for nothing: some models write it for every argument that they leave out.
+    """
+    given = {name: value for name, value in call.arguments.items() if value is not None or name in need.args}
+    known = {**need.args, **{name: matcher for name, matcher in need.may.items() if name in given}}
+    wrong = assignment.argument_problems(given, known, is_exact=need.is_exact)
+    if need.is_exact:
+        wrong |= {name: "is not asked for" for name in given if name not in known}
+    return wrong
+
+
+def _class(place: int, rules: CallRules, seen: Evidence, serving: Sequence[int | None]) -> CallClass:
+    call = seen.calls[place]
+    wanted = [(serving[at], need) for at, need in enumerate(rules.needs)]
+    known = seen.offered.union(*(need.tools for need in rules.needs))
+    if call.fault:
+        return CallClass.MALFORMED
+    if call.tool not in known:
+        return CallClass.FREE if is_builtin_tool(call, seen) else CallClass.INVENTED
+    if asked := [at for at, need in wanted if call_serves(call, need)]:
+        is_try = call.has_failed and any(at is None or place < at for at in asked)
+        return CallClass.RIGHT if place in asked or is_try else CallClass.DUPLICATE
+    if any(shape.covers(call, seen) for shape in rules.free):
+        return CallClass.FREE
+    if call.tool in seen.decoys:
+        return CallClass.DECOY
+    if any(call.tool in need.tools for _, need in wanted):
+        return CallClass.ARGS_WRONG
+    return CallClass.WRONG_TOOL
+
+
+# Numbers about how somebody calls tools: soft, shown beside a verdict, never part of one.
+#
+# What could not be measured (no calls, nothing needed, no decoys offered) has no figure rather than a flattering one.
+
+
+def conduct_figures(calls: Sequence[EmittedCall]) -> dict[str, float]:
+    """What is counted in every case, whatever its checks ask for.
+
+    A check of calls counts more, and by its own classes: those of its figures that have a name from here come instead.
+    """
+    return {
+        "invented": float(sum(call.is_invented for call in calls)),
+        "malformed": float(sum(bool(call.fault) for call in calls)),
+        "retries-after-error": float(_retries(calls)),
+    }
+
+
+def call_figures(rules: CallRules, seen: Evidence, found: ClassifiedCalls) -> dict[str, float]:
+    """Shares are of 1; the rest are counts."""
+    counted = {kind: found.classes.count(kind) for kind in CallClass}
+    judged = len(seen.calls) - counted[CallClass.FREE]
+    out = conduct_figures(seen.calls) | {
+        "calls": float(len(seen.calls)),
+        "duplicates": float(counted[CallClass.DUPLICATE]),
+        "invented": float(counted[CallClass.INVENTED]),
+        "extra-arguments": float(_extra_arguments(rules, seen, found)),
+        "failed-calls": float(sum(call.has_failed for call in seen.calls)),
+    }
+    if judged:
+        out["precision"] = counted[CallClass.RIGHT] / judged
+    if rules.needs:
+        out["recall"] = sum(place is not None for place in found.serving) / len(rules.needs)
+    if (accuracy := _argument_accuracy(rules, seen, found)) is not None:
+        out["argument-accuracy"] = accuracy
+    if seen.calls:
+        out["invented-rate"] = counted[CallClass.INVENTED] / len(seen.calls)
+        for name, decoys in (("near", seen.near), ("far", seen.far)):
+            if decoys:
+                out[f"decoy-rate-{name}"] = sum(call.tool in decoys for call in seen.calls) / len(seen.calls)
+    return out
+
+
+def _extra_arguments(rules: CallRules, seen: Evidence, found: ClassifiedCalls) -> int:
+    """Of the calls that serve: arguments that their need says nothing of."""
+    pairs = [(need, at) for need, at in zip(rules.needs, found.serving, strict=True) if at is not None]
+    return sum(len(seen.calls[at].arguments.keys() - need.args.keys() - need.may.keys()) for need, at in pairs)
+
+
+def _retries(calls: Sequence[EmittedCall]) -> int:
+    """Calls of a tool whose last call had failed."""
+    failing: set[str] = set()
+    retries = 0
+    for call in calls:
+        retries += call.tool in failing
+        failing = failing | {call.tool} if call.has_failed else failing - {call.tool}
+    return retries
+
+
+def _argument_accuracy(rules: CallRules, seen: Evidence, found: ClassifiedCalls) -> float | None:
+    """The share of needed arguments that the call that serves has right, or else the best call of the tool.
+
+    None where no call of a needed tool was made, or none needs arguments.
+    """
+    right, known = 0, 0
+    for need, at in zip(rules.needs, found.serving, strict=True):
+        tries = [call for call in seen.calls if call.tool in need.tools and not call.fault]
+        if need.args and tries:
+            known += len(need.args)
+            right += len(need.args) if at is not None else max(_right(need, call) for call in tries)
+    return right / known if known else None
+
+
+def _right(need: NeededCall, call: EmittedCall) -> int:
+    return len(need.args.keys() - wrong_arguments(call, need).keys())
+
+
+# `calls`: the right tools were called, with the right arguments, in the right order, and none that must not be.
+#
+# The state of a world says more than calls do: where a case has a world, its end is checked by `state`, and this only
+# says what the calls had to be whatever the world looks like after.
 
 FINE = (CallClass.RIGHT, CallClass.FREE)
 
 
-def judge(arguments: JsonObject, evidence: Evidence) -> Judged:
+def judge_calls(arguments: JsonObject, evidence: Evidence) -> CheckJudgement:
     """Whether the calls of an attempt are what the check asks for; every call with its class is in the evidence."""
     try:
-        rules = reading.read(arguments)
-        found = classed(rules, evidence)
+        rules = reading.parse_call_rules(arguments)
+        found = classify_calls(rules, evidence)
     except BadCheck as error:
-        return Judged("error", str(error), probes=0)
+        return CheckJudgement("error", str(error), probes=0)
     except TooManyWays:
-        return Judged("error", "there are too many ways to serve what is needed: give the needed calls more arguments")
+        return CheckJudgement(
+            "error", "there are too many ways to serve what is needed: give the needed calls more arguments"
+        )
     faults = [*_unserved(rules, evidence, found), *_forbidden(rules, evidence), *_extras(rules, evidence, found)]
-    return Judged(
+    return CheckJudgement(
         "fail" if faults else "pass",
         "; ".join(faults) if faults else _summed_up(found),
         rules.probes,
-        figures(rules, evidence, found),
+        call_figures(rules, evidence, found),
         {"calls.json": _told(rules, evidence, found)},
     )
 
 
-def _unserved(rules: Rules, seen: Evidence, found: Classed) -> Iterator[str]:
+def _unserved(rules: CallRules, seen: Evidence, found: ClassifiedCalls) -> Iterator[str]:
     for need, at in zip(rules.needs, found.serving, strict=True):
         if at is None:
             yield f"`{need.id}`: {_why_unserved(need, seen)}"
@@ -48,7 +224,7 @@ def _unserved(rules: Rules, seen: Evidence, found: Classed) -> Iterator[str]:
         yield f"all needed calls were made, but not {what}"
 
 
-def _why_unserved(need: Need, seen: Evidence) -> str:
+def _why_unserved(need: NeededCall, seen: Evidence) -> str:
     """What was wrong with the call that came closest."""
     tries = [call for call in seen.calls if call.tool in need.tools]
     if not tries:
@@ -65,31 +241,31 @@ def _why_unserved(need: Need, seen: Evidence) -> str:
     return f"{need.shown} was called fewer times than needed"
 
 
-def _orders(rules: Rules) -> str:
+def _orders(rules: CallRules) -> str:
     rows = (f"`{need.id}` after `{rules.needs[other].id}`" for need in rules.needs for other in sorted(need.after))
     return ", ".join(rows)
 
 
-def _forbidden(rules: Rules, seen: Evidence) -> Iterator[str]:
+def _forbidden(rules: CallRules, seen: Evidence) -> Iterator[str]:
     for shape in rules.forbid:
         hits = [call.tool for call in seen.calls if shape.covers(call, seen)]
         if hits:
             yield f"`{hits[0]}` was called, which is forbidden ({shape.shown})"
 
 
-def _extras(rules: Rules, seen: Evidence, found: Classed) -> Iterator[str]:
+def _extras(rules: CallRules, seen: Evidence, found: ClassifiedCalls) -> Iterator[str]:
     if rules.extra == "deny":
         for call, kind in zip(seen.calls, found.classes, strict=True):
             if kind not in FINE:
                 yield f"`{call.tool}` was called and is not needed ({kind})"
 
 
-def _summed_up(found: Classed) -> str:
+def _summed_up(found: ClassifiedCalls) -> str:
     counts = Counter(str(kind) for kind in found.classes)
     return ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())) or "no calls"
 
 
-def _told(rules: Rules, seen: Evidence, found: Classed) -> bytes:
+def _told(rules: CallRules, seen: Evidence, found: ClassifiedCalls) -> bytes:
     """Each call with its class and the need that it serves, as JSON."""
     serves = {place: need.id for need, place in zip(rules.needs, found.serving, strict=True) if place is not None}
     rows = [

@@ -1,54 +1,395 @@
-"""`log`: how an agent planned, as the plan's log shows it. Pure: rules (`planloop.schemas.fields_log`) against its
-doings.
-
-It judges what an agent did about its tasks, not whether the work is right: that is for checks of files beside it.
-"""
+"""The `log` check: how an agent planned, judged from the plan's log. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from planloop.benchmarks.checks import naming, undoing
-from planloop.benchmarks.checks.contract import Evidence, Judged
-from planloop.benchmarks.checks.doings import ENDED, MEASURED, Call, Doings, Task, doings
-from planloop.benchmarks.checks.naming import BadName, moment, named, shown
-from planloop.benchmarks.checks.rules import BadCheck, members
+from planloop.benchmarks.checks.call_rules import BadCheck, require_members
+from planloop.benchmarks.checks.evidence import CheckJudgement, Evidence
 from planloop.schemas import patterns
-from planloop.schemas.encoding import Json, JsonObject
-from planloop.schemas.fault_at import FaultAt
+from planloop.schemas.canonical_json import Json, JsonObject, encode_text
+from planloop.schemas.checks import matchers
+from planloop.schemas.checks.matchers import BadPattern
+from planloop.schemas.diagnostic import ValuePath, ValueProblem
+from planloop.schemas.frozen import mutable
+
+# What happened below a case's task, folded from the rows of its log (`planloop.benchmarks.events.evidence`).
+#
+# Times are numbers of rows: what matters is what came before what. The agent that is measured has the empty name, and
+# so has its task; everybody else is named by their path below it.
+
+MEASURED = ""
+ENDED = frozenset({"done", "failed", "cancelled"})
+
+
+@mutable
+class LoggedTask:
+    """A task below the measured one, or that one itself. `by` added it: None for the plan, empty for the measured."""
+
+    name: str
+    made: int
+    by: str | None
+    goal: str = ""
+    needs: tuple[str, ...] = ()
+    has_budget: bool = False
+    has_checks: bool = False
+    states: list[tuple[int, str]] = field(default_factory=list)
+    removed: int | None = None
+
+    @property
+    def state(self) -> str:
+        """How it stands at the end."""
+        return "removed" if self.removed is not None else self.states[-1][1] if self.states else "waiting"
+
+    def first(self, *states: str, since: int = 0) -> int | None:
+        """When it first was in one of `states`."""
+        return next((at for at, state in self.states if state in states and at >= since), None)
+
+    def state_at(self, time: int) -> str:
+        """How it stood at `time`."""
+        if self.removed is not None and self.removed <= time:
+            return "removed"
+        return next((state for at, state in reversed(self.states) if at <= time), "waiting")
+
+
+@mutable
+class LoggedCall:
+    """A call of an agent. `state` is empty until it has ended."""
+
+    by: str
+    tool: str
+    arguments: Json
+    at: int
+    ended: int | None = None
+    state: str = ""
+    text: str = ""
+    has_violated: bool = False
+
+    @property
+    def is_done(self) -> bool:
+        return self.state == "Succeeded"
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether it was turned down, by rights or a hook, or because the gate refused the patch that it made."""
+        return self.state == "Denied"
+
+    @property
+    def likeness(self) -> tuple[str, str]:
+        """Equal for calls that ask for the same."""
+        return self.tool, encode_text(self.arguments)
+
+
+@mutable
+class HeardMessage:
+    """A message that was read."""
+
+    by: str
+    text: str
+    at: int
+
+
+@mutable
+class AttemptHistory:
+    """All of it, in order. `refused` are patches that the gate turned down, `parked` budgets that were used up."""
+
+    tasks: dict[str, LoggedTask] = field(default_factory=dict)
+    gone: list[LoggedTask] = field(default_factory=list)
+    calls: list[LoggedCall] = field(default_factory=list)
+    heard: list[HeardMessage] = field(default_factory=list)
+    refused: list[tuple[int, str, str]] = field(default_factory=list)
+    parked: list[tuple[int, str]] = field(default_factory=list)
+
+    def all_tasks(self) -> list[LoggedTask]:
+        """Those that are gone, too; of one name there may be several, one after the other."""
+        return sorted([*self.gone, *self.tasks.values()], key=lambda task: task.made)
+
+    def children(self) -> list[LoggedTask]:
+        """The tasks that the measured agent added, right below it or further down."""
+        return [task for task in self.all_tasks() if task.by == MEASURED and task.name]
+
+    def of(self, *agents: str) -> list[LoggedCall]:
+        return [call for call in self.calls if call.by in agents]
+
+    def own(self) -> set[str]:
+        """The measured agent, and those that it made or that they made."""
+        found = {MEASURED}
+        for task in self.all_tasks():
+            if task.name and task.by in found:
+                found.add(task.name)
+        return found
+
+    def claim(self) -> int | None:
+        """When the measured agent last said that it is done."""
+        return next((call.at for call in reversed(self.of(MEASURED)) if call.tool == "done"), None)
+
+
+def fold_attempt(rows: Iterable[JsonObject]) -> AttemptHistory:
+    """The fold. A row of a kind that it does not know says nothing."""
+    found, open_calls = AttemptHistory(), dict[str, LoggedCall]()
+    for at, row in enumerate(rows, 1):
+        match row["what"]:
+            case "made" | "state" | "removed":
+                _of_task(found, row, at)
+            case "call" | "settled":
+                _of_call(found, row, at, open_calls)
+            case "read":
+                found.heard.append(HeardMessage(row["by"], row["text"], at))
+            case "refused":
+                found.refused.append((at, row["by"], row["why"]))
+            case "parked":
+                found.parked.append((at, row["by"]))
+            case _:
+                pass
+    return found
+
+
+def _of_task(found: AttemptHistory, row: JsonObject, at: int) -> None:
+    task = found.tasks.get(row["task"])
+    if row["what"] == "made":
+        _make(found, row, at)
+    elif task is not None and row["what"] == "removed":
+        task.removed = at
+        found.gone.append(found.tasks.pop(task.name))
+    elif task is not None:
+        task.states.append((at, row["state"]))
+
+
+def _of_call(found: AttemptHistory, row: JsonObject, at: int, open_calls: dict[str, LoggedCall]) -> None:
+    if row["what"] == "call":
+        call = open_calls[row["call"]] = LoggedCall(row["by"], row["tool"], row["arguments"], at)
+        if row["fault"]:
+            call.state, call.text = "Failed", row["fault"]
+        found.calls.append(call)
+    elif (ended := open_calls.get(row["call"])) is not None:
+        ended.ended, ended.state, ended.text = at, row["state"], row["text"]
+        ended.has_violated = row["violated"]
+
+
+def _make(found: AttemptHistory, row: Mapping[str, Json], at: int) -> None:
+    """A task is added, or is another than before: who added it and when stays."""
+    name = row["task"]
+    task = found.tasks.setdefault(name, LoggedTask(name, at, row["by"]))
+    task.goal, task.needs = row["goal"], tuple(row["needs"])
+    task.has_budget, task.has_checks = row["budget"], bool(row["checks"])
+
+
+# The names and moments of `log` checks: which tasks a name picks, and when something first happened.
+
+OF_TASKS = ("made", "begun", "done", "failed")
+
+
+class BadName(ValueError):
+    """A name or pattern that nobody can look for; the text says why."""
+
+
+def tasks_named(name: str, found: AttemptHistory) -> list[LoggedTask]:
+    """The tasks below that a name picks, in the order in which they were added."""
+    return [task for task in found.all_tasks() if task.name and _picks(name, task)]
+
+
+def _picks(name: str, task: LoggedTask) -> bool:
+    if matchers.regex_source(name) is not None:
+        return _fits(name, task.name) or _fits(name, task.goal)
+    glob = patterns.star_regex(name)
+    return bool(glob.fullmatch(task.name) or glob.fullmatch(task.name.rpartition("/")[2]))
+
+
+def moment_of(asked: JsonObject, found: AttemptHistory) -> int | None:
+    """When it first happened; None when it never did."""
+    (kind,) = [name for name in (*OF_TASKS, "call", "reads", "claims") if name in asked] or [""]
+    match kind:
+        case "made" | "begun" | "done" | "failed":
+            times = [_time(kind, task) for task in tasks_named(asked[kind], found)]
+        case "call":
+            glob = patterns.star_regex(asked["call"])
+            fitting = (call for call in found.of(MEASURED) if call.is_done and glob.fullmatch(call.tool))
+            times = [call.ended for call in fitting if contains_pattern(call.arguments, asked.get("has"))]
+        case "reads":
+            times = [one.at for one in found.heard if one.by == MEASURED and contains_pattern(one.text, asked["reads"])]
+        case "claims":
+            times = [call.at for call in found.of(MEASURED) if call.tool == "done"]
+        case _:
+            raise BadName("a moment is a map with one of made, begun, done, failed, call, reads and claims")
+    return min((time for time in times if time is not None), default=None)
+
+
+def _time(kind: str, task: LoggedTask) -> int | None:
+    match kind:
+        case "made":
+            return task.made
+        case "begun":
+            return task.first("running", "checking", "done", "failed")
+        case _:
+            return task.first(kind)
+
+
+def contains_pattern(value: Json, pattern: Json) -> bool:
+    """Whether `pattern` is in `value`: a text or `/words/` in what is written there, a map among its members."""
+    if pattern is None:
+        return True
+    text = value if isinstance(value, str) else encode_text(value)
+    if isinstance(pattern, str):
+        return _fits(pattern, text) if matchers.regex_source(pattern) is not None else pattern in text
+    return not _matches({"subset": pattern} if isinstance(pattern, dict) else pattern, value)
+
+
+def contains_word(value: Json, word: str) -> bool:
+    """Whether `word` stands in `value` as a name or a part of a path."""
+    if isinstance(value, str):
+        return word in value.replace("~1", "/").split("/")
+    if isinstance(value, list):
+        return any(contains_word(each, word) for each in value)
+    return isinstance(value, dict) and any(contains_word(each, word) for each in value.values())
+
+
+def names_asked(rules: Json, at: ValuePath = ()) -> Iterator[tuple[ValuePath, Json]]:
+    """Every name and pattern of a `log` check, with its place."""
+    if isinstance(rules, dict):
+        for name, value in rules.items():
+            if name in (*OF_TASKS, "reads", "has", "from", "to") and not (
+                at == ("children",) or isinstance(value, bool)
+            ):
+                yield (*at, name), value
+            elif at == ("ends",):
+                yield (*at, name), name
+            else:
+                yield from names_asked(value, (*at, name))
+    elif isinstance(rules, list):
+        for index, value in enumerate(rules):
+            if isinstance(value, str) and at[:1] == ("order",):
+                yield (*at, str(index)), value
+            else:
+                yield from names_asked(value, (*at, str(index)))
+
+
+def pattern_problem(pattern: Json) -> str:
+    """Why nobody can look for it; empty when one can."""
+    return next((found.summary for found in matchers.pattern_problems(pattern)), "")
+
+
+def moment_text(asked: Json, kind: str) -> str:
+    """A moment in words."""
+    if isinstance(asked, str):
+        return f"`{asked}` {kind}"
+    return " ".join(f"{name} `{value}`" for name, value in asked.items())
+
+
+def _fits(pattern: str, text: str) -> bool:
+    return not _matches(pattern, text)
+
+
+def _matches(pattern: Json, value: Json) -> str:
+    try:
+        return matchers.find_mismatch(pattern, value)
+    except BadPattern as error:
+        raise BadName(str(error)) from None
+
+
+# What an agent that plans must never do, by the words of `never`: each says why it did, or nothing.
+
+
+def _children_of(found: AttemptHistory) -> str:
+    children = found.children()
+    return f"a task was added: `{children[0].name}`" if children else ""
+
+
+def _left_running(found: AttemptHistory) -> str:
+    claim = found.claim()
+    if claim is None:
+        return ""
+    for task in found.children():
+        state = task.state_at(claim)
+        if task.made < claim and state not in ENDED and state != "removed":
+            return f"it said that it was done while `{task.name}` was {state}"
+    return ""
+
+
+def _lock_violated(found: AttemptHistory) -> str:
+    own = found.own()
+    guilty = next((call for call in found.calls if call.has_violated and call.by in own), None)
+    return f"a command changed what others had locked: {guilty.tool}" if guilty else ""
+
+
+def _over_budget(found: AttemptHistory) -> str:
+    own = found.own()
+    parked = [by for _, by in found.parked if by in own]
+    return f"the budget of {_who(parked[0])} was used up" if parked else ""
+
+
+def _refused(found: AttemptHistory) -> str:
+    own = found.own()
+    call = next((call for call in found.calls if call.is_refused and call.by in own), None)
+    if call is not None:
+        return f"`{call.tool}` was turned down: {call.text[:200]}"
+    patch = next((why for _, by, why in found.refused if by in own), None)
+    return f"a change of the plan was turned down: {patch[:200]}" if patch is not None else ""
+
+
+def _refused_again(found: AttemptHistory) -> str:
+    own, seen = found.own(), set[tuple[str, str]]()
+    for call in found.calls:
+        if call.is_refused and call.by in own:
+            if call.likeness in seen:
+                return f"`{call.tool}` was turned down and tried once more in the same way"
+            seen.add(call.likeness)
+    return ""
+
+
+def _who(by: str) -> str:
+    return "the agent" if by == MEASURED else f"`{by}`"
+
+
+NEVER_RULES: Final[Mapping[str, Callable[[AttemptHistory], str]]] = MappingProxyType(
+    {
+        "children": _children_of,
+        "left-running": _left_running,
+        "lock-violated": _lock_violated,
+        "over-budget": _over_budget,
+        "refused": _refused,
+        "refused-again": _refused_again,
+    }
+)
+
+
+# `log`: how an agent planned, as the plan's log shows it. Pure: rules (`planloop.schemas.spec.suite`) against its
+# doings.
+#
+# It judges what an agent did about its tasks, not whether the work is right: that is for checks of files beside it.
 
 TELLING: Final = ("send", "answer", "discuss", "edit_plan", "plan_patch")
 """Tools that let somebody below know something."""
 
-Rule: TypeAlias = Callable[[Json, Doings], Iterator[str]]
+LogRule: TypeAlias = Callable[[Json, AttemptHistory], Iterator[str]]
 """What is wrong by one rule, in words; nothing when it holds."""
 
 
-def judge(arguments: JsonObject, evidence: Evidence) -> Judged:
+def judge_log(arguments: JsonObject, evidence: Evidence) -> CheckJudgement:
     """Whether the log shows what it must and nothing that it must not."""
-    found = doings(evidence.records)
+    found = fold_attempt(evidence.records)
     try:
-        rules = members(arguments, tuple(RULES), "`log`")
+        rules = require_members(arguments, tuple(RULES), "`log`")
         faults = [why for name, value in rules.items() for why in RULES[name](value, found)]
     except (BadCheck, BadName) as error:
-        return Judged("error", str(error), probes=0)
+        return CheckJudgement("error", str(error), probes=0)
     probes = sum(len(value) if isinstance(value, list | dict) else 1 for value in rules.values())
     words = "; ".join(faults) or f"the log shows it: {_summed_up(found)}"
-    return Judged("fail" if faults else "pass", words, probes if evidence.records else 0, _figures(found))
+    return CheckJudgement("fail" if faults else "pass", words, probes if evidence.records else 0, _figures(found))
 
 
-def faults(arguments: Json) -> Iterator[FaultAt]:
+def log_check_problems(arguments: Json) -> Iterator[ValueProblem]:
     """What of a check that has the right form cannot be asked all the same: names and patterns."""
-    for place, value in naming.asked(arguments):
-        why = naming.unusable(value)
+    for place, value in names_asked(arguments):
+        why = pattern_problem(value)
         if why:
-            yield FaultAt(place, "P0205", why, "write a path with stars, or `/words/`")
+            yield ValueProblem(place, "P0205", why, "write a path with stars, or `/words/`")
 
 
-def _children(rule: Json, found: Doings) -> Iterator[str]:
+def _children(rule: Json, found: AttemptHistory) -> Iterator[str]:
     children = found.children()
     yield from _counted(rule, len(children), "tasks added")
     kept = [task for task in children if task.state != "removed"]
@@ -63,53 +404,53 @@ def _children(rule: Json, found: Doings) -> Iterator[str]:
         yield f"{needing} of the tasks added need another, and at least {rule['needs']} have to"
 
 
-def _order(rule: Json, found: Doings) -> Iterator[str]:
+def _order(rule: Json, found: AttemptHistory) -> Iterator[str]:
     for row in rule:
         for before, after in pairwise(row):
             yield from _before(before, after, found)
 
 
-def _before(before: Json, after: Json, found: Doings) -> Iterator[str]:
-    first = moment({"done": before} if isinstance(before, str) else before, found)
-    then = moment({"begun": after} if isinstance(after, str) else after, found)
+def _before(before: Json, after: Json, found: AttemptHistory) -> Iterator[str]:
+    first = moment_of({"done": before} if isinstance(before, str) else before, found)
+    then = moment_of({"begun": after} if isinstance(after, str) else after, found)
     if first is None:
-        yield f"{shown(before, 'done')} never happened"
+        yield f"{moment_text(before, 'done')} never happened"
     elif then is None:
-        yield f"{shown(after, 'begun')} never happened"
+        yield f"{moment_text(after, 'begun')} never happened"
     elif then < first:
-        yield f"{shown(after, 'begun')} came before {shown(before, 'done')}"
+        yield f"{moment_text(after, 'begun')} came before {moment_text(before, 'done')}"
 
 
-def _never(rule: Json, found: Doings) -> Iterator[str]:
+def _never(rule: Json, found: AttemptHistory) -> Iterator[str]:
     for each in rule:
         if isinstance(each, str):
-            why = undoing.WORDS[each](found)
+            why = NEVER_RULES[each](found)
             if why:
                 yield why
-        elif moment(each, found) is not None:
-            yield f"{shown(each, '')} happened, and must not"
+        elif moment_of(each, found) is not None:
+            yield f"{moment_text(each, '')} happened, and must not"
 
 
-def _ends(rule: Json, found: Doings) -> Iterator[str]:
+def _ends(rule: Json, found: AttemptHistory) -> Iterator[str]:
     for name, wanted in rule.items():
-        tasks = named(name, found)
+        tasks = tasks_named(name, found)
         if not tasks:
             yield f"there never was a task `{name}`"
         elif all(task.state != wanted for task in tasks):
             yield f"`{tasks[-1].name}` is {tasks[-1].state} at the end, not {wanted}"
 
 
-def _calls(rule: Json, found: Doings) -> Iterator[str]:
+def _calls(rule: Json, found: AttemptHistory) -> Iterator[str]:
     for tool, count in rule.items():
-        fits = patterns.starred(tool)
+        fits = patterns.star_regex(tool)
         yield from _counted(
             count, sum(1 for call in found.of(MEASURED) if fits.fullmatch(call.tool)), f"calls of `{tool}`"
         )
 
 
-def _recovers(rule: Json, found: Doings) -> Iterator[str]:
+def _recovers(rule: Json, found: AttemptHistory) -> Iterator[str]:
     name, ways = rule["from"], rule.get("by") or ["again", "another", "itself"]
-    failed = [(task, at) for task in named(name, found) if (at := task.first("failed")) is not None]
+    failed = [(task, at) for task in tasks_named(name, found) if (at := task.first("failed")) is not None]
     if not failed:
         yield f"`{name}` never failed"
     for task, at in failed:
@@ -117,17 +458,17 @@ def _recovers(rule: Json, found: Doings) -> Iterator[str]:
             yield f"`{task.name}` failed, and nothing made it good ({', '.join(ways)})"
 
 
-def _is_done_again(task: Task, at: int, found: Doings) -> bool:
+def _is_done_again(task: LoggedTask, at: int, found: AttemptHistory) -> bool:
     del found
     return task.state == "done" and task.first("done", since=at) is not None
 
 
-def _is_replaced(task: Task, at: int, found: Doings) -> bool:
+def _is_replaced(task: LoggedTask, at: int, found: AttemptHistory) -> bool:
     later = (other for other in found.children() if other.made > at and other is not task)
     return any(other.state == "done" for other in later)
 
 
-def _is_made_up_for(task: Task, at: int, found: Doings) -> bool:
+def _is_made_up_for(task: LoggedTask, at: int, found: AttemptHistory) -> bool:
     del task
     return any(call.at > at and call.is_done and call.tool in ("write", "edit", "shell") for call in found.of(MEASURED))
 
@@ -135,23 +476,23 @@ def _is_made_up_for(task: Task, at: int, found: Doings) -> bool:
 _REPAIRS: Final = {"again": _is_done_again, "another": _is_replaced, "itself": _is_made_up_for}
 
 
-def _tells(rule: Json, found: Doings) -> Iterator[str]:
+def _tells(rule: Json, found: AttemptHistory) -> Iterator[str]:
     for each in rule:
-        tasks = named(each["to"], found)
+        tasks = tasks_named(each["to"], found)
         told = [call for call in found.of(MEASURED) if call.tool in TELLING and call.is_done]
         if not any(
-            _is_to(call, task) and naming.has(call.arguments, each.get("has")) for call in told for task in tasks
+            _is_to(call, task) and contains_pattern(call.arguments, each.get("has")) for call in told for task in tasks
         ):
             what = f" what matches {each['has']}" if "has" in each else " anything"
             yield f"`{each['to']}` was never told{what}"
 
 
-def _is_to(call: Call, task: Task) -> bool:
+def _is_to(call: LoggedCall, task: LoggedTask) -> bool:
     """Whether the call names the task: as the receiver, a speaker, or a part of a path of the plan."""
     arguments = call.arguments if isinstance(call.arguments, dict) else {}
     told = [arguments.get(name) for name in ("to", "speakers", "path", "ops")]
     last = task.name.rpartition("/")[2]
-    return arguments.get("to") == "children" or any(naming.has_word(one, last) for one in told)
+    return arguments.get("to") == "children" or any(contains_word(one, last) for one in told)
 
 
 def _counted(rule: Json, count: int, what: str) -> Iterator[str]:
@@ -161,7 +502,7 @@ def _counted(rule: Json, count: int, what: str) -> Iterator[str]:
         yield f"{count} {what}, and there may be at most {rule['at-most']}"
 
 
-RULES: Final[Mapping[str, Rule]] = MappingProxyType(
+RULES: Final[Mapping[str, LogRule]] = MappingProxyType(
     {
         "children": _children,
         "order": _order,
@@ -174,7 +515,7 @@ RULES: Final[Mapping[str, Rule]] = MappingProxyType(
 )
 
 
-def _figures(found: Doings) -> dict[str, float]:
+def _figures(found: AttemptHistory) -> dict[str, float]:
     """Soft: how much was delegated, refused and undone."""
     children = found.children()
     refused = [call for call in found.calls if call.is_refused and call.by in found.own()]
@@ -182,7 +523,7 @@ def _figures(found: Doings) -> dict[str, float]:
     return {"children": len(children), "refusals": len(refused) + len(found.refused), "children_failed": len(failed)}
 
 
-def _summed_up(found: Doings) -> str:
+def _summed_up(found: AttemptHistory) -> str:
     children = found.children()
     ended = sum(1 for task in children if task.state in ENDED)
     return f"{len(found.of(MEASURED))} calls, {len(children)} tasks added, {ended} of them ended"

@@ -1,4 +1,4 @@
-"""The soft figures that a case asks for: by name, with a command of the suite's own, and with limits.
+"""Soft figures that a case asks for: by name, by a command of the suite, and with limits.
 
 `soft` of a case is a list of words and maps, as in `plan.json`; words alone are what older runs have. A limit adds a
 figure beside the one it is for: 1 where it is kept, else 0, so that its mean is the share that keeps it.
@@ -11,15 +11,15 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from planloop.compiler.lowering import check_arguments
-from planloop.compiler.suggesting import did_you_mean
-from planloop.controllers.task.checking import Finding
-from planloop.schemas import pointer
-from planloop.schemas.encoding import Json, JsonObject, decode_foreign
-from planloop.schemas.fault_at import FaultAt
-from planloop.schemas.fields_suite import SOFT
+from planloop.compiler.lower.document import check_arguments
+from planloop.compiler.suggest import did_you_mean
+from planloop.controllers.task.checks.contract import CheckFinding
+from planloop.schemas import json_pointer
+from planloop.schemas.canonical_json import Json, JsonObject, decode_foreign
+from planloop.schemas.diagnostic import ValueProblem
 from planloop.schemas.frozen import frozen
-from planloop.schemas.task import CheckSpec
+from planloop.schemas.objects.task import CheckSpec
+from planloop.schemas.spec.suite import SOFT
 
 READS: Final = ("number", "lines", "passes")
 TAKEN: Final = frozenset({"accessible", "invented", "malformed", "retries-after-error"})
@@ -33,7 +33,9 @@ _NUMBER: Final = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 @frozen
 class SoftFigure:
-    """`sh` is the command that measures it, empty for the figures of `measuring.py`. `read` is as the suite has it."""
+    """`sh` is the command that measures it, empty for the figures of `planloop.benchmarks.grading.code_metrics`.
+    `read` is as the suite has it.
+    """
 
     name: str
     sh: str = ""
@@ -48,7 +50,7 @@ class SoftFigure:
         line = f"( {self.sh}\n) 2>/dev/null\nprintf '\\n{_END}%s\\n' \"$?\""
         return CheckSpec(f"soft.{self.name}", "sh", check_arguments("sh", {"sh": line}), self.timeout_s)
 
-    def read_from(self, found: Finding) -> float | None:
+    def read_from(self, found: CheckFinding) -> float | None:
         """The figure in what the command printed; None when there is none in it, or the command could not be run."""
         text, mark, code = found.output.decode(errors="replace").rpartition(f"\n{_END}")
         if not mark or code.strip() in _NOT_RUN:
@@ -62,7 +64,7 @@ class SoftFigure:
                 numbers = _NUMBER.findall(text)
                 return _finite(numbers[-1]) if numbers else None
             case at:
-                return _pointed(text, pointer.parse(at))
+                return _pointed(text, json_pointer.parse_pointer(at))
 
     def with_limits(self, value: float | None) -> Iterator[tuple[str, float]]:
         """The figures of one entry by name, with its limits."""
@@ -80,40 +82,42 @@ class SoftFigure:
             yield f"{self.name} at least {self.min:g}", float(value >= self.min)
 
 
-def figures_of(written: Sequence[Json]) -> tuple[SoftFigure, ...]:
+def parse_soft_figures(written: Sequence[Json]) -> tuple[SoftFigure, ...]:
     """The figures that `soft` asks for, without faults."""
     return tuple(_figure(name, fields) for _, name, fields in _items(written))
 
 
-def faults_of(written: Sequence[Json]) -> Iterator[FaultAt]:
+def soft_figure_problems(written: Sequence[Json]) -> Iterator[ValueProblem]:
     """What is wrong with the list, beyond the types of its fields."""
     known: set[str] = set()
     for at, name, fields in _items(written):
         if name in known or name in TAKEN:
             why = "is measured of every case" if name in TAKEN else "is there twice"
-            yield FaultAt(at, "P0208", f"the soft figure `{name}` {why}", "give it another name", is_key=len(at) > 1)
+            yield ValueProblem(
+                at, "P0208", f"the soft figure `{name}` {why}", "give it another name", is_key=len(at) > 1
+            )
         known.add(name)
         if "sh" in fields and name in SOFT:
             hint = f"rename it, or leave `sh` out: `{name}` is measured without a command"
-            yield FaultAt((*at, "sh"), "P0211", f"`{name}` with a command of its own", hint, is_key=True)
+            yield ValueProblem((*at, "sh"), "P0211", f"`{name}` with a command of its own", hint, is_key=True)
         elif "sh" in fields and not str(fields["sh"]).strip():
-            yield FaultAt((*at, "sh"), "P0210", "`sh` holds no command", "write one, or delete the line")
+            yield ValueProblem((*at, "sh"), "P0210", "`sh` holds no command", "write one, or delete the line")
         elif "sh" not in fields and name not in SOFT:
             hint = f"{did_you_mean(name, SOFT)} A figure of your own has a command: {name}: {{sh: …}}"
-            yield FaultAt(at, "P0213", f"there is no soft figure `{name}`", hint, is_key=len(at) > 1)
+            yield ValueProblem(at, "P0213", f"there is no soft figure `{name}`", hint, is_key=len(at) > 1)
         yield from _of_fields(name, fields, at)
 
 
-def _of_fields(name: str, fields: JsonObject, at: tuple[str, ...]) -> Iterator[FaultAt]:
+def _of_fields(name: str, fields: JsonObject, at: tuple[str, ...]) -> Iterator[ValueProblem]:
     read = str(fields.get("read", "number"))
     if "read" in fields and "sh" not in fields:
-        yield FaultAt((*at, "read"), "P0211", "`read` without `sh`", "it says what a command prints", is_key=True)
+        yield ValueProblem((*at, "read"), "P0211", "`read` without `sh`", "it says what a command prints", is_key=True)
     elif read not in READS and not read.startswith("/"):
         hint = f"{', '.join(READS)}, or a JSON pointer such as /*/errorCount"
-        yield FaultAt((*at, "read"), "P0223", f"`{read}` is no way to read a figure", hint)
+        yield ValueProblem((*at, "read"), "P0223", f"`{read}` is no way to read a figure", hint)
     if "max" in fields and "min" in fields and fields["min"] > fields["max"]:
         words = f"`min` of `{name}` is over its `max`: no figure is within"
-        yield FaultAt((*at, "min"), "P0212", words, f"lower it to {fields['max']:g} or less")
+        yield ValueProblem((*at, "min"), "P0212", words, f"lower it to {fields['max']:g} or less")
 
 
 def _items(written: Sequence[Json]) -> Iterator[tuple[tuple[str, ...], str, JsonObject]]:

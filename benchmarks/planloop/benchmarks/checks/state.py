@@ -1,4 +1,4 @@
-"""`state`: what lies in the simulated world at the end, however the agent got there.
+"""The `state` check: what the simulated world holds at the end, however the agent got there.
 
 `after` is the golden way: the world must look as if these calls had been made, but for what `ignore` names. `tables`
 are matchers of rows that must be there, `new` of the rows that were added to a table: these and no others.
@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from planloop.benchmarks import worlds
-from planloop.benchmarks.checks import fitting
-from planloop.benchmarks.checks.assigning import matched
-from planloop.benchmarks.checks.contract import Evidence, Judged
-from planloop.benchmarks.checks.rules import BadCheck, listed, members, usable
-from planloop.benchmarks.worlds.world import World
-from planloop.schemas.encoding import Json, JsonObject, encode_text
+from planloop.benchmarks.checks import assignment
+from planloop.benchmarks.checks.assignment import assign_calls
+from planloop.benchmarks.checks.call_rules import BadCheck, as_list, require_members, require_usable
+from planloop.benchmarks.checks.evidence import CheckJudgement, Evidence
+from planloop.benchmarks.worlds import state
+from planloop.benchmarks.worlds.world import SimulatedWorld
+from planloop.schemas.canonical_json import Json, JsonObject, encode_text
 from planloop.schemas.frozen import frozen
 
 SHOWN: int = 5
@@ -23,7 +23,7 @@ SHOWN: int = 5
 
 
 @frozen
-class Wanted:
+class WantedState:
     """`after` are the golden calls (None: any end), `new` matchers of new rows by table."""
 
     after: tuple[tuple[str, JsonObject], ...] | None
@@ -36,18 +36,18 @@ class Wanted:
         return (self.after is not None) + sum(len(rows) for rows in self.tables.values()) + len(self.new)
 
 
-def judge(arguments: JsonObject, evidence: Evidence) -> Judged:
+def judge_state(arguments: JsonObject, evidence: Evidence) -> CheckJudgement:
     """Whether the world ended as it must."""
     try:
-        wanted = read(arguments)
+        wanted = parse_state(arguments)
         if evidence.world is None or evidence.end is None:
             raise BadCheck("the case has no world", "name one under `world`")
         golden = None if wanted.after is None else golden_end(evidence.world, wanted.after)
     except BadCheck as error:
-        return Judged("error", str(error), probes=0)
+        return CheckJudgement("error", str(error), probes=0)
     faults = list(_faults(wanted, golden, evidence.world, evidence.end))
     more = f" (and {len(faults) - SHOWN} more)" if len(faults) > SHOWN else ""
-    return Judged(
+    return CheckJudgement(
         "fail" if faults else "pass",
         "; ".join(faults[:SHOWN]) + more if faults else "the world ended as it must",
         wanted.probes,
@@ -55,38 +55,43 @@ def judge(arguments: JsonObject, evidence: Evidence) -> Judged:
     )
 
 
-def read(arguments: Json) -> Wanted:
+def parse_state(arguments: Json) -> WantedState:
     """The check as it is written. Raises BadCheck."""
-    given = members(arguments, ("after", "ignore", "tables", "new"), "`state`")
-    ignore = listed(given.get("ignore", []), ("ignore",))
+    given = require_members(arguments, ("after", "ignore", "tables", "new"), "`state`")
+    ignore = as_list(given.get("ignore", []), ("ignore",))
     if not all(isinstance(name, str) for name in ignore):
         raise BadCheck("`ignore` lists names", "such as `messages`, or `messages.body`", ("ignore",))
-    tables = members(given.get("tables", {}), None, "`tables`", ("tables",))
+    tables = require_members(given.get("tables", {}), None, "`tables`", ("tables",))
     for name, rows in tables.items():
-        usable({"subset": members(rows, None, "a table", ("tables", name))}, ("tables", name))
-    new = {name: listed(rows, ("new", name)) for name, rows in members(given.get("new", {}), None, "`new`").items()}
+        require_usable({"subset": require_members(rows, None, "a table", ("tables", name))}, ("tables", name))
+    new = {
+        name: as_list(rows, ("new", name))
+        for name, rows in require_members(given.get("new", {}), None, "`new`").items()
+    }
     for name, rows in new.items():
-        usable(rows, ("new", name))
-    after = listed(given["after"], ("after",)) if "after" in given else None
+        require_usable(rows, ("new", name))
+    after = as_list(given["after"], ("after",)) if "after" in given else None
     calls = None if after is None else tuple(_call(one, place) for place, one in enumerate(after))
-    return Wanted(calls, tuple(ignore), tables, new)
+    return WantedState(calls, tuple(ignore), tables, new)
 
 
-def golden_end(world: World, calls: Sequence[tuple[str, JsonObject]]) -> World:
+def golden_end(world: SimulatedWorld, calls: Sequence[tuple[str, JsonObject]]) -> SimulatedWorld:
     """The world after `calls`, if its tools never fail at first. Raises BadCheck where one fails."""
     world = replace(world, tools={name: replace(tool, errors=None) for name, tool in world.tools.items()})
     for tool, arguments in calls:
-        world, answer = worlds.call(world, tool, arguments)
+        world, answer = state.call_tool(world, tool, arguments)
         if answer.error:
             raise BadCheck(f"the golden call of `{tool}` fails: {answer.text}", "mend the call", ("after",))
     return world
 
 
-def _faults(wanted: Wanted, golden: World | None, world: World, end: World) -> Iterator[str]:
+def _faults(
+    wanted: WantedState, golden: SimulatedWorld | None, world: SimulatedWorld, end: SimulatedWorld
+) -> Iterator[str]:
     if golden is not None:
-        yield from worlds.differences(world, end, golden, wanted.ignore)
+        yield from state.world_differences(world, end, golden, wanted.ignore)
     for name, rows in wanted.tables.items():
-        why = fitting.fault({"subset": rows}, end.tables.get(name, {}))
+        why = assignment.argument_problem({"subset": rows}, end.tables.get(name, {}))
         if why:
             yield f"{name}: {why}"
     for name, patterns in wanted.new.items():
@@ -96,8 +101,8 @@ def _faults(wanted: Wanted, golden: World | None, world: World, end: World) -> I
 def _new(name: str, patterns: Sequence[Json], before: Mapping[str, Json], after: Mapping[str, Json]) -> Iterator[str]:
     """What is wrong with the rows that were added: each pattern has one of its own, and none is left over."""
     rows = [row for id_, row in after.items() if id_ not in before]
-    why = [[fitting.fault(pattern, row) for row in rows] for pattern in patterns]
-    serving = matched([[place for place, words in enumerate(each) if not words] for each in why])
+    why = [[assignment.argument_problem(pattern, row) for row in rows] for pattern in patterns]
+    serving = assign_calls([[place for place, words in enumerate(each) if not words] for each in why])
     for pattern, each, place in zip(patterns, why, serving, strict=True):
         if place is None:
             best = min(each, key=len) if each else "none was added"
@@ -112,4 +117,6 @@ def _call(written: Json, place: int) -> tuple[str, JsonObject]:
     if not isinstance(written, dict) or len(written) != 1:
         raise BadCheck("this is no golden call", "write `tool: {argument: value}`", at)
     tool, arguments = next(iter(written.items()))
-    return tool, members({} if arguments is None else arguments, None, "what a tool is called with", (*at, tool))
+    return tool, require_members(
+        {} if arguments is None else arguments, None, "what a tool is called with", (*at, tool)
+    )

@@ -1,4 +1,4 @@
-"""A report as one HTML file that needs nothing else: its style is in it, its plots are SVG, and it runs no script.
+"""Write a report as one self-contained HTML file with SVG plots and no script.
 
 Readable in light and dark, on paper and on narrow screens, and without seeing the plots: each has a title, a
 description and a table with the same figures beside it.
@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from planloop.benchmarks.reporting import plots, sheets, wording
-from planloop.benchmarks.reporting.combined import Report, Section, State
-from planloop.benchmarks.reporting.markup import Markup, element, joined
-from planloop.benchmarks.reporting.sheets import Sheet
-from planloop.benchmarks.scoring.pairing import Pair
+from planloop.benchmarks.reporting import figure_text, plots
+from planloop.benchmarks.reporting import tables as reporting_tables
+from planloop.benchmarks.reporting.markup import Markup, element, join_markup
+from planloop.benchmarks.reporting.report import BenchReport, ReportSection, RunCaveats
+from planloop.benchmarks.reporting.tables import ReportTable
+from planloop.benchmarks.scoring.comparison import ModelComparison
 from planloop.schemas import amounts
 
 TITLE: Final = "Benchmark report"
 
 
-def html(report: Report) -> str:
+def write_html(report: BenchReport) -> str:
     """The text of `report.html`."""
     head = element(
         "head",
@@ -34,22 +35,22 @@ def html(report: Report) -> str:
     return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
 
 
-def _front(report: Report) -> list[Markup | None]:
+def _front(report: BenchReport) -> list[Markup | None]:
     """What is to be known first, and all suites at a glance where there are several."""
-    glance = sheets.overview(report)
-    tables = [_table(glance), _table(sheets.totals(report))] if len(report.sections) > 1 else []
+    glance = reporting_tables.overview_table(report)
+    tables = [_table(glance), _table(reporting_tables.totals_table(report))] if len(report.sections) > 1 else []
     return [_warnings(report.runs), _contents(report), *tables]
 
 
-def _warnings(runs: Iterable[State]) -> Markup | None:
-    found = [(run, trouble) for run in runs for trouble in wording.troubles(run)]
+def _warnings(runs: Iterable[RunCaveats]) -> Markup | None:
+    found = [(run, trouble) for run in runs for trouble in figure_text.describe_run_problems(run)]
     lines = [element("li", element("b", f"{run.suite} / {run.run.name}"), f" {trouble}.") for run, trouble in found]
     if not lines:
         return None
     return element("aside", element("h2", "Read this first"), element("ul", *lines), class_="warning", role="note")
 
 
-def _contents(report: Report) -> Markup | None:
+def _contents(report: BenchReport) -> Markup | None:
     """Links to the suites, where there are several."""
     if len(report.sections) < 2:
         return None
@@ -57,17 +58,17 @@ def _contents(report: Report) -> Markup | None:
     return element("nav", element("ul", *(element("li", link) for link in links)), aria_label="Suites")
 
 
-def _section(section: Section, ident: str) -> Markup:
-    found = {sheet.title: _table(sheet) for sheet in sheets.sheets(section)}
+def _section(section: ReportSection, ident: str) -> Markup:
+    found = {sheet.title: _table(sheet) for sheet in reporting_tables.section_tables(section)}
     rates, costs = found.pop("Pass rate", None), found.pop("Cost", None)
-    cost_plot = plots.costs(section, f"{ident}-costs")
-    pair_plot = plots.pairs(section, f"{ident}-pairs")
+    cost_plot = plots.plot_costs(section, f"{ident}-costs")
+    pair_plot = plots.plot_pairs(section, f"{ident}-pairs")
     parts = [
         element("h2", section.suite, id=ident),
-        element("p", wording.scale(section)),
+        element("p", figure_text.describe_scale(section)),
         element("p", _runs(section), class_="small"),
-        _part("Pass rate", _figure(plots.rates(section, f"{ident}-rates")), rates),
-        _part("Cost", _figure(cost_plot, plots.legend(section)) if cost_plot is not None else None, costs),
+        _part("Pass rate", _figure(plots.plot_rates(section, f"{ident}-rates")), rates),
+        _part("Cost", _figure(cost_plot, plots.cost_legend(section)) if cost_plot is not None else None, costs),
         _part("Models in pairs", _figure(pair_plot), _pairs(section.pairs)) if section.pairs else None,
         *(_part(title, table) for title, table in found.items()),
         _suspicions(section),
@@ -76,27 +77,27 @@ def _section(section: Section, ident: str) -> Markup:
     return element("section", *parts, aria_labelledby=ident)
 
 
-def _runs(section: Section) -> str:
+def _runs(section: ReportSection) -> str:
     words = [f"{one.run.name} (seed {one.run.seed}, plan {one.run.plan[:12]})" for one in section.runs]
     return f"Runs: {', '.join(words)}."
 
 
 def _part(title: str, *parts: Markup | None) -> Markup | None:
-    return joined(element("h3", title), *parts) if any(part is not None for part in parts) else None
+    return join_markup(element("h3", title), *parts) if any(part is not None for part in parts) else None
 
 
 def _figure(plot: Markup | None, *beside: Markup) -> Markup | None:
     return None if plot is None else element("figure", plot, *beside)
 
 
-def _table(sheet: Sheet) -> Markup:
+def _table(sheet: ReportTable) -> Markup:
     head = element("tr", *(_head(cell, is_name=at < sheet.names) for at, cell in enumerate(sheet.head)))
     rows = [element("tr", *(_cell(cell, at, sheet.names) for at, cell in enumerate(row))) for row in sheet.rows]
     table = element("table", element("caption", sheet.title), element("thead", head), element("tbody", *rows))
     note = element("p", sheet.note, class_="small") if sheet.note else None
     # Focus lets keyboards scroll what a narrow screen cuts.
     wide = element("div", table, class_="wide", role="region", tabindex="0", aria_label=sheet.title)
-    return joined(wide, note)
+    return join_markup(wide, note)
 
 
 def _head(text: str, *, is_name: bool) -> Markup:
@@ -113,22 +114,22 @@ _VERDICTS: Final = {"pass": "pass", "fail": "fail"}
 """Coloured beside being said."""
 
 
-def _pairs(pairs: Sequence[Pair]) -> Markup:
-    rows = tuple((pair.a, pair.b, wording.comparison(pair)) for pair in pairs)
+def _pairs(pairs: Sequence[ModelComparison]) -> Markup:
+    rows = tuple((pair.a, pair.b, figure_text.describe_comparison(pair)) for pair in pairs)
     head = ("first", "second", "first beside second")
-    return _table(Sheet("Models in pairs", head, rows, names=3, note=wording.PAIRS))
+    return _table(ReportTable("Models in pairs", head, rows, names=3, note=figure_text.PAIRS))
 
 
-def _suspicions(section: Section) -> Markup | None:
-    found = wording.suspicions(section.suspects)
+def _suspicions(section: ReportSection) -> Markup | None:
+    found = figure_text.describe_suspicions(section.suspects)
     lines = [element("li", f"{what}: ", element("b", ", ".join(cases))) for what, cases in found]
     return _part("Cases to look at", element("ul", *lines)) if lines else None
 
 
-def _cases(section: Section) -> Markup:
+def _cases(section: ReportSection) -> Markup:
     """Folded in: a suite can have a thousand."""
-    sheet = sheets.verdicts(section)
-    count = amounts.plural(len(sheet.rows), "case")
+    sheet = reporting_tables.verdicts_table(section)
+    count = amounts.pluralize(len(sheet.rows), "case")
     return element("details", element("summary", f"Every verdict ({count})"), _table(sheet))
 
 

@@ -1,4 +1,4 @@
-"""A report as Markdown that reads well in a terminal, too: padded tables, long names cut and given in full below.
+"""Write a report as Markdown that also reads well in a terminal.
 
 Names of models and cases come from anywhere: nothing in them becomes markup, a link or a control character.
 """
@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from planloop.benchmarks.reporting import sheets, wording
-from planloop.benchmarks.reporting.combined import Report, Section, State
-from planloop.benchmarks.reporting.sheets import Sheet
-from planloop.schemas.widths import cells_wide, cut, padded, safe
+from planloop.benchmarks.reporting import figure_text
+from planloop.benchmarks.reporting import tables as reporting_tables
+from planloop.benchmarks.reporting.report import BenchReport, ReportSection, RunCaveats
+from planloop.benchmarks.reporting.tables import ReportTable
+from planloop.schemas.amounts import cell_width, pad_cells, replace_control_chars, truncate_cells
 
 NAME_MAX: Final = 28
 """Terminal cells of a name in a table."""
@@ -23,79 +24,88 @@ _STARTS: Final = re.compile(r"^(\d*)([-+.)=])")
 """What would begin a list or a heading."""
 
 
-def markdown(report: Report) -> str:
+def write_markdown(report: BenchReport) -> str:
     """The text of `report.md`."""
     parts = ["# Benchmark report", *_warnings(report.runs)]
     if len(report.sections) > 1:
-        parts += _table(sheets.overview(report))
-        total = sheets.totals(report)
+        parts += _table(reporting_tables.overview_table(report))
+        total = reporting_tables.totals_table(report)
         parts += [f"## {total.title}", *_table(total)]
     for section in report.sections:
         parts += _section(section)
     return "\n\n".join(parts) + "\n"
 
 
-def escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """`text` as itself wherever it stands in a line, its beginning included."""
-    marked = _MARKS.sub(r"\\\g<0>", safe(text))
+    marked = _MARKS.sub(r"\\\g<0>", replace_control_chars(text))
     # A space at the beginning would let what follows it begin a list, or be code.
     return f"&#32;{marked[1:]}" if marked.startswith(" ") else _STARTS.sub(r"\1\\\2", marked)
 
 
-def _warnings(runs: Iterable[State]) -> list[str]:
-    found = [(run, trouble) for run in runs for trouble in wording.troubles(run)]
-    lines = [f"> - **{escaped(run.suite)} / {escaped(run.run.name)}** {trouble}." for run, trouble in found]
+def _warnings(runs: Iterable[RunCaveats]) -> list[str]:
+    found = [(run, trouble) for run in runs for trouble in figure_text.describe_run_problems(run)]
+    lines = [
+        f"> - **{escape_markdown(run.suite)} / {escape_markdown(run.run.name)}** {trouble}." for run, trouble in found
+    ]
     return ["\n".join(["> **Read this first**", ">", *lines])] if lines else []
 
 
-def _section(section: Section) -> list[str]:
-    tables = sheets.sheets(section)
-    parts = [f"## {escaped(section.suite)}", escaped(wording.scale(section)), _runs(section), *_in_full(tables)]
+def _section(section: ReportSection) -> list[str]:
+    tables = reporting_tables.section_tables(section)
+    parts = [
+        f"## {escape_markdown(section.suite)}",
+        escape_markdown(figure_text.describe_scale(section)),
+        _runs(section),
+        *_in_full(tables),
+    ]
     for sheet in tables:
         parts += [f"### {sheet.title}", *_table(sheet)]
     if section.pairs:
-        parts += ["### Models in pairs", "\n".join(_pairs(section)), wording.PAIRS]
-    suspicions = wording.suspicions(section.suspects)
+        parts += ["### Models in pairs", "\n".join(_pairs(section)), figure_text.PAIRS]
+    suspicions = figure_text.describe_suspicions(section.suspects)
     if suspicions:
         parts += ["### Cases to look at", "\n".join(_suspicion(what, cases) for what, cases in suspicions)]
     return parts
 
 
-def _runs(section: Section) -> str:
+def _runs(section: ReportSection) -> str:
     words = [
-        f"{escaped(one.run.name)} (seed {escaped(str(one.run.seed))}, plan {one.run.plan[:12]})" for one in section.runs
+        f"{escape_markdown(one.run.name)} (seed {escape_markdown(str(one.run.seed))}, plan {one.run.plan[:12]})"
+        for one in section.runs
     ]
     return f"Runs: {', '.join(words)}."
 
 
-def _pairs(section: Section) -> list[str]:
+def _pairs(section: ReportSection) -> list[str]:
     return [
-        f"- {escaped(one.a)} beside {escaped(one.b)}: {_compared(one.a, one.b, wording.comparison(one))}"
+        f"- {escape_markdown(one.a)} beside {escape_markdown(one.b)}: "
+        f"{_compared(one.a, one.b, figure_text.describe_comparison(one))}"
         for one in section.pairs
     ]
 
 
 def _compared(a: str, b: str, text: str) -> str:
     """`text` with the names in its sentence escaped; the rest of it is ours."""
-    return escaped(text) if a in text or b in text else text
+    return escape_markdown(text) if a in text or b in text else text
 
 
 def _suspicion(what: str, cases: Sequence[str]) -> str:
-    return f"- {what}: {', '.join(map(escaped, cases))}"
+    return f"- {what}: {', '.join(map(escape_markdown, cases))}"
 
 
-def _in_full(found: Iterable[Sheet]) -> list[str]:
+def _in_full(found: Iterable[ReportTable]) -> list[str]:
     """The names that the tables cut, in full."""
     names = dict.fromkeys(cell for sheet in found for row in sheet.rows for cell in row[: sheet.names])
-    long = [f"- {escaped(_short(name))} is {escaped(name)}" for name in names if _short(name) != name]
+    long = [f"- {escape_markdown(_short(name))} is {escape_markdown(name)}" for name in names if _short(name) != name]
     return ["Names that are cut below:\n\n" + "\n".join(long)] if long else []
 
 
-def _table(sheet: Sheet) -> list[str]:
+def _table(sheet: ReportTable) -> list[str]:
     """The table and its note."""
     rows = [[*map(_name, row[: sheet.names]), *row[sheet.names :]] for row in sheet.rows]
     cells = [list(sheet.head), *rows]
-    wide = [max(map(cells_wide, column)) for column in zip(*cells, strict=True)]
+    wide = [max(map(cell_width, column)) for column in zip(*cells, strict=True)]
     lines = [_line(row, wide, sheet.names) for row in cells]
     lines.insert(1, f"| {' | '.join(_rule(width, is_name=at < sheet.names) for at, width in enumerate(wide))} |")
     return ["\n".join(lines), *([sheet.note] if sheet.note else [])]
@@ -108,7 +118,7 @@ def _line(row: Sequence[str], wide: Sequence[int], names: int) -> str:
 
 def _placed(cell: str, width: int, *, is_name: bool) -> str:
     """Names to the left, figures to the right."""
-    return padded(cell, width) if is_name else " " * (width - cells_wide(cell)) + cell
+    return pad_cells(cell, width) if is_name else " " * (width - cell_width(cell)) + cell
 
 
 def _rule(width: int, *, is_name: bool) -> str:
@@ -116,8 +126,8 @@ def _rule(width: int, *, is_name: bool) -> str:
 
 
 def _name(name: str) -> str:
-    return escaped(_short(name))
+    return escape_markdown(_short(name))
 
 
 def _short(name: str) -> str:
-    return cut(safe(name), NAME_MAX)
+    return truncate_cells(replace_control_chars(name), NAME_MAX)

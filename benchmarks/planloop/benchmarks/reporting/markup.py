@@ -1,11 +1,11 @@
-"""HTML and SVG as values: what is not markup already is escaped, so that no name can become any."""
+"""HTML and SVG as values: everything that is not markup is escaped."""
 
 from __future__ import annotations
 
 import html
 from typing import Final
 
-from planloop.schemas.widths import safe
+from planloop.schemas.amounts import replace_control_chars
 
 
 class Markup(str):
@@ -26,13 +26,13 @@ def element(name: str, /, *children: str | None, **attributes: object) -> Markup
     )
     if name in _VOID:
         return Markup(f"<{name}{given}>" if name in ("meta", "br") else f"<{name}{given}/>")
-    return Markup(f"<{name}{given}>{joined(*children)}</{name}>")
+    return Markup(f"<{name}{given}>{join_markup(*children)}</{name}>")
 
 
-def joined(*parts: str | None) -> Markup:
+def join_markup(*parts: str | None) -> Markup:
     """One after the other; text among them is escaped."""
     return Markup("".join(part if isinstance(part, Markup) else _escaped(part) for part in parts if part is not None))
 
 
 def _escaped(text: str) -> str:
-    return html.escape(safe(text), quote=True)
+    return html.escape(replace_control_chars(text), quote=True)

@@ -1,4 +1,4 @@
-"""The plots of a report as SVG, drawn by hand: no library, no script.
+"""Draw the plots of a report as SVG, without a library.
 
 Widths are shares of the page and heights are pixels, so that text keeps its size on a narrow screen. Colours come from
 the page's style, which knows light and dark; nothing is told by colour alone, and a table says the same beside each.
@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from math import ceil, floor, log10
 from typing import Final
 
-from planloop.benchmarks.reporting import wording
-from planloop.benchmarks.reporting.combined import Column, Section
-from planloop.benchmarks.reporting.markup import Markup, element, joined
-from planloop.benchmarks.scoring.pairing import Pair
+from planloop.benchmarks.reporting import figure_text
+from planloop.benchmarks.reporting.markup import Markup, element, join_markup
+from planloop.benchmarks.reporting.report import ReportColumn, ReportSection
+from planloop.benchmarks.scoring.comparison import ModelComparison
 from planloop.benchmarks.scoring.statistics import Interval
+from planloop.schemas.amounts import truncate_cells
 from planloop.schemas.frozen import frozen
-from planloop.schemas.widths import cut
 
 ROW: Final = 44
 """Pixels of a row: its words, and below them its line."""
@@ -32,7 +32,7 @@ NAME_MAX: Final = 22
 PAIR_NAME_MAX: Final = 11
 
 
-def rates(section: Section, ident: str) -> Markup | None:
+def plot_rates(section: ReportSection, ident: str) -> Markup | None:
     """Pass rates with their intervals; what doing nothing and the oracle score are lines across. None without any.
 
     Where runs differ in what these score, each rate has its line, with the runs that it is of.
@@ -48,12 +48,12 @@ def rates(section: Section, ident: str) -> Markup | None:
     height = head + ROW * len(columns) + AXIS
     marks = [_across(share, words, LINE * at, head, height) for of in ends for at, (share, words) in enumerate(of)]
     rows = [_rate_row(column, head + ROW * place) for place, column in enumerate(columns)]
-    said = "; ".join(f"{column.label} {wording.percent(column.standing.share.rate)}" for column in columns)
+    said = "; ".join(f"{column.label} {figure_text.format_percent(column.standing.share.rate)}" for column in columns)
     ticks = [(share, f"{share:.0%}".replace("%", " %")) for share in (0, 0.25, 0.5, 0.75, 1)]
     return _svg(ident, height, f"Pass rates of {section.suite}", said, [_axis(ticks, height), *marks, *rows])
 
 
-def costs(section: Section, ident: str) -> Markup | None:
+def plot_costs(section: ReportSection, ident: str) -> Markup | None:
     """Cost against quality: what an entry takes in the middle, and how many pass; None where no model was asked.
 
     In dollars, or in tokens where nothing was paid.
@@ -79,30 +79,32 @@ class _Spot:
     """A model in the plot of costs."""
 
     number: int
-    column: Column
+    column: ReportColumn
     amount: float
     rate: float
     words: str
 
 
-def _spots(section: Section, unit: str) -> list[_Spot]:
+def _spots(section: ReportSection, unit: str) -> list[_Spot]:
     return [
-        _Spot(number, column, amount, rate, f"{column.label} {_amount(unit, amount)}, {wording.percent(rate)}")
+        _Spot(
+            number, column, amount, rate, f"{column.label} {_amount(unit, amount)}, {figure_text.format_percent(rate)}"
+        )
         for number, column in enumerate(section.columns, 1)
         if (amount := column.standing.medians[unit]) is not None and (rate := column.standing.share.rate) is not None
     ]
 
 
 def _amount(unit: str, amount: float) -> str:
-    return wording.money(amount) if unit == "usd" else f"{wording.number(amount)} tokens"
+    return figure_text.format_usd(amount) if unit == "usd" else f"{figure_text.format_number(amount)} tokens"
 
 
 def _tick(unit: str, amount: float, step: float) -> str:
     """As many digits as tell it from the next."""
-    return f"${amount:.{max(2, -floor(log10(step)))}f}" if unit == "usd" else wording.number(amount)
+    return f"${amount:.{max(2, -floor(log10(step)))}f}" if unit == "usd" else figure_text.format_number(amount)
 
 
-def pairs(section: Section, ident: str) -> Markup | None:
+def plot_pairs(section: ReportSection, ident: str) -> Markup | None:
     """How much more of two models the first passes, with the interval. None without pairs."""
     found = [pair for pair in section.pairs if pair.found.cases]
     if not found:
@@ -110,18 +112,19 @@ def pairs(section: Section, ident: str) -> Markup | None:
     height = HEAD + ROW * len(found) + AXIS
     rows = [_pair_row(pair, HEAD + ROW * place) for place, pair in enumerate(found)]
     zero = element("line", x1="50%", x2="50%", y1=HEAD - 6, y2=height - AXIS + 4, class_="zero")
-    ends = joined(
+    ends = join_markup(
         element("text", "second is better", x="0%", y=12, class_="small"),
         element("text", "first is better", x="100%", y=12, class_="small end"),
     )
     said = "; ".join(
-        f"{pair.a} beside {pair.b}: {wording.points(pair.found.difference)} points, {pair.sentence}" for pair in found
+        f"{pair.a} beside {pair.b}: {figure_text.format_points(pair.found.difference)} points, {pair.sentence}"
+        for pair in found
     )
     ticks = [((share + 1) / 2, f"{share * 100:+.0f}" if share else "0") for share in (-1, -0.5, 0, 0.5, 1)]
     return _svg(ident, height, f"Models of {section.suite} in pairs", said, [ends, _axis(ticks, height), zero, *rows])
 
 
-def legend(section: Section) -> Markup:
+def cost_legend(section: ReportSection) -> Markup:
     """Which number is whom in the plot of costs."""
     shown = [(number, column) for number, column in enumerate(section.columns, 1)]
     return element("ol", *(element("li", column.label, value=number) for number, column in shown), class_="legend")
@@ -142,20 +145,26 @@ def _svg(ident: str, height: int, title: str, said: str, parts: Sequence[Markup 
     )
 
 
-def _rate_row(column: Column, y: int) -> Markup:
+def _rate_row(column: ReportColumn, y: int) -> Markup:
     standing = column.standing
-    words = (wording.percent(standing.share.rate), f" ({wording.between(standing.interval)})")
+    words = (figure_text.format_percent(standing.share.rate), f" ({figure_text.format_interval(standing.interval)})")
     rate = standing.share.rate or 0.0
     line = y + 26
-    return _row(cut(column.label, NAME_MAX), words, y, f"dot {column.kind.value}", _bar(standing.interval, rate, line))
+    return _row(
+        truncate_cells(column.label, NAME_MAX),
+        words,
+        y,
+        f"dot {column.kind.value}",
+        _bar(standing.interval, rate, line),
+    )
 
 
-def _pair_row(pair: Pair, y: int) -> Markup:
+def _pair_row(pair: ModelComparison, y: int) -> Markup:
     found = pair.found
     half = None if found.interval is None else Interval((found.interval.low + 1) / 2, (found.interval.high + 1) / 2)
-    words = (wording.points(found.difference), f", {wording.p_value(found.p)}")
+    words = (figure_text.format_points(found.difference), f", {figure_text.format_p_value(found.p)}")
     kind = "dot tested" if found.is_distinguishable else "dot nop"
-    name = f"{cut(pair.a, PAIR_NAME_MAX)} / {cut(pair.b, PAIR_NAME_MAX)}"
+    name = f"{truncate_cells(pair.a, PAIR_NAME_MAX)} / {truncate_cells(pair.b, PAIR_NAME_MAX)}"
     return _row(name, words, y, kind, _bar(half, ((found.difference or 0.0) + 1) / 2, y + 26))
 
 
@@ -181,14 +190,16 @@ def _bar(interval: Interval | None, share: float, y: int) -> list[Markup]:
     return [line, dot]
 
 
-def _levels(ends: Sequence[tuple[str, Column | None]], word: str) -> list[tuple[float, str]]:
+def _levels(ends: Sequence[tuple[str, ReportColumn | None]], word: str) -> list[tuple[float, str]]:
     """Each rate once, in words; where there are several, with the runs that it is of."""
     runs: dict[float, list[str]] = {}
     for run, column in ends:
         if column is not None and (rate := column.standing.share.rate) is not None:
             runs.setdefault(rate, []).append(run)
-    names = {rate: cut(f" ({', '.join(of)})", NAME_MAX) if len(runs) > 1 else "" for rate, of in runs.items()}
-    return [(rate, f"{word}{name} {wording.percent(rate)}") for rate, name in names.items()]
+    names = {
+        rate: truncate_cells(f" ({', '.join(of)})", NAME_MAX) if len(runs) > 1 else "" for rate, of in runs.items()
+    }
+    return [(rate, f"{word}{name} {figure_text.format_percent(rate)}") for rate, name in names.items()]
 
 
 def _across(share: float, words: str, down: int, head: int, height: int) -> Markup:
@@ -223,7 +234,7 @@ def _dot(spot: _Spot, across: float) -> Markup:
 def _level(share: float) -> Markup:
     """A line across the field, its words at its left."""
     y = _y(share)
-    return joined(
+    return join_markup(
         element("line", x1="0%", x2="100%", y1=y, y2=y, class_="track"),
         element("text", f"{share:.0%}".replace("%", " %"), x="0%", y=y - 3, class_="small"),
     )
@@ -232,7 +243,9 @@ def _level(share: float) -> Markup:
 def _axis(ticks: Sequence[tuple[float, str]], height: int) -> Markup:
     """Words below; the outermost end where the plot ends."""
     y = height - 6
-    return joined(*(element("text", text, x=_x(share), y=y, class_=f"small {_anchor(share)}") for share, text in ticks))
+    return join_markup(
+        *(element("text", text, x=_x(share), y=y, class_=f"small {_anchor(share)}") for share, text in ticks)
+    )
 
 
 def _anchor(share: float) -> str:

@@ -1,4 +1,4 @@
-"""The line on the terminal while a run goes on: how far it is, what passes, what it costs, how long it will take.
+"""The progress line of a running benchmark: entries done, pass rate, cost, time left.
 
 Pure: the folded events, the time and the room there is in, the words out. What does not fit goes, the least needed
 first, so that the line never wraps.
@@ -10,18 +10,18 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final
 
-from planloop.benchmarks.scoring.folding import Entry, Fold
+from planloop.benchmarks.scoring.fold import EntryResult, RunFold
 from planloop.schemas import amounts
-from planloop.schemas.case import Verdict
+from planloop.schemas.amounts import cell_width, replace_control_chars, truncate_cells
 from planloop.schemas.frozen import frozen
-from planloop.schemas.widths import cells_wide, cut, safe
+from planloop.schemas.objects.case import CaseVerdict
 
 GAP: Final = "  "
 NAME_MAX: Final = 24
 
 
 @frozen
-class Progress:
+class RunProgress:
     """How far a run is. `left_s` None: nothing has ended that it could be told from. `usd` is of all attempts."""
 
     suite: str
@@ -35,15 +35,15 @@ class Progress:
     left_s: float | None
 
 
-def progress(fold: Fold, now: float, *, parallel: int) -> Progress:
+def run_progress(fold: RunFold, now: float, *, parallel: int) -> RunProgress:
     """How far the run of `fold` is at `now`, in seconds since 1970, with room for `parallel` entries at once."""
     entries = fold.entries()
     ended = [one for one in entries if one.verdict is not None and one.began is None]
     verdicts = [one.verdict for one in ended]
     running = [one for one in entries if one.began is not None]
     total = max(fold.run.entry_count, len(entries))
-    passed, failed = verdicts.count(Verdict.PASS), verdicts.count(Verdict.FAIL)
-    return Progress(
+    passed, failed = verdicts.count(CaseVerdict.PASS), verdicts.count(CaseVerdict.FAIL)
+    return RunProgress(
         fold.run.suite,
         total,
         len(ended),
@@ -56,7 +56,7 @@ def progress(fold: Fold, now: float, *, parallel: int) -> Progress:
     )
 
 
-def line(found: Progress, *, width: int) -> str:
+def progress_line(found: RunProgress, *, width: int) -> str:
     """`tool-calling  12/40  10 pass  2 fail  83 %  $1.24  3m20s left`, in at most `width` cells.
 
     Empty before the run is open.
@@ -66,33 +66,35 @@ def line(found: Progress, *, width: int) -> str:
     parts = _parts(found)
     shown = [text for _, text in parts]
     for rank in range(max(rank for rank, _ in parts), 0, -1):
-        if cells_wide(GAP.join(shown)) <= width:
+        if cell_width(GAP.join(shown)) <= width:
             break
         shown = [text for own, text in parts if own < rank]
-    return cut(GAP.join(shown), width)
+    return truncate_cells(GAP.join(shown), width)
 
 
-def _parts(found: Progress) -> list[tuple[int, str]]:
+def _parts(found: RunProgress) -> list[tuple[int, str]]:
     """What is said, in order, each with its rank: the highest goes first when there is no room."""
     decided = found.passed + found.failed
-    parts = [(3, cut(safe(found.suite), NAME_MAX)), (0, f"{found.done}/{found.total}")]
+    parts = [(3, truncate_cells(replace_control_chars(found.suite), NAME_MAX)), (0, f"{found.done}/{found.total}")]
     parts += [(4, f"{found.passed} pass"), (4, f"{found.failed} fail")]
     if found.undecided:
         parts.append((1, f"{found.undecided} undecided"))
     if decided:
         parts.append((1, f"{100 * found.passed / decided:.0f} %"))
     if found.usd:
-        parts.append((2, amounts.money(Decimal(repr(found.usd)))))
+        parts.append((2, amounts.format_money(Decimal(repr(found.usd)))))
     if found.running:
         parts.append((5, f"{found.running} running"))
     if found.done == found.total:
         parts.append((2, "done"))
     elif found.left_s is not None:
-        parts.append((2, f"{amounts.duration(found.left_s)} left"))
+        parts.append((2, f"{amounts.format_duration(found.left_s)} left"))
     return parts
 
 
-def _left_s(ended: Sequence[Entry], running: Sequence[Entry], waiting: int, now: float, parallel: int) -> float | None:
+def _left_s(
+    ended: Sequence[EntryResult], running: Sequence[EntryResult], waiting: int, now: float, parallel: int
+) -> float | None:
     """The work that is left by the mean of what has ended, shared by as many as can work on it at once."""
     times = [one.seconds for one in ended if one.seconds is not None]
     if not times:

@@ -1,7 +1,8 @@
-"""What may be said from how many passed: intervals, pass@k, pass^k, and whether two models can be told apart.
+"""Statistics of pass counts: intervals, pass@k, pass^k, and whether two models differ.
 
 Pure functions of counts. Every formula names its source. What cannot be said is None, never a zero.
-Which entries are counted is decided in `planloop.benchmarks.scoring.standing` and `pairing.py`.
+Which entries are counted is decided in `planloop.benchmarks.scoring.model_summary` and
+`planloop.benchmarks.scoring.comparison`.
 """
 
 from __future__ import annotations
@@ -33,23 +34,23 @@ class Interval:
     high: float
 
     def to_json(self) -> list[float]:
-        return [rounded(self.low), rounded(self.high)]
+        return [round_figure(self.low), round_figure(self.high)]
 
 
 @frozen
-class Tally:
+class CaseTally:
     """What became of one case with one model: `passed` of `decided` trials."""
 
     passed: int
     decided: int
 
 
-Estimate = Callable[[int, Tally], float | None]
+Estimate = Callable[[int, CaseTally], float | None]
 """`pass_at` or `pass_hat`."""
 
 
 @frozen
-class Paired:
+class PairedWins:
     """Two models on the same cases: how many the first alone won, the second alone, and neither.
 
     `p` is of the exact McNemar test. `difference` is (wins - losses) / cases; None without cases, as is `interval`.
@@ -74,7 +75,7 @@ class Paired:
         return self.interval.low > 0 or self.interval.high < 0
 
 
-def wilson(passed: float, n: float) -> Interval | None:
+def wilson_interval(passed: float, n: float) -> Interval | None:
     """Wilson's score interval of `passed` of `n`; None for n = 0.
 
     (p + z²/2n ± z √(p(1-p)/n + z²/4n²)) / (1 + z²/n). Source: E. B. Wilson, JASA 22 (1927) 209, eq. 4 solved for p.
@@ -88,12 +89,12 @@ def wilson(passed: float, n: float) -> Interval | None:
     return Interval(0.0 if passed == 0 else max(0.0, centre - half), 1.0 if passed == n else min(1.0, centre + half))
 
 
-def rate(passed: int, n: int) -> float | None:
+def pass_rate(passed: int, n: int) -> float | None:
     """The share that passed; None for n = 0."""
     return passed / n if n else None
 
 
-def pass_at(k: int, tally: Tally) -> float | None:
+def pass_at_k(k: int, tally: CaseTally) -> float | None:
     """The chance that at least one of `k` trials passes: 1 - C(n-c,k) / C(n,k); None where fewer than k are decided.
 
     Unbiased for trials without order. Source: M. Chen et al., arXiv 2107.03374 (2021), eq. 1.
@@ -103,7 +104,7 @@ def pass_at(k: int, tally: Tally) -> float | None:
     return 1 - comb(tally.decided - tally.passed, k) / comb(tally.decided, k)
 
 
-def pass_hat(k: int, tally: Tally) -> float | None:
+def pass_hat_k(k: int, tally: CaseTally) -> float | None:
     """The chance that all of `k` trials pass: C(c,k) / C(n,k); None where fewer than k are decided.
 
     Source: S. Yao et al., arXiv 2406.12045 (2024), section 3.
@@ -113,12 +114,12 @@ def pass_hat(k: int, tally: Tally) -> float | None:
     return comb(tally.passed, k) / comb(tally.decided, k)
 
 
-def mean(values: Sequence[float]) -> float | None:
+def mean_of(values: Sequence[float]) -> float | None:
     """The arithmetic mean, the same for any order of `values`; None for none."""
     return fsum(values) / len(values) if values else None
 
 
-def median(values: Iterable[float]) -> float | None:
+def median_of(values: Iterable[float]) -> float | None:
     """The middle value, or the mean of the two in the middle; None for none."""
     ordered = sorted(values)
     if not ordered:
@@ -127,7 +128,7 @@ def median(values: Iterable[float]) -> float | None:
     return float(ordered[half]) if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
-def bounds(passed: int, decided: int, undecided: int) -> Interval | None:
+def pass_bounds(passed: int, decided: int, undecided: int) -> Interval | None:
     """The share that passed if all undecided had failed, and if all had passed; None where there is nothing.
 
     No sampling stands behind these: they are the ends of what the truth can be (C. F. Manski, AER 80 (1990) 319).
@@ -136,7 +137,7 @@ def bounds(passed: int, decided: int, undecided: int) -> Interval | None:
     return Interval(passed / total, (passed + undecided) / total) if total else None
 
 
-def mcnemar(wins: int, losses: int) -> float:
+def mcnemar_p(wins: int, losses: int) -> float:
     """The two-sided p of McNemar's exact test: min(1, 2 P(X ≤ min(wins, losses))), X ~ Binomial(wins + losses, 1/2).
 
     Ties say nothing of which is better and do not count. Source: Q. McNemar, Psychometrika 12 (1947) 153; exact form
@@ -163,7 +164,7 @@ def paired_interval(wins: int, losses: int, cases: int) -> Interval | None:
     return Interval(max(-1.0, a - b - half), min(1.0, a - b + half))
 
 
-def paired(one: Sequence[Tally], other: Sequence[Tally]) -> Paired:
+def count_paired_wins(one: Sequence[CaseTally], other: Sequence[CaseTally]) -> PairedWins:
     """`one` and `other` on the same cases in the same order: a case is won by whoever passed more of its trials.
 
     A case is one unit however many trials it has, as its trials are no independent evidence; with one trial this is
@@ -173,10 +174,10 @@ def paired(one: Sequence[Tally], other: Sequence[Tally]) -> Paired:
     wins, losses = signs.count(1), signs.count(-1)
     difference = (wins - losses) / len(signs) if signs else None
     interval = paired_interval(wins, losses, len(signs))
-    return Paired(wins, losses, len(signs) - wins - losses, mcnemar(wins, losses), difference, interval)
+    return PairedWins(wins, losses, len(signs) - wins - losses, mcnemar_p(wins, losses), difference, interval)
 
 
-def resampled(tallies: Sequence[Tally], seed: str) -> Interval | None:
+def bootstrap_interval(tallies: Sequence[CaseTally], seed: str) -> Interval | None:
     """Of the share of trials that passed, where trials of one case are alike: percentiles over resampled cases.
 
     Draws len(tallies) cases with replacement, 200 to 2,000 times, and takes 2.5 and 97.5 % of the shares (B. Efron,
@@ -190,7 +191,7 @@ def resampled(tallies: Sequence[Tally], seed: str) -> Interval | None:
         return None
     shares = {tally.passed / tally.decided for tally in cases}
     if len(shares) == 1:
-        return wilson(shares.pop() * n, n)
+        return wilson_interval(shares.pop() * n, n)
     # One sum a resample instead of two: trials that passed in the low half, decided ones in the high half.
     packed = [(tally.decided << _HALF) + tally.passed for tally in cases]
     # A draw is 16 bits; which case it stands for is looked up. Cases differ in chance by n/65,536 at most.
@@ -225,6 +226,6 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
-def rounded(number: float) -> float:
+def round_figure(number: float) -> float:
     """Six digits after the point: what a summary keeps, so that the last bits of a sum are never what differs."""
     return round(number, 6)

@@ -1,4 +1,4 @@
-"""`summary.json`: all that may be said of one run, made of its folded events and of nothing else.
+"""`summary.json`: everything that can be said of one run, from its folded events alone.
 
 It can be deleted and made again, byte for byte. Whatever may differ between runs that are equal otherwise (when, how
 long, in how many attempts) lies under its member `timing`.
@@ -10,35 +10,34 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from planloop.benchmarks.scoring.folding import Entry, Fold, History, Run
-from planloop.benchmarks.scoring.kinds import Kind, kind_of
-from planloop.benchmarks.scoring.standing import Counts, Standing, Wanted, stand
-from planloop.benchmarks.scoring.statistics import rounded
-from planloop.benchmarks.scoring.suspecting import Suspects, suspects
-from planloop.schemas import encoding
-from planloop.schemas.case import Verdict
-from planloop.schemas.encoding import JsonObject
+from planloop.benchmarks.scoring.fold import EntryHistory, EntryResult, ModelKind, RunFold, RunInfo, model_kind
+from planloop.benchmarks.scoring.model_summary import EntryCounts, ModelSummary, SummaryOptions, summarise_model
+from planloop.benchmarks.scoring.statistics import round_figure
+from planloop.benchmarks.scoring.suspect_cases import SuspectCases, find_suspects
+from planloop.schemas import canonical_json
+from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
+from planloop.schemas.objects.case import CaseVerdict
 
 FORMAT: Final = 1
 
 
 @frozen
-class Summary:
+class RunSummary:
     """One run. `standings` are in the order of the run's models."""
 
-    run: Run
-    standings: tuple[Standing, ...]
-    entries: tuple[Entry, ...]
-    suspects: Suspects
-    history: History
+    run: RunInfo
+    standings: tuple[ModelSummary, ...]
+    entries: tuple[EntryResult, ...]
+    suspects: SuspectCases
+    history: EntryHistory
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> EntryCounts:
         """Of all models together."""
         counts = [standing.counts for standing in self.standings]
         names = ("passed", "failed", "errors", "invalid", "missing")
-        return Counts(*(sum(getattr(one, name) for one in counts) for name in names))
+        return EntryCounts(*(sum(getattr(one, name) for one in counts) for name in names))
 
     @property
     def is_complete(self) -> bool:
@@ -47,12 +46,12 @@ class Summary:
         return not (is_unknown or self.counts.missing)
 
     @property
-    def nop(self) -> Standing | None:
-        return beside(self.standings, Kind.NOP)
+    def nop(self) -> ModelSummary | None:
+        return reference_model(self.standings, ModelKind.NOP)
 
     @property
-    def oracle(self) -> Standing | None:
-        return beside(self.standings, Kind.ORACLE)
+    def oracle(self) -> ModelSummary | None:
+        return reference_model(self.standings, ModelKind.ORACLE)
 
     def to_json(self) -> JsonObject:
         run, counts = self.run, self.counts
@@ -68,7 +67,7 @@ class Summary:
             "complete": self.is_complete,
             "entries": counts.to_json() | {"total": counts.total},
             "touched": [[one.case, one.model, one.trial] for one in self.entries if one.is_touched],
-            "models": {one.model: {"kind": kind_of(one.model).value} | one.to_json() for one in self.standings},
+            "models": {one.model: {"kind": model_kind(one.model).value} | one.to_json() for one in self.standings},
             "beside": {
                 "nop": None if self.nop is None else self.nop.share.to_json(),
                 "oracle": None if self.oracle is None else self.oracle.share.to_json(),
@@ -79,34 +78,34 @@ class Summary:
         }
 
 
-def summarise(fold: Fold) -> Summary:
+def summarise_run(fold: RunFold) -> RunSummary:
     """What the events so far come to."""
     entries = fold.entries()
-    by_model: dict[str, list[Entry]] = defaultdict(list)
+    by_model: dict[str, list[EntryResult]] = defaultdict(list)
     for entry in entries:
         by_model[entry.model].append(entry)
     run = fold.run
     names = dict.fromkeys((*run.models, *sorted(by_model)))
-    standings = tuple(stand(name, by_model[name], _wanted(run, name)) for name in names)
-    return Summary(run, standings, entries, suspects(entries), fold.history())
+    standings = tuple(summarise_model(name, by_model[name], _wanted(run, name)) for name in names)
+    return RunSummary(run, standings, entries, find_suspects(entries), fold.history())
 
 
-def printed(summary: Summary) -> bytes:
+def print_summary(summary: RunSummary) -> bytes:
     """The bytes of `summary.json`."""
-    return encoding.canonical(summary.to_json()) + b"\n"
+    return canonical_json.canonical_bytes(summary.to_json()) + b"\n"
 
 
-def beside(standings: Sequence[Standing], kind: Kind) -> Standing | None:
+def reference_model(standings: Sequence[ModelSummary], kind: ModelKind) -> ModelSummary | None:
     """The one that a suite is measured with: of that kind, `oracle` before `oracle:form`, then the first."""
-    found = sorted((one for one in standings if kind_of(one.model) is kind), key=lambda one: ":" in one.model)
+    found = sorted((one for one in standings if model_kind(one.model) is kind), key=lambda one: ":" in one.model)
     return found[0] if found else None
 
 
-def _wanted(run: Run, model: str) -> Wanted:
-    return Wanted(run.pass_at, run.pass_hat, run.planned.get(model), seed=f"{run.suite}\n{run.seed}\n{model}")
+def _wanted(run: RunInfo, model: str) -> SummaryOptions:
+    return SummaryOptions(run.pass_at, run.pass_hat, run.planned.get(model), seed=f"{run.suite}\n{run.seed}\n{model}")
 
 
-def _cases(entries: Sequence[Entry]) -> JsonObject:
+def _cases(entries: Sequence[EntryResult]) -> JsonObject:
     """Case → language, tags, and model → trial → what became of it."""
     out: JsonObject = {}
     for entry in entries:
@@ -116,7 +115,7 @@ def _cases(entries: Sequence[Entry]) -> JsonObject:
     return out
 
 
-def entry_to_json(entry: Entry) -> JsonObject | None:
+def entry_to_json(entry: EntryResult) -> JsonObject | None:
     """What became of an entry: None where none of its attempts has ended. Checks are shown and never added up."""
     if entry.verdict is None:
         return None
@@ -126,7 +125,7 @@ def entry_to_json(entry: Entry) -> JsonObject | None:
         "variant": entry.variant,
         "checks": dict(entry.checks),
     }
-    return out if entry.verdict is Verdict.PASS else out | {"why": entry.why}
+    return out if entry.verdict is CaseVerdict.PASS else out | {"why": entry.why}
 
 
 def _tags(tags: Sequence[tuple[str, str]]) -> Mapping[str, list[str]]:
@@ -136,13 +135,13 @@ def _tags(tags: Sequence[tuple[str, str]]) -> Mapping[str, list[str]]:
     return out
 
 
-def _timing(summary: Summary) -> JsonObject:
+def _timing(summary: RunSummary) -> JsonObject:
     history = summary.history
     return {
         "first_ts": history.first_ts,
         "last_ts": history.last_ts,
         "resumes": history.resumes,
         "attempts": history.attempts,
-        "usd_of_all_attempts": rounded(history.usd),
+        "usd_of_all_attempts": round_figure(history.usd),
         "models": {one.model: one.timing() for one in summary.standings},
     }

@@ -157,18 +157,19 @@ async def owner(folder: Path, text: str) -> AsyncIterator[Running]:
     """The owner of the plan `text` in `folder`, which has been applied and begins to run."""
     import anyio
 
-    from planloop.app import wiring
-    from planloop.app.compiling import compiled
-    from planloop.app.places import of_file
-    from planloop.reconciler.editing.filing import FileSave
+    from planloop.client.plan_file import compile_plan
+    from planloop.client.plan_paths import paths_of_file
+    from planloop.owner import build
+    from planloop.reconciler.diff.file_patch import FileSave
+    from planloop.server import opened_plan
 
     file = folder / "p.plan.yaml"
     file.write_text(text)
-    made = compiled(file, text.encode(), size_max=64 << 20)
+    made = compile_plan(file, text.encode(), size_max=64 << 20)
     assert not made.errors, made.errors
-    async with wiring.opened(of_file(file, "p")) as core:
+    async with opened_plan.open_plan(paths_of_file(file, "p")) as core:
         bounds = made.document["limits"]
-        machine = wiring.machine(core, parallel=bounds["parallel"], models=bounds["models"])
+        machine = build.build_runtime(core, parallel=bounds["parallel"], models=bounds["models"])
         machine.engine.on_bug = lambda bug: print("bug:", bug.address, repr(bug.error))
         running = Running(folder, core, machine)
 

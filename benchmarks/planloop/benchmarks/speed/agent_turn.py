@@ -44,7 +44,7 @@ async def at_once(once: Callable[[], Awaitable[object]], workers: int, each: int
     return (time.process_time() - before) / (workers * each) * 1000
 
 
-class Log:
+class FloorLog:
     """Rows made durable by one thread, all that wait in one commit."""
 
     def __init__(self, folder: Path) -> None:
@@ -87,7 +87,7 @@ def _settle(batch: list[asyncio.Future[None]]) -> None:
 async def floors(url: str, agents: int, folder: Path) -> tuple[float, float]:
     import aiohttp
 
-    log = Log(folder)
+    log = FloorLog(folder)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 
         async def ask() -> None:

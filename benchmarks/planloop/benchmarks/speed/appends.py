@@ -20,10 +20,11 @@ from pathlib import Path
 import anyio
 
 from planloop.reconciler.clock import SystemClock
-from planloop.reconciler.storing import blobs, layout, sqlite_log
-from planloop.reconciler.storing.sqlite_store import SqliteStore
-from planloop.schemas import encoding
-from planloop.schemas.record import Draft, Put, SetStatus
+from planloop.reconciler.store import state_files
+from planloop.reconciler.store.sqlite import blobs, database
+from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore
+from planloop.schemas import canonical_json
+from planloop.schemas.log.record import Put, RecordDraft, SetStatus
 from planloop.schemas.resource import Uid
 
 ROUNDS = 7
@@ -82,17 +83,17 @@ def sqlite_floor(folder: Path, count: int, group: int) -> float:
         connection.close()
 
 
-def status(agent: int, n: int) -> Draft:
+def status(agent: int, n: int) -> RecordDraft:
     merge = {"state": "running", "turn": n, "cursor": n * 7}
     change = SetStatus(f"agent/a{agent}", Uid(f"u{agent}"), merge)
-    return Draft("turn.ended", f"agent:a{agent}", f"agent/a{agent}", (change,))
+    return RecordDraft("turn.ended", f"agent:a{agent}", f"agent/a{agent}", (change,))
 
 
 async def ours(folder: Path, writers: int, count: int, *, inline: bool = False) -> tuple[float, float]:
     """Appends a second, and microseconds of processor an append."""
     async with SqliteStore.open(folder / "plan", clock=SystemClock(), epoch=1, inline=inline) as store:
         puts = tuple(Put(f"agent/a{n}", Uid(f"u{n}"), {"model": "m"}) for n in range(100))
-        await store.append(Draft("plan.patched", "human:file", "plan/p", puts))
+        await store.append(RecordDraft("plan.patched", "human:file", "plan/p", puts))
 
         async def write(agent: int) -> None:
             for n in range(count // writers):
@@ -135,19 +136,19 @@ def blob_rates(root: Path | None, size: int) -> tuple[float, float]:
     """Blobs a second, each durable before the next: as a row, and as a file."""
     count = max(10, min(200, (8 << 20) // size))
     contents = [os.urandom(size) for _ in range(count)]
-    digests = [encoding.digest(content) for content in contents]
+    digests = [canonical_json.sha256_hex(content) for content in contents]
     with scratch(root) as folder:
-        connection = sqlite_log.open_for_writing(folder, 1)
+        connection = database.open_for_writing(folder, 1)
 
         def rows() -> None:
             for digest, content in zip(digests, contents, strict=True):
                 connection.execute("BEGIN IMMEDIATE")
-                blobs.put_row(connection, digest, content)
+                blobs.write_row(connection, digest, content)
                 connection.execute("COMMIT")
 
         def files() -> None:
             for digest, content in zip(digests, contents, strict=True):
-                blobs.put_file(layout.blobs_folder(folder), digest, content)
+                blobs.write_blob_file(state_files.blobs_folder(folder), digest, content)
 
         as_rows, as_files = per_second(count, rows), per_second(count, files)
         connection.close()

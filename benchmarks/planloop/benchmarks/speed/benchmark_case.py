@@ -47,14 +47,14 @@ CASE = (
 
 
 @dataclass(frozen=True)
-class Cost:
+class CaseCost:
     """What a whole process took: seconds of wall, and of processor with all that it started and waited for."""
 
     wall_s: float
     cpu_s: float
 
 
-def run(cases: int, model: str, below: Path) -> Cost:
+def run(cases: int, model: str, below: Path) -> CaseCost:
     """`plan bench run` of a suite of so many cases in a new folder below `below`; all of them must pass."""
     folder = Path(tempfile.mkdtemp(dir=below))
     rows = "".join(f"  c{number:04}: {CASE}\n" for number in range(cases))
@@ -72,12 +72,12 @@ def run(cases: int, model: str, below: Path) -> Cost:
     ends = [event["data"] for event in map(json.loads, events) if event["type"] == "case/end"]
     assert process.returncode == 0, "every case has a verdict"
     assert [end["verdict"] for end in ends] == ["pass"] * cases, "every case passes"
-    return Cost(wall, used.ru_utime + used.ru_stime)
+    return CaseCost(wall, used.ru_utime + used.ru_stime)
 
 
-def each(many: Cost, one: Cost, cases: int) -> Cost:
+def each(many: CaseCost, one: CaseCost, cases: int) -> CaseCost:
     """What one more case costs."""
-    return Cost((many.wall_s - one.wall_s) / (cases - 1), (many.cpu_s - one.cpu_s) / (cases - 1))
+    return CaseCost((many.wall_s - one.wall_s) / (cases - 1), (many.cpu_s - one.cpu_s) / (cases - 1))
 
 
 def read(path: Path) -> str:
@@ -140,7 +140,7 @@ def look_ns() -> float:
     return (time.perf_counter() - began) / LOOKS * 1e9
 
 
-def median(costs: list[Cost], of: Callable[[Cost], float]) -> float:
+def median(costs: list[CaseCost], of: Callable[[CaseCost], float]) -> float:
     return statistics.median(map(of, costs))
 
 

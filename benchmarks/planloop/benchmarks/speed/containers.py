@@ -27,11 +27,11 @@ from typing import Any
 
 import anyio
 
-from planloop.containers.docker_engine import DockerEngine
-from planloop.containers.engine import Creation, Inside
-from planloop.containers.finding import engine_address
-from planloop.containers.images.archive import Settings, write_archive
-from planloop.containers.images.entries import Tree, data, symlink
+from planloop.containers.engine.address import engine_address
+from planloop.containers.engine.docker_engine import DockerEngine
+from planloop.containers.engine.engine import ContainerCreation, ExecCommand
+from planloop.containers.images.archive import ImageSettings, write_archive
+from planloop.containers.images.image_tree import ImageTree, data_entry, symlink_entry
 
 ROUNDS = 5
 GOAL = 1.1
@@ -45,7 +45,7 @@ LABEL = "planloop.speed"
 ROOT = Path(__file__).parents[4]
 
 
-class Line(http.client.HTTPConnection):
+class PlanRun(http.client.HTTPConnection):
     """HTTP on a socket of this machine; connected anew where the engine ends the connection with its answer."""
 
     def connect(self) -> None:
@@ -57,7 +57,7 @@ class Bare:
     """The engine's API by hand: one connection, one request after the other."""
 
     def __init__(self, path: str) -> None:
-        self.connection = Line(path)
+        self.connection = PlanRun(path)
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         text = None if body is None else json.dumps(body)
@@ -161,10 +161,10 @@ async def lateness_ms(address: str) -> list[float]:
             late.append((time.perf_counter() - start - 0.005) * 1e3)
 
     async def work(name: str) -> None:
-        ref = await engine.create(Creation(name, IMAGE, {LABEL: "1"}, cmd=tuple(COMMAND)))
+        ref = await engine.create(ContainerCreation(name, IMAGE, {LABEL: "1"}, cmd=tuple(COMMAND)))
         await engine.start(ref)
         for number in range(10):
-            await engine.run(ref, Inside(tuple(WELL), f"m{number}"))
+            await engine.run(ref, ExecCommand(tuple(WELL), f"m{number}"))
             await engine.containers({LABEL: "1"})
         await engine.remove(ref)
 
@@ -181,15 +181,15 @@ def load(address: str) -> None:
     """Gives the engine an image of busybox."""
     busybox = shutil.which("busybox")
     assert busybox, "apt-get install busybox-static"
-    tree = Tree()
-    tree.add(data("bin/busybox", Path(busybox).read_bytes(), mode=0o755))
+    tree = ImageTree()
+    tree.add(data_entry("bin/busybox", Path(busybox).read_bytes(), mode=0o755))
     for word in ("sh", "test", "touch", "sleep"):
-        tree.add(symlink(f"bin/{word}", "busybox"))
-    tree.add(data("tmp/.keep", b"", mode=0o644))
+        tree.add(symlink_entry(f"bin/{word}", "busybox"))
+    tree.add(data_entry("tmp/.keep", b"", mode=0o644))
     architecture = {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
     with tempfile.TemporaryDirectory() as name:
         archive = Path(name) / "image.tar"
-        write_archive(archive, tree, Settings(architecture, env={"PATH": "/bin"}), lambda _: [IMAGE])
+        write_archive(archive, tree, ImageSettings(architecture, env={"PATH": "/bin"}), lambda _: [IMAGE])
         anyio.run(DockerEngine({"DOCKER_HOST": address}).load, archive)
 
 

@@ -86,10 +86,10 @@ def applied(folder: Path, waiting: int) -> Iterator[Any]:
     apply = [*command, "apply", "p.plan.yaml", "--detach", "--max-size", str(64 << 20)]
     subprocess.run(apply, cwd=folder, check=True, stdout=subprocess.DEVNULL, env=environment)
     try:
-        from planloop.app.access import Access
-        from planloop.app.places import find
+        from planloop.client.plan_client import PlanClient
+        from planloop.client.plan_paths import find_plan
 
-        yield Access(find("p", folder))
+        yield PlanClient(find_plan("p", folder))
     finally:
         down = [*command, "down", "--force"]
         subprocess.run(down, cwd=folder, check=False, stdout=subprocess.DEVNULL, env=environment)
@@ -115,11 +115,11 @@ def ours(waiting: int, *, is_idle: bool) -> tuple[list[float], float]:
 
 def handed_on(access: Any) -> list[float]:
     """From each record that lets the lock go to the one in which the call that was granted it is over."""
-    from planloop.app.following import all_records
-    from planloop.schemas.record import SetStatus
+    from planloop.client.plan_follower import read_records
+    from planloop.schemas.log.record import SetStatus
 
     found, released, granted = [], 0.0, ""
-    for record in all_records(access):
+    for record in read_records(access):
         if released and granted and any(one.subject == granted for one in record.draft.entries):
             found.append((record.at - released) * 1e3)
             released, granted = 0.0, ""

@@ -67,14 +67,14 @@ async def cpu_ms(once: Callable[[], Awaitable[object]], at_once: int) -> float:
 async def measure(url: str) -> None:
     import aiohttp
 
-    from planloop.controllers.agent.models.chat_body import Dialect, body_of
-    from planloop.controllers.agent.models.endpoint import Endpoint
-    from planloop.controllers.agent.models.openai_chat import OpenAIChat
+    from planloop.controllers.agent.models.catalog import ModelEndpoint
+    from planloop.controllers.agent.models.chat_request import ChatDialect, encode_body
+    from planloop.controllers.agent.models.openai_chat import OpenAIChatAdapter
     from planloop.controllers.agent.models.port import ModelRequest, RequestKey
 
     request = ModelRequest(RequestKey("agent/a", "u", 1, 1, 1), "x/m", HISTORY)
-    endpoint, chat = Endpoint(url, "m"), OpenAIChat(time.time)
-    body = body_of("m", request, Dialect())
+    endpoint, chat = ModelEndpoint(url, "m"), OpenAIChatAdapter(time.time)
+    body = encode_body("m", request, ChatDialect())
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
 
         async def floor() -> None:

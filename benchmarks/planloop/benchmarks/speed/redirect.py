@@ -48,8 +48,8 @@ async def floor(server: Server) -> list[float]:
 
 async def ours(server: Server, agents: int) -> list[float]:
     """One agent of so many, all waiting for replies, is redirected by a person's patch."""
-    from planloop.schemas.patch import HUMAN_CLI, Patch
-    from planloop.schemas.patching import op_from_json
+    from planloop.schemas.json_patch import op_from_json
+    from planloop.schemas.log.patch import HUMAN_CLI, Patch
 
     found: list[float] = []
     with tempfile.TemporaryDirectory(prefix="redirect-") as name:
@@ -62,7 +62,7 @@ async def ours(server: Server, agents: int) -> list[float]:
                 op = {"op": "replace", "path": "/tasks/a0/goal", "value": f"read the notes, {number}"}
                 begun = time.monotonic()
                 verdict = await gate.submit(Patch(HUMAN_CLI, (op_from_json(0, op),), store.view.rev))
-                assert type(verdict).__name__ == "Accepted", verdict
+                assert type(verdict).__name__ == "PatchAccepted", verdict
                 found.append((await arrival(server) - begun) * 1000)
     return found
 

@@ -1,4 +1,4 @@
-"""Arguments against a tool's JSON Schema, as a service that is strict about them says what is wrong.
+"""Check arguments against a tool's JSON Schema, as a strict service does.
 
 The part of JSON Schema that tools are described with. Unlike there, an argument that the schema does not name is a
 fault: `additionalProperties: true` allows it. Times become UTC and mail addresses lower case, so that one meaning has
@@ -13,8 +13,8 @@ from dataclasses import field
 from typing import Any, Final, TypeAlias
 
 from planloop.benchmarks.worlds import times
-from planloop.compiler.suggesting import did_you_mean
-from planloop.schemas.encoding import Json, JsonObject, encode_text
+from planloop.compiler.suggest import did_you_mean
+from planloop.schemas.canonical_json import Json, JsonObject, encode_text
 from planloop.schemas.frozen import mutable
 
 
@@ -46,8 +46,8 @@ _LENGTHS: Final[Mapping[str, tuple[type, Callable[[int, int], bool], str]]] = {
 SHOWN_CHARS: Final = 60  # Of a value within a fault.
 _MAIL: Final = re.compile(r"[^@\s]+@[^@\s]+")
 _FORMS: Final[Mapping[str, tuple[Callable[[str], str | None], str]]] = {
-    "date-time": (times.as_time, "a time such as 2030-01-02T15:00:00Z"),
-    "date": (times.as_day, "a day such as 2030-01-02"),
+    "date-time": (times.canonical_time, "a time such as 2030-01-02T15:00:00Z"),
+    "date": (times.canonical_day, "a day such as 2030-01-02"),
     "email": (lambda text: text.strip().lower() if _MAIL.fullmatch(text.strip()) else None, "a mail address"),
 }
 _SAYS_NOTHING: Final = ("description", "title", "examples", "default")
@@ -57,16 +57,16 @@ WORDS: Final = frozenset(
 """The words of JSON Schema that are understood."""
 
 
-class BadArguments(ValueError):
+class BadWorldArguments(ValueError):
     """The arguments do not fit; the message lists every fault."""
 
 
-def fitted(schema: JsonObject, arguments: JsonObject) -> JsonObject:
-    """`arguments` as the tool takes them. Raises BadArguments."""
+def fit_arguments(schema: JsonObject, arguments: JsonObject) -> JsonObject:
+    """`arguments` as the tool takes them. Raises BadWorldArguments."""
     check = _Check()
     found: JsonObject = check.value(schema, arguments, "")
     if check.faults:
-        raise BadArguments("; ".join(check.faults))
+        raise BadWorldArguments("; ".join(check.faults))
     return found
 
 
@@ -93,7 +93,7 @@ _FORM_OF: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
 }
 
 
-def faults_of(schema: Json, to: tuple[str, ...] = ()) -> Iterator[SchemaFault]:
+def schema_problems(schema: Json, to: tuple[str, ...] = ()) -> Iterator[SchemaFault]:
     """What is wrong with a schema."""
     if not isinstance(schema, dict):
         yield to, "a schema is a map", "as in `{type: string}`"
@@ -114,15 +114,15 @@ def faults_of(schema: Json, to: tuple[str, ...] = ()) -> Iterator[SchemaFault]:
 def _faults_below(schema: JsonObject, to: tuple[str, ...]) -> Iterator[SchemaFault]:
     properties = schema.get("properties", {})
     for name, each in properties.items():
-        yield from faults_of(each, (*to, "properties", name))
+        yield from schema_problems(each, (*to, "properties", name))
     for name in schema.get("required", ()):
         if name not in properties:
             hint = did_you_mean(name, list(properties)) if properties else "describe it under `properties`"
             yield (*to, "required"), f"`{name}` is required, and is none of the `properties`", hint
     if "items" in schema:
-        yield from faults_of(schema["items"], (*to, "items"))
+        yield from schema_problems(schema["items"], (*to, "items"))
     for index, each in enumerate(schema.get("anyOf", ())):
-        yield from faults_of(each, (*to, "anyOf", str(index)))
+        yield from schema_problems(each, (*to, "anyOf", str(index)))
     try:
         re.compile(schema.get("pattern", ""))
     except re.error as error:

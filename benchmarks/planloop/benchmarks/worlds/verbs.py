@@ -1,70 +1,289 @@
-"""The verbs of a world's tools: each is made of its map in the file, once, and then taken in every call.
-
-A step works on a `Moment`; one that cannot be taken raises Refusal, and then nothing of the call has happened.
-"""
+"""Verbs of a world's tools, the conditions they test and the values that `let` computes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
+from operator import add, mul, sub
 from typing import Any, Final
 
-from planloop.benchmarks.worlds import computing
-from planloop.benchmarks.worlds.conditions import Conditions, Filter, about_rows, about_values
-from planloop.benchmarks.worlds.values import ABSENT, constant, parse
-from planloop.benchmarks.worlds.world import Moment, Refusal, Row, Step
-from planloop.schemas.encoding import Json, JsonObject
+from planloop.benchmarks.worlds import times
+from planloop.benchmarks.worlds.world import (
+    ABSENT,
+    CallInProgress,
+    Scope,
+    StepRefused,
+    ToolStep,
+    WorldExpression,
+    WorldRow,
+    constant_expression,
+    parse_expression,
+)
+from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen
 
-_NONE: Final = constant(ABSENT)
+# Conditions on a value: the value that it must be, or a map of `is`, `not`, `any-of`, `contains`, `at-least` …
+#
+# An operator whose operand is not there drops out, so that filters which nobody gave do not filter.
 
 
 @frozen
-class Written:
+class ValueCondition:
+    """`names` are those that it needs; `holds` says whether it does, of a value that may be ABSENT."""
+
+    names: frozenset[str]
+    holds: Callable[[Any, Scope], bool]
+
+
+def parse_condition(raw: Json) -> ValueCondition:
+    """The condition that `raw` stands for."""
+    if isinstance(raw, dict) and raw and OPERATORS.keys() >= raw.keys():
+        parts = [(OPERATORS[name], parse_expression(operand)) for name, operand in raw.items()]
+    else:
+        parts = [(values_equal, parse_expression(raw))]
+    names = frozenset().union(*(operand.names for _, operand in parts))
+
+    def holds(value: Any, scope: Scope) -> bool:
+        return all(_holds(operator, value, operand.of(scope)) for operator, operand in parts)
+
+    return ValueCondition(names, holds)
+
+
+def _holds(operator: Callable[[Any, Any], bool], value: Any, operand: Any) -> bool:
+    return operand is ABSENT or operator(value, operand)
+
+
+@frozen
+class ReferenceConditions:
+    """Conditions by what they are about: all must hold."""
+
+    parts: tuple[tuple[WorldExpression, ValueCondition], ...]
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset().union(*(value.names | condition.names for value, condition in self.parts))
+
+    def hold(self, scope: Scope) -> bool:
+        return all(condition.holds(value.of(scope), scope) for value, condition in self.parts)
+
+
+def parse_reference_conditions(raw: Mapping[str, Json]) -> ReferenceConditions:
+    """Conditions whose keys are references, as in `$order.status: paid`."""
+    return ReferenceConditions(tuple((parse_expression(about), parse_condition(each)) for about, each in raw.items()))
+
+
+@frozen
+class RowFilter:
+    """Conditions by field: which rows are meant."""
+
+    parts: tuple[tuple[str, ValueCondition], ...]
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset().union(*(condition.names for _, condition in self.parts))
+
+    def fits(self, row: Mapping[str, Json], scope: Scope) -> bool:
+        return all(condition.holds(row.get(name, ABSENT), scope) for name, condition in self.parts)
+
+
+def parse_row_filter(raw: Mapping[str, Json]) -> RowFilter:
+    """Conditions whose keys are fields of rows."""
+    return RowFilter(tuple((name, parse_condition(each)) for name, each in raw.items()))
+
+
+def values_equal(value: Any, other: Any) -> bool:
+    """Whether two values are the same: 1 is 1.0, and true is no number."""
+    return isinstance(value, bool) is isinstance(other, bool) and bool(value == other)
+
+
+def _contains(value: Any, part: Any) -> bool:
+    if isinstance(value, str):
+        return str(part).casefold() in value.casefold()
+    return isinstance(value, list) and part in value
+
+
+def _order(value: Any, other: Any) -> int | None:
+    """-1, 0 or 1; None for values of which neither comes first. Times are compared as instants."""
+    if _is_number(value) and _is_number(other):
+        return int(value > other) - int(value < other)
+    if not (isinstance(value, str) and isinstance(other, str)):
+        return None
+    one, two = times.parse_instant(value), times.parse_instant(other)
+    if one is not None and two is not None:
+        return int(one > two) - int(one < two)
+    return int(value > other) - int(value < other)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "is": values_equal,
+    "not": lambda value, other: not values_equal(value, other),
+    "any-of": lambda value, others: isinstance(others, list) and any(values_equal(value, each) for each in others),
+    "contains": _contains,
+    "at-least": lambda value, other: _order(value, other) in (0, 1),
+    "at-most": lambda value, other: _order(value, other) in (-1, 0),
+    "above": lambda value, other: _order(value, other) == 1,
+    "below": lambda value, other: _order(value, other) == -1,
+    "given": lambda value, wanted: (value is not ABSENT) is wanted,
+}
+
+
+# What `let` computes: sums and differences, counts, lists, and times that move with others.
+
+_DIGITS: Final = 9  # What floats add up to is money and counts here: 0.1 and 0.2 are 0.3.
+_MOST: Final = sys.float_info.max
+
+
+def parse_computed(raw: Json) -> WorldExpression:
+    """The value of a map with one operation as its only key, else what `raw` stands for."""
+    if not (isinstance(raw, dict) and len(raw) == 1 and next(iter(raw)) in OPERATIONS):
+        return parse_expression(raw)
+    ((name, operands),) = raw.items()
+    given, operation = parse_expression(operands), OPERATIONS[name]
+
+    def of(scope: Mapping[str, Any]) -> Any:
+        found = given.of(scope)
+        return ABSENT if found is ABSENT else operation(found)
+
+    return WorldExpression(given.names, of)
+
+
+def computed_problem(raw: Json) -> str:
+    """What is wrong with the operands of an operation, in a few words; empty when nothing is."""
+    if not (isinstance(raw, dict) and len(raw) == 1 and next(iter(raw)) in OPERATIONS):
+        return ""
+    ((name, operands),) = raw.items()
+    wanted = _MEMBERS.get(name)
+    if wanted is None:
+        is_sound = isinstance(operands, list) or (isinstance(operands, str) and operands.startswith("$"))
+        return "" if is_sound else f"`{name}` takes a list"
+    is_sound = isinstance(operands, dict) and set(operands) == set(wanted)
+    return "" if is_sound else f"`{name}` takes a map of {', '.join(wanted)}"
+
+
+def _numbers(values: Any) -> list[Any]:
+    found = _items(values)
+    if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in found):
+        raise StepRefused("That is no number.")
+    return [_bounded(each) for each in found]
+
+
+def _bounded(value: Any) -> Any:
+    """The number, if a float can hold it: JSON has no infinity, and whole numbers beyond mix with no float."""
+    if not abs(value) <= _MOST:  # This way around, since what is no number at all compares as false.
+        raise StepRefused("That number is too large.")
+    return value
+
+
+def _items(values: Any) -> list[Any]:
+    if not isinstance(values, list):
+        raise StepRefused("That is no list.")
+    return values
+
+
+def _neat(value: Any) -> Any:
+    return round(value, _DIGITS) if isinstance(value, float) else value
+
+
+def _reduced(operation: Callable[[Any, Any], Any], values: Sequence[Any]) -> Any:
+    """The numbers taken together, from the left; 0 for none."""
+    return _neat(reduce(lambda one, other: _bounded(operation(one, other)), values)) if values else 0
+
+
+def _sum(given: JsonObject) -> Any:
+    rows = (row for row in _items(given.get("of", [])) if isinstance(row, dict))
+    name = str(given.get("field"))
+    return _reduced(add, _numbers([row.get(name, 0) for row in rows]))
+
+
+def _shifted(given: JsonObject) -> Any:
+    """`time`, moved as far as it is from `from` to `to`."""
+    time, start, end = (times.parse_instant(given.get(name)) for name in ("time", "from", "to"))
+    if time is None or start is None or end is None:
+        return ABSENT
+    moved = times.shift_time(time, end - start)
+    if moved is None:
+        raise StepRefused("That is no time that a calendar has.")
+    return times.write_time(moved)
+
+
+def _at(index: int) -> Callable[[Any], Any]:
+    return lambda values: _items(values)[index] if _items(values) else ABSENT
+
+
+OPERATIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "add": lambda values: _reduced(add, _numbers(values)),
+    "subtract": lambda values: _reduced(sub, _numbers(values)),
+    "multiply": lambda values: _reduced(mul, _numbers(values)),
+    "count": lambda values: len(_items(values)),
+    "sum": _sum,
+    "first": _at(0),
+    "last": _at(-1),
+    "list": _items,
+    "shifted": _shifted,
+}
+_MEMBERS: Final = {"sum": ("of", "field"), "shifted": ("time", "from", "to")}
+
+
+# The verbs of a world's tools: each is made of its map in the file, once, and then taken in every call.
+#
+# A step works on a `CallInProgress`; one that cannot be taken raises StepRefused, and then nothing of the call has
+# happened.
+
+_NONE: Final = constant_expression(ABSENT)
+
+
+@frozen
+class ToolStepSpec:
     """A step as it stands in a file: what it does, the names that it needs and gives, its table, what it writes."""
 
-    step: Step
+    step: ToolStep
     needs: frozenset[str]
     gives: frozenset[str] = frozenset()
     writes: bool = False
 
 
-Verb = Callable[[JsonObject], Written]
+StepFactory = Callable[[JsonObject], ToolStepSpec]
 
 
-def written(raw: JsonObject) -> Written:
+def parse_step(raw: JsonObject) -> ToolStepSpec:
     """The step that `raw` describes; it has exactly one verb, and what that needs."""
     verb = next(name for name in VERBS if name in raw)
     made = VERBS[verb](raw[verb])
     if "when" not in raw:
         return made
-    when = about_values(raw["when"])
-    return Written(_only(when, made.step), made.needs | when.names, made.gives, made.writes)
+    when = parse_reference_conditions(raw["when"])
+    return ToolStepSpec(_only(when, made.step), made.needs | when.names, made.gives, made.writes)
 
 
-def _only(when: Conditions, step: Step) -> Step:
-    def take(moment: Moment) -> None:
+def _only(when: ReferenceConditions, step: ToolStep) -> ToolStep:
+    def take(moment: CallInProgress) -> None:
         if when.hold(moment.scope):
             step(moment)
 
     return take
 
 
-def _get(raw: JsonObject) -> Written:
+def _get(raw: JsonObject) -> ToolStepSpec:
     rows = _One(raw)
 
-    def take(moment: Moment) -> None:
+    def take(moment: CallInProgress) -> None:
         wanted = rows.id.of(moment.scope)
         each = [rows.of(moment, str(id_)) for id_ in (wanted if isinstance(wanted, list) else [wanted])]
         _keep(moment, rows.name, each if isinstance(wanted, list) else each[0])
 
-    return Written(take, rows.needs, rows.gives)
+    return ToolStepSpec(take, rows.needs, rows.gives)
 
 
-def _find(raw: JsonObject) -> Written:
-    table, where, limit = raw["in"], about_rows(raw.get("where", {})), parse(raw.get("limit"))
+def _find(raw: JsonObject) -> ToolStepSpec:
+    table, where, limit = raw["in"], parse_row_filter(raw.get("where", {})), parse_expression(raw.get("limit"))
     order, is_descending, shown = raw.get("order"), raw.get("descending", False), raw.get("show")
 
-    def take(moment: Moment) -> None:
+    def take(moment: CallInProgress) -> None:
         found = list(_fitting(moment, table, where))
         if order is not None:
             found.sort(key=lambda row: _place(row.get(order)), reverse=is_descending)
@@ -72,31 +291,31 @@ def _find(raw: JsonObject) -> Written:
         found = found[: int(most)] if isinstance(most, int | float) else found
         moment.scope[raw["as"]] = found if shown is None else [_part(row, shown) for row in found]
 
-    return Written(take, where.names | limit.names, frozenset((raw["as"],)))
+    return ToolStepSpec(take, where.names | limit.names, frozenset((raw["as"],)))
 
 
-def _insert(raw: JsonObject) -> Written:
-    table, fields, name = raw["in"], parse(raw.get("with", {})), raw.get("as")
+def _insert(raw: JsonObject) -> ToolStepSpec:
+    table, fields, name = raw["in"], parse_expression(raw.get("with", {})), raw.get("as")
     prefix = raw["id"] if raw["id"].endswith("-") else ""
-    id_, said = parse(raw["id"]), parse(raw.get("else", "There is one already."))
+    id_, said = parse_expression(raw["id"]), parse_expression(raw.get("else", "There is one already."))
 
-    def take(moment: Moment) -> None:
+    def take(moment: CallInProgress) -> None:
         key = moment.numbered(table, prefix) if prefix else str(id_.of(moment.scope))
         if key in moment.tables[table]:
-            raise Refusal(str(said.of(moment.scope)))
+            raise StepRefused(str(said.of(moment.scope)))
         moment.write(table, key, fields.of(moment.scope))
         _keep(moment, name, moment.row(table, key))
 
     needs = fields.names | id_.names | said.names
-    return Written(take, needs, frozenset((name,)) if name else frozenset(), writes=True)
+    return ToolStepSpec(take, needs, frozenset((name,)) if name else frozenset(), writes=True)
 
 
-def _update(raw: JsonObject) -> Written:
-    fields, put = parse(raw.get("set", {})), raw.get("put")
-    key, value = (parse(put["key"]), parse(put["value"])) if put else (_NONE, _NONE)
+def _update(raw: JsonObject) -> ToolStepSpec:
+    fields, put = parse_expression(raw.get("set", {})), raw.get("put")
+    key, value = (parse_expression(put["key"]), parse_expression(put["value"])) if put else (_NONE, _NONE)
 
-    def change(row: Row, moment: Moment) -> Row:
-        after: Row = {**row, **fields.of(moment.scope)}
+    def change(row: WorldRow, moment: CallInProgress) -> WorldRow:
+        after: WorldRow = {**row, **fields.of(moment.scope)}
         name, entry = key.of(moment.scope), value.of(moment.scope)
         if put and name is not ABSENT and entry is not ABSENT:
             entries = row.get(put["field"])
@@ -107,52 +326,52 @@ def _update(raw: JsonObject) -> Written:
     return _changing(raw, change, fields.names | key.names | value.names)
 
 
-def _delete(raw: JsonObject) -> Written:
+def _delete(raw: JsonObject) -> ToolStepSpec:
     return _changing(raw, lambda _row, _moment: None, frozenset())
 
 
-def _append(raw: JsonObject) -> Written:
-    name, value = raw["to"], parse(raw["value"])
+def _append(raw: JsonObject) -> ToolStepSpec:
+    name, value = raw["to"], parse_expression(raw["value"])
 
-    def change(row: Row, moment: Moment) -> Row:
+    def change(row: WorldRow, moment: CallInProgress) -> WorldRow:
         held, added = _listed(row.get(name)), value.of(moment.scope)
         return row if added is ABSENT or added in held else {**row, name: [*held, added]}
 
     return _changing(raw, change, value.names)
 
 
-def _remove(raw: JsonObject) -> Written:
-    name, value = raw["from"], parse(raw["value"])
+def _remove(raw: JsonObject) -> ToolStepSpec:
+    name, value = raw["from"], parse_expression(raw["value"])
 
-    def change(row: Row, moment: Moment) -> Row:
+    def change(row: WorldRow, moment: CallInProgress) -> WorldRow:
         taken = value.of(moment.scope)
         return {**row, name: [each for each in _listed(row.get(name)) if each != taken]}
 
     return _changing(raw, change, value.names)
 
 
-def _require(raw: JsonObject) -> Written:
-    that, said = about_values(raw["that"]), parse(raw["else"])
+def _require(raw: JsonObject) -> ToolStepSpec:
+    that, said = parse_reference_conditions(raw["that"]), parse_expression(raw["else"])
 
-    def take(moment: Moment) -> None:
+    def take(moment: CallInProgress) -> None:
         if not that.hold(moment.scope):
-            raise Refusal(str(said.of(moment.scope)))
+            raise StepRefused(str(said.of(moment.scope)))
 
-    return Written(take, that.names | said.names)
+    return ToolStepSpec(take, that.names | said.names)
 
 
-def _let(raw: JsonObject) -> Written:
-    computed = {name: computing.parse_computed(each) for name, each in raw.items()}
+def _let(raw: JsonObject) -> ToolStepSpec:
+    computed = {name: parse_computed(each) for name, each in raw.items()}
     needs = frozenset().union(*(value.names for value in computed.values()))
 
-    def take(moment: Moment) -> None:
+    def take(moment: CallInProgress) -> None:
         made = {name: value.of(moment.scope) for name, value in computed.items()}
         moment.scope |= {name: value for name, value in made.items() if value is not ABSENT}
 
-    return Written(take, needs, frozenset(computed))
+    return ToolStepSpec(take, needs, frozenset(computed))
 
 
-VERBS: Final[Mapping[str, Verb]] = {
+VERBS: Final[Mapping[str, StepFactory]] = {
     "get": _get,
     "find": _find,
     "insert": _insert,
@@ -171,56 +390,60 @@ class _One:
     def __init__(self, raw: JsonObject) -> None:
         self.table: str = raw["in"]
         self.name: str | None = raw.get("as")
-        self.id = parse(raw["id"])
-        self._else = parse(raw["else"]) if "else" in raw else None
+        self.id = parse_expression(raw["id"])
+        self._else = parse_expression(raw["else"]) if "else" in raw else None
         said = frozenset() if self._else is None else self._else.names
         self.needs = self.id.names | said
         self.gives = frozenset((self.name,)) if self.name else frozenset()
 
-    def of(self, moment: Moment, id_: str) -> Row:
-        """The row, with its id in it. Raises Refusal when there is none."""
+    def of(self, moment: CallInProgress, id_: str) -> WorldRow:
+        """The row, with its id in it. Raises StepRefused when there is none."""
         found = moment.row(self.table, id_)
         if found is None:
             words = f"There is no {id_} in {self.table}." if self._else is None else self._else.of(moment.scope)
-            raise Refusal(str(words))
+            raise StepRefused(str(words))
         return found
 
 
-def _changing(raw: JsonObject, change: Callable[[Row, Moment], Row | None], needs: frozenset[str]) -> Written:
+def _changing(
+    raw: JsonObject, change: Callable[[WorldRow, CallInProgress], WorldRow | None], needs: frozenset[str]
+) -> ToolStepSpec:
     """A step that makes another row of each that is meant; None takes it away."""
     if "where" in raw:
         return _changing_all(raw, change, needs)
     one = _One(raw)
 
-    def take(moment: Moment) -> None:
+    def take(moment: CallInProgress) -> None:
         id_ = str(one.id.of(moment.scope))
         one.of(moment, id_)
         moment.write(one.table, id_, change(moment.tables[one.table][id_], moment))
         _keep(moment, one.name, moment.row(one.table, id_))
 
-    return Written(take, needs | one.needs, one.gives, writes=True)
+    return ToolStepSpec(take, needs | one.needs, one.gives, writes=True)
 
 
-def _changing_all(raw: JsonObject, change: Callable[[Row, Moment], Row | None], needs: frozenset[str]) -> Written:
-    table, where, name = raw["in"], about_rows(raw["where"]), raw.get("as")
+def _changing_all(
+    raw: JsonObject, change: Callable[[WorldRow, CallInProgress], WorldRow | None], needs: frozenset[str]
+) -> ToolStepSpec:
+    table, where, name = raw["in"], parse_row_filter(raw["where"]), raw.get("as")
 
-    def take(moment: Moment) -> None:
+    def take(moment: CallInProgress) -> None:
         ids = [row["id"] for row in _fitting(moment, table, where)]
         for id_ in ids:
             moment.write(table, id_, change(moment.tables[table][id_], moment))
         _keep(moment, name, len(ids))
 
-    return Written(take, needs | where.names, frozenset((name,)) if name else frozenset(), writes=True)
+    return ToolStepSpec(take, needs | where.names, frozenset((name,)) if name else frozenset(), writes=True)
 
 
-def _fitting(moment: Moment, table: str, where: Filter) -> Iterator[Row]:
+def _fitting(moment: CallInProgress, table: str, where: RowFilter) -> Iterator[WorldRow]:
     for id_, row in moment.tables[table].items():
         shown = {"id": id_, **row}
         if where.fits(shown, moment.scope):
             yield shown
 
 
-def _keep(moment: Moment, name: str | None, value: Json) -> None:
+def _keep(moment: CallInProgress, name: str | None, value: Json) -> None:
     if name is not None and value is not None:
         moment.scope[name] = value
 
@@ -229,7 +452,7 @@ def _listed(value: Json) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
-def _part(row: Row, names: list[str]) -> Row:
+def _part(row: WorldRow, names: list[str]) -> WorldRow:
     return {name: row[name] for name in names if name in row}
 
 

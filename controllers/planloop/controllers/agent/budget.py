@@ -1,62 +1,225 @@
-"""What an agent may still use, what is set aside for its requests, and what is billed when they end.
-
-The ledgers are in the statuses of tasks (`planloop.schemas.ledger`); an agent draws from the nearest one, unit by unit.
-A reservation is keyed by the agent's uid and the operation id of the request: it is settled in the record of the reply,
-or released in the record that calls the request off or repeats it, so that no crash leaves one behind. All pure.
-"""
+"""What an agent may still use: its limits, the reservations for its requests, and what is billed. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from planloop.controllers.agent.bounds import Own, kept_of
-from planloop.controllers.ledger import Books, Spent, added_up, chain_of
-from planloop.reconciler.storing.store import View
+from planloop.controllers.shared import ledger
+from planloop.controllers.shared.ledger import BudgetShortage, LedgerEntries, add_usage, ledger_chain
+from planloop.reconciler.diff.hook_diff import stated_name
+from planloop.reconciler.store.store import View
 from planloop.schemas import limits
-from planloop.schemas.budget import Budget, Cost
-from planloop.schemas.encoding import JsonObject
-from planloop.schemas.ledger import written
-from planloop.schemas.record import Change, SetStatus
+from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.frozen import frozen
+from planloop.schemas.log.record import Change, SetStatus
+from planloop.schemas.objects.agent import ModelDeciderSpec, TierCap
+from planloop.schemas.objects.budget import Budget, Cost
+from planloop.schemas.objects.ledger import (
+    ZERO,
+    Unit,
+    amount_to_json,
+    amounts_from_json,
+    exact_amount,
+    format_amount,
+    handover_reserve,
+    round_up,
+    unit_to_name,
+)
 from planloop.schemas.resource import Resource
 
-__all__ = [
-    "Books",
-    "Spent",
-    "books_of",
-    "is_low",
-    "left_of",
-    "may_hand_over",
-    "release",
-    "reserve",
-    "settle",
-    "spent_out",
-    "standing",
-    "waiting",
-]
+# The limit that binds an agent in a unit, and the command that raises it. Pure.
+#
+# An agent is bounded by its task's ledger and those above it, by the cap of its tier and, after an escalation, by what
+# its stronger model may use. The caps are the agent's own: nothing is set aside for them or given back.
 
-Standing: TypeAlias = Literal["open", "last", "spent"]
+if TYPE_CHECKING:
+    from planloop.controllers.agent.observe import ObservedAgent
+    from planloop.controllers.agent.status import AgentStatus, AgentUsage
+    from planloop.schemas.objects.agent import AgentSpec
 
-HELD: Final = "held"
+TIER_CAP: Final = "its tier's cap"
+ESCALATION_CAP: Final = "its escalation's budget"
+
+
+@frozen
+class BudgetLimit:
+    """A limit in words: its `holder`, its `amount`, and `lines`, the paths in the plan that state it."""
+
+    holder: str
+    unit: Unit
+    amount: Decimal
+    lines: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        """`its budget of turns is used up: 10 turns (budget.turns)`."""
+        amount = format_amount(self.unit, self.amount)
+        return f"{self.holder} of {unit_to_name(self.unit)} is used up: {amount} ({', '.join(self.lines)})"
+
+
+@frozen
+class AgentCap:
+    """A cap of the agent's own: what it may use of each unit, and what of it is kept for handing over."""
+
+    holder: str
+    cap: TierCap
+    used: Mapping[Unit, Decimal]
+    keeps: bool
+
+    def rest(self, unit: Unit, bound: Decimal) -> Decimal:
+        """What is left of `bound`, handing over included."""
+        return max(ZERO, bound - self.used.get(unit, ZERO))
+
+    def left(self) -> Iterator[tuple[Unit, Decimal, Decimal]]:
+        """By unit what ordinary work may still use, and what is kept beside it for handing over."""
+        for unit, bound in amounts_from_json(self.cap.budget.to_json()):
+            if unit != "retries":
+                rest = self.rest(unit, bound)
+                kept = min(rest, handover_reserve(unit, bound)) if self.keeps else ZERO
+                yield unit, rest - kept, kept
+
+
+def caps_of_agent(spec: AgentSpec, status: AgentStatus) -> list[AgentCap]:
+    """The caps that bind the agent by itself."""
+    found: list[AgentCap] = []
+    is_model = isinstance(spec.mind, ModelDeciderSpec) and not spec.watches
+    used = _used(status.used)
+    if spec.cap.at:
+        found.append(AgentCap(TIER_CAP, spec.cap, used, is_model))
+    if spec.escalate is not None and status.escalated is not None and spec.escalate.budget.to_json():
+        before = status.escalated.get("before", {})
+        since = {unit: amount - exact_amount(unit, before.get(unit, 0)) for unit, amount in used.items()}
+        cap = TierCap(spec.escalate.budget, f"{spec.escalate.at}.budget")
+        found.append(AgentCap(ESCALATION_CAP, cap, since, is_model))
+    return found
+
+
+def _used(used: AgentUsage) -> dict[Unit, Decimal]:
+    return {unit: exact_amount(unit, getattr(used, unit)) for unit in ("tokens", "usd", "time_s", "calls", "turns")}
+
+
+def cap_left(left: Mapping[str, float], caps: Sequence[AgentCap]) -> dict[str, float]:
+    """`left` of the ledgers, where a cap leaves less of it."""
+    found = dict(left)
+    for cap in caps:
+        for unit, rest, _ in cap.left():
+            found[unit] = min(found.get(unit, float(rest)), float(rest))
+    return found
+
+
+def kept_by_caps(caps: Sequence[AgentCap], unit: Unit) -> Decimal | None:
+    """What the caps keep of `unit` for handing over, the least of them; None when no cap bounds it."""
+    found = [kept for cap in caps for each, _, kept in cap.left() if each == unit]
+    return min(found) if found else None
+
+
+def left_of_caps(caps: Sequence[AgentCap]) -> dict[str, float]:
+    """What the caps alone leave, by unit."""
+    return cap_left({}, caps)
+
+
+def binding_limit(seen: ObservedAgent, unit: Unit, asked: Decimal | None = None) -> tuple[BudgetLimit, str]:
+    """The limit that binds the agent in `unit`, and the command after which it may go on.
+
+    `asked` is what its next request needs where something is left; None where nothing is.
+    """
+    own = [(rest, cap) for cap in seen.caps for each, rest, _ in cap.left() if each == unit]
+    of_ledger = ledger.budget_left(seen.purse, unit)
+    if own and (of_ledger is None or min(rest for rest, _ in own) <= of_ledger):
+        rest, cap = min(own, key=lambda one: one[0])
+        bound = dict(amounts_from_json(cap.cap.budget.to_json()))[unit]
+        line = f"{cap.cap.at}.{unit_to_name(unit)}"
+        more = _more(bound, rest, asked)
+        way = [*_raised_with(own, cap, unit, more), f"{line}={round_up(unit, bound + more)}"]
+        if of_ledger is not None and of_ledger < more:
+            way += ledger.raise_settings(seen.purse, unit, more - max(of_ledger, ZERO))
+        return BudgetLimit(cap.holder, unit, bound, (line,)), ledger.raise_command(way)
+    if seen.hook is not None and unit in seen.spec.budget.to_json():
+        return _of_hook(seen, seen.hook, unit, asked)
+    return _of_ledger(seen, unit, asked)
+
+
+def _raised_with(own: Sequence[tuple[Decimal, AgentCap]], cap: AgentCap, unit: Unit, more: Decimal) -> Iterator[str]:
+    """The settings of the agent's other caps that leave less than `more`: they bind next, or forbid the raise."""
+    for left, other in own:
+        if other is not cap and left < more:
+            bound = dict(amounts_from_json(other.cap.budget.to_json()))[unit]
+            yield f"{other.cap.at}.{unit_to_name(unit)}={round_up(unit, bound + more - left)}"
+
+
+def _of_hook(seen: ObservedAgent, hook: Resource, unit: Unit, asked: Decimal | None) -> tuple[BudgetLimit, str]:
+    """Of an agent behind a hook, which has bounds of its own."""
+    bound = dict(amounts_from_json(seen.spec.budget.to_json()))[unit]
+    line = f"hooks.{stated_name(hook.spec)}.budget.{unit_to_name(unit)}"
+    more = _more(bound, ZERO, asked)
+    way = f"plan patch {hook.spec['set_at']} {line}={round_up(unit, bound + more)}"
+    return BudgetLimit("its budget", unit, bound, (line,)), way
+
+
+def _of_ledger(seen: ObservedAgent, unit: Unit, asked: Decimal | None) -> tuple[BudgetLimit, str]:
+    holders = ledger.account_holders(seen.purse, unit)
+    if not holders:  # Nothing bounds it any more; the next look finds that out.
+        return BudgetLimit(
+            "its budget", unit, ZERO, (f"budget.{unit_to_name(unit)}",)
+        ), f"plan describe {seen.spec.task}"
+    at = next((one for one in holders if one[1].left <= 0), holders[0])
+    task, account = at
+    total = ledger.budget_left(seen.purse, unit) or ZERO
+    more = _more(account.bound, min(total, account.left), asked)
+    lines = ledger.budget_lines(task, unit)
+    binds = tuple(path for path, said in lines if said <= account.bound) or tuple(path for path, _ in lines)
+    way = ledger.raise_command(ledger.raise_settings(seen.purse, unit, more))
+    return BudgetLimit(_whose(seen, task, unit), unit, account.bound, binds), way
+
+
+def _whose(seen: ObservedAgent, task: Resource, unit: Unit) -> str:
+    is_of_agent = bool((task.spec.get("agent_bounds") or {}).get(unit, {}).get("lines"))
+    if task.address != seen.spec.task:
+        return "the plan's budget" if task.spec.get("parent") is None else f"{task.address}'s budget"
+    if is_of_agent:
+        said = task.spec["agent_bounds"][unit]
+        least = min(exact_amount(unit, value) for value in said["lines"].values())
+        if said["task"] is None or least <= exact_amount(unit, said["task"]):
+            return "its agent's budget"
+    return "its budget"
+
+
+def _more(bound: Decimal, left: Decimal, asked: Decimal | None) -> Decimal:
+    """By how much a bound is raised: as much again, and at least what the next request lacks."""
+    return max(bound, (asked or ZERO) - left, -left, Decimal(1) if not bound else ZERO)
+
+
+# What an agent may still use, what is set aside for its requests, and what is billed when they end.
+#
+# The ledgers are in the statuses of tasks (`planloop.schemas.objects.ledger`); an agent draws from the nearest one,
+# unit by unit. A reservation is keyed by the agent's uid and the operation id of the request: it is settled in the
+# record of the reply, or released in the record that calls the request off or repeats it, so that no crash leaves one
+# behind. All pure.
+
+
+TurnAllowance: TypeAlias = Literal["open", "last", "spent"]
+
+HELD_BY: Final = "held"
 """In an agent's status: uids of tasks above its own that have something set aside for it, but for the topmost one."""
-PARKING: Final = ("tokens", "usd", "time_s", "calls", "turns")
+PARKING_UNITS: Final = ("tokens", "usd", "time_s", "calls", "turns")
 """Units without which an agent cannot take a turn. Retries are the task's."""
 
 
-def books_of(view: View, agent: Resource) -> Books:
+def books_of(view: View, agent: Resource) -> LedgerEntries:
     """The ledgers that the agent draws from, and those of an earlier place of its that still hold something for it."""
-    chain = chain_of(view, agent.spec["task"])
+    chain = ledger_chain(view, agent.spec["task"])
     now = view.get(agent.address)
     known: set[str] = {task.uid for task in chain}
-    if now is None or known.issuperset(now.status.get(HELD) or ()):
-        return Books(chain)
-    return Books(chain, _elsewhere(view, agent.uid, known))
+    if now is None or known.issuperset(now.status.get(HELD_BY) or ()):
+        return LedgerEntries(chain)
+    return LedgerEntries(chain, _elsewhere(view, agent.uid, known))
 
 
-def reserve(
+def reserve_changes(
     view: View, agent: Resource, op: str, worst: Cost, *, is_last: bool = False, instead_of: str = ""
-) -> tuple[Change, ...] | Spent:
+) -> tuple[Change, ...] | BudgetShortage:
     """The changes that set aside the most that the request `op` may use, or Spent when less is left than that.
 
     A last turn may go into the hand-over reserve of its own task. An unknown price reserves no money. What was set
@@ -70,14 +233,14 @@ def reserve(
     return (*books.changes(), *_held(view, agent, books)) if lacking is None else lacking
 
 
-def short_of(left: Mapping[str, float], worst: Cost) -> Spent | None:
+def shortfall(left: Mapping[str, float], worst: Cost) -> BudgetShortage | None:
     """What of `worst` is more than is left; None when nothing is. For bounds that no ledger has: an agent's own."""
     asked = {unit: Decimal(str(value)) for unit, value in worst.to_json().items() if value and unit in left}
     over = {unit: value for unit, value in asked.items() if value > Decimal(str(left[unit]))}
-    return Spent({unit: Decimal(str(left[unit])) for unit in over}, over) if over else None
+    return BudgetShortage({unit: Decimal(str(left[unit])) for unit in over}, over) if over else None
 
 
-def settle(view: View, agent: Resource, op: str, cost: Cost) -> tuple[Change, ...]:
+def settle_changes(view: View, agent: Resource, op: str, cost: Cost) -> tuple[Change, ...]:
     """The changes that put what `op` really used in the place of its reservation; without one it is just billed.
 
     A task that moved in the meantime is billed where it was when the request began. The agent's own tokens and money
@@ -97,7 +260,7 @@ def _elsewhere(view: View, agent: str, known: set[str]) -> list[Resource]:
     found: dict[str, Resource] = {}
     for task in view.list("task"):
         if task.uid not in known and any(agent in one.get("reserved", ()) for one in _accounts(task)):
-            found |= {each.uid: each for each in chain_of(view, task.address) if each.uid not in known}
+            found |= {each.uid: each for each in ledger_chain(view, task.address) if each.uid not in known}
     return list(found.values())
 
 
@@ -105,22 +268,22 @@ def _accounts(task: Resource) -> list[JsonObject]:
     return list(task.status.get("ledger", {}).values())
 
 
-def _held(view: View, agent: Resource, books: Books) -> tuple[Change, ...]:
+def _held(view: View, agent: Resource, books: LedgerEntries) -> tuple[Change, ...]:
     """The change that keeps with the agent who has something set aside for it, of those that it could be moved from."""
     now = view.get(agent.address)
     if now is None:
         return ()
     tasks = (task for task in books.holding(agent.uid) if task.spec["parent"] and task.address != agent.spec["task"])
     held = sorted(task.uid for task in tasks) or None
-    return () if now.status.get(HELD) == held else (SetStatus(agent.address, agent.uid, {HELD: held}),)
+    return () if now.status.get(HELD_BY) == held else (SetStatus(agent.address, agent.uid, {HELD_BY: held}),)
 
 
-def left_behind(agent: Resource, task: Resource | None) -> tuple[Change, ...]:
+def cost_left_behind(agent: Resource, task: Resource | None) -> tuple[Change, ...]:
     """The changes that keep what an agent used that is about to go: its task's cost stays what it was."""
     used = agent.status.get("used", {})
     if task is None or not (used.get("tokens") or used.get("usd")):
         return ()
-    return (SetStatus(task.address, task.uid, {"gone": added_up(task.status.get("gone", {}), used)}),)
+    return (SetStatus(task.address, task.uid, {"gone": add_usage(task.status.get("gone", {}), used)}),)
 
 
 def _counted(view: View, agent: Resource, cost: Cost) -> tuple[Change, ...]:
@@ -130,21 +293,21 @@ def _counted(view: View, agent: Resource, cost: Cost) -> tuple[Change, ...]:
     used = now.status.get("used", {})
     counted: JsonObject = {"tokens": used.get("tokens", 0) + cost.tokens}
     if cost.usd:
-        counted["usd"] = written("usd", Decimal(used.get("usd", "0")) + cost.usd)
+        counted["usd"] = amount_to_json("usd", Decimal(used.get("usd", "0")) + cost.usd)
     return (SetStatus(agent.address, agent.uid, {"used": counted}),)
 
 
-def release(view: View, agent: Resource, op: str | None = None) -> tuple[Change, ...]:
+def release_changes(view: View, agent: Resource, op: str | None = None) -> tuple[Change, ...]:
     """The changes that give back what is reserved for `op`; None gives back all of the agent's."""
     books = books_of(view, agent)
     books.release(agent.uid, op)
     return (*books.changes(), *_held(view, agent, books))
 
 
-def left_of(view: View, task_address: str) -> dict[str, float]:
+def left_of_task(view: View, task_address: str) -> dict[str, float]:
     """What ordinary turns for a task may still use of each bounded unit; never under zero, empty without a budget."""
     left: dict[str, Decimal] = {}
-    for task in chain_of(view, task_address):
+    for task in ledger_chain(view, task_address):
         for unit, account in task.status["ledger"].items():
             rest = account["left"]
             if unit not in left:
@@ -155,56 +318,56 @@ def left_of(view: View, task_address: str) -> dict[str, float]:
     return {unit: max(0.0, float(rest)) for unit, rest in left.items()}
 
 
-def spending(view: View, address: str, turns: int, calls: int, time_s: float) -> tuple[Change, ...]:
+def spending_changes(view: View, address: str, turns: int, calls: int, time_s: float) -> tuple[Change, ...]:
     """The changes that bill what was used at the task `address` without a reservation."""
-    if not (chain := chain_of(view, address)):
+    if not (chain := ledger_chain(view, address)):
         return ()
-    books = Books(chain)
+    books = LedgerEntries(chain)
     books.bill(Cost(turns=turns, calls=calls, time_s=time_s))
     return books.changes()
 
 
-def spent_out(left: Mapping[str, float]) -> tuple[str, ...]:
+def spent_units(left: Mapping[str, float]) -> tuple[str, ...]:
     """The units of which nothing is left and without which no turn can be taken."""
-    return tuple(unit for unit in PARKING if left.get(unit, 1) <= 0)
+    return tuple(unit for unit in PARKING_UNITS if left.get(unit, 1) <= 0)
 
 
-def standing(
-    task: Resource | None, left: Mapping[str, float], caps: Sequence[Own], *, can_think: bool, had_last: bool
-) -> Standing:
+def turn_allowance(
+    task: Resource | None, left: Mapping[str, float], caps: Sequence[AgentCap], *, can_think: bool, had_last: bool
+) -> TurnAllowance:
     """Whether the agent of `task` may take an ordinary turn, its last one, or none until its budget grows.
 
     `caps` are its own; `can_think` says that its mind is a model, which alone has something to hand over; `had_last`
     that it took its last turn since there was something left. The last turn has no tools and is for handing over; its
     requests are reserved with `is_last`.
     """
-    if not (spent := spent_out(left)):
+    if not (spent := spent_units(left)):
         return "open"
     return "last" if can_think and may_hand_over(task, spent, caps, had_last=had_last) else "spent"
 
 
-def may_hand_over(task: Resource | None, units: Iterable[str], caps: Sequence[Own], *, had_last: bool) -> bool:
+def may_hand_over(task: Resource | None, units: Iterable[str], caps: Sequence[AgentCap], *, had_last: bool) -> bool:
     """Whether the turn of a thinking agent of `task` may go on as its last one: of `units` too little is left."""
     ledger: JsonObject = {} if task is None else task.status.get("ledger", {})
     return not had_last and all(_handover(ledger, unit, caps) > 0 for unit in units)
 
 
-def _handover(ledger: JsonObject, unit: str, caps: Sequence[Own]) -> float:
+def _handover(ledger: JsonObject, unit: str, caps: Sequence[AgentCap]) -> float:
     """What is kept of `unit` for the last turn: by the task's own account where that is used up, and by the caps."""
-    account, kept = ledger.get(unit, {}), kept_of(caps, unit)
+    account, kept = ledger.get(unit, {}), kept_by_caps(caps, unit)
     if kept is not None and float(account.get("left", 1)) > 0:
         return float(kept)
     of_task = float(account.get("handover", 0))
     return of_task if kept is None else min(of_task, float(kept))
 
 
-def waiting(view: View, agent: Resource, lacking: Spent | None = None) -> tuple[Change, ...]:
+def wait_for_budget_changes(view: View, agent: Resource, lacking: BudgetShortage | None = None) -> tuple[Change, ...]:
     """The changes that note that the parked agent waits for more, so that it is woken when there is as much.
 
     `lacking` are the units of which a request found too little; else those are waited for of which nothing is left.
     """
     books = books_of(view, agent)
-    for unit in PARKING:
+    for unit in PARKING_UNITS:
         left = books.left(unit)
         if lacking is not None and unit in lacking.asked:
             books.want(agent.uid, unit, lacking.asked[unit])
@@ -213,7 +376,7 @@ def waiting(view: View, agent: Resource, lacking: Spent | None = None) -> tuple[
     return books.changes()
 
 
-def is_low(left: Mapping[str, float], budget: Budget) -> bool:
+def is_budget_low(left: Mapping[str, float], budget: Budget) -> bool:
     """Whether a fifth or less of a unit of the agent's task's own budget is left."""
     bounds = budget.to_json()
     return any(

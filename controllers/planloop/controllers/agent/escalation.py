@@ -1,58 +1,173 @@
-"""The model that an agent is asked by: its own, one that a yes gave it, or the stronger one of its escalation. Pure.
-
-An escalation is one record, which sets `status.escalated`; an agent escalates once in an incarnation, so that a crash
-before the record repeats it and a crash after it does not. The conversation stays: only the model is another.
-"""
+"""The model that an agent uses: its own, or a stronger one once it is stuck. Pure."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Final
 
-from planloop.controllers.agent import stuck
-from planloop.controllers.agent.mail import telling
-from planloop.schemas.agent import AgentSpec, Model
-from planloop.schemas.encoding import JsonObject
+from planloop.controllers.agent.mail import wake_reasons
+from planloop.schemas import limits
+from planloop.schemas.canonical_json import Json, JsonObject, encode_text, sha256_of_value
+from planloop.schemas.objects.agent import AgentSpec, ModelDeciderSpec
+from planloop.schemas.objects.call import CallState, EffectClass
+
+# An agent that is stuck: the same rejected answer, the same failing call, or two of them in turn. Pure.
+#
+# `status.tried` are its last failed attempts, newest last, since it last made progress: a call that changes something
+# and was not made before, or news from outside. Answers are compared without case, punctuation, blanks and numbers, and
+# may differ by small edits; calls may differ in blanks only.
 
 if TYPE_CHECKING:
-    from planloop.controllers.agent.observing import Observed
+    from planloop.controllers.agent.observe import ObservedAgent
+    from planloop.controllers.agent.status import OpenTurn
+
+ANSWER_TRIED: Final = "answer"
+CALL_TRIED: Final = "call"
+DONE_TRIED: Final = "done"
+"""Kinds of attempts: an answer that is rejected, a call that failed, and one that succeeded and brought nothing new."""
+
+_OWN: Final = frozenset({"verdict", "results", "again", "start", "watchdog"})
+"""Reasons of a turn that are no news from outside."""
+_PASSING: Final = frozenset(
+    "Changed ChildrenOpen Deadlock Deferred Disconnected Locked NoAnswer NotUp TimedOut Unread".split()
+)
+"""Errors of calls that are meant to be made again."""
+_WORD: Final = re.compile(r"[^\W_]+")
+_NUMBER: Final = re.compile(r"[-+]?\d+(?:,\d{3})*(?:[.:]\d+)*%?")
+_ALIKE: Final = 0.9
+_LONG: Final = 40  # Characters: in a shorter answer a small edit may be all that counts.
+_WORDS_MIN: Final = 3  # Besides numbers: an answer with fewer says nothing but its numbers.
+_DIGEST_CHARS: Final = 12
+
+
+def normalize_answer(answer: Json) -> str:
+    """An answer as it is compared: words in small letters, numbers left out where there are words enough."""
+    text = answer if isinstance(answer, str) else encode_text(answer)
+    words = _WORD.findall(_NUMBER.sub(" ", text).casefold())
+    if len(words) < _WORDS_MIN:
+        numbers = (each.replace(",", "").lstrip("+") for each in _NUMBER.findall(text))
+        words += [each.rstrip("0").rstrip(".") if "." in each else each for each in numbers]
+    whole = " ".join(words) or text.strip()
+    half = limits.TRIED_CHARS_MAX // 2
+    return whole if len(whole) <= 2 * half else f"{whole[:half]} {whole[-half:]}"
+
+
+def is_same_attempt(one: JsonObject, other: JsonObject) -> bool:
+    """Whether two attempts are the same, or nearly so."""
+    if one["kind"] != other["kind"]:
+        return False
+    a, b = str(one["what"]), str(other["what"])
+    if a == b or one["kind"] != ANSWER_TRIED:
+        return a == b
+    if min(len(a), len(b)) >= _LONG and _likeness(a, b) >= _ALIKE:
+        return True
+    return _likeness(a.split(), b.split()) >= _ALIKE
+
+
+def _likeness(one: Sequence[str], other: Sequence[str]) -> float:
+    found = SequenceMatcher(None, one, other, autojunk=False)
+    return found.ratio() if found.real_quick_ratio() >= _ALIKE and found.quick_ratio() >= _ALIKE else 0.0
+
+
+def attempts_after_turn(seen: ObservedAgent, turn: OpenTurn, effects: Sequence[EffectClass]) -> tuple[JsonObject, ...]:
+    """The attempts after `turn`, whose calls have these effects. An answer counts as rejected until it is accepted."""
+    tried = [] if set(turn.reasons) - _OWN else list(seen.status.tried)
+    for call, effect in zip(turn.calls, effects, strict=True):
+        result = turn.results.get(call.address)
+        if result is None or call.is_implied:
+            continue
+        said = " ".join(encode_text(call.arguments).replace("\\n", " ").split())
+        what = f"{call.tool} {sha256_of_value(said)[:_DIGEST_CHARS]}"
+        if result.state in (CallState.FAILED, CallState.DENIED):
+            if result.error in _PASSING:
+                continue
+            tried.append({"kind": CALL_TRIED, "what": what})
+        elif result.state is CallState.SUCCEEDED and call.tool not in ("done", "fail"):
+            # The same look with another result is news.
+            seen_now = f"{what} {sha256_of_value(result.text)[:_DIGEST_CHARS]}" if effect is EffectClass.READ else what
+            tried = _after_success(tried, {"kind": DONE_TRIED, "what": seen_now}, effect)
+    if turn.claim is not None and turn.claim["kind"] == "done":
+        tried.append({"kind": ANSWER_TRIED, "what": normalize_answer(turn.claim["result"])})
+    return tuple(tried[-limits.TRIED_KEPT_MAX :])
+
+
+def _after_success(tried: list[JsonObject], made: JsonObject, effect: EffectClass) -> list[JsonObject]:
+    if effect is EffectClass.READ:
+        # A look at something new ends the row of failing calls.
+        return tried if made in tried else [*(each for each in tried if each["kind"] != CALL_TRIED), made]
+    if made not in tried:
+        return [made]
+    return [each for each in tried if each["kind"] != CALL_TRIED]
+
+
+def why_stuck(tried: Sequence[JsonObject]) -> str:
+    """Why an agent with these attempts is stuck; empty while it is not."""
+    failed = [each for each in tried if each["kind"] != DONE_TRIED]
+    if not failed:
+        return ""
+    newest = failed[-1]
+    thing = "answer" if newest["kind"] == ANSWER_TRIED else f"failing call of {str(newest['what']).partition(' ')[0]}"
+    count = sum(is_same_attempt(each, newest) for each in failed)
+    if count >= limits.REPEATS_MAX:
+        verb = "gave" if newest["kind"] == ANSWER_TRIED else "made"
+        return f"its agent {verb} the same {thing} {count} times"
+    if len(failed) >= 4 and _is_pair(failed[-4:]):
+        return "its agent went back and forth between the same two attempts, which failed before"
+    return ""
+
+
+def _is_pair(last: Sequence[JsonObject]) -> bool:
+    one, two, three, four = last
+    return is_same_attempt(one, three) and is_same_attempt(two, four)
+
+
+# The model that an agent is asked by: its own, one that a yes gave it, or the stronger one of its escalation. Pure.
+#
+# An escalation is one record, which sets `status.escalated`; an agent escalates once in an incarnation, so that a crash
+# before the record repeats it and a crash after it does not. The conversation stays: only the model is another.
+
+if TYPE_CHECKING:
+    from planloop.controllers.agent.observe import ObservedAgent
     from planloop.controllers.agent.status import AgentStatus
 
 
-def model_of(spec: AgentSpec, status: AgentStatus) -> Model:
+def current_model(spec: AgentSpec, status: AgentStatus) -> ModelDeciderSpec:
     """The model that the agent is asked by now."""
-    assert isinstance(spec.mind, Model), "only models are asked by request"
+    assert isinstance(spec.mind, ModelDeciderSpec), "only models are asked by request"
     granted = "" if spec.granted is None else spec.granted.stated
     if spec.escalate is not None and status.escalated is not None and status.escalated.get("over", "") == granted:
         return spec.escalate.to
     return spec.granted or spec.mind
 
 
-def model_by(spec: AgentSpec, status: AgentStatus) -> str:
+def escalated_model_name(spec: AgentSpec, status: AgentStatus) -> str:
     """The name of a model that has taken the place of the agent's own; empty while it has not."""
-    found = model_of(spec, status)
+    found = current_model(spec, status)
     return "" if found is spec.mind else found.model
 
 
-def is_possible(seen: Observed) -> bool:
+def can_escalate(seen: ObservedAgent) -> bool:
     """Whether the agent has an escalation that it has not used."""
     return seen.spec.escalate is not None and seen.status.escalated is None and not seen.is_watcher
 
 
-def due(seen: Observed) -> str:
+def why_escalate(seen: ObservedAgent) -> str:
     """Why the stronger model continues from here; empty when it does not. Asked between two turns."""
     escalate = seen.spec.escalate
-    if escalate is None or not is_possible(seen):
+    if escalate is None or not can_escalate(seen):
         return ""
-    verdict = telling.rejected_verdict(seen)
+    verdict = wake_reasons.rejected_verdict(seen)
     if seen.status.claim is not None and verdict is None:
         return ""  # Its answer is being checked.
-    if words := stuck.why(seen.status.tried):
+    if words := why_stuck(seen.status.tried):
         return words
     count = 0 if verdict is None else int(verdict.get("rejections", 0))
     return f"{count} of its answers were rejected" if count >= escalate.after else ""
 
 
-def merge_of(seen: Observed, why: str) -> JsonObject:
+def escalation_merge(seen: ObservedAgent, why: str) -> JsonObject:
     """The merge into the agent's status after which the stronger model continues."""
     assert seen.spec.escalate is not None, "an escalation is due"
     before: JsonObject = {**seen.status.used.to_json(), "tokens": seen.status.used.tokens, "usd": seen.status.used.usd}

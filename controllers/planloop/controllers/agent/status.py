@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any, Final
 
-from planloop.schemas.call import CallResult, result_from_json
-from planloop.schemas.encoding import Json, JsonObject
+from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen, remade
-from planloop.schemas.hook import Point, Verdict, verdict_from_json
-from planloop.schemas.message import Message, message_from_json
+from planloop.schemas.objects.call import CallResult, result_from_json
+from planloop.schemas.objects.hook import HookPoint, HookVerdict, hook_verdict_from_json
+from planloop.schemas.objects.message import Message, message_from_json
 
 
 @frozen
@@ -50,7 +50,7 @@ class TurnCall:
 
 
 @frozen
-class Failure:
+class RequestFailure:
     """A request to a model that gave no reply. `retry_at`: when it is made again, `wait_s` after it
     failed; None: when something has changed.
 
@@ -67,7 +67,7 @@ class Failure:
 
 
 @frozen
-class Fired:
+class TurnVerdict:
     """A verdict of the hook `hook` in the open turn, as it counts: a fault is what the hook's policy makes of it.
 
     `index` says which call, or up to which message; `rewrites` how often its arguments had been rewritten before.
@@ -75,29 +75,29 @@ class Fired:
     """
 
     hook: str
-    point: Point
+    point: HookPoint
     index: int
     rewrites: int
-    verdict: Verdict
+    verdict: HookVerdict
     version: str = ""
 
     @property
     def key(self) -> str:
         """Names the question within its turn."""
-        return fired_key(self.hook, self.point, self.index, self.rewrites)
+        return verdict_key(self.hook, self.point, self.index, self.rewrites)
 
     def to_json(self) -> JsonObject:
         place: JsonObject = {"hook": self.hook, "point": self.point, "index": self.index, "rewrites": self.rewrites}
         return place | {"verdict": self.verdict.to_json(), "version": self.version}
 
 
-def fired_key(hook: str, point: Point, index: int, rewrites: int) -> str:
+def verdict_key(hook: str, point: HookPoint, index: int, rewrites: int) -> str:
     """The name of a question within its turn; in this order they were asked."""
     return f"{point}.{index}.{rewrites}.{hook}"
 
 
 @frozen
-class Seat:
+class ExternalLease:
     """Who plays an outside agent: an MCP client, for as long as it says something now and then.
 
     `number` counts the seats of the agent and never falls; `key` is the digest of what the client shows, which
@@ -119,7 +119,7 @@ class Seat:
 
 
 @frozen
-class Said:
+class ClientCall:
     """A call that the client of an outside agent makes. No `tool`: it only wants to hear what is new."""
 
     id: str
@@ -128,7 +128,7 @@ class Said:
     at: float
 
     def to_json(self) -> JsonObject:
-        return {"id": self.id, "tool": self.tool, "arguments": boxed(self.arguments), "at": self.at}
+        return {"id": self.id, "tool": self.tool, "arguments": wrap_value(self.arguments), "at": self.at}
 
 
 @frozen
@@ -138,7 +138,7 @@ class OpenTurn:
     `asked` counts how often the mind was asked from outside; `claim` is what `done` or `fail` said in this turn.
     `is_answer`: its task was over when it began, and it is there to answer a question. `note` is what the mind is told
     of its own reply. `failure` is why the last request gave none, `tries` how often that was so in a row. `is_last`:
-    the budget is used up, and this turn is for handing over. `fired` are the verdicts of hooks by `Fired.key`,
+    the budget is used up, and this turn is for handing over. `fired` are the verdicts of hooks by `TurnVerdict.key`,
     `consulted` the hooks whose agents were asked for one, by that key, `rewritten` the arguments that hooks gave to
     calls, by their address. `said` is what the client of an outside agent says in it, `is_withdrawn` that it takes it
     back. `extra` are fields of the reply that the mind's provider wants back.
@@ -162,13 +162,13 @@ class OpenTurn:
     claim: JsonObject | None = None
     is_answer: bool = False
     note: str = ""
-    failure: Failure | None = None
+    failure: RequestFailure | None = None
     tries: int = 0
     is_last: bool = False
-    fired: dict[str, Fired] = field(default_factory=dict)
+    fired: dict[str, TurnVerdict] = field(default_factory=dict)
     consulted: dict[str, str] = field(default_factory=dict)
     rewritten: dict[str, JsonObject] = field(default_factory=dict)
-    said: Said | None = None
+    said: ClientCall | None = None
     is_withdrawn: bool = False
     extra: JsonObject = field(default_factory=dict)
 
@@ -179,7 +179,7 @@ class OpenTurn:
 
 
 @frozen
-class Chunk:
+class TranscriptChunk:
     """One ended turn in a model's transcript: the digest of its messages, and about how many tokens they are.
 
     `origin` is the digest of the turn as it was before it was made shorter; of a summary, of the index of its turns.
@@ -196,12 +196,14 @@ class Chunk:
         return {"blob": self.blob, "tokens": self.tokens} | own
 
 
-def chunks_of(raw: JsonObject, before: tuple[JsonObject, dict[str, Chunk]] | None = None) -> dict[str, Chunk]:
+def chunks_of(
+    raw: JsonObject, before: tuple[JsonObject, dict[str, TranscriptChunk]] | None = None
+) -> dict[str, TranscriptChunk]:
     """`status.transcript`, oldest turn first. `before`: an earlier one and its chunks, taken where the same."""
     if before is None:
-        return {key: Chunk(**raw[key]) for key in sorted(raw)}
+        return {key: TranscriptChunk(**raw[key]) for key in sorted(raw)}
     old, made = before
-    return {key: made[key] if old.get(key) is raw[key] else Chunk(**raw[key]) for key in sorted(raw)}
+    return {key: made[key] if old.get(key) is raw[key] else TranscriptChunk(**raw[key]) for key in sorted(raw)}
 
 
 @frozen
@@ -223,7 +225,7 @@ class PastCall:
 
 
 @frozen
-class Claim:
+class AgentClaim:
     """The agent says that it is done or has failed. `seq` counts claims and never falls."""
 
     seq: int
@@ -233,7 +235,7 @@ class Claim:
 
 
 @frozen
-class Used:
+class AgentUsage:
     """What this agent itself has used over all its incarnations. `time_s` is active time, `usd` exact money as text.
 
     Tokens and money are counted where a request is settled (`budget.py`), the rest where a turn ends.
@@ -251,7 +253,7 @@ class Used:
 
 
 @frozen
-class Told:
+class ToldFacts:
     """Digests and tokens of what the mind has been told, so that each fact is told once and none is missed."""
 
     goal: str = ""
@@ -273,7 +275,8 @@ class AgentStatus:
     often hooks have sent back the answer that it gives, `nudges` how often in a row nothing but a hook's comment woke
     it, `spoken` the turn in which it last spoke with a child, by the child's agent. `seat` is who plays it, if it is an
     outside one that somebody has taken, `seats` how many have, `said` the calls that wait for their turn. `escalated`
-    is set once a stronger model continues (`escalation.py`), `tried` are the last attempts that failed (`stuck.py`).
+    is set once a stronger model continues (`escalation.py`), `tried` are the last attempts that failed
+    (`planloop.controllers.agent.escalation`).
     """
 
     state: str = ""
@@ -283,13 +286,13 @@ class AgentStatus:
     open: OpenTurn | None = None
     memory: Json = None
     inbox: dict[str, Message] = field(default_factory=dict)
-    claim: Claim | None = None
+    claim: AgentClaim | None = None
     claims: int = 0
-    told: Told = Told()
+    told: ToldFacts = ToldFacts()
     past: tuple[PastCall, ...] = ()
     again: bool = False
     wake_at: float | None = None
-    used: Used = Used()
+    used: AgentUsage = AgentUsage()
     files: dict[str, str] = field(default_factory=dict)
     same: tuple[str, int] = ("", 0)
     idle_turns: int = 0
@@ -298,21 +301,21 @@ class AgentStatus:
     is_answering: bool = False
     interlocutors: dict[str, list[str]] = field(default_factory=dict)
     requests: int = 0
-    transcript: dict[str, Chunk] = field(default_factory=dict)
+    transcript: dict[str, TranscriptChunk] = field(default_factory=dict)
     had_last: bool = False
     last: str = ""
     system: str = ""
     sent_back: int = 0
     nudges: int = 0
     spoken: dict[str, int] = field(default_factory=dict)
-    seat: Seat | None = None
+    seat: ExternalLease | None = None
     seats: int = 0
-    said: dict[str, Said] = field(default_factory=dict)
+    said: dict[str, ClientCall] = field(default_factory=dict)
     escalated: JsonObject | None = None
     tried: tuple[JsonObject, ...] = ()
 
 
-def read(raw: JsonObject, before: tuple[JsonObject, AgentStatus] | None = None) -> AgentStatus:
+def read_agent_status(raw: JsonObject, before: tuple[JsonObject, AgentStatus] | None = None) -> AgentStatus:
     """The typed form of an agent's `status`; a fresh object's empty status gives the defaults.
 
     `before` is an earlier status with its typed form: only the members that are other objects by now are read.
@@ -332,12 +335,12 @@ def read(raw: JsonObject, before: tuple[JsonObject, AgentStatus] | None = None) 
     return remade(status, **members) if members else status
 
 
-def boxed(value: Json) -> list[Json]:
+def wrap_value(value: Json) -> list[Json]:
     """`value` where a merge cannot look into it."""
     return [value]
 
 
-def unboxed(value: Json) -> Json:
+def unwrap_value(value: Json) -> Json:
     """Inverse of `boxed`; None when nothing is kept."""
     return value[0] if value else None
 
@@ -364,10 +367,10 @@ def _open(raw: JsonObject | None) -> OpenTurn | None:
         results={key: result_from_json(value[0]) for key, value in raw.get("results", {}).items()},
         waited_s=raw.get("waited_s", 0.0),
         waiting_since=raw.get("waiting_since"),
-        claim=unboxed(raw.get("claim")),
+        claim=unwrap_value(raw.get("claim")),
         is_answer=raw.get("is_answer", False),
         note=answered.get("note", ""),
-        failure=Failure(**raw["failure"][0]) if raw.get("failure") else None,
+        failure=RequestFailure(**raw["failure"][0]) if raw.get("failure") else None,
         tries=raw.get("tries", 0),
         is_last=raw.get("is_last", False),
         fired={key: _fired(value[0]) for key, value in raw.get("fired", {}).items()},
@@ -378,33 +381,33 @@ def _open(raw: JsonObject | None) -> OpenTurn | None:
     )
 
 
-def _said(raw: JsonObject) -> Said:
-    return Said(raw["id"], raw["tool"], unboxed(raw["arguments"]), raw["at"])
+def _said(raw: JsonObject) -> ClientCall:
+    return ClientCall(raw["id"], raw["tool"], unwrap_value(raw["arguments"]), raw["at"])
 
 
-def _all_said(raw: JsonObject) -> dict[str, Said]:
+def _all_said(raw: JsonObject) -> dict[str, ClientCall]:
     return {key: _said(value) for key, value in raw.items()}
 
 
-def _seat(raw: JsonObject | None) -> Seat | None:
-    return None if raw is None else Seat(**(raw | {"said": tuple(raw.get("said", ()))}))
+def _seat(raw: JsonObject | None) -> ExternalLease | None:
+    return None if raw is None else ExternalLease(**(raw | {"said": tuple(raw.get("said", ()))}))
 
 
-def _fired(raw: JsonObject) -> Fired:
-    verdict, version = verdict_from_json(raw["verdict"]), raw.get("version", "")
-    return Fired(raw["hook"], raw["point"], raw["index"], raw["rewrites"], verdict, version)
+def _fired(raw: JsonObject) -> TurnVerdict:
+    verdict, version = hook_verdict_from_json(raw["verdict"]), raw.get("version", "")
+    return TurnVerdict(raw["hook"], raw["point"], raw["index"], raw["rewrites"], verdict, version)
 
 
 def _messages(raw: JsonObject) -> dict[str, Message]:
     return {key: message_from_json(value) for key, value in raw.items()}
 
 
-def _told(raw: JsonObject) -> Told:
-    return Told(**raw)
+def _told(raw: JsonObject) -> ToldFacts:
+    return ToldFacts(**raw)
 
 
-def _used(raw: JsonObject) -> Used:
-    return Used(**raw)
+def _used(raw: JsonObject) -> AgentUsage:
+    return AgentUsage(**raw)
 
 
 def _pasts(raw: list[JsonObject]) -> tuple[PastCall, ...]:
@@ -416,8 +419,8 @@ def _past(raw: JsonObject) -> PastCall:
     return PastCall(raw["address"], raw["tool"], raw["arguments"], result, comments)
 
 
-def _claim(raw: JsonObject) -> Claim | None:
-    return Claim(raw["seq"], raw["kind"], unboxed(raw.get("result")), raw["incarnation"])
+def _claim(raw: JsonObject) -> AgentClaim | None:
+    return AgentClaim(raw["seq"], raw["kind"], unwrap_value(raw.get("result")), raw["incarnation"])
 
 
 def _same(raw: list[Any]) -> tuple[str, int]:
@@ -427,7 +430,7 @@ def _same(raw: list[Any]) -> tuple[str, int]:
 _DEFAULTS: Final[Mapping[str, Any]] = {name: getattr(AgentStatus(), name) for name in AgentStatus.__match_args__}
 _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "open": _open,
-    "memory": unboxed,
+    "memory": unwrap_value,
     "inbox": _messages,
     "claim": _claim,
     "told": _told,

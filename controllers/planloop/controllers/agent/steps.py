@@ -1,131 +1,131 @@
-"""The one next step of an agent, as a value: what `deciding.py` answers and `acting.py` does."""
+"""The next step of an agent as a value: `decide` returns it, the controller takes it."""
 
 from __future__ import annotations
 
 from typing import TypeAlias
 
-from planloop.controllers.agent.hooking.moments import Moment
-from planloop.controllers.agent.mail.telling import News
-from planloop.controllers.agent.tools.tool import Ending
-from planloop.schemas.agent import AgentState
+from planloop.controllers.agent.hooks.questions import HookMoment
+from planloop.controllers.agent.mail.wake_reasons import WakeNews
+from planloop.controllers.agent.tools.tool import CallEnding
 from planloop.schemas.frozen import frozen
+from planloop.schemas.objects.agent import AgentState
+from planloop.schemas.objects.message import ThreadAnswer as GivenAnswer
 from planloop.schemas.resource import Resource
-from planloop.schemas.thread import Answer as GivenAnswer
 
 
 @frozen
-class Cancel:
+class CancelJobs:
     """Stop these jobs; the next pass sees what is left."""
 
     keys: tuple[str, ...]
 
 
 @frozen
-class Close:
+class CloseTurn:
     """The open turn ends without its rest: the work was called off or begun anew."""
 
     why: str
 
 
 @frozen
-class Release:
+class ReleaseAgent:
     """Nothing of it runs any more: the object may go."""
 
 
 @frozen
-class Begin:
+class BeginIncarnation:
     """A new incarnation."""
 
     incarnation: int
 
 
 @frozen
-class Start:
+class StartTurn:
     """A new turn, for these reasons, telling this news. `is_last`: the budget is used up, and it is to hand over."""
 
-    news: News
+    news: WakeNews
     is_last: bool = False
 
 
 @frozen
-class Escalate:
+class EscalateModel:
     """A stronger model continues the conversation."""
 
     why: str
 
 
 @frozen
-class Ask:
+class AskDecider:
     """The mind is to be asked for the open turn."""
 
 
 @frozen
-class Consult:
+class ConsultHooks:
     """The hooks of the agent are to be asked, or are waited for, before it goes on from this moment of its turn."""
 
-    moment: Moment
+    moment: HookMoment
 
 
 @frozen
-class Authorise:
+class AuthorizeCalls:
     """The calls of the reply have not been looked at."""
 
 
 @frozen
-class Run:
+class RunCalls:
     """These calls may start, or go on after a crash."""
 
     calls: tuple[Resource, ...]
 
 
 @frozen
-class Collect:
+class CollectResults:
     """These calls have ended elsewhere (a person's word, an answer): their results belong to the turn."""
 
     calls: tuple[Resource, ...]
 
 
 @frozen
-class Resolve:
+class ResolveWait:
     """A waiting call is over, or a step further."""
 
     call: Resource
-    ending: Ending
+    ending: CallEnding
 
 
 @frozen
-class Interrupt:
+class InterruptTurn:
     """A message or an edit stops the step in flight: what has not started is not started."""
 
 
 @frozen
-class Answer:
+class ApplyApprovals:
     """These calls waited for a yes and have their answer."""
 
     calls: tuple[Resource, ...]
 
 
 @frozen
-class Reply:
+class AnswerQuestion:
     """What the agent was asked gets this answer, without a turn."""
 
     answer: GivenAnswer
 
 
 @frozen
-class Vacate:
+class EndLease:
     """The client of the outside agent has it no longer."""
 
     why: str
 
 
 @frozen
-class End:
+class EndTurn:
     """Every call has its result."""
 
 
 @frozen
-class Rest:
+class AgentRest:
     """Nothing to do now. `after_s` is when a timer is due (None: only a change wakes it).
 
     `is_wait`: the calls of the open turn only wait, which is not active time.
@@ -139,23 +139,23 @@ class Rest:
     is_wait: bool = False
 
 
-Step: TypeAlias = (
-    Cancel
-    | Close
-    | Release
-    | Begin
-    | Start
-    | Escalate
-    | Ask
-    | Consult
-    | Authorise
-    | Answer
-    | Resolve
-    | Interrupt
-    | Run
-    | Collect
-    | Reply
-    | Vacate
-    | End
-    | Rest
+AgentStep: TypeAlias = (
+    CancelJobs
+    | CloseTurn
+    | ReleaseAgent
+    | BeginIncarnation
+    | StartTurn
+    | EscalateModel
+    | AskDecider
+    | ConsultHooks
+    | AuthorizeCalls
+    | ApplyApprovals
+    | ResolveWait
+    | InterruptTurn
+    | RunCalls
+    | CollectResults
+    | AnswerQuestion
+    | EndLease
+    | EndTurn
+    | AgentRest
 )

@@ -1,17 +1,17 @@
-"""What the container controller keeps in `status`, read into typed records."""
+"""The status of a container as typed values."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 
-from planloop.containers.engine import Bound, Found, RunState
-from planloop.containers.naming import Tag, tag_of
-from planloop.schemas.encoding import JsonObject
+from planloop.containers.engine.engine import ContainerLimits, FoundContainer, RunState
+from planloop.containers.engine.names import ContainerTag, tag_from_labels
+from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 
 
 @frozen
-class Seen:
+class SeenContainer:
     """A container as the engine was last seen to have it. Times in seconds since 1970, 0 for never.
 
     `addresses` are pairs of network and address, `ports` of the port inside and that of this machine: lists, because a
@@ -37,8 +37,8 @@ class Seen:
     workdir: str = "/"
 
     @property
-    def bound(self) -> Bound:
-        return Bound(self.cpu, self.memory_bytes, self.pids)
+    def bound(self) -> ContainerLimits:
+        return ContainerLimits(self.cpu, self.memory_bytes, self.pids)
 
     @property
     def is_up(self) -> bool:
@@ -59,10 +59,10 @@ class Seen:
         return asdict(self) | pairs
 
 
-def seen_of(found: Found) -> Seen:
+def seen_container(found: FoundContainer) -> SeenContainer:
     """What is kept of what an engine says."""
-    tag = tag_of(found.labels) or Tag("", "", 0, "")
-    return Seen(
+    tag = tag_from_labels(found.labels) or ContainerTag("", "", 0, "")
+    return SeenContainer(
         id=found.id,
         run=found.state,
         uid=tag.uid,
@@ -84,7 +84,7 @@ def seen_of(found: Found) -> Seen:
 
 
 @frozen
-class Probed:
+class ProbeResult:
     """Its health in the run that began at `started_at`: None while nobody knows. `said` is what the last probe said."""
 
     started_at: float = 0.0
@@ -97,7 +97,7 @@ class Probed:
 
 
 @frozen
-class Trouble:
+class EngineTrouble:
     """What the engine would not do, `failures` times in a row, and why; it is asked again at `retry_at`."""
 
     failures: int = 0
@@ -114,8 +114,8 @@ class Trouble:
 class ContainerStatus:
     """What is known of a container. Runs are named by their `started_at`, what runs by its digest (`what_runs`).
 
-    `looked` says which owner last looked at the engine (`Yard.look_token`); `seen` is None when there is no container.
-    `doing` is what a job is at, `why` then how far it is; `starts` are those of this `incarnation`.
+    `looked` says which owner last looked at the engine (`ContainerContext.look_token`); `seen` is None when there is no
+    container. `doing` is what a job is at, `why` then how far it is; `starts` are those of this `incarnation`.
     `failures` are runs in a row that failed, the last of `failed_of`, for `reason` with the words `why`; `tries` are
     calls in a row that the engine could not do, and `losses` running containers in a row that somebody else removed:
     neither says anything of the program. It is tried again at `retry_at`; None for not before something changes:
@@ -131,7 +131,7 @@ class ContainerStatus:
     looked: str = ""
     incarnation: int = 0
     starts: int = 0
-    seen: Seen | None = None
+    seen: SeenContainer | None = None
     doing: str = ""
     failures: int = 0
     tries: int = 0
@@ -142,7 +142,7 @@ class ContainerStatus:
     why: str = ""
     hint: str = ""
     retry_at: float | None = None
-    probed: Probed = Probed()
+    probed: ProbeResult = ProbeResult()
     stopping: float = -1.0
     counted: float = -1.0
     logged: float = 0.0
@@ -151,20 +151,20 @@ class ContainerStatus:
     done_of: str = ""
     is_expired: bool = False
     is_spent: bool = False
-    stuck: Trouble | None = None
-    engine: Trouble | None = None
+    stuck: EngineTrouble | None = None
+    engine: EngineTrouble | None = None
     bound_of: str = ""
     bound_why: str = ""
 
 
-def read(raw: JsonObject) -> ContainerStatus:
+def read_container_status(raw: JsonObject) -> ContainerStatus:
     """The typed form of a container's `status`."""
     own = {name: raw[name] for name in ContainerStatus.__match_args__ if raw.get(name) is not None}
     if "seen" in own:
         seen = own["seen"]
         pairs = {name: tuple((a, b) for a, b in seen[name]) for name in ("addresses", "ports")}
-        own["seen"] = Seen(**{**seen, **pairs})
+        own["seen"] = SeenContainer(**{**seen, **pairs})
     if "probed" in own:
-        own["probed"] = Probed(**own["probed"])
-    own |= {name: Trouble(**own[name]) for name in ("stuck", "engine") if name in own}
+        own["probed"] = ProbeResult(**own["probed"])
+    own |= {name: EngineTrouble(**own[name]) for name in ("stuck", "engine") if name in own}
     return ContainerStatus(**own)

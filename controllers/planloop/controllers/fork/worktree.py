@@ -1,11 +1,8 @@
-"""A fork's own working tree and branch: made, committed, merged into, removed.
-
-Everything here may have been cut off in the middle by a crash and is done again: each step looks at what is there, and
-only what nobody has worked in yet is thrown away.
-"""
+"""The working tree and branch of a fork: create, commit, merge into, repair and remove them."""
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,12 +10,16 @@ from typing import Final
 
 import anyio.to_thread
 
-from planloop.controllers.fork.git import GitFailed, Said
-from planloop.controllers.fork.repository import Repository, add_all
-from planloop.reconciler.storing import folders
+from planloop.controllers.fork.git import ForkedRepository, GitFailed, GitOutput, stage_all
+from planloop.reconciler.store import state_files
 from planloop.schemas import limits
-from planloop.schemas.encoding import printable
+from planloop.schemas.canonical_json import printable_name
 from planloop.schemas.frozen import frozen
+
+# A fork's own working tree and branch: made, committed, merged into, removed.
+#
+# Everything here may have been cut off in the middle by a crash and is done again: each step looks at what is there,
+# and only what nobody has worked in yet is thrown away.
 
 _MARKS: Final = (b"<<<<<<< ", b">>>>>>> ")
 _UNRELATED: Final = b"refusing to merge unrelated histories"
@@ -27,7 +28,7 @@ _SUBMODULES_TOO: Final = ("--ignore-submodules=none",)  # Stated, so that git do
 
 
 @frozen
-class Difference:
+class FileChange:
     """One path that two snapshots do not have alike. Modes and objects as git has them; all zeros: not there."""
 
     path: str
@@ -49,7 +50,7 @@ class Difference:
 class Worktree:
     """The working tree at the absolute `folder`, with `branch` checked out, of `repository`."""
 
-    repository: Repository
+    repository: ForkedRepository
     folder: Path
     branch: str
 
@@ -59,7 +60,7 @@ class Worktree:
         if not await repository.branch(self.branch):
             await self.around("update-ref", f"refs/heads/{self.branch}", base, "")
         await self.remove()
-        folders.make(self.folder.parent)
+        state_files.make_folder(self.folder.parent)
         await self.around("worktree", "add", "-q", "--force", str(self.folder), self.branch)
 
     async def remove(self) -> None:
@@ -82,7 +83,7 @@ class Worktree:
         names = (str(self.folder), str(self.folder.parent.resolve() / self.folder.name))
         return any(f"worktree {name}" in listing.decode(errors="surrogateescape").splitlines() for name in names)
 
-    async def _forget(self) -> Said:
+    async def _forget(self) -> GitOutput:
         """Has git remove the working tree, if it knows it and takes it for one."""
         return await self.repository.git.says(
             *("worktree", "remove", "--force", "--force", str(self.folder)),
@@ -136,7 +137,7 @@ class Worktree:
 
     async def commit(self, words: str) -> str:
         """Commits all that git does not ignore, an open merge with it; returns the newest commit of the branch."""
-        await add_all(self.repository.git, str(self.folder))
+        await stage_all(self.repository.git, str(self.folder))
         is_same = (await self._says("diff-index", "--cached", "--quiet", *_SUBMODULES_TOO, "HEAD")).code == 0
         if not is_same or await self.is_merging():
             await self._run("commit", "-q", "--no-verify", "--allow-empty", "-m", words)
@@ -174,7 +175,7 @@ class Worktree:
 
     async def keep_beside(self, suffix: str, words: str) -> None:
         """Puts the working tree as it stands, an open merge with its marks, on the branch with `suffix` to its name."""
-        await add_all(self.repository.git, str(self.folder))
+        await stage_all(self.repository.git, str(self.folder))
         tree = await self.repository.git.commit("write-tree", cwd=str(self.folder))
         parents = ("-p", "HEAD", "-p", "MERGE_HEAD")
         made = await self.repository.git.commit("commit-tree", tree, *parents, "-m", words, cwd=str(self.folder))
@@ -191,7 +192,7 @@ class Worktree:
         removed) is mended when it is added to the index, or when whoever works there says so (`is_claimed`).
         """
         stages = await self._unmerged()
-        real = {printable(path): path for path in stages}
+        real = {printable_name(path): path for path in stages}
         known = [real.get(path, path) for path in files]
         return tuple(path for path in known if self._is_unmended(path, stages.get(path, ()), is_claimed))
 
@@ -221,14 +222,14 @@ class Worktree:
                 found[path] = (*found.get(path, ()), head.split()[-1])
         return found
 
-    async def differences(self, old: str, new: str) -> tuple[Difference, ...]:
+    async def differences(self, old: str, new: str) -> tuple[FileChange, ...]:
         """What has to change for a tree that is as `old` to be as `new`; renames are a removal and a new file."""
         raw = await self._run(
             "diff-tree", "-r", "-z", "--raw", "--no-renames", "--full-index", *_SUBMODULES_TOO, old, new
         )
         parts = raw[raw.find(b":") :].decode(errors="surrogateescape").split("\0") if b":" in raw else []
         pairs = zip(parts[::2], parts[1::2], strict=False)
-        return tuple(Difference(path, *head[1:].split(" ")[:4]) for head, path in pairs)
+        return tuple(FileChange(path, *head[1:].split(" ")[:4]) for head, path in pairs)
 
     async def beyond(self) -> tuple[str, ...]:
         """Files and folders in it that no commit has: what git ignores, and what lies in repositories within it."""
@@ -249,9 +250,82 @@ class Worktree:
     async def _run(self, *arguments: str) -> bytes:
         return await self.repository.git.run(*arguments, cwd=str(self.folder))
 
-    async def _says(self, *arguments: str) -> Said:
+    async def _says(self, *arguments: str) -> GitOutput:
         return await self.repository.git.says(*arguments, cwd=str(self.folder))
 
     async def around(self, *arguments: str) -> bytes:
         """Runs git in the folder that is left, not in the fork."""
         return await self.repository.git.run(*arguments, cwd=self.repository.top, more=self.repository.environment)
+
+
+# A working tree that lost its way to its repository gets it back, with all that is in it.
+#
+# Who works in a fork may remove its `.git`, or put a repository of its own there: what was written is work all the
+# same, and git, asked in such a tree, would answer for the folder around it. What stood there instead is put beside the
+# tree.
+
+
+async def restore_worktree(worktree: Worktree) -> None:
+    """Makes the working tree one that is whole, or one that is not there. Raises GitFailed and OSError."""
+    folder, link = worktree.folder, worktree.folder / ".git"
+    if not folder.exists() or _is_linked(link):
+        return
+    if not await _has_its_files(worktree):
+        folder.rename(_beside(folder, "left"))  # Somebody removed it, and others wrote there since.
+        return
+    if _exists(link):
+        link.rename(_beside(folder, "git"))
+    known = await anyio.to_thread.run_sync(_registration, await worktree.shared(), link)
+    if known is not None:
+        link.write_text(f"gitdir: {known}\n")
+        return
+    await _register(worktree, link)
+
+
+def _is_linked(link: Path) -> bool:
+    """Whether git, asked in the tree, finds the registration of this tree and of no other."""
+    try:
+        where = link.parent / link.read_text().removeprefix("gitdir:").strip()
+        return _names(where / "gitdir", link)
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _registration(common: Path, link: Path) -> Path | None:
+    found = (each.parent for each in sorted((common / "worktrees").glob("*/gitdir")) if _names(each, link))
+    return next(found, None)
+
+
+def _names(registered: Path, link: Path) -> bool:
+    return (registered.parent / registered.read_text().strip()).resolve() == link.resolve()
+
+
+async def _register(worktree: Worktree, link: Path) -> None:
+    """Has git, which has forgotten the tree, know it again: as one of its branch in which everything is changed."""
+    new = worktree.folder.with_name(f"{worktree.folder.name}.new")
+    await anyio.to_thread.run_sync(lambda: shutil.rmtree(new, ignore_errors=True))
+    await worktree.around("worktree", "add", "-q", "--force", "--no-checkout", str(new), worktree.branch)
+    where = Path((new / ".git").read_text().removeprefix("gitdir:").strip())
+    (new / ".git").rename(link)
+    new.rmdir()
+    (where / "gitdir").write_text(f"{link}\n")
+    await worktree.forget_index()
+
+
+async def _has_its_files(worktree: Worktree) -> bool:
+    """Whether at least half of what its branch has is there: else what is left is not what somebody worked in."""
+    names = await worktree.names()
+    there = sum(_exists(worktree.folder / name) for name in names)
+    return there * 2 >= len(names) and any(worktree.folder.iterdir())
+
+
+def _beside(folder: Path, what: str) -> Path:
+    """A name beside `folder` that nobody has."""
+    count = 1
+    while _exists(beside := folder.with_name(f"{folder.name}.{what}{count}")):
+        count += 1
+    return beside
+
+
+def _exists(path: Path) -> bool:
+    return os.path.lexists(path)

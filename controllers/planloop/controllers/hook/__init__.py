@@ -1,7 +1,1 @@
-"""The life of hooks: one begins with its agent, anew in each incarnation of it, and is over when its time has come."""
-
-from __future__ import annotations
-
-from planloop.controllers.hook.acting import HookReconciler
-
-__all__ = ["HookReconciler"]
+"""The life of hooks: a hook begins with its agent, restarts with each incarnation, and ends."""

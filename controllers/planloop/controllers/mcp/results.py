@@ -1,7 +1,7 @@
-"""What a server answered, as a call's result: text for the model, the rest as blobs that the text names.
+"""Convert a tool server's answer into a call result: text for the model, other content as blobs. Pure.
 
-The values are the server's own JSON (`taking.py`), which may lack or misspell anything: what is not in the form of the
-protocol is shown as it came. Long text is kept whole and shown clamped.
+The values are the server's own JSON (`planloop.controllers.mcp.lenient_results`), which may lack or misspell anything:
+what is not in the form of the protocol is shown as it came. Long text is kept whole and shown clamped.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import base64
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from planloop.reconciler.effects.clamping import clamped
+from planloop.reconciler.effects.truncate import truncate_output
 from planloop.schemas import limits
-from planloop.schemas.call import CallResult, CallState
-from planloop.schemas.encoding import Json, JsonObject, encode_text
+from planloop.schemas.canonical_json import Json, JsonObject, encode_text
 from planloop.schemas.frozen import frozen
+from planloop.schemas.objects.call import CallResult, CallState
 
-Keep = Callable[[bytes], str]
+KeepBlob = Callable[[bytes], str]
 """Keeps bytes as a blob; returns the digest."""
 UNREADABLE: Final = "planloop/unreadable"
 """The member of a result of ours that says why the server's own could not be read."""
@@ -24,27 +24,27 @@ _ENVELOPE: Final = frozenset({"content", "structuredContent", "isError", "result
 
 
 @frozen
-class Answer:
+class ToolServerAnswer:
     """The result of a call. `note` is what its reader should know besides; empty if there is nothing."""
 
     result: JsonObject
     note: str = ""
 
 
-def result_of(answer: Answer, keep: Keep) -> CallResult:
+def call_result(answer: ToolServerAnswer, keep: KeepBlob) -> CallResult:
     """The result of a tool call. An answer that says that it is an error is Failed, with the server's words."""
     told = answer.result
     parts = list(_parts(told.get("content"), keep))
     structured: Json = told.get("structuredContent")
     # What repeats a picture is in a blob already.
-    is_text = all(kind_of(part) == "text" for part in _listed(told.get("content")))
+    is_text = all(content_kind(part) == "text" for part in _listed(told.get("content")))
     if structured is not None and is_text and not _says(parts, structured):
         parts.append(encode_text(structured))
     if others := {name: value for name, value in told.items() if name not in _ENVELOPE and value is not None}:
         parts += [] if any(parts) else [encode_text(others)]
     notes = [note for note in (_why_unreadable(told), answer.note) if note]
     whole = "\n".join((*(part for part in parts if part), *notes)).encode()
-    shown = clamped(whole, limits.FILE_SHOWN_BYTES)
+    shown = truncate_output(whole, limits.FILE_SHOWN_BYTES)
     is_cut = len(whole) > limits.FILE_SHOWN_BYTES
     blob = keep(whole) if is_cut else None
     if is_cut:
@@ -56,7 +56,7 @@ def result_of(answer: Answer, keep: Keep) -> CallResult:
     return CallResult(CallState.SUCCEEDED, shown, blob=blob, value=value)
 
 
-def prompt_text(answer: JsonObject, keep: Keep) -> str:
+def prompt_text(answer: JsonObject, keep: KeepBlob) -> str:
     """The text of a prompt; messages that are not the user's say whose they are."""
     lines = []
     for message in _listed(answer.get("messages")):
@@ -67,7 +67,7 @@ def prompt_text(answer: JsonObject, keep: Keep) -> str:
     return "\n\n".join(lines)
 
 
-def resource_text(answer: JsonObject, keep: Keep) -> str:
+def resource_text(answer: JsonObject, keep: KeepBlob) -> str:
     """The text of a resource; parts that are no text are blobs."""
     return "\n".join(_contents(each, keep) for each in _listed(answer.get("contents")))
 
@@ -102,7 +102,7 @@ def _listed(value: Json) -> list[Json]:
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def kind_of(part: Json) -> str:
+def content_kind(part: Json) -> str:
     """The type of a part: what it says, or what its members show."""
     if not isinstance(part, dict):
         return "text"
@@ -110,12 +110,12 @@ def kind_of(part: Json) -> str:
     return kind if isinstance(kind, str) else "text" if isinstance(part.get("text"), str) else "unknown"
 
 
-def _parts(content: Json, keep: Keep) -> Iterator[str]:
+def _parts(content: Json, keep: KeepBlob) -> Iterator[str]:
     for part in _listed(content):
         if not isinstance(part, dict):
             yield part if isinstance(part, str) else "" if part is None else encode_text(part)
             continue
-        match kind_of(part):
+        match content_kind(part):
             case "text":
                 yield _text(part.get("text"))
             case "image" | "audio" as kind:
@@ -142,7 +142,7 @@ def _is_long(value: Json) -> bool:
     return isinstance(value, str) and len(value) > limits.SERVER_PART_CHARS_MAX and " " not in value[:1000]
 
 
-def _contents(contents: Json, keep: Keep) -> str:
+def _contents(contents: Json, keep: KeepBlob) -> str:
     if not isinstance(contents, dict):
         return _text(contents)
     if contents.get("text") is not None:
@@ -152,7 +152,7 @@ def _contents(contents: Json, keep: Keep) -> str:
     return f"[resource {contents.get('uri') or 'without an address'}: it has no content]"
 
 
-def _binary(kind: str, data: Json, media_type: Json, keep: Keep) -> str:
+def _binary(kind: str, data: Json, media_type: Json, keep: KeepBlob) -> str:
     try:
         content = base64.b64decode(data, validate=True) if isinstance(data, str) else None
     except ValueError:

@@ -1,5 +1,1 @@
-"""The plan object itself: pending objects, overall state and conditions. Patches of the document go to the gate."""
-
-from planloop.controllers.plan.reconciling import PlanReconciler
-
-__all__ = ["PlanReconciler"]
+"""The plan object: pending objects, overall state and conditions. Patches go to the gate."""

@@ -1,4 +1,4 @@
-"""How many tasks are at work at once: `limits.tasks` of the plan, and whose turn it is.
+"""How many tasks work at the same time (`limits.tasks`), and which task is next.
 
 A task that has an agent or a command takes a slot when nothing else is in its way, before it asks for containers and
 locks, and keeps it until it has ended with all that is below it (an entry of a benchmark: until it is judged, too);
@@ -17,30 +17,30 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, TypeAlias
 
-from planloop.controllers.task.status import Stage
-from planloop.reconciler.storing.store import Store, View
-from planloop.schemas.case import KIND as CASE
-from planloop.schemas.case import CaseState
-from planloop.schemas.container import AWAITING_CONTAINERS
-from planloop.schemas.encoding import JsonObject
-from planloop.schemas.fork import AWAITING_FORK
+from planloop.controllers.task.status import TaskStage
+from planloop.reconciler.store.store import Store, View
+from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
-from planloop.schemas.record import Record
+from planloop.schemas.log.record import Record
+from planloop.schemas.objects.case import CASE_KIND as CASE
+from planloop.schemas.objects.case import CaseState
+from planloop.schemas.objects.container import AWAITING_CONTAINERS
+from planloop.schemas.objects.fork import AWAITING_FORK
+from planloop.schemas.objects.sandbox import TRYING_SANDBOX
+from planloop.schemas.objects.task import ENDED, TaskState
 from planloop.schemas.resource import Resource
-from planloop.schemas.sandbox import TRYING_SANDBOX
-from planloop.schemas.task import ENDED, TaskState
 
 AWAITING_SLOT: Final = "AwaitingSlot"
 AFTER: Final = frozenset({AWAITING_FORK, AWAITING_CONTAINERS, TRYING_SANDBOX, "AwaitingLocks", "Queued"})
 """What a task that has its slot may still wait for before it begins."""
 
-_BEGUN: Final = frozenset({Stage.BEFORE, Stage.WORK, Stage.VERIFY})
+_BEGUN: Final = frozenset({TaskStage.BEFORE, TaskStage.WORK, TaskStage.VERIFY})
 _MOVING: Final = frozenset({TaskState.RUNNING, TaskState.CHECKING, TaskState.STOPPING})
 _Place: TypeAlias = tuple[int, int, str]  # -priority, number in the plan's order, address
 
 
 @frozen
-class Slot:
+class TaskSlot:
     """Of `bound` slots `taken` are; `is_mine` says whether the task has one or is the next to get one."""
 
     taken: int
@@ -52,7 +52,7 @@ class Slot:
         return f"{max(self.taken, self.bound)} of {self.bound} tasks are at work"
 
 
-class Slots:
+class TaskSlots:
     """The slots of one plan. Without a bound it keeps nothing. `call` wakes a task whose turn it is."""
 
     def __init__(self, call: Callable[[str], None] = lambda _: None) -> None:
@@ -101,14 +101,14 @@ class Slots:
                 self._note(view, address)
         self._call_up()
 
-    def slot(self, address: str) -> Slot | None:
+    def slot(self, address: str) -> TaskSlot | None:
         """How it stands for the task at `address`; None when no bound concerns it."""
         place = self._order.places.get(address)
         if self._bound is None or place is None:
             return None
         taken = len(self._held) + len(self._let_in)
         has_it = address in self._held or address in self._let_in
-        return Slot(taken, self._bound, has_it or bisect_left(self._line, place) < self._bound - taken)
+        return TaskSlot(taken, self._bound, has_it or bisect_left(self._line, place) < self._bound - taken)
 
     def settle(self, address: str, reason: str, *, is_stuck: bool) -> None:
         """Notes what a task came to that was looked at."""

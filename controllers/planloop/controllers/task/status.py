@@ -1,4 +1,4 @@
-"""What a task's controller remembers in the task's status, as typed values.
+"""The status of a task as typed values.
 
 `state` is what people see; `stage` is how far the current incarnation has come and outlives pauses and blocks, so that
 a resumed task goes on where it was. Everything here is read afresh from the object at every reconcile: nothing about a
@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from enum import Enum, StrEnum
 from typing import Final, Literal, TypeAlias
 
-from planloop.schemas.encoding import JsonObject
+from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
+from planloop.schemas.objects.task import TaskState
 from planloop.schemas.resource import Resource
-from planloop.schemas.task import TaskState
 
 
-class Stage(StrEnum):
+class TaskStage(StrEnum):
     """How far the current incarnation is."""
 
     NOT_BEGUN = ""
@@ -28,7 +28,7 @@ class Stage(StrEnum):
     FAILED = "failed"
 
 
-class Standing(Enum):
+class TaskStanding(Enum):
     """A task as those who wait for it see it. STUCK: blocked by a failure elsewhere, will not move by itself."""
 
     OPEN = "open"
@@ -38,26 +38,26 @@ class Standing(Enum):
     STUCK = "stuck"
 
 
-Round: TypeAlias = Literal["before", "work", "edit", "heal"]
+CheckRound: TypeAlias = Literal["before", "work", "edit", "heal"]
 """Why checks run: before the work, after it, because they were edited, or because a done task heals."""
 
 _STATES: Final[Mapping[str, TaskState]] = {str(one): one for one in TaskState}
-_STAGES: Final[Mapping[str, Stage]] = {str(one): one for one in Stage}
-_STANDINGS = {"done": Standing.DONE, "failed": Standing.FAILED, "cancelled": Standing.CANCELLED}
+_STAGES: Final[Mapping[str, TaskStage]] = {str(one): one for one in TaskStage}
+_STANDINGS = {"done": TaskStanding.DONE, "failed": TaskStanding.FAILED, "cancelled": TaskStanding.CANCELLED}
 
 
-def standing(task: Resource) -> Standing:
+def task_standing(task: Resource) -> TaskStanding:
     """What `task` means to its parent and to those that need it; one on its way out is still open."""
     if task.deleting:
-        return Standing.OPEN
+        return TaskStanding.OPEN
     state = task.status.get("state", "")
     if state == "blocked" and (task.status.get("signal") or {}).get("stuck"):
-        return Standing.STUCK
-    return _STANDINGS.get(state, Standing.OPEN)
+        return TaskStanding.STUCK
+    return _STANDINGS.get(state, TaskStanding.OPEN)
 
 
 @frozen
-class Progress:
+class TaskProgress:
     """The status of one task. `attempt` counts tries for the same wish from 1; `incarnation` counts all runs.
 
     `basis` holds digests of what this incarnation was begun with. `round` numbers verifications and `round_for` says
@@ -67,13 +67,13 @@ class Progress:
     """
 
     state: TaskState | None = None
-    stage: Stage = Stage.NOT_BEGUN
+    stage: TaskStage = TaskStage.NOT_BEGUN
     incarnation: int = 0
     attempt: int = 1
     go: int | None = None
     basis: JsonObject | None = None
     round: int = 0
-    round_for: Round | None = None
+    round_for: CheckRound | None = None
     checks: JsonObject | None = None
     judged: int = 0
     rejections: int = 0
@@ -85,14 +85,14 @@ class Progress:
     spent_s: float = 0.0
 
 
-def progress_of(status: JsonObject) -> Progress:
+def read_task_progress(status: JsonObject) -> TaskProgress:
     """Reads a status; one never written reads as a task that has not begun."""
     if not status:
-        return Progress()
+        return TaskProgress()
     state = status.get("state")
     verdict: JsonObject = status.get("verdict") or {}
     is_of_this_run = verdict.get("incarnation") == status.get("incarnation", 0)
-    return Progress(
+    return TaskProgress(
         state=_STATES[state] if state else None,
         stage=_STAGES[status.get("stage", "")],
         incarnation=status.get("incarnation", 0),

@@ -1,21 +1,25 @@
-"""What a decision is: a status to merge, other writes of the same append, jobs to start and to cancel.
-
-Values only. `controller.py` carries them out; the rules next door make them.
-"""
+"""What a decision returns: a status merge, other writes of the same append, jobs to start and to cancel. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import field
 from typing import TypeAlias
 
-from planloop.controllers.task.observing import Observed
-from planloop.controllers.task.status import progress_of
-from planloop.schemas import patching
-from planloop.schemas.encoding import JsonObject
+from planloop.controllers.task import observe
+from planloop.controllers.task.observe import ObservedTask
+from planloop.controllers.task.status import read_task_progress
+from planloop.schemas import json_patch
+from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen, remade
-from planloop.schemas.record import Change
-from planloop.schemas.sandbox import Wish
-from planloop.schemas.task import CheckSpec, TaskState
+from planloop.schemas.log.record import Change
+from planloop.schemas.objects.call import CallState
+from planloop.schemas.objects.sandbox import SandboxRequest
+from planloop.schemas.objects.task import CheckSpec, TaskState
+from planloop.schemas.resource import Resource
+
+# What a decision is: a status to merge, other writes of the same append, jobs to start and to cancel.
+#
+# Values only. `controller.py` carries them out; the rules next door make them.
 
 
 @frozen
@@ -51,14 +55,14 @@ class TryJob:
     """Finds out whether a sandbox is to be had."""
 
     key: str
-    wish: Wish
+    wish: SandboxRequest
 
 
-Job: TypeAlias = RunJob | CheckJob | StopJob | TryJob
+TaskJob: TypeAlias = RunJob | CheckJob | StopJob | TryJob
 
 
 @frozen
-class Says:
+class TaskExplanation:
     """The state and why: one CamelCase reason, a sentence, and what would change it.
 
     `is_stuck` tells those who wait for the task that it will not move by itself.
@@ -72,40 +76,104 @@ class Says:
 
 
 @frozen
-class Step:
+class TaskStep:
     """One step for one task. `merge` goes into its status; `again_s` asks for a look after that many seconds.
 
     `type` is the record's.
     """
 
-    says: Says
+    says: TaskExplanation
     merge: JsonObject = field(default_factory=dict)
     changes: tuple[Change, ...] = ()
-    start: tuple[Job, ...] = ()
+    start: tuple[TaskJob, ...] = ()
     cancel: tuple[str, ...] = ()
     again_s: float | None = None
     type: str = "task.changed"
 
-    def on_top_of(self, merge: JsonObject) -> Step:
+    def on_top_of(self, merge: JsonObject) -> TaskStep:
         """The same step with an earlier merge below its own."""
-        return remade(self, merge=composed(merge, self.merge))
+        return remade(self, merge=compose_merges(merge, self.merge))
 
-    def first(self, changes: tuple[Change, ...]) -> Step:
+    def first(self, changes: tuple[Change, ...]) -> TaskStep:
         """The same step with other writes before its own."""
         return remade(self, changes=(*changes, *self.changes)) if changes else self
 
 
-def composed(first: JsonObject, second: JsonObject) -> JsonObject:
+def compose_merges(first: JsonObject, second: JsonObject) -> JsonObject:
     """One merge patch for two in a row. A map that follows a removal must name every member it may have (RFC 7386)."""
     out = dict(first)
     for key, value in second.items():
         below = out.get(key)
-        out[key] = composed(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
+        out[key] = compose_merges(below, value) if isinstance(below, dict) and isinstance(value, dict) else value
     return out
 
 
-def after(observed: Observed, merge: JsonObject) -> Observed:
+def observed_after(observed: ObservedTask, merge: JsonObject) -> ObservedTask:
     """What would be observed once `merge` is written: lets one append take several steps."""
-    status = patching.merge(observed.me.status, merge)
+    status = json_patch.merge_values(observed.me.status, merge)
     call = observed.call if status.get("call") else None
-    return remade(observed, me=remade(observed.me, status=status), progress=progress_of(status), call=call)
+    return remade(observed, me=remade(observed.me, status=status), progress=read_task_progress(status), call=call)
+
+
+# The jobs that a decision may ask for, made from what was observed.
+
+# A command that runs already and the check that completes one go before new work: they finish what was begun.
+_ADOPTION, _CHECK = 1_000_000, 500_000
+
+
+def run_job(observed: ObservedTask, incarnation: int, *, is_adoption: bool = False) -> RunJob:
+    """The job for the command of `incarnation`."""
+    priority = observed.spec.priority
+    return RunJob(
+        observe.run_job_key(observed.me.uid, incarnation, priority), priority + (_ADOPTION if is_adoption else 0)
+    )
+
+
+def queue_command(observed: ObservedTask, step: TaskStep, incarnation: int) -> TaskStep:
+    """`step` with the command queued; one that is queued at another priority is queued anew."""
+    job = run_job(observed, incarnation)
+    if job.key in observed.jobs:
+        return step
+    queued = tuple(key for key in observed.jobs if observe.is_run_key(key) and key not in observed.running)
+    return TaskStep(step.says, step.merge, step.changes, (job,), queued, step.again_s)
+
+
+def check_job(observed: ObservedTask, check: CheckSpec, round_: int) -> CheckJob:
+    """The job for one check of a round."""
+    digest = observed.digests[check.key]
+    key = observe.check_job_key(observed.me.uid, round_, check.key, digest)
+    return CheckJob(key, observed.spec.priority + _CHECK, check, round_, digest)
+
+
+def stop_job(observed: ObservedTask, call: Resource) -> StopJob:
+    """The job that stops the command of `call`."""
+    return StopJob(observe.stop_job_key(observed.me.uid, call.address), call.address, call.spec["op"])
+
+
+# What of a task is in motion, and how it is brought down: jobs, a command of an earlier owner, its agent.
+
+_AT_REST = frozenset({"", "idle", "ended"})
+
+
+def is_agent_busy(observed: ObservedTask) -> bool:
+    """Whether the agent has an incarnation that it has not ended."""
+    return observed.agent is not None and observed.agent.state not in _AT_REST
+
+
+def is_call_started(observed: ObservedTask) -> bool:
+    """Whether a command was started and its result is not written."""
+    return observed.call is not None and observed.call.state == CallState.STARTED
+
+
+def is_in_motion(observed: ObservedTask) -> bool:
+    """Whether anything has to be stopped before the task can be called stopped."""
+    return bool(observed.jobs) or is_agent_busy(observed) or is_call_started(observed)
+
+
+def stop_everything(observed: ObservedTask, says: TaskExplanation, merge: JsonObject | None = None) -> TaskStep:
+    """The step that stops all of it. Jobs clean up after themselves; a command without one gets a job that stops it."""
+    start: tuple[TaskJob, ...] = ()
+    if is_call_started(observed) and not observed.jobs and observed.call is not None:
+        start = (stop_job(observed, observed.call),)
+    stopping = tuple(sorted(key for key in observed.jobs if not observe.is_stop_key(key)))
+    return TaskStep(says, merge={"go": None, **(merge or {})}, start=start, cancel=stopping)

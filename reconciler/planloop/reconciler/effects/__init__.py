@@ -1,1 +1,1 @@
-"""Effects on the world: processes that outlive a crash of their owner, and the journal that makes them safe."""
+"""Effects on the world: processes that outlive a crash, and the journal that makes them safe to retry."""

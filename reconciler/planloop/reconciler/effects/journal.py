@@ -1,4 +1,4 @@
-"""The journal of effects: what is written before one, after one, and when a crash lies between (law 5).
+"""The journal of calls (law 5): what is written before and after an effect, and `recover_calls` after a crash.
 
 A call object is put as Started, with its operation id, in one flushed append before the effect; the append that holds
 the result drops it. `recover` runs before the first reconcile of a new owner and settles what nobody saw end. Starting
@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from planloop.reconciler.effects.processes import Processes, Trace
-from planloop.reconciler.storing.store import Store
+from planloop.reconciler.effects.processes import OperationTrace, Processes
+from planloop.reconciler.store.store import Store
 from planloop.schemas import address as addresses
-from planloop.schemas.call import CallResult, CallSpec, CallState, call_from_json
-from planloop.schemas.encoding import JsonObject
+from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
-from planloop.schemas.record import Change, Draft, Drop, Put, SetStatus
+from planloop.schemas.log.record import Change, Drop, Put, RecordDraft, SetStatus
+from planloop.schemas.objects.call import CallResult, CallSpec, CallState, call_from_json
 from planloop.schemas.resource import Resource, Uid
 
 ACTOR: Final = "controller:journal"
-UNSEEN: Final = "the owner stopped while it ran, and nobody saw how it ended"
+OUTCOME_UNKNOWN: Final = "the owner stopped while it ran, and nobody saw how it ended"
 """Why a call is in doubt, in the same words whoever finds it first: a model reads them, and a replay compares."""
 
 
@@ -28,7 +28,7 @@ def call_address(call_id: str) -> str:
     return str(addresses.Address("call", (call_id,)))
 
 
-def started(call: CallSpec, call_id: str) -> tuple[Change, ...]:
+def start_changes(call: CallSpec, call_id: str) -> tuple[Change, ...]:
     """Says that `call` begins: for one append, flushed before the effect, with the owner's own change.
 
     Putting a call that exists (Authorized again after a crash) gives it the new operation id under the same address.
@@ -40,7 +40,7 @@ def started(call: CallSpec, call_id: str) -> tuple[Change, ...]:
     )
 
 
-def settled(address: str, uid: Uid, result: CallResult) -> tuple[Change, ...]:
+def settle_changes(address: str, uid: Uid, result: CallResult) -> tuple[Change, ...]:
     """Says how the call ended: it goes, but for Unknown, which stays until somebody settles it.
 
     The owner keeps what it needs of `result` in its own status; the record's `data` keeps it for readers.
@@ -50,13 +50,13 @@ def settled(address: str, uid: Uid, result: CallResult) -> tuple[Change, ...]:
     return (Drop(address, uid),)
 
 
-def settle_doubt(call: Resource, *, happened: bool) -> tuple[Change, ...]:
+def settle_unknown(call: Resource, *, happened: bool) -> tuple[Change, ...]:
     """What `plan approve call/x --happened|--did-not` writes for a call that is Unknown.
 
     Happened: the call is Succeeded on a person's word, kept for its owner to read and drop. Did not: Authorized, so
     its owner starts it again with a new operation id. Raises ValueError when the call is not in doubt.
     """
-    if state_of(call) is not CallState.UNKNOWN:
+    if call_state(call) is not CallState.UNKNOWN:
         raise ValueError(f"{call.address} is {call.state}, not Unknown: there is nothing to settle")
     if not happened:
         return (_back_to_authorized(call, "a person says that it did not happen"),)
@@ -65,7 +65,7 @@ def settle_doubt(call: Resource, *, happened: bool) -> tuple[Change, ...]:
     return (SetStatus(call.address, call.uid, status),)
 
 
-def state_of(call: Resource) -> CallState:
+def call_state(call: Resource) -> CallState:
     """The state of a call object. Raises ValueError for one that was never given a state."""
     return CallState(call.state)
 
@@ -84,7 +84,7 @@ class Recovery:
     in_doubt: tuple[str, ...] = ()
 
 
-async def recover(store: Store, processes: Processes) -> Recovery:
+async def recover_calls(store: Store, processes: Processes) -> Recovery:
     """Settles every Started call of the last owner as far as can be known, before the first reconcile.
 
     RUNNING and ENDED are left Started: their owners adopt them. NEVER_BEGAN goes back to Authorized, to be started
@@ -94,7 +94,7 @@ async def recover(store: Store, processes: Processes) -> Recovery:
     keep: set[str] = set()
     found: dict[str, list[str]] = {"adopt": [], "again": [], "doubt": []}
     for call in list(store.view.list("call")):
-        if state_of(call) is not CallState.STARTED:
+        if call_state(call) is not CallState.STARTED:
             continue
         spec = call_from_json(call.spec)
         fate, change = await _fate(call, spec, processes)
@@ -103,18 +103,20 @@ async def recover(store: Store, processes: Processes) -> Recovery:
             keep.add(spec.op)
         else:
             data: JsonObject = {"op": spec.op, "effect": str(spec.effect), "fate": fate}
-            await store.append(Draft("call.reconciled", ACTOR, call.address, (change,), data), {call.address: call.rev})
+            await store.append(
+                RecordDraft("call.reconciled", ACTOR, call.address, (change,), data), {call.address: call.rev}
+            )
     return Recovery(frozenset(keep), tuple(found["adopt"]), tuple(found["again"]), tuple(found["doubt"]))
 
 
 async def _fate(call: Resource, spec: CallSpec, processes: Processes) -> tuple[str, Change | None]:
-    trace = await processes.trace(spec.op) if spec.is_process else Trace.LOST
+    trace = await processes.trace(spec.op) if spec.is_process else OperationTrace.LOST
     match trace:
-        case Trace.RUNNING | Trace.ENDED:
+        case OperationTrace.RUNNING | OperationTrace.ENDED:
             return "adopt", None
-        case Trace.NEVER_BEGAN:
+        case OperationTrace.NEVER_BEGAN:
             return "again", _back_to_authorized(call, "the owner stopped before it began")
-        case Trace.LOST if spec.effect.may_run_again:
+        case OperationTrace.LOST if spec.effect.may_run_again:
             return "again", _back_to_authorized(call, "the owner stopped before it ended; it may safely run again")
-        case Trace.LOST:
-            return "doubt", SetStatus(call.address, call.uid, {"state": str(CallState.UNKNOWN), "why": UNSEEN})
+        case OperationTrace.LOST:
+            return "doubt", SetStatus(call.address, call.uid, {"state": str(CallState.UNKNOWN), "why": OUTCOME_UNKNOWN})

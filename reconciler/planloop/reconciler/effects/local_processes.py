@@ -1,15 +1,11 @@
-"""Child processes for real: spawned under a shim, labelled, in sessions of their own, found again after a crash.
-
-An operation's files stand in one folder: `<op>.state` (the fence, the process id, the exit code), `<op>.out` (stdout
-and stderr, written by the process itself, so they survive us) and `<op>.in`. Spawning happens on the event loop: it
-takes 0.2 ms, less than a hop to a thread and back. The shim is in `process_shim.py`, the kernel in `process_table.py`.
-"""
+"""Child processes on this machine: started under a shell shim in their own session, and found again after a crash."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import re
+import shlex
 import shutil
 import signal
 from collections.abc import Callable, Sequence
@@ -18,20 +14,117 @@ from typing import Final
 
 import anyio
 
-from planloop.reconciler.effects import process_shim as shim
 from planloop.reconciler.effects import process_table as table
-from planloop.reconciler.effects.process_shim import ShimState
-from planloop.reconciler.effects.processes import Command, Ending, Exit, Trace
-from planloop.reconciler.errors import Transient
-from planloop.reconciler.storing import folders
+from planloop.reconciler.effects.processes import ExitCause, OperationTrace, ProcessCommand, ProcessExit
+from planloop.reconciler.errors import TransientError
+from planloop.reconciler.store import state_files
 from planloop.schemas import limits
+from planloop.schemas.frozen import frozen
+
+# The few lines of shell between us and a command: they make its start unrepeatable and its end known without us.
+#
+# The shim creates the operation's state file, which must not exist yet (that is the fence: whoever creates it first,
+# a late start or a new owner's `trace`, wins), runs the command, and appends its exit code. It outlives its owner, so
+# the next one reads how the command ended. A shell does this in 0.2 ms over a bare spawn; a Python shim would take 15.
+
+FENCED_EXIT: Final = 125
+NO_CWD_EXIT: Final = 126
+FENCE_LINE: Final = "fenced"  # Written by `trace` in place of a process id: it never began and never will.
+LOST_LINE: Final = "lost"  # Written by `trace` after a reboot: files of before it prove nothing.
+NO_CWD_LINE: Final = "no-cwd"
+LAST_SIGNAL: Final = 31  # The classic ones; real-time signals end nothing by habit, exit codes above 159 are common.
+
+# A caught signal is back to its default in what the shell starts; an ignored one would stay ignored.
+_BEGIN: Final = 'umask 077;set -C;echo $$ >"$1"||exit 125;set +C;'
+_ENTER: Final = 'cd -- "$2"||{ echo no-cwd >>"$1";exit 126; };'
+# `set --` hides the shim's own arguments from the command.
+_INSIDE: Final = 'trap "exit 129" HUP;trap "exit 130" INT;trap "exit 143" TERM;exec 2>&1;eval "set --;$3"'
+_BESIDE: Final = 'trap : HUP INT TERM;(eval "set --;$3") 2>&1;r=$?;echo $r >>"$1";exit $r'
+_PROGRAM: Final = 'trap : HUP INT TERM;(shift 2;exec "$@") 2>&1;r=$?;echo $r >>"$1";exit $r'
+_TAKES_OVER: Final = re.compile(r"\b(exec|trap)\b")
+
+
+def shim_arguments(command: ProcessCommand, state_file: str, umask: int) -> list[str]:
+    """The arguments for `/bin/sh` that run `command` under the shim; its stdout becomes the command's two outputs."""
+    rest = (command.shell,) if command.shell else command.argv
+    script = f"{_BEGIN}umask {umask:o};{_ulimits(command)}" + _ENTER + _body(command, state_file)
+    return ["sh", "-c", script, "sh", state_file, command.cwd, *rest]
+
+
+def _body(command: ProcessCommand, state_file: str) -> str:
+    if not command.shell:
+        return _PROGRAM
+    if _TAKES_OVER.search(command.shell):
+        return _BESIDE  # It could replace the shell or its exit trap, so it gets a shell of its own.
+    # In the shim's own shell, a quarter millisecond of processor cheaper; where the text above is fooled (a sourced
+    # script that says `exec`), only the exit code after a crash of the owner is lost.
+    note = f"echo $? >>{shlex.quote(state_file)}"
+    return f"trap {shlex.quote(note)} EXIT;{_INSIDE}"
+
+
+def _ulimits(command: ProcessCommand) -> str:
+    lines = f"ulimit -f {max(1, command.file_bytes_max // 512)};"
+    if command.memory_bytes_max is not None:
+        lines += f"ulimit -v {max(1, command.memory_bytes_max // 1024)};"
+    if command.processes_max is not None:
+        # bash counts processes with -u, dash with -p; the one that does not know an option says so and goes on.
+        lines += f"ulimit -u {command.processes_max} 2>&-||ulimit -p {command.processes_max};"
+    if command.cpu_s_max is not None:
+        lines += f"ulimit -t {command.cpu_s_max};"
+    return lines
+
+
+@frozen
+class ShimState:
+    """What a state file says. `pid` is the shim's, also the id of its session and group; None until it is written.
+
+    `code` is the command's exit code, negative for a signal; None while it runs or when nobody wrote it down.
+    """
+
+    pid: int | None = None
+    code: int | None = None
+    is_fenced: bool = False
+    is_lost: bool = False
+    is_without_cwd: bool = False
+
+    @property
+    def has_ended(self) -> bool:
+        return self.code is not None or self.is_without_cwd
+
+
+def parse_shim_state(text: str) -> ShimState:
+    """The state that `text` shows; a line without its line end was never finished and does not count."""
+    lines = text.split("\n")[:-1]
+    if not lines:
+        return ShimState()
+    if lines[0] in (FENCE_LINE, LOST_LINE):
+        return ShimState(is_fenced=lines[0] == FENCE_LINE, is_lost=lines[0] == LOST_LINE)
+    pid = int(lines[0]) if lines[0].isdigit() else None
+    last = lines[1] if len(lines) > 1 else ""
+    if last == NO_CWD_LINE:
+        return ShimState(pid, is_without_cwd=True)
+    return ShimState(pid, exit_code_from_shell(int(last)) if last.isdigit() else None)
+
+
+def exit_code_from_shell(status: int) -> int:
+    """The exit code behind a shell's `$?`: 128 + n means that signal n ended the command, here -n."""
+    number = status - 128
+    return -number if 0 < number <= LAST_SIGNAL else status
+
+
+# Child processes for real: spawned under a shim, labelled, in sessions of their own, found again after a crash.
+#
+# An operation's files stand in one folder: `<op>.state` (the fence, the process id, the exit code), `<op>.out` (stdout
+# and stderr, written by the process itself, so they survive us) and `<op>.in`. Spawning happens on the event loop: it
+# takes 0.2 ms, less than a hop to a thread and back. What is asked of the
+# kernel is in `planloop.reconciler.effects.process_table`.
 
 SHELL: Final = "/bin/sh"
 OUTPUT_LOOK_FIRST_S: Final = 0.02  # A process is looked at soon for runaway output, then ever more rarely.
 OUTPUT_LOOK_LAST_S: Final = 0.5
 DESCRIPTORS: Final = "/dev/fd"
 KILL_WAIT_S: Final = 5.0  # What has not died of KILL by then hangs in the kernel, and nobody can help it.
-NO_CWD: Final = b"the folder to run it in is gone"
+NO_CWD_MESSAGE: Final = b"the folder to run it in is gone"
 _OP = re.compile(r"[0-9A-Za-z_-]+")
 _SUFFIXES: Final = (".state", ".out", ".in")
 
@@ -47,9 +140,9 @@ class LocalProcesses:
         self._plan = plan
         self._epoch = epoch
         self._grace_s = grace_s
-        folders.make(folder)
+        state_files.make_folder(folder)
         _keep_descriptors()
-        self._umask = table.umask()
+        self._umask = table.read_umask()
         self._boot = table.boot_id()
         self._boot_file = folder / "boot"
         known = self._boot_file.read_text() if self._boot_file.exists() else None
@@ -57,16 +150,16 @@ class LocalProcesses:
         self._has_rebooted = known is not None and known != self._boot
         self._is_boot_noted = known == self._boot
 
-    async def run(self, op: str, command: Command) -> Exit:
+    async def run(self, op: str, command: ProcessCommand) -> ProcessExit:
         """See `Processes.run`. An operation that was begun or fenced before is NOT_STARTED again."""
-        obstacle = obstacle_of(command)
+        obstacle = start_obstacle(command)
         if obstacle:
-            return Exit(Ending.NOT_STARTED, None, obstacle.encode())
+            return ProcessExit(ExitCause.NOT_STARTED, None, obstacle.encode())
         try:
             self._note_boot()
             pid = self._spawn(op, command)
         except (OSError, ValueError) as error:  # Too long, a null byte in it, no room, no process: nothing began.
-            return Exit(Ending.NOT_STARTED, None, f"it could not be started: {error}".encode())
+            return ProcessExit(ExitCause.NOT_STARTED, None, f"it could not be started: {error}".encode())
         try:
             ending = await self._watch(pid, op, command.timeout_s, command.output_bytes_max)
         except BaseException:
@@ -74,7 +167,7 @@ class LocalProcesses:
                 await self._stop(op, pid)
             _reap(pid)
             raise
-        if ending is not Ending.EXITED:
+        if ending is not ExitCause.EXITED:
             with anyio.CancelScope(shield=True):
                 await self._stop(op, pid)
         _signal_group(pid, signal.SIGKILL)  # What the command left behind in its group. Before reaping: the id is ours.
@@ -82,35 +175,35 @@ class LocalProcesses:
         if _signal_group(pid, 0):
             with anyio.CancelScope(shield=True):
                 await self._extinguish(self._members(op))
-        if code in (shim.FENCED_EXIT, shim.NO_CWD_EXIT):
+        if code in (FENCED_EXIT, NO_CWD_EXIT):
             refusal = self._refusal(op, pid)
             if refusal:
-                return Exit(Ending.NOT_STARTED, None, refusal.encode())
+                return ProcessExit(ExitCause.NOT_STARTED, None, refusal.encode())
         bound = limits.OUTPUT_KEPT_BYTES_MAX if command.output_bytes_max is None else command.output_bytes_max
-        return Exit(ending, code if ending is Ending.EXITED else None, self._output(op, bound))
+        return ProcessExit(ending, code if ending is ExitCause.EXITED else None, self._output(op, bound))
 
-    async def trace(self, op: str) -> Trace:
+    async def trace(self, op: str) -> OperationTrace:
         """See `Processes.trace`."""
         state = self._state(op)
         if state is None:
-            line = shim.LOST_LINE if self._has_rebooted else shim.FENCE_LINE
+            line = LOST_LINE if self._has_rebooted else FENCE_LINE
             if _create(self._path(op, ".state"), f"{line}\n"):
-                return Trace.LOST if self._has_rebooted else Trace.NEVER_BEGAN
+                return OperationTrace.LOST if self._has_rebooted else OperationTrace.NEVER_BEGAN
             state = self._state(op) or ShimState()  # Its shim was faster.
         if state.is_fenced:
-            return Trace.NEVER_BEGAN
+            return OperationTrace.NEVER_BEGAN
         if state.has_ended:
-            return Trace.ENDED
+            return OperationTrace.ENDED
         if self._leader(op, state) is not None:
-            return Trace.RUNNING
+            return OperationTrace.RUNNING
         # It may have ended between the two looks.
-        return Trace.ENDED if (self._state(op) or ShimState()).has_ended else Trace.LOST
+        return OperationTrace.ENDED if (self._state(op) or ShimState()).has_ended else OperationTrace.LOST
 
-    async def adopt(self, op: str, timeout_s: float | None = None) -> Exit:
+    async def adopt(self, op: str, timeout_s: float | None = None) -> ProcessExit:
         """See `Processes.adopt`. LOST when it is gone and nobody wrote down how."""
         state = self._state(op) or ShimState()
         leader = None if state.has_ended else self._leader(op, state)
-        ending = Ending.EXITED
+        ending = ExitCause.EXITED
         try:
             if leader is not None:
                 ending = await self._watch(leader, op, timeout_s, None)
@@ -120,14 +213,14 @@ class LocalProcesses:
                 await self._stop(op, leader)
         state = self._state(op) or ShimState()
         output = self._output(op, limits.OUTPUT_KEPT_BYTES_MAX)
-        if ending is not Ending.EXITED:
-            return Exit(ending, None, output)
+        if ending is not ExitCause.EXITED:
+            return ProcessExit(ending, None, output)
         if state.is_without_cwd:
-            return Exit(Ending.NOT_STARTED, None, NO_CWD)
-        return Exit(Ending.LOST if state.code is None else ending, state.code, output)
+            return ProcessExit(ExitCause.NOT_STARTED, None, NO_CWD_MESSAGE)
+        return ProcessExit(ExitCause.LOST if state.code is None else ending, state.code, output)
 
     async def stop(self, op: str) -> None:
-        """See `Processes.stop`. Raises Transient when something survives KILL."""
+        """See `Processes.stop`. Raises TransientError when something survives KILL."""
         await self.trace(op)  # Fences it: nothing may start after it was stopped.
         state = self._state(op) or ShimState()
         await self._stop(op, None if state.has_ended else self._leader(op, state))
@@ -142,7 +235,7 @@ class LocalProcesses:
                     os.unlink(self._path(op, suffix))  # noqa: PTH108 - one of the few calls made for every task
 
     async def sweep(self, keep: frozenset[str]) -> list[str]:
-        """See `Processes.sweep`. Raises Transient when something survives KILL."""
+        """See `Processes.sweep`. Raises TransientError when something survives KILL."""
         found: set[str] = set()
 
         def strays() -> list[int]:
@@ -171,7 +264,7 @@ class LocalProcesses:
         if self._is_boot_noted:
             return
         draft = self._boot_file.with_suffix(".new")
-        with open(draft, "w", opener=folders.opener) as file:
+        with open(draft, "w", opener=state_files.private_opener) as file:
             file.write(self._boot)
             file.flush()
             os.fsync(file.fileno())
@@ -183,15 +276,15 @@ class LocalProcesses:
             os.close(folder)
         self._is_boot_noted, self._has_rebooted = True, False
 
-    def _spawn(self, op: str, command: Command) -> int:
+    def _spawn(self, op: str, command: ProcessCommand) -> int:
         stdin = "/dev/null"
         if command.stdin:
             stdin = self._path(op, ".in")
-            folders.write(Path(stdin), command.stdin)
+            state_files.write_private_file(Path(stdin), command.stdin)
         labels = {table.PLAN_LABEL: self._plan, table.OP_LABEL: op, table.EPOCH_LABEL: str(self._epoch)}
         return os.posix_spawn(
             SHELL,
-            shim.arguments(command, self._path(op, ".state"), self._umask),
+            shim_arguments(command, self._path(op, ".state"), self._umask),
             {**command.env, **labels},
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, stdin, os.O_RDONLY, 0),
@@ -202,7 +295,7 @@ class LocalProcesses:
             setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # Python ignores them; commands expect their defaults.
         )
 
-    async def _watch(self, pid: int, op: str, timeout_s: float | None, output_max: int | None) -> Ending:
+    async def _watch(self, pid: int, op: str, timeout_s: float | None, output_max: int | None) -> ExitCause:
         """Waits for the exit of `pid`, or for what makes us stop it."""
         bound = limits.OUTPUT_KEPT_BYTES_MAX if output_max is None else output_max
         look_s = OUTPUT_LOOK_FIRST_S
@@ -210,19 +303,19 @@ class LocalProcesses:
         while left_s > 0:
             step_s = min(look_s, left_s)
             with anyio.move_on_after(step_s):
-                await table.exited(pid)
-                return Ending.TOO_MUCH_OUTPUT if self._size(op) > bound else Ending.EXITED
+                await table.wait_for_exit(pid)
+                return ExitCause.TOO_MUCH_OUTPUT if self._size(op) > bound else ExitCause.EXITED
             if self._size(op) > bound:
-                return Ending.TOO_MUCH_OUTPUT
+                return ExitCause.TOO_MUCH_OUTPUT
             left_s -= step_s
             look_s = min(look_s * 2, OUTPUT_LOOK_LAST_S)
-        return Ending.TIMED_OUT
+        return ExitCause.TIMED_OUT
 
     def _refusal(self, op: str, pid: int) -> str:
         """Why the shim `pid` ran nothing; the empty text when it did, and its command ended with one of our codes."""
         state = self._state(op) or ShimState()
         if state.is_without_cwd:
-            return NO_CWD.decode()
+            return NO_CWD_MESSAGE.decode()
         return "" if state.pid == pid else "the operation was begun before, or its state cannot be written"
 
     def _size(self, op: str) -> int:
@@ -240,35 +333,35 @@ class LocalProcesses:
 
     def _state(self, op: str) -> ShimState | None:
         try:
-            return shim.parse_state(Path(self._path(op, ".state")).read_text())
+            return parse_shim_state(Path(self._path(op, ".state")).read_text())
         except FileNotFoundError:
             return None
 
     def _leader(self, op: str, state: ShimState) -> int | None:
         """The living shim of `op`, found by its label while its state file is not written yet."""
         if state.pid is not None:
-            return state.pid if table.carries(state.pid, self._plan, op) else None
-        for one in table.labelled(self._plan):
+            return state.pid if table.has_labels(state.pid, self._plan, op) else None
+        for one in table.labelled_processes(self._plan):
             with contextlib.suppress(ProcessLookupError):
                 if one.op == op and os.getsid(one.pid) == one.pid:
                     return one.pid
         return None
 
-    def _labelled(self) -> list[table.Labelled]:
+    def _labelled(self) -> list[table.LabelledProcess]:
         if table.HAS_LABELS:
-            return table.labelled(self._plan)
+            return table.labelled_processes(self._plan)
         states = ((path.stem, self._state(path.stem)) for path in self._folder.glob("*.state"))
         alive = ((op, state.pid) for op, state in states if state and state.pid and not state.has_ended)
-        return [table.Labelled(pid, op) for op, pid in alive if table.carries(pid, self._plan, op)]
+        return [table.LabelledProcess(pid, op) for op, pid in alive if table.has_labels(pid, self._plan, op)]
 
     async def _stop(self, op: str, leader: int | None) -> None:
         """The ladder for one operation: TERM to its group, grace, KILL; then the same for what left the group."""
         if leader is not None and _signal_group(leader, signal.SIGTERM):
             with anyio.move_on_after(self._grace_s):
-                await table.exited(leader)
+                await table.wait_for_exit(leader)
             _signal_group(leader, signal.SIGKILL)
             with anyio.move_on_after(KILL_WAIT_S):
-                await table.exited(leader)
+                await table.wait_for_exit(leader)
                 self._note_killed(op)
         await self._extinguish(self._members(op))
 
@@ -288,14 +381,14 @@ class LocalProcesses:
         while pids := await anyio.to_thread.run_sync(find):
             now = anyio.current_time()
             if now > grace_ends + KILL_WAIT_S:
-                raise Transient("ProcessSurvives", f"processes {pids} do not go away even when killed")
+                raise TransientError("ProcessSurvives", f"processes {pids} do not go away even when killed")
             is_last = now >= grace_ends
             for pid in pids:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL if is_last else signal.SIGTERM)
             with anyio.move_on_after(KILL_WAIT_S if is_last else grace_ends - now):
                 for pid in pids:
-                    await table.exited(pid)
+                    await table.wait_for_exit(pid)
 
 
 def _keep_descriptors() -> None:
@@ -306,7 +399,7 @@ def _keep_descriptors() -> None:
                 os.set_inheritable(int(name), False)
 
 
-def obstacle_of(command: Command) -> str:
+def start_obstacle(command: ProcessCommand) -> str:
     """Why `command` cannot be started, or the empty text; what changes after this look is the shim's to report."""
     assert bool(command.shell) != bool(command.argv), "exactly one of argv and shell"
     if not os.path.isdir(command.cwd):  # noqa: PTH112 - made for every task
@@ -323,7 +416,7 @@ def obstacle_of(command: Command) -> str:
 def _create(path: str, text: str) -> bool:
     """Whether this call created `path`; False when it was there."""
     try:
-        with open(path, "x", opener=folders.opener) as file:
+        with open(path, "x", opener=state_files.private_opener) as file:
             file.write(text)
     except FileExistsError:
         return False
@@ -345,4 +438,4 @@ def _reap(pid: int) -> int | None:
         reaped, status = os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
         return None
-    return shim.from_shell(os.waitstatus_to_exitcode(status)) if reaped else None
+    return exit_code_from_shell(os.waitstatus_to_exitcode(status)) if reaped else None

@@ -1,4 +1,4 @@
-"""What the kernel says about processes: which carry our labels, and when one has exited.
+"""What the kernel reports about processes: which carry our labels, and when one exits.
 
 Linux reads labels from `/proc` and waits on pidfds; elsewhere exits are waited for with kqueue and labels cannot be
 read, so callers fall back to the process ids in their files. Nothing here polls on Linux.
@@ -24,14 +24,14 @@ _PROC: Final = Path("/proc")
 
 
 @frozen
-class Labelled:
+class LabelledProcess:
     """A living process of a plan."""
 
     pid: int
     op: str
 
 
-def labelled(plan: str) -> list[Labelled]:
+def labelled_processes(plan: str) -> list[LabelledProcess]:
     """Every living process, but for this one, that carries the label of `plan`; empty where labels cannot be read."""
     if not HAS_LABELS:
         return []
@@ -42,11 +42,11 @@ def labelled(plan: str) -> list[Labelled]:
             continue
         environment = _environment(int(entry))
         if mark in environment:
-            found.append(Labelled(int(entry), _value(environment, OP_LABEL)))
+            found.append(LabelledProcess(int(entry), _value(environment, OP_LABEL)))
     return found
 
 
-def carries(pid: int, plan: str, op: str) -> bool:
+def has_labels(pid: int, plan: str, op: str) -> bool:
     """Whether `pid` lives and is a process of `op`; where labels cannot be read, whether it lives."""
     if not HAS_LABELS:
         return _lives(pid)
@@ -84,7 +84,7 @@ def boot_id() -> str:
         return ""
 
 
-async def exited(pid: int) -> None:
+async def wait_for_exit(pid: int) -> None:
     """Returns when `pid` has exited, our child or not; a child stays a zombie until it is reaped."""
     try:
         watched = _exit_fd(pid)
@@ -113,7 +113,7 @@ else:
         return os.pidfd_open(pid)
 
 
-def umask() -> int:
+def read_umask() -> int:
     """The file mode creation mask of this process, which can otherwise be read only by changing it."""
     try:
         lines = (_PROC / "self/status").read_text().splitlines()

@@ -1,4 +1,4 @@
-"""Child processes that outlive a crash of their owner: started, found again, adopted or stopped, by operation id.
+"""The port for child processes that outlive a crash of their owner: start, find, adopt and stop them by operation id.
 
 The port; the real one is `local_processes.py`. Each process runs in its own process group, labelled in its environment
 with plan, operation and epoch, and writes its output and its exit code to files named by the operation, so that the
@@ -17,7 +17,7 @@ from planloop.schemas.limits import COMMAND_FILE_BYTES_MAX
 
 
 @frozen
-class Sandbox:
+class CommandSandbox:
     """What a command is enclosed in: tier 0 nothing, 1 its group and bounds, 2 bubblewrap, 3 the container `container`.
 
     At tier 2 it may read `readable` and write below its `cwd` and `writable`, but for `guarded`; the folders `held`
@@ -42,13 +42,13 @@ class Sandbox:
 
 
 @frozen
-class Command:
+class ProcessCommand:
     """What to run. Exactly one of `argv` and `shell` is given; `cwd` is absolute; `env` is the whole environment.
 
     `stdin` is given whole, then closed. `output_bytes_max` stops the group when passed. `memory_bytes_max`,
     `processes_max` and `cpu_s_max` become rlimits; None leaves the inherited limit. `file_bytes_max` bounds every file
     that it writes, its output among them: what still holds when the owner that watches the output has died. `sandbox`
-    is for those `Processes` that enclose (`planloop.containers.sandboxing`); others take no notice of it.
+    is for those `Processes` that enclose (`planloop.containers.sandbox`); others take no notice of it.
     """
 
     cwd: str
@@ -62,10 +62,10 @@ class Command:
     processes_max: int | None = None
     cpu_s_max: int | None = None
     file_bytes_max: int = COMMAND_FILE_BYTES_MAX
-    sandbox: Sandbox | None = None
+    sandbox: CommandSandbox | None = None
 
 
-class Ending(Enum):
+class ExitCause(Enum):
     """How a process came to its end, as far as anybody saw."""
 
     EXITED = "exited"
@@ -76,15 +76,15 @@ class Ending(Enum):
 
 
 @frozen
-class Exit:
+class ProcessExit:
     """How a process ended. `code` is negative for a signal, None unless EXITED; `output` is stdout and stderr mixed."""
 
-    ending: Ending
+    ending: ExitCause
     code: int | None
     output: bytes
 
 
-class Trace(Enum):
+class OperationTrace(Enum):
     """What is known of an operation of an earlier owner."""
 
     NEVER_BEGAN = "never began"
@@ -96,15 +96,15 @@ class Trace(Enum):
 class Processes(Protocol):
     """Runs and finds processes by operation id (`op`)."""
 
-    async def run(self, op: str, command: Command) -> Exit:
+    async def run(self, op: str, command: ProcessCommand) -> ProcessExit:
         """Runs `command` to its end. Cancelling stops its whole group (TERM, grace, KILL) before this returns."""
         ...
 
-    async def trace(self, op: str) -> Trace:
+    async def trace(self, op: str) -> OperationTrace:
         """What became of `op`. NEVER_BEGAN is made true for good: a late start of it will do nothing."""
         ...
 
-    async def adopt(self, op: str, timeout_s: float | None = None) -> Exit:
+    async def adopt(self, op: str, timeout_s: float | None = None) -> ProcessExit:
         """Waits for a RUNNING or ENDED operation as `run` would have; cancelling stops its group."""
         ...
 

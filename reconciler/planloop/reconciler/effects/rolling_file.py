@@ -1,4 +1,4 @@
-"""A file that holds the end of what somebody writes: what is shown to people, and lost without harm."""
+"""A file that keeps the newest lines of an output, within a size limit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from planloop.reconciler.storing import folders
+from planloop.reconciler.store import state_files
 
 
 class RollingFile:
@@ -19,14 +19,14 @@ class RollingFile:
     def add(self, text: bytes) -> None:
         """Adds `text` at the end; the older half goes when it is too much."""
         try:
-            with open(self._path, "ab", opener=folders.opener) as file:
+            with open(self._path, "ab", opener=state_files.private_opener) as file:
                 file.write(text)
                 is_full = file.tell() > self._bytes_max
             if is_full:
                 with self._path.open("rb") as file:
-                    kept = newer_half(file, self._bytes_max)
+                    kept = newest_lines(file, self._bytes_max)
                 beside = self._path.with_suffix(".new")
-                folders.write(beside, kept)
+                state_files.write_private_file(beside, kept)
                 beside.replace(self._path)
         except OSError:
             return
@@ -51,7 +51,7 @@ class RollingFile:
             return b""
 
 
-def newer_half(file: BinaryIO, bytes_max: int) -> bytes:
+def newest_lines(file: BinaryIO, bytes_max: int) -> bytes:
     """The lines of `file` that stay when it got longer than `bytes_max`; who follows it knows by this what is new."""
     half = _end(file, bytes_max // 2)
     at = half.find(b"\n") + 1

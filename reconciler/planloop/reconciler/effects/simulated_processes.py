@@ -1,4 +1,4 @@
-"""A machine of make-believe: processes in virtual time, for simulations of crashes from one seed.
+"""Simulated processes in virtual time, for crash simulations from one seed.
 
 `SimulatedMachine` outlives owners as a kernel does; each owner gets a `SimulatedProcesses` over it. A process is a
 list of timed steps that is played up to "now" whenever somebody looks, so nothing runs while nobody does and a crash
@@ -15,17 +15,17 @@ import anyio
 import anyio.lowlevel
 
 from planloop.reconciler.clock import Clock
-from planloop.reconciler.effects.processes import Command, Ending, Exit, Trace
-from planloop.reconciler.effects.simulated_shell import Program, Run, missing
+from planloop.reconciler.effects.processes import ExitCause, OperationTrace, ProcessCommand, ProcessExit
+from planloop.reconciler.effects.simulated_shell import ShellRun, SimulatedProgram, start_obstacle_of
 from planloop.schemas import limits
 from planloop.schemas.frozen import mutable
 
 
 @mutable
 class _Process:
-    command: Command
+    command: ProcessCommand
     began_at: float
-    run: Run
+    run: ShellRun
     killed_at: float = math.inf
     has_state: bool = True  # False: it ended in a way that nobody wrote down.
 
@@ -48,22 +48,22 @@ class SimulatedMachine:
     """
 
     clock: Clock
-    programs: Sequence[Program] = ()
+    programs: Sequence[SimulatedProgram] = ()
     began: list[str] = field(default_factory=list)
-    commands: dict[str, Command] = field(default_factory=dict)
+    commands: dict[str, ProcessCommand] = field(default_factory=dict)
     processes: dict[str, _Process] = field(default_factory=dict)
     fenced: set[str] = field(default_factory=set)
     changed: anyio.Event = field(default_factory=anyio.Event)
     on_begin: Callable[[str], None] = field(default=lambda _: None)
 
-    def start(self, op: str, command: Command) -> bool:
+    def start(self, op: str, command: ProcessCommand) -> bool:
         """Whether `op` began now: not when it is fenced or began before."""
         if op in self.fenced or op in self.processes:
             return False
         self.on_begin(op)
         self.began.append(op)
         self.commands[op] = command
-        self.processes[op] = _Process(command, self.clock.now(), Run.of(command, self.programs))
+        self.processes[op] = _Process(command, self.clock.now(), ShellRun.of(command, self.programs))
         return True
 
     def looked_at(self, op: str) -> _Process | None:
@@ -113,25 +113,25 @@ class SimulatedProcesses:
         self._grace_s = grace_s
         self._is_dead = is_dead
 
-    async def run(self, op: str, command: Command) -> Exit:
-        obstacle = missing(command)
+    async def run(self, op: str, command: ProcessCommand) -> ProcessExit:
+        obstacle = start_obstacle_of(command)
         if obstacle:
-            return Exit(Ending.NOT_STARTED, None, obstacle.encode())
+            return ProcessExit(ExitCause.NOT_STARTED, None, obstacle.encode())
         if not self._machine.start(op, command):
-            return Exit(Ending.NOT_STARTED, None, b"the operation was begun before")
+            return ProcessExit(ExitCause.NOT_STARTED, None, b"the operation was begun before")
         return await self._await_end(op, command.timeout_s, command.output_bytes_max, is_child=True)
 
-    async def trace(self, op: str) -> Trace:
+    async def trace(self, op: str) -> OperationTrace:
         await anyio.lowlevel.checkpoint()
         process = self._machine.looked_at(op)
         if process is None:
             self._machine.fenced.add(op)
-            return Trace.NEVER_BEGAN
+            return OperationTrace.NEVER_BEGAN
         if self._machine.is_running(op):
-            return Trace.RUNNING
-        return Trace.ENDED if process.has_state else Trace.LOST
+            return OperationTrace.RUNNING
+        return OperationTrace.ENDED if process.has_state else OperationTrace.LOST
 
-    async def adopt(self, op: str, timeout_s: float | None = None) -> Exit:
+    async def adopt(self, op: str, timeout_s: float | None = None) -> ProcessExit:
         return await self._await_end(op, timeout_s, None, is_child=False)
 
     async def stop(self, op: str) -> None:
@@ -152,13 +152,15 @@ class SimulatedProcesses:
         await self._stop(strays)
         return strays
 
-    async def _await_end(self, op: str, timeout_s: float | None, output_max: int | None, *, is_child: bool) -> Exit:
+    async def _await_end(
+        self, op: str, timeout_s: float | None, output_max: int | None, *, is_child: bool
+    ) -> ProcessExit:
         machine = self._machine
         process = machine.processes.get(op)
         if process is None:
-            return Exit(Ending.LOST, None, b"")
+            return ProcessExit(ExitCause.LOST, None, b"")
         bound = limits.OUTPUT_KEPT_BYTES_MAX if output_max is None else output_max
-        ending = Ending.TIMED_OUT
+        ending = ExitCause.TIMED_OUT
         try:
             with anyio.move_on_after(timeout_s):
                 ending = await self._watch(process, bound)
@@ -166,24 +168,24 @@ class SimulatedProcesses:
             with anyio.CancelScope(shield=True):
                 await self._stop([op])
             raise
-        if ending is not Ending.EXITED:
+        if ending is not ExitCause.EXITED:
             await self._stop([op])
-            return Exit(ending, None, bytes(process.run.output[:bound]))
+            return ProcessExit(ending, None, bytes(process.run.output[:bound]))
         if not process.has_state and not is_child:
-            return Exit(Ending.LOST, None, bytes(process.run.output))
+            return ProcessExit(ExitCause.LOST, None, bytes(process.run.output))
         # A parent sees the signal that ended its child, even when nobody wrote it down.
-        return Exit(ending, process.run.code, bytes(process.run.output[:bound]))
+        return ProcessExit(ending, process.run.code, bytes(process.run.output[:bound]))
 
-    async def _watch(self, process: _Process, bound: int) -> Ending:
+    async def _watch(self, process: _Process, bound: int) -> ExitCause:
         clock = self._machine.clock
         while True:
             await anyio.lowlevel.checkpoint()
             process.play(clock.now())
             if len(process.run.output) > bound or process.run.is_flooding:
-                return Ending.TOO_MUCH_OUTPUT
+                return ExitCause.TOO_MUCH_OUTPUT
             left_s = process.ends_at() - clock.now()
             if left_s <= 0:
-                return Ending.EXITED
+                return ExitCause.EXITED
             changed = self._machine.changed
             with anyio.move_on_after(left_s):
                 await changed.wait()

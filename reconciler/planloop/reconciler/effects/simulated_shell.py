@@ -1,4 +1,4 @@
-"""What a command of a simulation does: a handful of shell words in virtual time, and programs given as functions.
+"""The shell words that a simulated command understands, and programs given as functions.
 
 Understood: `true false exit sleep echo cat yes touch test kill trap while`, joined by `;` and `&&`, `>` and `>>` into
 files under the command's folder (which are real: files are cheap and checks read them). Anything else is an assertion:
@@ -15,7 +15,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import TypeAlias
 
-from planloop.reconciler.effects.processes import Command
+from planloop.reconciler.effects.processes import ProcessCommand
 from planloop.schemas.frozen import frozen, mutable
 
 FLOOD_BYTES = 1 << 16  # What `yes` has written by the first look: more than any bound a simulation sets.
@@ -23,7 +23,7 @@ SIGNALS = {"HUP": 1, "INT": 2, "KILL": 9, "TERM": 15}
 
 
 @frozen
-class Step:
+class ShellStep:
     """At `at_s` after the start, `act` happens."""
 
     at_s: float
@@ -31,7 +31,7 @@ class Step:
 
 
 @frozen
-class Script:
+class ShellScript:
     """What a program does: it takes `takes_s`, then writes `output`, calls `effect` and ends with `code`."""
 
     takes_s: float = 0.0
@@ -40,14 +40,14 @@ class Script:
     effect: Callable[[], None] = lambda: None
 
 
-Program: TypeAlias = Callable[[Command], Script | None]
+SimulatedProgram: TypeAlias = Callable[[ProcessCommand], ShellScript | None]
 
 
 @mutable
-class Run:
+class ShellRun:
     """One run: the steps not yet played, and what came of the others."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[ShellStep] = field(default_factory=list)
     output: bytearray = field(default_factory=bytearray)
     code: int = 0
     ends_after_s: float = 0.0
@@ -56,7 +56,7 @@ class Run:
     is_flooding: bool = False
 
     @classmethod
-    def of(cls, command: Command, programs: Sequence[Program]) -> Run:
+    def of(cls, command: ProcessCommand, programs: Sequence[SimulatedProgram]) -> ShellRun:
         """The run of `command`: of the first program that knows it, or of the shell words."""
         for program in programs:
             script = program(command)
@@ -68,11 +68,11 @@ class Run:
         return run
 
     @classmethod
-    def _of_script(cls, script: Script) -> Run:
+    def _of_script(cls, script: ShellScript) -> ShellRun:
         run = cls(code=script.code, ends_after_s=script.takes_s)
         run.steps = [
-            Step(script.takes_s, lambda: run.output.extend(script.output)),
-            Step(script.takes_s, script.effect),
+            ShellStep(script.takes_s, lambda: run.output.extend(script.output)),
+            ShellStep(script.takes_s, script.effect),
         ]
         return run
 
@@ -82,7 +82,7 @@ class Run:
             self.steps.pop(0).act()
 
 
-def missing(command: Command) -> str:
+def start_obstacle_of(command: ProcessCommand) -> str:
     """Why `command` cannot be started, or the empty text."""
     if not Path(command.cwd).is_dir():
         return f"there is no such folder as {command.cwd} to run it in"
@@ -94,7 +94,7 @@ def missing(command: Command) -> str:
 class _Reader:
     """Reads shell words into a run. Conditions are decided when they are read, which a simulation can live with."""
 
-    def __init__(self, run: Run, command: Command) -> None:
+    def __init__(self, run: ShellRun, command: ProcessCommand) -> None:
         self._run = run
         self._command = command
         self._at_s = 0.0
@@ -157,7 +157,7 @@ class _Reader:
         self._then(lambda: _append(path, content))
 
     def _then(self, act: Callable[[], None]) -> None:
-        self._run.steps.append(Step(self._at_s, act))
+        self._run.steps.append(ShellStep(self._at_s, act))
 
     def _end(self, code: int) -> None:
         if not self._is_over:

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 description of the gateway's API, made of the table and its models.
+"""The OpenAPI 3.1 description, made from the operations and their models.
 
 `openapi.json` beside this is what `description` gives, held current by a test; the types that the page compiles
 against are made of it (`web/src/api-types.d.ts`).
@@ -14,11 +14,10 @@ from typing import Any, Final, TypeAlias
 from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from planloop.schemas.encoding import JsonObject
-from planloop.server.api import naming
-from planloop.server.api.model import Model
-from planloop.server.api.operations import QUERY_CHARS_MAX, REV_MAX, WHOLE, Operation, Parameter
-from planloop.server.api.table import TABLE
+from planloop.schemas.canonical_json import JsonObject
+from planloop.server.api import validation
+from planloop.server.api.base_model import ApiModel
+from planloop.server.api.operations import QUERY_CHARS_MAX, REV_MAX, TABLE, WHOLE, Operation, Parameter
 
 VERSION: Final = "1"  # Of the API: the `v1` of its paths. It rises when what worked works no more.
 FILE: Final = Path(__file__).with_name("openapi.json")
@@ -48,7 +47,7 @@ WORDS: Final[Mapping[int, str]] = {
 }
 
 
-def description(plan: str = "") -> JsonObject:
+def openapi_description(plan: str = "") -> JsonObject:
     """The whole of it. `plan` is the name that paths have, any if empty."""
     schemas = _schemas()
     return {
@@ -142,20 +141,23 @@ def _content(schema: JsonObject) -> JsonObject:
 def _schemas() -> JsonObject:
     """Every model that an operation names, and what those are made of, by name."""
     names = {"Refusal", *(row.answer for row in TABLE), *(row.request for row in TABLE if row.request)}
-    single = [model for name in sorted(names) if (model := naming.model(name)) is not None]
-    inputs: list[tuple[type[Model], JsonSchemaMode]] = [(model, "validation") for model in single]
+    single = [model for name in sorted(names) if (model := validation.model_class(name)) is not None]
+    inputs: list[tuple[type[ApiModel], JsonSchemaMode]] = [(model, "validation") for model in single]
     _, found = models_json_schema(inputs, ref_template=REFS)
     schemas: JsonObject = dict(found["$defs"])
     for name in sorted(names):
-        if naming.model(name) is None:
-            one = TypeAdapter(naming.named(name)).json_schema(ref_template=REFS)
+        if validation.model_class(name) is None:
+            one = TypeAdapter(validation.model_or_union(name)).json_schema(ref_template=REFS)
             schemas |= one.pop("$defs", {})
             schemas[name] = one
-    return {name: _plain(schemas[name]) for name in sorted(schemas)}
+    public = {name.removeprefix(validation.PREFIX): schema for name, schema in schemas.items()}
+    return {name: _plain(public[name]) for name in sorted(public)}
 
 
 def _plain(schema: Any) -> Any:
-    """Without the titles that pydantic makes of names."""
+    """Without the titles that pydantic makes of names, and with the public names of models."""
+    if isinstance(schema, str):
+        return schema.replace(REFS.format(model=validation.PREFIX), REFS.format(model=""), 1)
     if isinstance(schema, dict):
         return {
             key: {name: _plain(one) for name, one in value.items()} if key == "properties" else _plain(value)

@@ -1,4 +1,4 @@
-"""What MCP clients have in their configuration files to start `plan mcp`. Pure.
+"""Configuration of MCP clients that starts `plan mcp`. Pure.
 
 Each client has a format of its own, and some do not wait for a server, or hide its tools behind a search, unless they
 are told otherwise; a model that does not see `take_task` at once does the task by other means.
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from planloop.schemas.encoding import JsonObject
+from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 
 START_S: Final = 60
@@ -20,7 +20,7 @@ CALL_S: Final = 3_600
 
 
 @frozen
-class Snippet:
+class ConfigSnippet:
     """`text` belongs into `file`, whole or merged; `notes` are what the file cannot say."""
 
     file: str
@@ -28,7 +28,7 @@ class Snippet:
     notes: tuple[str, ...] = ()
 
 
-def snippet(client: str, name: str, argv: Sequence[str]) -> Snippet:
+def config_snippet(client: str, name: str, argv: Sequence[str]) -> ConfigSnippet:
     """The configuration of `client` (one of CLIENTS) for the server `name`, which `argv` starts."""
     return _SNIPPETS[client](server_name(name), list(argv))
 
@@ -46,17 +46,17 @@ def _program(argv: list[str]) -> JsonObject:
     return {"command": argv[0], "args": argv[1:]}
 
 
-def _claude(name: str, argv: list[str]) -> Snippet:
+def _claude(name: str, argv: list[str]) -> ConfigSnippet:
     # Of this server alone: its tools are not behind a search, and a session waits until it is connected.
     server = {"type": "stdio", **_program(argv), "alwaysLoad": True}
     notes = (
         "before Claude Code 2.1.121, set this in its environment, or as `env` in .claude/settings.json:",
         "  ENABLE_TOOL_SEARCH=false MCP_CONNECTION_NONBLOCKING=0",
     )
-    return Snippet(".mcp.json", _printed({"mcpServers": {name: server}}), notes)
+    return ConfigSnippet(".mcp.json", _printed({"mcpServers": {name: server}}), notes)
 
 
-def _codex(name: str, argv: list[str]) -> Snippet:
+def _codex(name: str, argv: list[str]) -> ConfigSnippet:
     lines = [
         f"[mcp_servers.{name}]",
         f"command = {_toml(argv[0])}",
@@ -65,7 +65,7 @@ def _codex(name: str, argv: list[str]) -> Snippet:
         f"startup_timeout_sec = {START_S}",
         f"tool_timeout_sec = {CALL_S}",
     ]
-    return Snippet("~/.codex/config.toml", "".join(f"{line}\n" for line in lines))
+    return ConfigSnippet("~/.codex/config.toml", "".join(f"{line}\n" for line in lines))
 
 
 def _toml(text: str) -> str:
@@ -73,30 +73,30 @@ def _toml(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _opencode(name: str, argv: list[str]) -> Snippet:
+def _opencode(name: str, argv: list[str]) -> ConfigSnippet:
     server = {"type": "local", "command": argv, "enabled": True, "timeout": CALL_S * 1_000}
     whole = {"$schema": "https://opencode.ai/config.json", "mcp": {name: server}}
-    return Snippet("opencode.json", _printed(whole))
+    return ConfigSnippet("opencode.json", _printed(whole))
 
 
-def _gemini(name: str, argv: list[str]) -> Snippet:
+def _gemini(name: str, argv: list[str]) -> ConfigSnippet:
     server = {**_program(argv), "timeout": CALL_S * 1_000}
-    return Snippet(".gemini/settings.json", _printed({"mcpServers": {name: server}}))
+    return ConfigSnippet(".gemini/settings.json", _printed({"mcpServers": {name: server}}))
 
 
-def _qwen(name: str, argv: list[str]) -> Snippet:
-    return Snippet(".qwen/settings.json", _gemini(name, argv).text)
+def _qwen(name: str, argv: list[str]) -> ConfigSnippet:
+    return ConfigSnippet(".qwen/settings.json", _gemini(name, argv).text)
 
 
-def _vscode(name: str, argv: list[str]) -> Snippet:
-    return Snippet(".vscode/mcp.json", _printed({"servers": {name: {"type": "stdio", **_program(argv)}}}))
+def _vscode(name: str, argv: list[str]) -> ConfigSnippet:
+    return ConfigSnippet(".vscode/mcp.json", _printed({"servers": {name: {"type": "stdio", **_program(argv)}}}))
 
 
-def _cursor(name: str, argv: list[str]) -> Snippet:
-    return Snippet(".cursor/mcp.json", _printed({"mcpServers": {name: {"type": "stdio", **_program(argv)}}}))
+def _cursor(name: str, argv: list[str]) -> ConfigSnippet:
+    return ConfigSnippet(".cursor/mcp.json", _printed({"mcpServers": {name: {"type": "stdio", **_program(argv)}}}))
 
 
-_Make: TypeAlias = Callable[[str, list[str]], Snippet]
+_Make: TypeAlias = Callable[[str, list[str]], ConfigSnippet]
 _SNIPPETS: Final[Mapping[str, _Make]] = {
     "claude": _claude,
     "codex": _codex,

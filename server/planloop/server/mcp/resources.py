@@ -1,4 +1,4 @@
-"""What a client may read of the plan: its tasks and what is below them, its messages, the locks. Pure.
+"""Resources that an MCP client may read: tasks, messages, locks. Pure.
 
 An identity sees what its agents see: its own part of the plan, and who has which files. Every address that a record
 changes is one of these resources or none, so that subscriptions come from the log.
@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from planloop.app.exits import Exit, Halt
-from planloop.controllers.agent.tools.outline import outline
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.controllers.agent.tools.plan import plan_outline
 from planloop.schemas import address as addresses
-from planloop.schemas.encoding import Json, JsonObject
+from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen
-from planloop.schemas.lock import status_from_json
-from planloop.schemas.message import message_from_json
-from planloop.server.mcp.identity import Objects, Part
+from planloop.schemas.objects.lock import lock_status_from_json
+from planloop.schemas.objects.message import message_from_json
+from planloop.server.mcp.identities import ExternalRole, IdentityObjects
 
 SCHEME: Final = "planloop://"
 JSON: Final = "application/json"
@@ -24,7 +24,7 @@ TEXT: Final = "text/plain"
 
 
 @frozen
-class Shown:
+class ListedResource:
     """One resource as it is listed."""
 
     uri: str
@@ -33,47 +33,57 @@ class Shown:
     mime: str
 
 
-def listed(plan: str, parts: Sequence[Part]) -> list[Shown]:
+def list_resources(plan: str, parts: Sequence[ExternalRole]) -> list[ListedResource]:
     """The resources of an identity with these tasks."""
     site = f"{SCHEME}{plan}"
     shown = [
-        Shown(f"{site}/plan", "plan", "Your tasks and all below them: states, goals, results.", TEXT),
-        Shown(f"{site}/tasks", "tasks", "The tasks that you may take, and who has them.", JSON),
-        Shown(f"{site}/locks", "locks", "Who has which files, and who waits for them.", JSON),
+        ListedResource(f"{site}/plan", "plan", "Your tasks and all below them: states, goals, results.", TEXT),
+        ListedResource(f"{site}/tasks", "tasks", "The tasks that you may take, and who has them.", JSON),
+        ListedResource(f"{site}/locks", "locks", "Who has which files, and who waits for them.", JSON),
     ]
     for part in parts:
         shown += [
-            Shown(f"{site}/task/{part.path}", part.task.address, "Goal, checks, state and result of the task.", JSON),
-            Shown(f"{site}/messages/{part.path}", f"messages for {part.task.address}", "What is not read yet.", JSON),
+            ListedResource(
+                f"{site}/task/{part.path}", part.task.address, "Goal, checks, state and result of the task.", JSON
+            ),
+            ListedResource(
+                f"{site}/messages/{part.path}", f"messages for {part.task.address}", "What is not read yet.", JSON
+            ),
         ]
     return shown
 
 
-def templates(plan: str) -> list[Shown]:
+def resource_templates(plan: str) -> list[ListedResource]:
     """What stands for resources that are not listed one by one."""
     uri = f"{SCHEME}{plan}/task/{{+path}}"
-    return [Shown(uri, "task", "One of your tasks or one below, by its path as list_tasks and plan have it.", JSON)]
+    return [
+        ListedResource(uri, "task", "One of your tasks or one below, by its path as list_tasks and plan have it.", JSON)
+    ]
 
 
-def read(objects: Objects, plan: str, parts: Sequence[Part], uri: str) -> tuple[str | JsonObject, str]:
-    """The content of `uri`, and its type. Raises Halt: NOT_FOUND for what is not there or not this identity's."""
+def read_resource(
+    objects: IdentityObjects, plan: str, parts: Sequence[ExternalRole], uri: str
+) -> tuple[str | JsonObject, str]:
+    """The content of `uri`, and its type. Raises CommandError: NOT_FOUND for what is not there or not this
+    identity's.
+    """
     kind, _, path = uri.removeprefix(f"{SCHEME}{plan}/").partition("/")
     mine = [part for part in parts if part.path == path]
     match kind:
         case "plan" if not path:
-            return "\n".join(outline(objects, part.task.address) for part in _topmost(parts)), TEXT
+            return "\n".join(plan_outline(objects, part.task.address) for part in _topmost(parts)), TEXT
         case "tasks" if not path:
-            return {"tasks": [summary(part) for part in parts]}, JSON
+            return {"tasks": [task_summary(part) for part in parts]}, JSON
         case "locks" if not path:
             return {"locks": [_lock(each.address, each.status) for each in objects.list("lock")]}, JSON
         case "messages" if mine:
             return {"messages": _messages(mine[0])}, JSON
         case "task" if _is_within(path, [part.path for part in parts]):
             return _task(objects, path), JSON
-    raise Halt(Exit.NOT_FOUND, f"you have no resource {uri}", "resources/list names those there are")
+    raise CommandError(ExitCode.NOT_FOUND, f"you have no resource {uri}", "resources/list names those there are")
 
 
-def touched(plan: str, mine: Sequence[str], changed: Iterable[str]) -> set[str]:
+def changed_resources(plan: str, mine: Sequence[str], changed: Iterable[str]) -> set[str]:
     """The resources of an identity with the tasks at the paths `mine` that are others now that these have changed."""
     site, found = f"{SCHEME}{plan}", set[str]()
     for address in changed:
@@ -87,7 +97,7 @@ def touched(plan: str, mine: Sequence[str], changed: Iterable[str]) -> set[str]:
     return found
 
 
-def summary(part: Part) -> JsonObject:
+def task_summary(part: ExternalRole) -> JsonObject:
     """A task of the identity in short."""
     ready = part.task.status.get("conditions", {}).get("Ready") or {}
     out: JsonObject = {"task": part.path, "goal": part.task.spec.get("goal", ""), "state": part.task.state or "waiting"}
@@ -95,10 +105,10 @@ def summary(part: Part) -> JsonObject:
     return out | {"why": str(ready.get("message") or "")}
 
 
-def _task(objects: Objects, path: str) -> JsonObject:
+def _task(objects: IdentityObjects, path: str) -> JsonObject:
     task = objects.get(f"task/{path}")
     if task is None:
-        raise Halt(Exit.NOT_FOUND, f"there is no task/{path}", "the resource `plan` has those there are")
+        raise CommandError(ExitCode.NOT_FOUND, f"there is no task/{path}", "the resource `plan` has those there are")
     spec, status = task.spec, task.status
     ready = status.get("conditions", {}).get("Ready") or {}
     agent = objects.get(f"agent/{path}")
@@ -118,14 +128,14 @@ def _task(objects: Objects, path: str) -> JsonObject:
     }
 
 
-def _messages(part: Part) -> list[Json]:
+def _messages(part: ExternalRole) -> list[Json]:
     inbox = (message_from_json(raw) for raw in (part.agent.status.get("inbox") or {}).values())
     found = sorted(inbox, key=lambda each: (each.sent_at, each.id))
     return [{"id": each.id, "kind": each.kind, "from": each.sender, "body": each.body} for each in found]
 
 
 def _lock(address: str, status: JsonObject) -> JsonObject:
-    lock = status_from_json(status)
+    lock = lock_status_from_json(status)
     holders = [
         {"owner": one.owner, "mode": one.mode, "since": one.since, "reason": one.reason}
         for one in sorted(lock.holders.values(), key=lambda each: each.since)
@@ -134,7 +144,7 @@ def _lock(address: str, status: JsonObject) -> JsonObject:
     return {"path": address.partition("/")[2], "holders": holders, "waiters": waiters}
 
 
-def _topmost(parts: Sequence[Part]) -> list[Part]:
+def _topmost(parts: Sequence[ExternalRole]) -> list[ExternalRole]:
     """Those that are not below another: each is shown once."""
     return [one for one in parts if not any(_is_below(one.path, each.path) for each in parts)]
 

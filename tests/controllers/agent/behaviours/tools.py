@@ -7,8 +7,8 @@ from typing import Any
 
 import anyio
 
-from planloop.controllers.agent.tools.faults import ToolFailed
-from planloop.controllers.agent.tools.tool import Context, Settlement, Tool, ok
+from planloop.controllers.agent.tools.errors import ToolFailed
+from planloop.controllers.agent.tools.tool import Settlement, Tool, ToolContext, success
 from tests.product import EffectClass
 
 
@@ -29,7 +29,7 @@ class Flaky:
     gate: anyio.Event | None = None
 
     def tool(self) -> Tool:
-        async def flaky(context: Context, text: str = "", path: str = ".", command: str = "") -> Settlement:
+        async def flaky(context: ToolContext, text: str = "", path: str = ".", command: str = "") -> Settlement:
             del text, path, command
             self.began.append(context.spec.op)
             self.running += 1
@@ -39,17 +39,17 @@ class Flaky:
                     await self.gate.wait()
                 if len(self.began) <= self.failures:
                     raise ToolFailed(self.error, f"try {len(self.began)}")
-                return Settlement(ok(f"call {len(self.began)}"))
+                return Settlement(success(f"call {len(self.began)}"))
             finally:
                 self.running -= 1
 
-        from planloop.controllers.agent.tools.registry import BUILT_IN
+        from planloop.controllers.agent.tools.registry import BUILT_IN_TOOLS
 
-        return replace(BUILT_IN[self.name], function=flaky, effect=self.effect, ended=None)
+        return replace(BUILT_IN_TOOLS[self.name], function=flaky, effect=self.effect, ended=None)
 
 
 def tools_with(*flaky: Flaky) -> dict[str, Any]:
     """The built-in tools with some of them replaced."""
-    from planloop.controllers.agent.tools.registry import BUILT_IN
+    from planloop.controllers.agent.tools.registry import BUILT_IN_TOOLS
 
-    return {**BUILT_IN, **{each.name: each.tool() for each in flaky}}
+    return {**BUILT_IN_TOOLS, **{each.name: each.tool() for each in flaky}}

@@ -5,12 +5,19 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.controllers.agent.conflicts import opening, resolving
-from planloop.controllers.agent.conflicts.opening import Ask
-from planloop.controllers.leases import overlap
+from planloop.controllers.agent.conflicts import detection, resolution
+from planloop.controllers.agent.conflicts.detection import ConflictClaim
+from planloop.controllers.shared.leases.lock_paths import paths_overlap
 from planloop.schemas import limits
-from planloop.schemas.conflict import OVER, Party, conflict_from_json, number_of, status_from_json, uid_of
-from tests.product import Change, Draft, Drop, MemoryView, Record, SetStatus
+from planloop.schemas.objects.conflict import (
+    OVER,
+    ConflictParty,
+    conflict_from_json,
+    conflict_number,
+    conflict_status_from_json,
+    conflict_uid,
+)
+from tests.product import Change, Drop, MemoryView, Record, RecordDraft, SetStatus
 
 AGENTS = st.sampled_from(["agent/a", "agent/b", "agent/c"])
 FILES = st.sampled_from(["src/**", "src/a.py", "src/b.py", "docs/c.md", "**"])
@@ -19,11 +26,11 @@ ASKS = st.tuples(PAIRS, st.lists(FILES, min_size=1, max_size=2, unique=True))
 
 
 def fold(view: MemoryView, *changes: Change) -> None:
-    view.fold(Record(view.rev + 1, 0.0, 1, Draft("object.updated", "controller:test", "plan/p", changes)))
+    view.fold(Record(view.rev + 1, 0.0, 1, RecordDraft("object.updated", "controller:test", "plan/p", changes)))
 
 
-def ask(pair: tuple[str, str], paths: list[str]) -> Ask:
-    return Ask(Party(pair[0], "u", 1, "it wants it"), pair[1], tuple(sorted(paths)), "contest")
+def ask(pair: tuple[str, str], paths: list[str]) -> ConflictClaim:
+    return ConflictClaim(ConflictParty(pair[0], "u", 1, "it wants it"), pair[1], tuple(sorted(paths)), "contest")
 
 
 @given(st.lists(ASKS, max_size=12))
@@ -32,31 +39,31 @@ def test_two_agents_have_one_conflict_over_files_that_overlap_whoever_asks_and_h
 ) -> None:
     view = MemoryView()
     for pair, paths in asks:
-        made = opening.opened(view, ask(pair, paths), 1.0)
+        made = detection.open_conflict(view, ask(pair, paths), 1.0)
         fold(view, *made.changes)
         found = view.get(made.address)
         assert found is not None
-        status = status_from_json(found.status)
+        status = conflict_status_from_json(found.status)
         assert set(conflict_from_json(found.spec).parties) == set(pair)
         assert set(paths) <= set(status.paths)
         assert status.parties[pair[0]].intent == "it wants it"
-        again = opening.opened(view, ask(pair, paths), 2.0)
+        again = detection.open_conflict(view, ask(pair, paths), 2.0)
         assert (again.address, again.changes, again.is_new) == (made.address, (), False), "said twice is said once"
-    standing = [(conflict_from_json(one.spec), status_from_json(one.status)) for one in view.list("conflict")]
+    standing = [(conflict_from_json(one.spec), conflict_status_from_json(one.status)) for one in view.list("conflict")]
     standing = [(spec, status) for spec, status in standing if status.is_open]
     for index, (spec, status) in enumerate(standing):
         for other, more in standing[:index]:
             if set(spec.parties) == set(other.parties):
-                assert not any(overlap(one, two) for one in status.paths for two in more.paths)
+                assert not any(paths_overlap(one, two) for one in status.paths for two in more.paths)
 
 
 def test_numbers_never_come_twice_and_those_that_are_over_are_kept_to_a_bound() -> None:
     view, numbers = MemoryView(), []
     for count in range(3 * limits.CONFLICTS_KEPT_MAX):
-        made = opening.opened(view, ask(("agent/a", "agent/b"), ["src/a.py"]), float(count))
+        made = detection.open_conflict(view, ask(("agent/a", "agent/b"), ["src/a.py"]), float(count))
         assert made.is_new
         fold(view, *made.changes)
-        numbers.append(number_of(made.address))
+        numbers.append(conflict_number(made.address))
         found = view.get(made.address)
         assert found is not None
         fold(view, SetStatus(found.address, found.uid, {"state": OVER}))
@@ -67,30 +74,30 @@ def test_numbers_never_come_twice_and_those_that_are_over_are_kept_to_a_bound() 
 def test_so_many_stand_at_once_and_no_more() -> None:
     view = MemoryView()
     for count in range(limits.CONFLICTS_OPEN_MAX):
-        assert opening.has_room(view)
-        fold(view, *opening.opened(view, ask((f"agent/n{count}", "agent/b"), ["f"]), 1.0).changes)
-    assert not opening.has_room(view)
+        assert detection.has_conflict_room(view)
+        fold(view, *detection.open_conflict(view, ask((f"agent/n{count}", "agent/b"), ["f"]), 1.0).changes)
+    assert not detection.has_conflict_room(view)
 
 
 def test_who_is_kept_off_by_several_has_a_conflict_with_each_in_one_append() -> None:
-    view, party = MemoryView(), Party("agent/a", "u", 1, "it wants it")
-    made = opening.opened_with(view, party, ("agent/b", "agent/c"), ("f",), "contest", 1.0)
+    view, party = MemoryView(), ConflictParty("agent/a", "u", 1, "it wants it")
+    made = detection.open_conflicts(view, party, ("agent/b", "agent/c"), ("f",), "contest", 1.0)
     fold(view, *(change for one in made for change in one.changes))
     assert [(one.address, one.against) for one in made] == [("conflict/1", "agent/b"), ("conflict/2", "agent/c")]
     assert len(view.list("conflict")) == 2
     for count in range(limits.CONFLICTS_OPEN_MAX - 2):
-        fold(view, *opening.opened(view, ask((f"agent/n{count}", "agent/b"), ["f"]), 1.0).changes)
-    again = opening.opened_with(view, party, ("agent/b", "agent/d"), ("f",), "contest", 2.0)
+        fold(view, *detection.open_conflict(view, ask((f"agent/n{count}", "agent/b"), ["f"]), 1.0).changes)
+    again = detection.open_conflicts(view, party, ("agent/b", "agent/d"), ("f",), "contest", 2.0)
     assert [one.against for one in again] == ["agent/b"], "what stands is joined, and there is no room for another"
 
 
 def test_several_that_are_opened_at_once_each_make_room_for_themselves() -> None:
-    view, party = MemoryView(), Party("agent/a", "u", 1, "it wants it")
+    view, party = MemoryView(), ConflictParty("agent/a", "u", 1, "it wants it")
     for count in range(limits.CONFLICTS_KEPT_MAX):
-        made = opening.opened(view, ask(("agent/a", "agent/b"), ["f"]), float(count))
+        made = detection.open_conflict(view, ask(("agent/a", "agent/b"), ["f"]), float(count))
         fold(view, *made.changes)
-        fold(view, SetStatus(made.address, uid_of(made.address, float(count)), {"state": OVER}))
-    found = opening.opened_with(view, party, ("agent/b", "agent/c"), ("f",), "contest", 99.0)
+        fold(view, SetStatus(made.address, conflict_uid(made.address, float(count)), {"state": OVER}))
+    found = detection.open_conflicts(view, party, ("agent/b", "agent/c"), ("f",), "contest", 99.0)
     changes = [change for one in found for change in one.changes]
     dropped = [change.address for change in changes if isinstance(change, Drop)]
     assert dropped == ["conflict/1", "conflict/2"]
@@ -100,14 +107,14 @@ def test_several_that_are_opened_at_once_each_make_room_for_themselves() -> None
 
 def test_a_conflict_that_takes_in_another_has_its_orders_too_so_that_they_leave_the_plan_again() -> None:
     view = MemoryView()
-    fold(view, *opening.opened(view, ask(("agent/a", "agent/b"), ["src/a.py"]), 1.0).changes)
-    fold(view, *opening.opened(view, ask(("agent/a", "agent/b"), ["src/b.py"]), 1.0).changes)
+    fold(view, *detection.open_conflict(view, ask(("agent/a", "agent/b"), ["src/a.py"]), 1.0).changes)
+    fold(view, *detection.open_conflict(view, ask(("agent/a", "agent/b"), ["src/b.py"]), 1.0).changes)
     order = {"task": "task/a", "needs": "b"}
-    fold(view, SetStatus("conflict/2", uid_of("conflict/2", 1.0), {"order": [order]}))
-    made = opening.opened(view, ask(("agent/b", "agent/a"), ["src/**"]), 2.0)
+    fold(view, SetStatus("conflict/2", conflict_uid("conflict/2", 1.0), {"order": [order]}))
+    made = detection.open_conflict(view, ask(("agent/b", "agent/a"), ["src/**"]), 2.0)
     fold(view, *made.changes)
     first, second = view.get("conflict/1"), view.get("conflict/2")
     assert first is not None and second is not None
     assert (made.address, second.state) == ("conflict/1", OVER)
     document = {"tasks": {"a": {"needs": ["b"]}, "b": {}}}
-    assert [op.op for op in resolving.undone(first, document)] == ["remove"]
+    assert [op.op for op in resolution.undo_ordering(first, document)] == ["remove"]

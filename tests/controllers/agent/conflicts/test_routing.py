@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.controllers.agent.conflicts import routing
-from planloop.controllers.agent.conflicts.deciding import Bring, Rest, decide
+from planloop.controllers.agent.conflicts import participants
+from planloop.controllers.agent.conflicts.decide import ConflictRest, RouteConflict, decide
 from planloop.schemas import limits
-from planloop.schemas.address import agent, parse, task
-from planloop.schemas.conflict import PERSON, ConflictSpec, ConflictStatus, Party
+from planloop.schemas.address import agent_address, parse_address, task_address
+from planloop.schemas.objects.conflict import PERSON, ConflictParty, ConflictSpec, ConflictStatus
 from planloop.schemas.rights import Rights
 from tests.product import JsonObject, MemoryView, Resource, Uid
 
@@ -22,14 +22,14 @@ WHYS = ("", "parked", "done", "paused", "denied", "gone", "leaving", "claimed ov
 def objects(path: Path, why: str = "") -> list[Resource]:
     """A task and its agent; `why` it could not rule, empty when it could."""
     rights = Rights(deny=("resolve",)).to_json() if why == "denied" else Rights().to_json()
-    spec: JsonObject = {"task": str(task(*path)), "rights": rights, "talk_to": ["parent"]}
+    spec: JsonObject = {"task": str(task_address(*path)), "rights": rights, "talk_to": ["parent"]}
     status: JsonObject = {"state": "parked" if why == "parked" else "asleep", "incarnation": 1}
     task_spec: JsonObject = {"pause": why == "paused", "needs": []}
     state: JsonObject = {"state": "done" if why == "done" else "running"}
     if why == "claimed over":
         state["stage"] = "done"
-    at = str(agent(*path))
-    made = [Resource(str(task(*path)), Uid(f"t{path}"), 1, task_spec, state)]
+    at = str(agent_address(*path))
+    made = [Resource(str(task_address(*path)), Uid(f"t{path}"), 1, task_spec, state)]
     if why != "gone":
         made.append(Resource(at, Uid(f"a{path}"), 1, spec, status, deleting=why == "leaving"))
     return made
@@ -47,8 +47,13 @@ def test_it_comes_before_the_lowest_agent_above_both_that_could_answer_else_a_pe
     places = {each[:depth] for each in (one, other) for depth in range(len(each) + 1)}
     view = MemoryView(each for place in sorted(places) for each in objects(place, whys.get(place, "")))
     able = [place for place in above(one, other) if not whys.get(place, "")]
-    expected = str(agent(*able[0])) if able else PERSON
-    assert routing.first_able(view, routing.lowest_above(str(agent(*one)), str(agent(*other)))) == expected
+    expected = str(agent_address(*able[0])) if able else PERSON
+    assert (
+        participants.nearest_able(
+            view, participants.nearest_ancestor(str(agent_address(*one)), str(agent_address(*other)))
+        )
+        == expected
+    )
 
 
 @given(one=PATHS, other=PATHS, whys=st.dictionaries(PATHS, st.sampled_from(WHYS)))
@@ -58,14 +63,14 @@ def test_going_on_upward_ends_at_a_person_after_two_times_and_never_goes_down_or
     places = {each[:depth] for each in (one, other) for depth in range(len(each) + 1)}
     whys |= {one: "", other: ""}
     view = MemoryView(each for place in sorted(places) for each in objects(place, whys.get(place, "")))
-    spec = ConflictSpec(str(agent(*one)), str(agent(*other)), "contest")
-    seen = [routing.first_able(view, routing.lowest_above(*spec.parties))]
+    spec = ConflictSpec(str(agent_address(*one)), str(agent_address(*other)), "contest")
+    seen = [participants.nearest_able(view, participants.nearest_ancestor(*spec.parties))]
     while seen[-1] != PERSON:
-        seen.append(routing.next_above(view, seen[-1]))
-    depths = [len(parse(each).path) for each in seen[:-1]]
+        seen.append(participants.next_able_above(view, seen[-1]))
+    depths = [len(parse_address(each).path) for each in seen[:-1]]
     assert depths == sorted(set(depths), reverse=True)
     assert not set(seen) & set(spec.parties)
-    assert all(routing.is_above(each, *spec.parties) for each in seen[:-1])
+    assert all(participants.is_ancestor_of_both(each, *spec.parties) for each in seen[:-1])
 
 
 def standing(before: str, raised: int, due_at: float | None) -> tuple[MemoryView, ConflictSpec, ConflictStatus]:
@@ -74,21 +79,21 @@ def standing(before: str, raised: int, due_at: float | None) -> tuple[MemoryView
     holder = {"owner": "agent/a/y", "uid": str(Uid(f"a{('a', 'y')}")), "incarnation": 1, "mode": "write"}
     grant = holder | {"since": 0.0, "fence": 1, "kept": "asked"}
     made.append(Resource("lock/f", Uid("l"), 1, {"path": "f"}, {"holders": {"agent/a/y": grant}}))
-    parties = {each: Party(each, f"a{parse(each).path}", 1) for each in ("agent/a/x", "agent/a/y")}
+    parties = {each: ConflictParty(each, f"a{parse_address(each).path}", 1) for each in ("agent/a/x", "agent/a/y")}
     status = ConflictStatus("open", ("f",), parties, 0.0, before, 1 if before else 0, raised, due_at)
     return MemoryView(made), ConflictSpec("agent/a/x", "agent/a/y", "contest"), status
 
 
 def test_who_does_not_answer_in_time_is_passed_over_twice_at_most() -> None:
-    assert decide(*standing("", 0, None), 1.0) == Bring("agent/a", 0, "")
+    assert decide(*standing("", 0, None), 1.0) == RouteConflict("agent/a", 0, "")
     first = decide(*standing("agent/a", 0, 90.0), 90.0)
-    assert isinstance(first, Bring)
+    assert isinstance(first, RouteConflict)
     assert (first.to, first.raised) == ("agent/.", 1)
     second = decide(*standing("agent/.", 1, 180.0), 180.0)
-    assert isinstance(second, Bring)
+    assert isinstance(second, RouteConflict)
     assert (second.to, second.raised) == (PERSON, limits.CONFLICT_RAISED_MAX)
-    assert decide(*standing(PERSON, 2, None), 1e9) == Rest(None)
+    assert decide(*standing(PERSON, 2, None), 1e9) == ConflictRest(None)
 
 
 def test_before_its_time_is_over_nothing_happens() -> None:
-    assert decide(*standing("agent/a", 0, 90.0), 89.0) == Rest(90.0)
+    assert decide(*standing("agent/a", 0, 90.0), 89.0) == ConflictRest(90.0)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from planloop.controllers.agent.conflicts import resolving
-from planloop.controllers.agent.conflicts.resolving import Unruled, Wish
+from planloop.controllers.agent.conflicts import resolution
+from planloop.controllers.agent.conflicts.resolution import InvalidResolution, ResolutionRequest
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.conflicts.teams import LOCK, PATH, begin, brought, holder, over, team
 from tests.golden_text import said, said_in
-from tests.product import HUMAN_CLI, Accepted, Author, Patch, Refused, SetStatus, Verdict
+from tests.product import HUMAN_CLI, Author, Patch, PatchAccepted, PatchRefused, PatchVerdict, SetStatus
 
 pytestmark = pytest.mark.anyio
 
@@ -31,12 +31,14 @@ def silent(text: str) -> str:
     return text.replace('when: {message: "resolve("}', "when: {message: never}")
 
 
-async def rule(here: Arena, by: Author, how: str, for_agent: str = "", plan: str = "") -> Verdict:
+async def rule(here: Arena, by: Author, how: str, for_agent: str = "", plan: str = "") -> PatchVerdict:
     """What `resolve` and `plan approve` do."""
     view, document = here.store.view, here.get("plan/arena").spec
-    made = resolving.ruled(view, document, Wish("conflict/1", how, for_agent, plan), by, here.world.clock.now())
+    made = resolution.resolve_conflict(
+        view, document, ResolutionRequest("conflict/1", how, for_agent, plan), by, here.world.clock.now()
+    )
     if made.is_again:
-        return Accepted(view.rev)
+        return PatchAccepted(view.rev)
     patch = Patch(by, made.ops, view.rev, "ruled", is_approved=by.is_human)
     return await here.gate.rule(patch, made.changes, made.also)
 
@@ -133,11 +135,11 @@ async def test_a_person_rules_and_the_same_ruling_made_twice_is_made_once(tmp_pa
         await here.until(lambda: here.state("conflict/1") == "open" and bool(here.get("conflict/1").status["before"]))
         first = await rule(here, HUMAN_CLI, "release")
         again = await rule(here, HUMAN_CLI, "release")
-        assert isinstance(first, Accepted)
-        assert isinstance(again, Accepted)
+        assert isinstance(first, PatchAccepted)
+        assert isinstance(again, PatchAccepted)
         await over(here)
         assert len([one for one in await here.log() if one.type == "conflict.ruled"]) == 1
-        with pytest.raises(Unruled) as late:
+        with pytest.raises(InvalidResolution) as late:
             await rule(here, HUMAN_CLI, "cancel")
         assert late.value.reason == "Resolved"
 
@@ -146,8 +148,8 @@ async def test_of_two_rulings_at_once_the_second_overrules_what_nobody_has_follo
     async with arena(tmp_path) as here:
         await begin(here, silent(team(NOBODY, front=STAYS, back=ASKS)))
         await brought(here)
-        assert isinstance(await rule(here, Author("agent", "."), "sequence", "back"), Accepted)
-        assert isinstance(await rule(here, HUMAN_CLI, "cancel", "back"), Accepted)
+        assert isinstance(await rule(here, Author("agent", "."), "sequence", "back"), PatchAccepted)
+        assert isinstance(await rule(here, HUMAN_CLI, "cancel", "back"), PatchAccepted)
         await over(here)
         await here.until_state("task/back", "cancelled")
         assert here.get("conflict/1").status["ruling"][0]["by"] == "human:cli"
@@ -166,7 +168,7 @@ async def test_whoever_does_not_listen_keeps_the_files_to_the_end_of_its_open_tu
     async with arena(tmp_path) as here:
         await begin(here, silent(team(NOBODY, front=front, back=ASKS)))
         await brought(here)
-        assert isinstance(await rule(here, HUMAN_CLI, "release"), Accepted)
+        assert isinstance(await rule(here, HUMAN_CLI, "release"), PatchAccepted)
         assert (holder(here), here.state("conflict/1")) == ("agent/front", "ruled")
         assert here.get(LOCK).status["holders"]["agent/front"]["kept"] == "turn"
         (tmp_path / "on").touch()
@@ -187,7 +189,7 @@ async def test_a_call_that_a_ruling_refuses_says_in_its_first_line_why_and_offer
         await begin(here, silent(team(NOBODY, front=STAYS, back=back)))
         await here.until_state("agent/back", "blocked")
         await here.until(lambda: bool(here.get("conflict/1").status["parties"]["agent/back"][0]["call"]))
-        assert isinstance(await rule(here, HUMAN_CLI, "merge", plan="keep the old names"), Accepted)
+        assert isinstance(await rule(here, HUMAN_CLI, "merge", plan="keep the old names"), PatchAccepted)
         await here.until_state("task/back", "failed")
         (wrote,) = await here.results("write")
         first, rest = wrote["text"].splitlines()
@@ -201,7 +203,7 @@ async def test_whoever_is_in_no_turn_lets_go_in_the_record_of_the_ruling(tmp_pat
         await begin(here, silent(team(NOBODY, front=STAYS, back=ASKS)))
         await brought(here)
         await here.until_state("agent/front", "asleep")
-        assert isinstance(await rule(here, HUMAN_CLI, how, "back"), Accepted)
+        assert isinstance(await rule(here, HUMAN_CLI, how, "back"), PatchAccepted)
         assert holder(here) == ""
         (released,) = [one for one in await here.log() if one.type == "lock.released"]
         assert released.data == {"owner": "agent/front", "locks": [LOCK], "why": "as ruled in conflict/1"}
@@ -211,8 +213,8 @@ async def test_no_agent_overrules_a_person(tmp_path: Path) -> None:
     async with arena(tmp_path) as here:
         await begin(here, silent(team(NOBODY, front=STAYS, back=ASKS)))
         await brought(here)
-        assert isinstance(await rule(here, HUMAN_CLI, "sequence", "back"), Accepted)
-        with pytest.raises(Unruled) as late:
+        assert isinstance(await rule(here, HUMAN_CLI, "sequence", "back"), PatchAccepted)
+        with pytest.raises(InvalidResolution) as late:
             await rule(here, Author("agent", "."), "cancel")
         assert (late.value.reason, here.state("conflict/1")) == ("Resolved", "ruled")
 
@@ -234,13 +236,13 @@ async def test_who_is_not_above_both_may_not_rule_and_a_refused_patch_changes_no
         await begin(here, text)
         await brought(here)
         for party in ("front", "back"):
-            with pytest.raises(Unruled) as denied:
+            with pytest.raises(InvalidResolution) as denied:
                 await rule(here, Author("agent", party), "release")
             assert denied.value.reason == "NotAllowed"
         refused = await rule(here, Author("agent", "."), "sequence")
-        assert isinstance(refused, Refused), "the file says what it needs, so only a person says otherwise"
+        assert isinstance(refused, PatchRefused), "the file says what it needs, so only a person says otherwise"
         assert here.state("conflict/1") == "open"
-        assert isinstance(await rule(here, HUMAN_CLI, "sequence"), Accepted)
+        assert isinstance(await rule(here, HUMAN_CLI, "sequence"), PatchAccepted)
         assert here.get("task/back").spec["needs"] == ["task/front"]
 
 
@@ -280,10 +282,10 @@ async def test_a_party_that_is_renamed_stays_one_and_the_order_leaves_the_plan_w
     async with arena(tmp_path) as here:
         await begin(here, text)
         await brought(here)
-        assert isinstance(await rule(here, HUMAN_CLI, "sequence"), Accepted)
+        assert isinstance(await rule(here, HUMAN_CLI, "sequence"), PatchAccepted)
         assert here.get("task/back").spec["needs"] == ["task/front"]
         verdict = await here.apply(new)
-        assert isinstance(verdict, Accepted), verdict
+        assert isinstance(verdict, PatchAccepted), verdict
         await here.settled_but_timers()
         conflict = here.get("conflict/1")
         assert (conflict.state, conflict.spec["wants"], conflict.spec["holds"]) == (
@@ -308,7 +310,7 @@ async def test_without_an_agent_above_it_waits_for_a_person_as_an_approval(tmp_p
         spec = here.get("approval/conflict-1").spec
         assert spec["kind"] == "conflict"
         assert "a new field" in spec["what"]["text"]
-        assert isinstance(await rule(here, HUMAN_CLI, "merge", "front", "all of it"), Accepted)
+        assert isinstance(await rule(here, HUMAN_CLI, "merge", "front", "all of it"), PatchAccepted)
         assert here.find("approval/conflict-1") is None
         await over(here)
 
@@ -368,10 +370,10 @@ async def test_a_ruling_is_made_whole_or_not_at_all_where_a_person_has_to_say_ye
         await begin(here, f"approve: [/tasks/*/needs]{text}")
         await here.until(lambda: here.state("conflict/1") == "open")
         held = await rule(here, Author("agent", "."), "sequence")
-        assert isinstance(held, Refused)
+        assert isinstance(held, PatchRefused)
         said(held.faults[0].message)
         assert here.state("conflict/1") == "open" and not here.store.view.list("approval")
-        assert isinstance(await rule(here, HUMAN_CLI, "sequence"), Accepted)
+        assert isinstance(await rule(here, HUMAN_CLI, "sequence"), PatchAccepted)
         assert here.get("task/back").spec["needs"] == ["task/front"]
         await here.tell("agent/front", "go on", "on")
         await over(here)
@@ -387,7 +389,7 @@ async def test_nobody_is_told_to_let_go_of_what_its_task_declares_whatever_else_
         await here.until(lambda: here.state("lock/**") == "held" and holder(here) == "task/front")
         await here.tell("agent/back", "go", "go")
         await here.until(lambda: here.state("conflict/1") == "open")
-        with pytest.raises(Unruled) as refused:
+        with pytest.raises(InvalidResolution) as refused:
             await rule(here, HUMAN_CLI, "release")
         assert refused.value.reason == "Declared"
 
@@ -410,11 +412,11 @@ async def test_an_order_that_was_overruled_leaves_nothing_in_the_plan_and_keeps_
     async with arena(tmp_path) as here:
         await begin(here, silent(team(NOBODY, front=front, back=back)))
         await brought(here)
-        assert isinstance(await rule(here, HUMAN_CLI, "sequence"), Accepted)
+        assert isinstance(await rule(here, HUMAN_CLI, "sequence"), PatchAccepted)
         await here.until_state("agent/back", "asleep")
         await here.until(lambda: any(call.status.get("after") == "task/front" for call in here.store.view.list("call")))
         assert here.get("task/back").spec["needs"] == ["task/front"]
-        assert isinstance(await rule(here, HUMAN_CLI, "release"), Accepted)
+        assert isinstance(await rule(here, HUMAN_CLI, "release"), PatchAccepted)
         await here.until_state("task/back", "done", "failed")
         assert here.read(PATH) == "by back"
         await over(here)
@@ -472,11 +474,11 @@ async def test_an_order_gives_way_to_the_opposite_order_and_neither_note_nor_nee
     async with arena(tmp_path) as here:
         await begin(here, text)
         await brought(here)
-        assert isinstance(await rule(here, Author("agent", "."), "sequence", "front"), Accepted)
+        assert isinstance(await rule(here, Author("agent", "."), "sequence", "front"), PatchAccepted)
         assert here.get("task/back").spec["needs"] == ["task/front"]
-        assert isinstance(await rule(here, by, "sequence", "back"), Accepted)
+        assert isinstance(await rule(here, by, "sequence", "back"), PatchAccepted)
         assert (here.get("task/back").spec["needs"], here.get("task/front").spec["needs"]) == ([], ["task/back"])
-        assert isinstance(await rule(here, HUMAN_CLI, "sequence", "back", "as I said"), Accepted)
+        assert isinstance(await rule(here, HUMAN_CLI, "sequence", "back", "as I said"), PatchAccepted)
         assert here.get("task/front").spec["needs"] == ["task/back"]
         await here.tell("agent/back", "goon", "m1")
         await over(here)
@@ -488,9 +490,9 @@ async def test_what_a_task_reads_of_a_ruling_goes_when_another_takes_its_place(t
     async with arena(tmp_path) as here:
         await begin(here, silent(team(NOBODY, front=front, back=ASKS)))
         await brought(here)
-        assert isinstance(await rule(here, Author("agent", "."), "merge", "back"), Accepted)
+        assert isinstance(await rule(here, Author("agent", "."), "merge", "back"), PatchAccepted)
         said(here.get("task/back").spec["rulings"][0], "front")
-        assert isinstance(await rule(here, HUMAN_CLI, "release"), Accepted)
+        assert isinstance(await rule(here, HUMAN_CLI, "release"), PatchAccepted)
         told = [here.get(f"task/{name}").spec.get("rulings", []) for name in ("front", "back")]
         assert [len(one) for one in told] == [1, 0]
         assert "`back` has `src/api.py` next" in told[0][0]
@@ -511,7 +513,7 @@ async def test_what_a_ruling_takes_is_kept_no_longer_than_a_turn_by_an_agent_tha
     async with arena(tmp_path) as here:
         await begin(here, text)
         await brought(here)
-        assert isinstance(await rule(here, HUMAN_CLI, "release"), Accepted)
+        assert isinstance(await rule(here, HUMAN_CLI, "release"), PatchAccepted)
         (tmp_path / "on").touch()
         await over(here)
         assert (here.store.view.list("lock"), here.read("src/new.py")) == ([], "x")

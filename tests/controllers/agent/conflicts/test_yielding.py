@@ -9,7 +9,7 @@ import pytest
 from tests.controllers.agent.arena import arena
 from tests.controllers.agent.conflicts.teams import begin, brought, over, team
 from tests.controllers.agent.conflicts.test_rulings import ASKS, NOBODY, STAYS, rule, silent
-from tests.product import HUMAN_CLI, Accepted
+from tests.product import HUMAN_CLI, PatchAccepted
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ async def test_what_it_waits_for_is_kept_no_longer_either_when_a_ruling_takes_it
         await here.until(lambda: here.state("lock/src/c.py") == "held")
         await here.tell("agent/front", "more", "m1")
         await here.until_state("agent/front", "blocked")
-        assert isinstance(await rule(here, HUMAN_CLI, "release"), Accepted)
+        assert isinstance(await rule(here, HUMAN_CLI, "release"), PatchAccepted)
         await here.tell("agent/third", "go", "m2")
         await over(here)
         await here.until_state("task/third", "done")

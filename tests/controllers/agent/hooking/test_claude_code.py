@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from planloop.controllers.agent.hooking import claude_code, claude_names, claude_transcript
-from planloop.schemas.hook import Verdict
+from planloop.controllers.agent.hooks import claude_code, programs
+from planloop.schemas.objects.hook import HookVerdict
 from tests import rows
 from tests.controllers.agent.arena import arena
 from tests.controllers.agent.hooking.test_verdicts import run, verdicts
@@ -285,7 +285,7 @@ async def test_what_a_script_leaves_running_keeps_nobody_waiting(tmp_path: Path)
     ],
 )
 def test_matchers_are_those_of_settings_json(matcher: str, tool: str, is_asked: bool) -> None:
-    assert claude_names.matches(matcher, tool) is is_asked
+    assert claude_code.claude_matches(matcher, tool) is is_asked
 
 
 @pytest.mark.parametrize(
@@ -300,10 +300,10 @@ def test_matchers_are_those_of_settings_json(matcher: str, tool: str, is_asked: 
     ],
 )
 def test_arguments_go_there_and_come_back(tool: str, ours: dict[str, object], theirs: dict[str, object] | None) -> None:
-    given = claude_names.given(tool, ours, "/w")
+    given = claude_code.claude_arguments(tool, ours, "/w")
 
     assert theirs is None or given == theirs
-    assert claude_names.taken(tool, given, "/w") == ours
+    assert claude_code.own_arguments(tool, given, "/w") == ours
 
 
 ASKED = {
@@ -327,54 +327,57 @@ def ran(code: int = 0, out: object = "", err: str = "") -> bytes:
 @rows.each(
     ("output", "verdict"),
     [
-        (ran(), Verdict()),
-        (ran(out="some words"), Verdict()),
-        (ran(2, out="{}", err="no\n"), Verdict("deny", "no")),
-        (ran(2), Verdict("deny", "no reason given")),
-        (ran(out={"decision": "approve", "reason": "fine"}), Verdict("allow", "fine")),
-        (ran(out={"decision": "block", "reason": "bad"}), Verdict("deny", "bad")),
-        (ran(out={"continue": False, "stopReason": "enough"}), Verdict("deny", "enough")),
-        (ran(out={"systemMessage": "careful"}), Verdict(comment="careful")),
-        (ran(out={"hookSpecificOutput": {**OWN, "permissionDecision": "ask"}}), Verdict("ask")),
+        (ran(), HookVerdict()),
+        (ran(out="some words"), HookVerdict()),
+        (ran(2, out="{}", err="no\n"), HookVerdict("deny", "no")),
+        (ran(2), HookVerdict("deny", "no reason given")),
+        (ran(out={"decision": "approve", "reason": "fine"}), HookVerdict("allow", "fine")),
+        (ran(out={"decision": "block", "reason": "bad"}), HookVerdict("deny", "bad")),
+        (ran(out={"continue": False, "stopReason": "enough"}), HookVerdict("deny", "enough")),
+        (ran(out={"systemMessage": "careful"}), HookVerdict(comment="careful")),
+        (ran(out={"hookSpecificOutput": {**OWN, "permissionDecision": "ask"}}), HookVerdict("ask")),
         (
             ran(out={"hookSpecificOutput": {**OWN, "permissionDecision": "allow", "updatedInput": {"command": "id"}}}),
-            Verdict(arguments={"command": "id"}),
+            HookVerdict(arguments={"command": "id"}),
         ),
         (
             ran(out={"hookSpecificOutput": {**OWN, "permissionDecision": "deny", "updatedInput": {"command": "id"}}}),
-            Verdict("deny"),
+            HookVerdict("deny"),
         ),
         (
             ran(out={"hookSpecificOutput": {**OWN, "permissionDecision": "Deny"}}),
-            Verdict(fault="`permissionDecision` is allow, deny, ask, defer, not Deny"),
+            HookVerdict(fault="`permissionDecision` is allow, deny, ask, defer, not Deny"),
         ),
-        (ran(out={"decision": "no"}), Verdict(fault="`decision` is approve, block, allow, deny, not no")),
-        (ran(out={"continue": 0}), Verdict(fault="`continue` is true or false, not 0")),
-        (ran(out={"hookSpecificOutput": {**OWN, "updatedInput": ["id"]}}), Verdict(fault="`updatedInput` is a map")),
-        (ran(out='{"decision": "block",}'), Verdict(fault='its answer is no JSON map: {"decision": "block",}')),
-        (ran(out={"decision": "block", "continue": "no"}), Verdict("deny", "no reason given")),
-        (ran(-9), Verdict(fault="killed by SIGKILL")),
-        (b'{"fault": "x: gone"}', Verdict(fault="x: gone")),
-        (b"nonsense", Verdict(fault="what it printed cannot be read")),
-        (ran(1, err="Traceback"), Verdict(fault="exit 1: Traceback")),
+        (ran(out={"decision": "no"}), HookVerdict(fault="`decision` is approve, block, allow, deny, not no")),
+        (ran(out={"continue": 0}), HookVerdict(fault="`continue` is true or false, not 0")),
+        (
+            ran(out={"hookSpecificOutput": {**OWN, "updatedInput": ["id"]}}),
+            HookVerdict(fault="`updatedInput` is a map"),
+        ),
+        (ran(out='{"decision": "block",}'), HookVerdict(fault='its answer is no JSON map: {"decision": "block",}')),
+        (ran(out={"decision": "block", "continue": "no"}), HookVerdict("deny", "no reason given")),
+        (ran(-9), HookVerdict(fault="killed by SIGKILL")),
+        (b'{"fault": "x: gone"}', HookVerdict(fault="x: gone")),
+        (b"nonsense", HookVerdict(fault="what it printed cannot be read")),
+        (ran(1, err="Traceback"), HookVerdict(fault="exit 1: Traceback")),
     ],
 )
-def test_answers_of_that_contract_as_verdicts(output: bytes, verdict: Verdict) -> None:
-    assert claude_code.verdict(ASKED, output) == verdict
+def test_answers_of_that_contract_as_verdicts(output: bytes, verdict: HookVerdict) -> None:
+    assert claude_code.claude_verdict(ASKED, output) == verdict
 
 
 def test_each_agent_has_a_transcript_of_its_own_with_a_name_that_reads_well(tmp_path: Path) -> None:
     agents = {"agent/.": "agent", "agent/a-b": "agent/a-b", "agent/a/b": "agent/a/b", "agent/v1.2": "agent/v1.2"}
     folder = tmp_path / ".plan/p/transcripts"
-    assert {one: claude_transcript.place(tmp_path, "plan/p", one) for one in agents} == {
+    assert {one: programs.transcript_path(tmp_path, "plan/p", one) for one in agents} == {
         one: folder / f"{name}.jsonl" for one, name in agents.items()
     }
 
 
-@pytest.mark.parametrize("point", claude_code.EVENTS)
+@pytest.mark.parametrize("point", claude_code.CLAUDE_EVENTS)
 def test_every_point_is_an_event_with_its_own_members(point: str) -> None:
     asked = {**ASKED, "hook_event_name": point, "prompt": "p", "reply": "r"}
-    told = claude_code.question(asked, "/w")
+    told = claude_code.claude_question(asked, "/w")
 
     assert {"session_id", "transcript_path", "cwd", "hook_event_name"} <= told.keys()
     members = {"PreToolUse": "tool_input", "UserPromptSubmit": "prompt", "Stop": "stop_hook_active"}

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from planloop.cli.rendering import hooks
-from planloop.controllers.agent.hooking import programs
-from planloop.controllers.sandboxes import Astray, ground
-from planloop.reconciler.storing.store import View
+from planloop.client.render import hooks
+from planloop.controllers.agent.hooks import programs
+from planloop.controllers.shared.workspace import WorkspaceFault, resolve_workspace
+from planloop.reconciler.store.store import View
 from tests import golden_text
 from tests.controllers.agent.arena import arena
 from tests.controllers.agent.hooking.test_verdicts import run, verdicts
@@ -76,13 +76,13 @@ async def test_a_hook_says_how_often_it_broke_at_each_point_in_this_run_of_its_a
     async with arena(tmp_path) as here:
         assert await run(here, text) == "done"
         hook = here.get("hook/guard")
-    said = hooks.facts(hook, 0.0)
+    said = hooks.hook_facts(hook, 0.0)
     assert (
         "faults",
         "deny when it breaks at before-call; note when it breaks at before-reply, after 1m00s it is late",
     ) in said
     golden_text.said([words for label, words in said if label == "broke"])
-    golden_text.said(hooks.row(hook, 0.0)[-1])
+    golden_text.said(hooks.hook_row(hook, 0.0)[-1])
 
 
 async def test_an_agent_says_which_program_it_waits_for_while_that_thinks_and_no_longer(tmp_path: Path) -> None:
@@ -161,15 +161,15 @@ async def test_a_program_that_is_set_behind_a_link_out_of_what_an_agent_above_wo
 async def test_no_folder_for_a_program_is_made_behind_a_link_that_comes_just_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def found_and_swapped(view: View, cwd: str, folder: Path) -> Path | Astray:
-        found = ground(view, cwd, folder)
+    def found_and_swapped(view: View, cwd: str, folder: Path) -> Path | WorkspaceFault:
+        found = resolve_workspace(view, cwd, folder)
         if cwd == "work/new/deep" and not (tmp_path / "work/new").is_symlink():
             (tmp_path / "work/new").symlink_to("../other")
         return found
 
     for name in ("work", "other"):
         (tmp_path / name).mkdir()
-    monkeypatch.setattr(programs, "ground", found_and_swapped)
+    monkeypatch.setattr(programs, "resolve_workspace", found_and_swapped)
     plan(tmp_path, "touch hooked; echo '{}'")
     async with arena(tmp_path) as here:
         await here.apply("""

@@ -27,7 +27,7 @@ def shown(models: ScriptedModels, index: int = -1) -> str:
 
 async def ended(here: Arena, text: str) -> str:
     verdict = await here.apply(text)
-    assert type(verdict).__name__ == "Accepted", verdict
+    assert type(verdict).__name__ == "PatchAccepted", verdict
     await here.until_state("task/.", "done", "failed")
     await here.settled()
     return here.state("task/.")

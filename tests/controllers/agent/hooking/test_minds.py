@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from planloop.controllers.agent.mail import inbox
-from planloop.schemas.message import Message
+from planloop.controllers.agent.mail import message_policy
+from planloop.schemas.objects.message import Message
 from tests import golden_text
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.hooking.test_points import NOTING, asked
@@ -17,7 +17,7 @@ from tests.controllers.agent.hooking.test_verdicts import hooks, run, verdicts
 from tests.controllers.agent.test_outside import plan as outside_plan
 from tests.controllers.agent.test_outside import prompts
 from tests.fakes.scripted_models import ScriptedModels
-from tests.product import Draft
+from tests.product import RecordDraft
 
 pytestmark = pytest.mark.anyio
 
@@ -97,9 +97,9 @@ tasks:
 
 async def wrote(here: Arena, kind: str) -> None:
     message = Message("c1", kind, "agent/.", "agent/child", {"text": "who has it?"}, here.world.clock.now())  # type: ignore[arg-type]
-    changes = inbox.delivery(here.store.view, message)
-    assert not isinstance(changes, inbox.Refusal)
-    await here.store.append(Draft("message.sent", "controller:agent", "agent/child", changes))
+    changes = message_policy.delivery_changes(here.store.view, message)
+    assert not isinstance(changes, message_policy.DeliveryRefused)
+    await here.store.append(RecordDraft("message.sent", "controller:agent", "agent/child", changes))
 
 
 async def test_a_conflict_is_a_point(tmp_path: Path) -> None:
@@ -155,9 +155,11 @@ async def test_an_answer_to_a_question_after_the_end_is_sent_back_too(tmp_path: 
     async with arena(tmp_path, models=models) as here:
         assert await run(here, text) == "done"
         now = here.world.clock.now()
-        changes = inbox.delivery(here.store.view, Message("q1", "chat", "human:cli", "agent/.", "why?", now, asks=True))
-        assert not isinstance(changes, inbox.Refusal)
-        await here.store.append(Draft("message.sent", "human:cli", "agent/.", changes))
+        changes = message_policy.delivery_changes(
+            here.store.view, Message("q1", "chat", "human:cli", "agent/.", "why?", now, asks=True)
+        )
+        assert not isinstance(changes, message_policy.DeliveryRefused)
+        await here.store.append(RecordDraft("message.sent", "human:cli", "agent/.", changes))
         await here.settled()
         answers = [draft.data["answered"] for draft in await here.log() if draft.data.get("answered")]
     assert answers == [{"q1": "because of the rain"}]

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.controllers.agent.hooking.facts import CallFact, ChildFact, Facts
-from planloop.controllers.agent.hooking.rules import First, condition_holds, evaluate, first
-from planloop.controllers.agent.tools import subjects
+from planloop.controllers.agent.hooks.facts import CallFact, ChildFact, HookFacts
+from planloop.controllers.agent.hooks.rules import FirstClauses, evaluate_first, evaluate_rule, holds_outside_rule
+from planloop.controllers.agent.tools import tool
 from planloop.schemas import limits
-from planloop.schemas.hook import HookAgent, HookSpec, Point, Rule, Verdict, verdict_from_json
-from planloop.schemas.message import Message, MessageKind
+from planloop.schemas.objects.hook import HookAgent, HookPoint, HookRule, HookSpec, HookVerdict, hook_verdict_from_json
+from planloop.schemas.objects.message import Message, MessageKind
 from tests import rows
 from tests.product import CallResult, CallState, Json, JsonObject, encode
 
@@ -24,17 +24,19 @@ CALL = CallFact(
 )
 
 
-def at(point: Point = "before-call", *, call: CallFact | None = CALL, **more: Any) -> Facts:
-    return Facts(point, AGENT, "task/web/ui", "/w", more.pop("turn", 3), 0.0, call=call, **more)
+def at(point: HookPoint = "before-call", *, call: CallFact | None = CALL, **more: Any) -> HookFacts:
+    return HookFacts(point, AGENT, "task/web/ui", "/w", more.pop("turn", 3), 0.0, call=call, **more)
 
 
-def said(rule: Json, facts: Facts | None = None, memory: Json = None, options: JsonObject | None = None) -> Verdict:
-    mind = Rule(tuple(rule if isinstance(rule, list) else [rule]))
+def said(
+    rule: Json, facts: HookFacts | None = None, memory: Json = None, options: JsonObject | None = None
+) -> HookVerdict:
+    mind = HookRule(tuple(rule if isinstance(rule, list) else [rule]))
     hook = HookSpec("x", AGENT, ("before-call",), mind, options=options or {})
-    return evaluate(hook, memory, facts or at())
+    return evaluate_rule(hook, memory, facts or at())
 
 
-def holds(when: Json, facts: Facts | None = None, memory: Json = None) -> bool:
+def holds(when: Json, facts: HookFacts | None = None, memory: Json = None) -> bool:
     verdict = said({"when": when, "comment": "yes"}, facts, memory)
     assert not verdict.fault, verdict
     return verdict.comment == "yes"
@@ -44,7 +46,7 @@ def message(body: Json, sender: str = "human:cli", kind: MessageKind = "chat") -
     return Message("m", kind, sender, AGENT, body, 0.0)
 
 
-def ended(state: CallState = CallState.SUCCEEDED, text: str = "fine", error: str = "") -> Facts:
+def ended(state: CallState = CallState.SUCCEEDED, text: str = "fine", error: str = "") -> HookFacts:
     return at("after-call", call=replace(CALL, result=CallResult(state, text, error)))
 
 
@@ -181,17 +183,17 @@ def test_children_that_a_reply_would_begin_are_counted_with_those_at_work() -> N
 
 
 def test_a_copy_knows_that_it_is_one() -> None:
-    rule = Rule(({"when": {"is-copy": True}, "comment": "copy"},))
+    rule = HookRule(({"when": {"is-copy": True}, "comment": "copy"},))
     spec = HookSpec("x", AGENT, ("before-call",), rule)
 
-    assert evaluate(spec, None, at()).comment == ""
-    assert evaluate(replace(spec, original="hook/x"), None, at()).comment == "copy"
+    assert evaluate_rule(spec, None, at()).comment == ""
+    assert evaluate_rule(replace(spec, original="hook/x"), None, at()).comment == "copy"
 
 
 def test_the_first_clause_that_decides_is_the_last_that_is_read() -> None:
     rule = [{"comment": "a"}, {"when": {"turn": 9}, "ask": "no"}, {"deny": "b"}, {"comment": "c", "count": "n"}]
 
-    assert said(rule) == Verdict("deny", "b", comment="a")
+    assert said(rule) == HookVerdict("deny", "b", comment="a")
 
 
 @pytest.mark.parametrize("word", ["deny", "defer", "ask", "allow"])
@@ -266,7 +268,7 @@ def test_turns_are_counted_from_the_beginning_of_the_hook_until_a_mark_is_set() 
     begun = said(rule, at(turn=4))
 
     assert begun.memory["since"] == 4
-    assert said(rule, at(turn=6), begun.memory) == Verdict()
+    assert said(rule, at(turn=6), begun.memory) == HookVerdict()
     late = said(rule, at(turn=7), begun.memory)
     assert late.comment == "late"
     assert said(rule, at(turn=9), late.memory).comment == ""
@@ -288,7 +290,7 @@ def test_once_is_once_for_each_text() -> None:
     told = said(rule, at(files_changed={"a": "1"}))
 
     assert told.comment == "a"
-    assert said(rule, at(files_changed={"a": "1"}), told.memory) == Verdict()
+    assert said(rule, at(files_changed={"a": "1"}), told.memory) == HookVerdict()
     assert said(rule, at(files_changed={"a": "2"}), told.memory).comment == "a"
 
 
@@ -297,7 +299,7 @@ def test_a_rule_that_remembers_nothing_keeps_nothing() -> None:
 
 
 def test_a_rule_can_end_itself() -> None:
-    assert said({"when": {"turn": 3}, "quit": True, "comment": "bye"}) == Verdict(comment="bye", is_last=True)
+    assert said({"when": {"turn": 3}, "quit": True, "comment": "bye"}) == HookVerdict(comment="bye", is_last=True)
 
 
 @pytest.mark.parametrize(
@@ -346,10 +348,10 @@ def test_what_is_remembered_is_bounded() -> None:
 
 
 def test_a_condition_outside_of_a_rule_is_judged_the_same() -> None:
-    hook = HookSpec("x", AGENT, ("before-call",), Rule(()))
+    hook = HookSpec("x", AGENT, ("before-call",), HookRule(()))
 
-    assert condition_holds({"turn": {">=": 3}}, hook, None, at())
-    assert not condition_holds({"nonsense": 1}, hook, None, at())
+    assert holds_outside_rule({"turn": {">=": 3}}, hook, None, at())
+    assert not holds_outside_rule({"nonsense": 1}, hook, None, at())
 
 
 leaves = st.sampled_from(
@@ -398,15 +400,15 @@ def test_the_same_question_has_the_same_answer_and_verdicts_survive_json(rule: l
     once = said(rule)
 
     assert said(rule) == once
-    assert verdict_from_json(once.to_json()) == once
+    assert hook_verdict_from_json(once.to_json()) == once
 
 
 # Clauses that stand before an agent.
 
 
-def before(rule: list[Any], facts: Facts | None = None, memory: Json = None) -> First:
+def before(rule: list[Any], facts: HookFacts | None = None, memory: Json = None) -> FirstClauses:
     hook = HookSpec("x", AGENT, ("before-call",), HookAgent("agent/web/~x"), first=tuple(rule))
-    return first(hook, memory, facts or at())
+    return evaluate_first(hook, memory, facts or at())
 
 
 def test_an_agent_is_consulted_only_when_a_clause_says_so_and_what_was_counted_is_kept() -> None:
@@ -423,9 +425,9 @@ def test_an_agent_is_consulted_only_when_a_clause_says_so_and_what_was_counted_i
 
 
 def test_clauses_before_an_agent_may_decide_without_it() -> None:
-    assert before([{"deny": "no"}, {"consult": True}]) == First(Verdict("deny", "no"))
-    assert before([{"when": {"turn": 9}, "consult": True}]) == First(Verdict())
-    assert before([{"consult": True}, {"deny": "not read"}]) == First(Verdict(), consults=True)
+    assert before([{"deny": "no"}, {"consult": True}]) == FirstClauses(HookVerdict("deny", "no"))
+    assert before([{"when": {"turn": 9}, "consult": True}]) == FirstClauses(HookVerdict())
+    assert before([{"consult": True}, {"deny": "not read"}]) == FirstClauses(HookVerdict(), consults=True)
     assert before([]).consults, "without any it is always asked"
     assert before([{"when": {"tun": 1}, "consult": True}]).verdict.fault
 
@@ -441,8 +443,8 @@ def test_so_many_notes_are_kept() -> None:
 # A pattern holds back too much rather than too little, and lets through too little rather than too much.
 
 
-def shell(command: str) -> Facts:
-    wide, exact = subjects.commands({"command": command}), subjects.plain_commands({"command": command})
+def shell(command: str) -> HookFacts:
+    wide, exact = tool.command_subjects({"command": command}), tool.exact_command_subjects({"command": command})
     return at(call=CallFact("call/2", "shell", {"command": command}, "once", wide, exact))
 
 

@@ -7,12 +7,12 @@ from typing import Any, get_args
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from planloop.controllers.agent.hooking.facts import CallFact, ChildFact, Facts
-from planloop.controllers.agent.hooking.rules import evaluate, first
-from planloop.schemas.hook import HookAgent, HookSpec, Point, Rule, Verdict
-from planloop.schemas.message import Message
-from planloop.schemas.rule import BLANKS, NUMBER_TESTS
-from planloop.schemas.rule_faults import Around, condition_faults, faults_of
+from planloop.controllers.agent.hooks.facts import CallFact, ChildFact, HookFacts
+from planloop.controllers.agent.hooks.rules import evaluate_first, evaluate_rule
+from planloop.schemas.objects.hook import HookAgent, HookPoint, HookRule, HookSpec, HookVerdict
+from planloop.schemas.objects.message import Message
+from planloop.schemas.rules.language import NUMBER_TESTS, RULE_PLACEHOLDERS
+from planloop.schemas.rules.validate import RuleScope, condition_problems, rule_problems
 from tests import sets
 from tests.product import CallResult, CallState, Json, decode, encode
 
@@ -39,7 +39,7 @@ tests = (
     )
 )
 leaves = st.one_of(
-    st.fixed_dictionaries({"on": st.sampled_from(get_args(Point))}),
+    st.fixed_dictionaries({"on": st.sampled_from(get_args(HookPoint))}),
     st.fixed_dictionaries({"call": st.sampled_from(["shell", "write(src/**)", "*"]) | st.just(["read", "edit(*.md)"])}),
     *(st.fixed_dictionaries({name: tests}) for name in ("effect", "result", "outcome", "error", "reply", "prompt")),
     *(
@@ -67,7 +67,7 @@ whens = st.recursive(
     max_leaves=4,
 )
 said = st.builds(
-    "".join, st.lists(st.sampled_from(["a ", "{{", "}}", *(f"{{{name}}}" for name in BLANKS), "{count.n}"]))
+    "".join, st.lists(st.sampled_from(["a ", "{{", "}}", *(f"{{{name}}}" for name in RULE_PLACEHOLDERS), "{count.n}"]))
 )
 clauses = st.fixed_dictionaries(
     {"when": whens},
@@ -85,8 +85,8 @@ clauses = st.fixed_dictionaries(
     },
 ).filter(lambda clause: clause.keys() - {"when", "once"})
 facts = st.builds(
-    Facts,
-    point=st.sampled_from(get_args(Point)),
+    HookFacts,
+    point=st.sampled_from(get_args(HookPoint)),
     agent=st.just(AGENT),
     task=st.just("task/web/ui"),
     cwd=st.just("/w"),
@@ -128,23 +128,23 @@ kept = values | st.fixed_dictionaries(
 
 @given(rule=values)
 def test_whatever_is_written_is_told_of_and_breaks_nothing(rule: Json) -> None:
-    for fault in (*faults_of(rule), *condition_faults(rule)):
+    for fault in (*rule_problems(rule), *condition_problems(rule)):
         assert fault.hint, fault
 
 
 @settings(max_examples=sets.examples(400, 45))
 @given(rule=st.lists(clauses, min_size=1, max_size=3), asked=st.lists(facts, min_size=1, max_size=3), kept=kept)
 def test_a_rule_without_faults_answers_anything_with_a_verdict_that_can_be_kept(
-    rule: list[Any], asked: list[Facts], kept: Json
+    rule: list[Any], asked: list[HookFacts], kept: Json
 ) -> None:
-    told = faults_of(rule, Around(is_first=True))
+    told = rule_problems(rule, RuleScope(is_first=True))
     assume(all(fault.code in ("P0211", "P0212", "P0213", "P0223") for fault in told))
-    spec = HookSpec("x", AGENT, ("before-call",), Rule(tuple(rule)), options={"max": 3})
+    spec = HookSpec("x", AGENT, ("before-call",), HookRule(tuple(rule)), options={"max": 3})
     front = HookSpec("x", AGENT, ("before-call",), HookAgent("agent/web/~x"), first=tuple(rule), options={"max": 3})
     memory = kept
     for one in asked:
-        verdict = evaluate(spec, memory, one)
-        assert isinstance(verdict, Verdict)
+        verdict = evaluate_rule(spec, memory, one)
+        assert isinstance(verdict, HookVerdict)
         assert decode(encode(verdict.to_json())) == verdict.to_json()
-        assert first(front, memory, one).verdict.memory == verdict.memory
+        assert evaluate_first(front, memory, one).verdict.memory == verdict.memory
         memory = verdict.memory if verdict.memory is not None else memory

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from planloop.controllers.agent.hooking import shown_transcript
-from planloop.controllers.agent.hooking.shown_transcript import Excerpt
-from planloop.controllers.agent.status import AgentStatus, Chunk
+from planloop.controllers.agent.hooks import agent_hooks
+from planloop.controllers.agent.hooks.agent_hooks import TranscriptExcerpt
+from planloop.controllers.agent.status import AgentStatus, TranscriptChunk
 from planloop.schemas import limits
 from tests.controllers.agent.arena import arena
 from tests.controllers.agent.hooking.test_smart import ended, guard, plan, worker
@@ -101,20 +101,22 @@ async def test_an_agent_that_is_no_hook_has_no_transcript_to_look_into(tmp_path:
 
 def long_life(turns: int, chars: int) -> tuple[AgentStatus, dict[str, bytes]]:
     blobs = {f"{turn}": encode({"role": "user", "content": f"{turn} " + "x" * chars}) for turn in range(1, turns + 1)}
-    chunks = {f"{turn:06d}": Chunk(f"{turn}", 1) for turn in range(1, turns + 1)}
+    chunks = {f"{turn:06d}": TranscriptChunk(f"{turn}", 1) for turn in range(1, turns + 1)}
     return AgentStatus(turn=turns, transcript=chunks), blobs
 
 
 def test_what_is_shown_is_bounded_and_is_the_newest_end() -> None:
     status, blobs = long_life(turns=500, chars=20_000)
-    found = shown_transcript.shown(status, Excerpt(turns=500, chars=limits.HOOK_TRANSCRIPT_CHARS_MAX), blobs.get)
+    found = agent_hooks.excerpt_messages(
+        status, TranscriptExcerpt(turns=500, chars=limits.HOOK_TRANSCRIPT_CHARS_MAX), blobs.get
+    )
     assert sum(len(encode(one)) for one in found) <= limits.HOOK_TRANSCRIPT_SHOWN_BYTES
     assert found[-1]["turn"] == 500 and [one["turn"] for one in found] == sorted(one["turn"] for one in found)
-    assert shown_transcript.excerpt_of({"turns": 10**9, "chars": 10**9}).turns == limits.HOOK_TRANSCRIPT_TURNS_MAX
+    assert agent_hooks.parse_excerpt({"turns": 10**9, "chars": 10**9}).turns == limits.HOOK_TRANSCRIPT_TURNS_MAX
 
 
 def test_a_search_finds_what_is_cut_from_the_text_that_is_shown() -> None:
     status, blobs = long_life(turns=20, chars=10)
     blobs["7"] = encode({"role": "user", "content": "y" * 5_000 + " the NEEDLE"})
-    (found,) = shown_transcript.shown(status, Excerpt(turns=100, match="needle", chars=50), blobs.get)
+    (found,) = agent_hooks.excerpt_messages(status, TranscriptExcerpt(turns=100, match="needle", chars=50), blobs.get)
     assert found["turn"] == 7 and len(found["text"]) < 200

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from planloop.controllers.agent.hooking import smart
-from planloop.controllers.agent.observing import Specs, observe
-from planloop.controllers.agent.status import boxed
-from planloop.schemas.hook import OVER, Verdict
-from planloop.schemas.thread import Answer as Answered
+from planloop.controllers.agent.hooks import agent_hooks
+from planloop.controllers.agent.observe import SpecCache, observe_agent
+from planloop.controllers.agent.status import wrap_value
+from planloop.schemas.objects.hook import OVER, HookVerdict
+from planloop.schemas.objects.message import ThreadAnswer as Answered
 from tests import golden_text
 from tests.controllers.agent.arena import PLAN, Arena, arena
 from tests.controllers.agent.test_compacting import SmallModels
 from tests.controllers.agent.test_models import asked, call, calls, says
 from tests.fakes.pure_models import Answer
 from tests.fakes.scripted_models import ScriptedModels
-from tests.product import Draft, JsonObject, SetStatus, Uid
+from tests.product import JsonObject, RecordDraft, SetStatus, Uid
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +51,7 @@ def of(models: ScriptedModels, model: str) -> list[int]:
 
 async def ended(here: Arena, text: str) -> str:
     verdict = await here.apply(text)
-    assert type(verdict).__name__ == "Accepted", verdict
+    assert type(verdict).__name__ == "PatchAccepted", verdict
     await here.until_state("task/.", "done", "failed")
     await here.settled()
     return here.state("task/.")
@@ -240,14 +240,16 @@ async def test_asking_twice_changes_nothing_and_a_question_that_was_withdrawn_ha
         await here.until(lambda: bool(of(models, "guard")))
         (thread,) = here.store.view.list("thread")
         agent, clock = here.get("agent/."), here.world.clock.now()
-        seen = observe(agent, here.store.view, here.work, Specs(), clock, PLAN)
+        seen = observe_agent(agent, here.store.view, here.work, SpecCache(), clock, PLAN)
         hook = here.get("hook/careful")
         question = thread.address.partition("/")[2]
-        again = smart.question(here.store.view, seen, hook, {"id": question, "hook_event_name": "before-call"}, 1.0)
+        again = agent_hooks.question_changes(
+            here.store.view, seen, hook, {"id": question, "hook_event_name": "before-call"}, 1.0
+        )
         assert again == ()
-        assert smart.answer(here.store.view, seen, hook, question) is None
-        gone = smart.answer(here.store.view, seen, hook, "another")
-        assert gone == Verdict(fault="the question was withdrawn")
+        assert agent_hooks.read_answer(here.store.view, seen, hook, question) is None
+        gone = agent_hooks.read_answer(here.store.view, seen, hook, "another")
+        assert gone == HookVerdict(fault="the question was withdrawn")
         await here.patch({"op": "add", "path": "/cancel", "value": True})
         await here.until_state("task/.", "cancelled")
 
@@ -352,9 +354,9 @@ async def test_an_answer_that_comes_again_or_too_late_changes_nothing(tmp_path: 
         (asked_id,) = question
         before = here.store.view.everything()
         address = f"thread/{asked_id}"
-        again = {"answers": {asked_id: boxed(Answered("ALLOW").to_json())}}
+        again = {"answers": {asked_id: wrap_value(Answered("ALLOW").to_json())}}
         await here.store.append(
-            Draft("message.sent", "agent:~careful", address, (SetStatus(address, Uid(asked_id), again),))
+            RecordDraft("message.sent", "agent:~careful", address, (SetStatus(address, Uid(asked_id), again),))
         )
         await here.settled()
         assert here.store.view.everything() == before

@@ -11,7 +11,7 @@ import pytest
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.scripted_models import ScriptedModels
 from tests.golden_text import said
-from tests.product import HUMAN_CLI, Draft
+from tests.product import HUMAN_CLI, RecordDraft
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +34,7 @@ async def run(here: Arena, text: str) -> str:
     return here.state("task/.")
 
 
-def verdicts(log: list[Draft]) -> list[dict[str, Any]]:
+def verdicts(log: list[RecordDraft]) -> list[dict[str, Any]]:
     """Everything that hooks said, in order."""
     return [one for draft in log if draft.type == "hook.fired" for one in draft.data["fired"]]
 

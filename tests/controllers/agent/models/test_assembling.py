@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.controllers.agent.models.assembling import Assembly, TooLong
-from planloop.controllers.agent.models.event_lines import EventLines, NoEvents
-from planloop.schemas import encoding, limits
+from planloop.controllers.agent.models.reply_assembly import ReplyAssembly, ReplyTooLong
+from planloop.controllers.agent.models.response_stream import EventStreamReader, NotAnEventStream
+from planloop.schemas import canonical_json, limits
 from tests.golden_text import said
 from tests.product import ModelCall, ModelReply
 
@@ -32,7 +32,7 @@ def chunk(*pieces: Any, text: str | None = None, finish: str | None = None) -> d
 
 
 def assembled(*chunks: dict[str, Any]) -> ModelReply:
-    assembly = Assembly()
+    assembly = ReplyAssembly()
     for one in chunks:
         assembly.take(one)
     return assembly.reply(PROMPT)
@@ -212,7 +212,7 @@ def streams(draw: st.DrawFn) -> tuple[str, list[tuple[str, str, str]], list[byte
 @given(streams())
 def test_any_cut_of_a_stream_gives_the_same_reply(stream: tuple[str, list[tuple[str, str, str]], list[bytes]]) -> None:
     text, made, pieces = stream
-    lines, assembly = EventLines(), Assembly()
+    lines, assembly = EventStreamReader(), ReplyAssembly()
     for one in pieces:
         for payload in lines.feed(one):
             assembly.take(payload)
@@ -226,7 +226,7 @@ def test_any_cut_of_a_stream_gives_the_same_reply(stream: tuple[str, list[tuple[
 
 def test_a_piece_may_end_inside_a_character() -> None:
     line = b'data: {"choices":[{"delta":{"content":"\xe4\xbd\xa0\xe5\xa5\xbd"}}]}\n\n'
-    lines, assembly = EventLines(), Assembly()
+    lines, assembly = EventStreamReader(), ReplyAssembly()
     for at in range(len(line)):
         for payload in lines.feed(line[at : at + 1]):
             assembly.take(payload)
@@ -235,43 +235,43 @@ def test_a_piece_may_end_inside_a_character() -> None:
 
 
 def test_comments_and_named_events_are_signs_of_life() -> None:
-    lines = EventLines()
+    lines = EventStreamReader()
 
     assert lines.feed(b": waiting\n\nevent: message\ndata: {}\n\n") == [{}]
     assert lines.end() == []
 
 
 def test_an_event_over_several_lines_is_one() -> None:
-    assert EventLines().feed(b'data: {"a":\ndata: 1}\n\n') == [{"a": 1}]
+    assert EventStreamReader().feed(b'data: {"a":\ndata: 1}\n\n') == [{"a": 1}]
 
 
 @pytest.mark.parametrize("body", [b"<html></html>", b"data: {not json\n\n", b"{", b"data: [1\n\ndata: 2\n\n"])
 def test_what_is_no_event_stream_is_refused(body: bytes) -> None:
-    lines = EventLines()
-    with pytest.raises(NoEvents):
+    lines = EventStreamReader()
+    with pytest.raises(NotAnEventStream):
         lines.feed(body)
         lines.end()
 
 
 def test_an_event_of_endless_lines_and_a_stream_of_endless_bytes_are_given_up() -> None:
-    with pytest.raises(NoEvents):
-        EventLines().feed(b"data: [\n" * (limits.MODEL_EVENT_LINES_MAX + 1))
-    with pytest.raises(NoEvents):
-        EventLines().feed(b"x" * (limits.MODEL_STREAM_BYTES_MAX + 1))
+    with pytest.raises(NotAnEventStream):
+        EventStreamReader().feed(b"data: [\n" * (limits.MODEL_EVENT_LINES_MAX + 1))
+    with pytest.raises(NotAnEventStream):
+        EventStreamReader().feed(b"x" * (limits.MODEL_STREAM_BYTES_MAX + 1))
 
 
 @given(st.binary(max_size=200))
 def test_no_bytes_do_more_than_be_refused(body: bytes) -> None:
-    lines = EventLines()
+    lines = EventStreamReader()
     try:
         payloads = lines.feed(body) + lines.end()
-    except NoEvents:
+    except NotAnEventStream:
         return
-    assert all(encoding.encode(one) for one in payloads)
+    assert all(canonical_json.encode(one) for one in payloads)
 
 
 def test_halves_of_a_surrogate_pair_in_two_pieces_are_one_character_and_a_lone_half_is_marked() -> None:
-    assembly = Assembly()
+    assembly = ReplyAssembly()
     for half in ("a\\ud83d", "\\ude00", "b\\ud800"):
         assembly.take(json.loads(f'{{"choices": [{{"delta": {{"content": "{half}"}}}}]}}'))
 
@@ -280,7 +280,7 @@ def test_halves_of_a_surrogate_pair_in_two_pieces_are_one_character_and_a_lone_h
 
 @pytest.mark.parametrize("odd", ['{"prompt_tokens": NaN}', '{"prompt_tokens": 1e999}', '{"x": "\\ud800"}'])
 def test_usage_that_no_log_can_hold_is_no_word_on_usage(odd: str) -> None:
-    assembly = Assembly()
+    assembly = ReplyAssembly()
     assembly.take({"choices": [{"delta": {"content": "four"}}], "usage": {"prompt_tokens": 5, "completion_tokens": 1}})
     assembly.take(json.loads(f'{{"choices": [], "usage": {odd}}}'))
 
@@ -288,8 +288,8 @@ def test_usage_that_no_log_can_hold_is_no_word_on_usage(odd: str) -> None:
 
 
 def test_a_reply_that_no_model_would_write_is_given_up_before_it_swells() -> None:
-    assembly = Assembly()
+    assembly = ReplyAssembly()
     piece = {"choices": [{"delta": {"content": "x" * (limits.MODEL_REPLY_CHARS_MAX // 4)}}]}
-    with pytest.raises(TooLong, match="longer than"):
+    with pytest.raises(ReplyTooLong, match="longer than"):
         for _ in range(5):
             assembly.take(piece)

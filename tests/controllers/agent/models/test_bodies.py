@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from planloop.controllers.agent.models import finishes
-from planloop.controllers.agent.models.assembling import Assembly
-from planloop.controllers.agent.models.body_reader import BodyReader
-from planloop.controllers.agent.models.event_lines import EventLines, NoEvents
+from planloop.controllers.agent.models import reply_assembly
+from planloop.controllers.agent.models.reply_assembly import ReplyAssembly
+from planloop.controllers.agent.models.response_stream import BodyReader, EventStreamReader, NotAnEventStream
 from tests import rows
 from tests.controllers.agent.models.test_openai_chat import asked
 from tests.golden_text import said
@@ -243,7 +242,7 @@ SPELLINGS = {
 
 @rows.each(("kind", "words"), SPELLINGS.items(), ids=list(SPELLINGS))
 def test_the_word_for_an_end_is_known_in_each_spelling(kind: str, words: str) -> None:
-    assert {word: finishes.kind_of(word) for word in words.split()} == dict.fromkeys(words.split(), kind)
+    assert {word: reply_assembly.finish_kind(word) for word in words.split()} == dict.fromkeys(words.split(), kind)
 
 
 async def test_a_malformed_call_that_a_gateway_reports_as_stop_is_a_failed_attempt() -> None:
@@ -255,14 +254,14 @@ async def test_a_malformed_call_that_a_gateway_reports_as_stop_is_a_failed_attem
 def test_a_whole_reply_that_is_said_again_with_its_end_is_said_once() -> None:
     long, short = "This is the whole answer.", "ha"
     for text, found in ((long, long), (short, short * 2)):
-        assembly = Assembly()
+        assembly = ReplyAssembly()
         for one in (delta(text), delta(text, "stop")):
             assembly.take(one)
         assert assembly.text == found
 
 
 def test_thoughts_in_a_message_beside_the_deltas_go_back_once() -> None:
-    assembly = Assembly()
+    assembly = ReplyAssembly()
     assembly.take({"choices": [{"delta": {"reasoning_content": "hm"}}]})
     assembly.take({"choices": [{"delta": {}, "message": {"content": "yes", "reasoning_content": "hm"}}]})
 
@@ -270,7 +269,7 @@ def test_thoughts_in_a_message_beside_the_deltas_go_back_once() -> None:
 
 
 def test_a_byte_that_is_no_utf_8_costs_one_character() -> None:
-    assert EventLines().feed(b'data: {"a": "x\xff"}\n\n') == [{"a": "x\N{REPLACEMENT CHARACTER}"}]
+    assert EventStreamReader().feed(b'data: {"a": "x\xff"}\n\n') == [{"a": "x\N{REPLACEMENT CHARACTER}"}]
 
 
 GOOD_ENDS = {
@@ -294,5 +293,5 @@ async def test_a_reply_that_ended_well_says_how_in_one_vocabulary() -> None:
 
 
 def test_data_of_an_unnamed_event_that_is_no_json_is_refused() -> None:
-    with pytest.raises(NoEvents):
-        EventLines().feed(b"data: hello\n\n")
+    with pytest.raises(NotAnEventStream):
+        EventStreamReader().feed(b"data: hello\n\n")

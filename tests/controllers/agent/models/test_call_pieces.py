@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from planloop.controllers.agent.models.assembling import Assembly
-from planloop.controllers.agent.models.call_pieces import Calls, meant, piece_of
+from planloop.controllers.agent.models.reply_assembly import ReplyAssembly
+from planloop.controllers.agent.models.reply_pieces import PartialCalls, intended_arguments, parse_piece
 from tests import rows
 
 WHOLE = '{"path": "out.txt", "content": "hello"}'
@@ -21,10 +21,10 @@ def piece(name: Any = NONE, arguments: Any = NONE, id_: Any = NONE, index: Any =
 
 
 def calls(*pieces: dict[str, Any]) -> list[tuple[str, str]]:
-    made = Calls()
+    made = PartialCalls()
     for one in pieces:
-        made.take(piece_of(one))
-    return [(one.name, given) for one in made.all if one.has_begun for given in meant(one.whole_arguments)]
+        made.take(parse_piece(one))
+    return [(one.name, given) for one in made.all if one.has_begun for given in intended_arguments(one.whole_arguments)]
 
 
 def streamed(**more: Any) -> list[dict[str, Any]]:
@@ -176,16 +176,16 @@ def test_two_calls_without_arguments_stay_two() -> None:
 
 def test_fields_of_a_call_that_are_not_known_are_kept_whichever_piece_has_them() -> None:
     signed = {"google": {"thought_signature": "c2ln"}}
-    made = Calls()
-    made.take(piece_of(piece("write", "", "a")))
-    made.take(piece_of({"index": 0, "function": {"arguments": WHOLE, "thought_signature": "x"}}))
-    made.take(piece_of({"index": 0, "extra_content": signed}))
+    made = PartialCalls()
+    made.take(parse_piece(piece("write", "", "a")))
+    made.take(parse_piece({"index": 0, "function": {"arguments": WHOLE, "thought_signature": "x"}}))
+    made.take(parse_piece({"index": 0, "extra_content": signed}))
 
     assert [one.extra for one in made.all] == [{"function": {"thought_signature": "x"}, "extra_content": signed}]
 
 
 def of_reply(*chunks: dict[str, Any]) -> list[tuple[str, str]]:
-    assembly = Assembly()
+    assembly = ReplyAssembly()
     for one in chunks:
         assembly.take(one)
     return [(call.name, call.arguments) for call in assembly.reply(()).calls]
@@ -230,4 +230,4 @@ def test_the_older_word_for_a_call_is_read_in_pieces() -> None:
 
 @rows.each("text", ["", A[:5], A + B[:5], "not JSON", A + " and so on", "[1][2]"])
 def test_arguments_that_nothing_can_be_made_of_stay_as_they_came(text: str) -> None:
-    assert meant(text) == [text]
+    assert intended_arguments(text) == [text]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from planloop.controllers.agent.models import failures
-from planloop.controllers.agent.models.context_limits import Lowered, lowered
+from planloop.controllers.agent.models import errors
+from planloop.controllers.agent.models.errors import LoweredLimit, lowered_limit
 from tests import rows
 
 PROMPT_TOO_LONG = {
@@ -96,7 +96,7 @@ PROMPT_TOO_LONG = {
 def test_a_prompt_that_does_not_fit_is_recognised_in_every_providers_words(status: int, said: str) -> None:
     body = json.dumps({"error": {"message": said}}).encode()
 
-    failed = failures.of_status(status, body, retry_after_s=None, cure="")
+    failed = errors.failure_of_status(status, body, retry_after_s=None, cure="")
 
     assert (failed.reason, failed.is_transient) == ("ContextTooLong", False)
 
@@ -126,7 +126,7 @@ OTHERWISE = {
 def test_other_refusals_are_not_taken_for_a_long_prompt(answer: tuple[int, str], reason: str) -> None:
     status, said = answer
 
-    assert failures.of_status(status, said.encode(), retry_after_s=None, cure="").reason == reason
+    assert errors.failure_of_status(status, said.encode(), retry_after_s=None, cure="").reason == reason
 
 
 ASKED = 16_000
@@ -218,7 +218,7 @@ REPLY_TOO_LONG = {
 def test_a_longest_reply_that_is_refused_is_lowered_to_what_is_allowed(
     status: int, said: str, tokens: int, is_models: bool
 ) -> None:
-    assert lowered(status, said.lower(), ASKED) == Lowered(tokens, is_models)
+    assert lowered_limit(status, said.lower(), ASKED) == LoweredLimit(tokens, is_models)
 
 
 NOT_LOWERED = {
@@ -242,4 +242,4 @@ NOT_LOWERED = {
 
 @rows.each(("status", "said", "asked"), NOT_LOWERED.values(), ids=list(NOT_LOWERED))
 def test_a_longest_reply_is_not_lowered_where_that_would_not_help(status: int, said: str, asked: int | None) -> None:
-    assert lowered(status, said, asked) is None
+    assert lowered_limit(status, said, asked) is None

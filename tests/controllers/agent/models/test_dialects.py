@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from planloop.controllers.agent.models.chat_body import CALLED, Dialect, body_of
+from planloop.controllers.agent.models.chat_request import CALL_PLACEHOLDER, ChatDialect, encode_body
 from planloop.controllers.agent.models.port import ModelRequest, RequestKey
-from planloop.schemas import encoding
+from planloop.schemas import canonical_json
 from tests import rows
 
 CALL = {"id": "c", "type": "function", "function": {"name": "read", "arguments": "{}"}}
 THOUGHT = {"thinking_blocks": [{"type": "thinking", "signature": "s"}], "created": 5}
 HISTORY = tuple(
-    encoding.encode(one)
+    canonical_json.encode(one)
     for one in (
         {"role": "system", "content": "s"},
         {"role": "user", "content": "x"},
@@ -27,10 +27,10 @@ HISTORY = tuple(
 def asked_again(said: str, status: int = 400, options: Any = None) -> dict[str, Any] | None:
     """The body that is sent after a refusal; None when nothing else is tried."""
     request = ModelRequest(RequestKey("a", "u", 1, 1, 1), "x/y", HISTORY, options=options or {}, output_tokens_max=100)
-    dialect = Dialect().after(status, encoding.encode({"error": {"message": said}}), request)
+    dialect = ChatDialect().after(status, canonical_json.encode({"error": {"message": said}}), request)
     if dialect is None:
         return None
-    body: dict[str, Any] = json.loads(body_of("m", request, dialect))
+    body: dict[str, Any] = json.loads(encode_body("m", request, dialect))
     return body
 
 
@@ -68,8 +68,8 @@ def test_options_about_tools_are_not_sent_without_tools() -> None:
     bare = ModelRequest(RequestKey("a", "u", 1, 1, 1), "x/y", HISTORY, options=options)
     full = ModelRequest(RequestKey("a", "u", 1, 1, 1), "x/y", HISTORY, tools=b"[]", options=options)
 
-    assert not options.keys() & json.loads(body_of("m", bare, Dialect())).keys()
-    assert options.keys() <= json.loads(body_of("m", full, Dialect())).keys()
+    assert not options.keys() & json.loads(encode_body("m", bare, ChatDialect())).keys()
+    assert options.keys() <= json.loads(encode_body("m", full, ChatDialect())).keys()
 
 
 def test_a_longest_reply_that_the_plan_states_is_renamed_where_its_name_is_refused() -> None:
@@ -100,9 +100,9 @@ def test_thoughts_of_another_model_that_are_refused_are_left_out(said: str) -> N
 BLANKS = {
     "Ollama": ("invalid message content type: <nil>", ""),
     "pydantic": ("'loc': ['messages', 2, 'content'], 'msg': 'Input should be a valid string'", ""),
-    "Bedrock": ("The content field in the Message object at messages.2 is empty.", CALLED),
-    "Anthropic": ("messages: text content blocks must be non-empty", CALLED),
-    "Anthropic, newer": ("messages.2: text content blocks must contain non-whitespace text", CALLED),
+    "Bedrock": ("The content field in the Message object at messages.2 is empty.", CALL_PLACEHOLDER),
+    "Anthropic": ("messages: text content blocks must be non-empty", CALL_PLACEHOLDER),
+    "Anthropic, newer": ("messages.2: text content blocks must contain non-whitespace text", CALL_PLACEHOLDER),
 }
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from planloop.controllers.agent.models import extras
-from planloop.controllers.agent.models.assembling import Assembly
+from planloop.controllers.agent.models import reply_pieces
+from planloop.controllers.agent.models.reply_assembly import ReplyAssembly
 from tests import rows
 
 
 def taken(*messages: dict[str, Any], key: str = "delta") -> dict[str, Any]:
-    assembly = Assembly()
+    assembly = ReplyAssembly()
     for message in messages:
         assembly.take({"choices": [{"index": 0, key: message, "finish_reason": None}]})
     return assembly.reply(()).extra
@@ -84,7 +84,7 @@ def test_unknown_fields_of_a_whole_message_are_kept_as_they_came(whole: dict[str
 
 
 def test_only_text_parts_are_text() -> None:
-    assembly = Assembly()
+    assembly = ReplyAssembly()
     parts = [{"type": "reasoning", "text": "secret"}, {"type": "text", "text": "a"}, {"text": "b"}, "c"]
     assembly.take({"choices": [{"message": {"content": parts}}]})
 
@@ -101,5 +101,5 @@ def test_two_blocks_of_thoughts_stay_two_when_the_first_is_signed() -> None:
 
 @pytest.mark.parametrize("odd", ["NaN", "1e999", "[" * 300 + "]" * 300])
 def test_a_field_that_no_log_can_hold_is_left_out_alone(odd: str) -> None:
-    assert extras.storable({"a": 1, "odd": json.loads(odd)}) == {"a": 1}
-    assert extras.storable({"b": "x\ud83d"}) == {"b": "x\N{REPLACEMENT CHARACTER}"}
+    assert reply_pieces.storable_fields({"a": 1, "odd": json.loads(odd)}) == {"a": 1}
+    assert reply_pieces.storable_fields({"b": "x\ud83d"}) == {"b": "x\N{REPLACEMENT CHARACTER}"}

@@ -7,7 +7,7 @@ from email.utils import formatdate
 
 import pytest
 
-from planloop.controllers.agent.models import error_body, failures, waits
+from planloop.controllers.agent.models import errors
 from planloop.schemas import limits
 from tests import golden_text, rows
 from tests.product import ModelFailed
@@ -43,7 +43,7 @@ NOW = 1_700_000_000.0
     ],
 )
 def test_retry_after_is_read_in_each_of_its_forms(headers: dict[str, str], seconds: float | None) -> None:
-    assert waits.retry_after_s(headers, NOW) == seconds
+    assert errors.retry_after_s(headers, NOW) == seconds
 
 
 @rows.each(
@@ -72,10 +72,10 @@ def test_retry_after_is_read_in_each_of_its_forms(headers: dict[str, str], secon
     ],
 )
 def test_a_wait_that_a_refusal_states_in_words_is_read(said: str, seconds: float | None) -> None:
-    failed = failures.of_status(429, said.encode(), retry_after_s=None, cure="")
+    failed = errors.failure_of_status(429, said.encode(), retry_after_s=None, cure="")
 
     assert failed.retry_after_s == (None if seconds is None else pytest.approx(seconds))
-    assert failures.of_status(429, said.encode(), retry_after_s=7.0, cure="").retry_after_s == 7.0
+    assert errors.failure_of_status(429, said.encode(), retry_after_s=7.0, cure="").retry_after_s == 7.0
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_wait_that_a_refusal_states_in_words_is_read(said: str, seconds: float
     ],
 )
 def test_the_message_of_an_error_is_found_in_every_vendors_words(body: bytes, said: str) -> None:
-    assert error_body.said_in(body) == said
+    assert errors.error_message(body) == said
 
 
 REFUSALS: dict[str, tuple[int, str, str, bool]] = {
@@ -114,13 +114,15 @@ REFUSALS: dict[str, tuple[int, str, str, bool]] = {
 
 @rows.each(("status", "body", "reason", "is_transient"), REFUSALS.values(), ids=list(REFUSALS))
 def test_a_refusal_is_known_for_what_it_is(status: int, body: str, reason: str, is_transient: bool) -> None:
-    failed = failures.of_status(status, body.encode(), retry_after_s=None, cure="")
+    failed = errors.failure_of_status(status, body.encode(), retry_after_s=None, cure="")
 
     assert (failed.reason, failed.is_transient) == (reason, is_transient)
 
 
 def test_no_key_is_told() -> None:
-    failed = failures.of_status(400, b'{"error": "bad key sk-1"}', retry_after_s=None, cure="", secrets=("", "sk-1"))
+    failed = errors.failure_of_status(
+        400, b'{"error": "bad key sk-1"}', retry_after_s=None, cure="", secrets=("", "sk-1")
+    )
 
     golden_text.said(str(failed))
 
@@ -128,12 +130,12 @@ def test_no_key_is_told() -> None:
 def test_no_part_of_a_key_is_left_where_a_message_is_cut() -> None:
     for before in range(limits.MODEL_ERROR_CHARS - 20, limits.MODEL_ERROR_CHARS):
         body = b"x" * before + b" key-that-is-secret " + b"y" * 100
-        failed = failures.of_status(400, body, retry_after_s=None, cure="", secrets=("key-that-is-secret",))
+        failed = errors.failure_of_status(400, body, retry_after_s=None, cure="", secrets=("key-that-is-secret",))
         assert "key-" not in str(failed)
 
 
 def test_a_long_page_is_cut() -> None:
-    failed = failures.of_status(502, b"<p>" * 10_000, retry_after_s=None, cure="")
+    failed = errors.failure_of_status(502, b"<p>" * 10_000, retry_after_s=None, cure="")
 
     assert len(str(failed)) < 600
 

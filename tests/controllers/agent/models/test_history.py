@@ -9,12 +9,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.controllers.agent.models import history
-from planloop.schemas import encoding
+from planloop.controllers.agent.models import chat_request
+from planloop.schemas import canonical_json
 
 
 def message(role: str, content: Any, **more: Any) -> bytes:
-    return encoding.encode({"role": role, "content": content, **more})
+    return canonical_json.encode({"role": role, "content": content, **more})
 
 
 def read(messages: Any) -> list[Any]:
@@ -25,20 +25,20 @@ USER, MODEL, TOOL = message("user", "a"), message("assistant", "b"), message("to
 
 
 def test_two_messages_of_a_user_become_one_and_two_of_a_model_get_one_between() -> None:
-    assert read(history.followed([USER], message("user", "d"))) == [{"role": "user", "content": "a\n\nd"}]
-    assert history.followed([MODEL], MODEL) == (MODEL, history.GO_ON, MODEL)
-    assert history.followed([TOOL], USER) == (TOOL, USER)
+    assert read(chat_request.append_message([USER], message("user", "d"))) == [{"role": "user", "content": "a\n\nd"}]
+    assert chat_request.append_message([MODEL], MODEL) == (MODEL, chat_request.CONTINUE_MESSAGE, MODEL)
+    assert chat_request.append_message([TOOL], USER) == (TOOL, USER)
 
 
 def test_a_tail_goes_to_the_last_message_unless_that_is_the_models() -> None:
-    assert read(history.with_tail([MODEL, TOOL], "t"))[-1]["content"] == "c\n\nt"
-    assert read(history.with_tail([USER], "t")) == [{"role": "user", "content": "a\n\nt"}]
-    assert read(history.with_tail([MODEL], "t"))[-1] == {"role": "user", "content": "t"}
+    assert read(chat_request.append_text([MODEL, TOOL], "t"))[-1]["content"] == "c\n\nt"
+    assert read(chat_request.append_text([USER], "t")) == [{"role": "user", "content": "a\n\nt"}]
+    assert read(chat_request.append_text([MODEL], "t"))[-1] == {"role": "user", "content": "t"}
 
 
 @given(st.lists(st.sampled_from([USER, MODEL, TOOL]), max_size=8))
 def test_no_news_follows_a_result_or_other_news_and_none_is_lost(messages: list[bytes]) -> None:
-    found = read(history.alternating(messages))
+    found = read(chat_request.alternate_roles(messages))
 
     assert not any(after["role"] == "user" and before["role"] in ("user", "tool") for before, after in pairwise(found))
     assert "".join(one["content"] for one in found).replace("\n", "") == "".join(
@@ -51,7 +51,7 @@ def test_a_plain_history_has_only_what_every_server_knows() -> None:
     parts = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "b"}]
     odd = message("assistant", parts, tool_calls=[call], reasoning_content="hm")
 
-    assert read(history.plain([USER, odd, TOOL])) == [
+    assert read(chat_request.strip_foreign_fields([USER, odd, TOOL])) == [
         json.loads(USER),
         {
             "role": "assistant",
@@ -60,4 +60,4 @@ def test_a_plain_history_has_only_what_every_server_knows() -> None:
         },
         json.loads(TOOL),
     ]
-    assert history.extra_names([USER, odd, TOOL]) == {"odd", "signature", "reasoning_content", "thinking"}
+    assert chat_request.foreign_field_names([USER, odd, TOOL]) == {"odd", "signature", "reasoning_content", "thinking"}

@@ -17,9 +17,9 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from planloop.controllers.agent.models.chat_body import Dialect
-from planloop.controllers.agent.models.endpoint import Endpoint
-from planloop.controllers.agent.models.litellm_chat import LitellmModels
+from planloop.controllers.agent.models.catalog import ModelEndpoint
+from planloop.controllers.agent.models.chat_request import ChatDialect
+from planloop.controllers.agent.models.litellm_chat import LitellmAdapter
 from planloop.reconciler.effects import process_table
 from tests.golden_text import said
 from tests.product import ModelFailed, ModelReply, ModelRequest, RequestKey
@@ -71,9 +71,9 @@ def request(word: str = "hello", timeout_s: float = 15.0, model: str = "openai/s
 
 
 @asynccontextmanager
-async def models(env: Mapping[str, str]) -> AsyncIterator[LitellmModels]:
+async def models(env: Mapping[str, str]) -> AsyncIterator[LitellmAdapter]:
     async with anyio.create_task_group() as group:
-        made = LitellmModels(group, env, lambda: 0.0)
+        made = LitellmAdapter(group, env, lambda: 0.0)
         try:
             yield made
         finally:
@@ -90,10 +90,10 @@ def env(tmp_path: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(tmp_path), "PATH": os.defpath, **files}
 
 
-ENDPOINT = Endpoint("", "openai/small")
+ENDPOINT = ModelEndpoint("", "openai/small")
 
 
-async def failure(on: LitellmModels, asked: ModelRequest) -> ModelFailed:
+async def failure(on: LitellmAdapter, asked: ModelRequest) -> ModelFailed:
     with pytest.raises(ModelFailed) as caught:
         await on.complete(ENDPOINT, asked)
     return caught.value
@@ -133,7 +133,7 @@ async def test_a_process_that_was_killed_between_requests_is_started_again(env: 
     assert first.text not in {reply.text for reply in replies}
 
 
-async def _twice(on: LitellmModels) -> ModelReply:
+async def _twice(on: LitellmAdapter) -> ModelReply:
     """A reply, at the second attempt if the death has not been seen at the first."""
     try:
         return await on.complete(ENDPOINT, request())
@@ -208,23 +208,23 @@ async def acompletion(messages, stream, **more):
 """
     (tmp_path / "litellm.py").write_text(STAND_IN.partition("async def acompletion")[0] + whole)
     async with models(env) as on:
-        reply = await on.complete(Endpoint("", "ollama_chat/qwen3"), request())
+        reply = await on.complete(ModelEndpoint("", "ollama_chat/qwen3"), request())
 
     assert reply.text == "False"
 
 
 OWNER = """
 import sys, anyio
-from planloop.controllers.agent.models.endpoint import Endpoint
-from planloop.controllers.agent.models.litellm_chat import LitellmModels
+from planloop.controllers.agent.models.catalog import ModelEndpoint
+from planloop.controllers.agent.models.litellm_chat import LitellmAdapter
 from planloop.controllers.agent.models.port import ModelRequest, RequestKey
 import os
 
 async def main():
     async with anyio.create_task_group() as group:
-        models = LitellmModels(group, dict(os.environ), lambda: 0.0)
+        models = LitellmAdapter(group, dict(os.environ), lambda: 0.0)
         asked = ModelRequest(RequestKey("a", "u", 1, 1, 1), "x/y", (b'{"role":"user","content":"hello"}',))
-        print((await models.complete(Endpoint("", "x/y"), asked)).text, flush=True)
+        print((await models.complete(ModelEndpoint("", "x/y"), asked)).text, flush=True)
         await anyio.sleep_forever()
 
 anyio.run(main)
@@ -247,7 +247,7 @@ async def acompletion(messages, max_tokens, **more):
 
 async def test_a_longest_reply_that_a_provider_refuses_is_lowered(env: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "litellm.py").write_text(LIMITED)
-    endpoint = replace(ENDPOINT, dialect=Dialect(is_streamed=False))
+    endpoint = replace(ENDPOINT, dialect=ChatDialect(is_streamed=False))
     async with models(env) as on:
         reply = await on.complete(endpoint, replace(request(), output_tokens_max=64_000))
 
@@ -260,7 +260,7 @@ async def test_the_process_ends_when_its_owner_is_killed(env: dict[str, str]) ->
         assert owner.stdout is not None
         child = int(await owner.stdout.receive())
         owner.kill()
-        await process_table.exited(child)
+        await process_table.wait_for_exit(child)
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from typing import Any
 import anyio
 import pytest
 
-from planloop.controllers.agent.models.chat_body import Dialect, body_of
-from planloop.controllers.agent.models.endpoint import Endpoint
-from planloop.controllers.agent.models.openai_chat import OpenAIChat
-from planloop.schemas import encoding
+from planloop.controllers.agent.models.catalog import ModelEndpoint
+from planloop.controllers.agent.models.chat_request import ChatDialect, encode_body
+from planloop.controllers.agent.models.openai_chat import OpenAIChatAdapter
+from planloop.schemas import canonical_json
 from tests.fakes.model_server.running import RunningServer, Script, running
 from tests.product import ModelFailed, ModelReply, ModelRequest, OnDelta, RequestKey, SystemClock
 
@@ -26,7 +26,7 @@ SECRET = "sk-very-secret"
 class Asked:
     """A server with a script, and the adapter that asks it."""
 
-    def __init__(self, chat: OpenAIChat, server: RunningServer, endpoint: Endpoint) -> None:
+    def __init__(self, chat: OpenAIChatAdapter, server: RunningServer, endpoint: ModelEndpoint) -> None:
         self.chat, self.server, self.endpoint = chat, server, endpoint
 
     async def complete(self, on_delta: OnDelta | None = None, **more: Any) -> ModelReply:
@@ -49,7 +49,7 @@ def request(*, messages: tuple[bytes, ...] = (HELLO,), **more: Any) -> ModelRequ
 @asynccontextmanager
 async def asked(script: Script, **more: Any) -> AsyncIterator[Asked]:
     async with running(script) as server:
-        on = Asked(OpenAIChat(SystemClock().now), server, Endpoint(server.url, "small", **more))
+        on = Asked(OpenAIChatAdapter(SystemClock().now), server, ModelEndpoint(server.url, "small", **more))
         try:
             yield on
         finally:
@@ -60,7 +60,7 @@ async def test_the_body_holds_the_messages_as_they_were_encoded() -> None:
     spaced = b'{"role": "user",  "content": "hello"}'
     made = ModelRequest(RequestKey("a", "u", 1, 1, 1), "x/y", (spaced, HELLO), tools=b"[]", options={"top_p": 0.5})
 
-    body = body_of("small", made, Dialect())
+    body = encode_body("small", made, ChatDialect())
 
     assert spaced + b"," + HELLO in body
     assert json.loads(body)["top_p"] == 0.5
@@ -69,7 +69,7 @@ async def test_the_body_holds_the_messages_as_they_were_encoded() -> None:
 async def test_no_option_of_a_plan_changes_what_is_asked_or_how_it_is_read() -> None:
     options = {"model": "other", "messages": [], "stream_options": {}, "n": 3, "seed": 1}
 
-    body = json.loads(body_of("small", request(options=options), Dialect()))
+    body = json.loads(encode_body("small", request(options=options), ChatDialect()))
 
     assert (body["model"], len(body["messages"]), body["seed"]) == ("small", 1, 1)
     assert body["stream_options"] == {"include_usage": True}
@@ -80,7 +80,7 @@ async def test_no_option_of_a_plan_changes_what_is_asked_or_how_it_is_read() -> 
 async def test_the_smaller_bound_of_a_reply_is_sent(stated: int | None, bound: int | None, sent: int) -> None:
     options = {} if stated is None else {"max_completion_tokens": stated}
 
-    body = json.loads(body_of("m", request(options=options, output_tokens_max=bound), Dialect()))
+    body = json.loads(encode_body("m", request(options=options, output_tokens_max=bound), ChatDialect()))
 
     assert [body[name] for name in ("max_tokens", "max_completion_tokens") if name in body] == [sent]
 
@@ -208,7 +208,7 @@ async def test_a_server_that_is_never_content_with_the_longest_reply_is_not_aske
 CALL = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
 THOUGHT = {"reasoning_content": "hm", "extra_content": {"google": {"thought_signature": "c2ln"}}}
 HISTORY = tuple(
-    encoding.encode(one)
+    canonical_json.encode(one)
     for one in (
         {"role": "user", "content": "look"},
         {"role": "assistant", "content": None, "tool_calls": [CALL | {"extra_content": {"a": 1}}], **THOUGHT},
@@ -251,7 +251,7 @@ NO_SYSTEM = [
 
 @pytest.mark.parametrize(("status", "error"), NO_SYSTEM)
 async def test_a_server_without_a_system_role_gets_that_text_from_the_user(status: int, error: str) -> None:
-    system = encoding.encode({"role": "system", "content": "be short"})
+    system = canonical_json.encode({"role": "system", "content": "be short"})
     async with asked([{"status": status, "error": error}, {"reply": {"text": "a"}}]) as on:
         await on.complete(messages=(system, HELLO))
 
@@ -285,7 +285,7 @@ MISSING = [
 
 @pytest.mark.parametrize("error", MISSING)
 async def test_a_server_that_misses_the_thoughts_of_another_model_gets_blank_ones(error: str) -> None:
-    bare = encoding.encode({"role": "assistant", "content": None, "tool_calls": [CALL]})
+    bare = canonical_json.encode({"role": "assistant", "content": None, "tool_calls": [CALL]})
     steps = [{"status": 400, "error": error}, {"reply": {"text": "a"}}, {"status": 400, "error": error}]
     async with asked(taking(steps)) as on:
         await on.complete(messages=(HISTORY[0], bare, *HISTORY[2:]))
@@ -306,7 +306,7 @@ async def test_a_server_that_cannot_stream_calls_is_asked_for_whole_replies() ->
 
 async def test_a_provider_may_be_asked_for_whole_replies_only() -> None:
     step = {"reply": {"text": "all", "calls": [{"name": "read", "id": "c", "arguments": {"a": 1}}]}}
-    async with asked([step], dialect=Dialect(is_streamed=False)) as on:
+    async with asked([step], dialect=ChatDialect(is_streamed=False)) as on:
         reply = await on.complete()
 
     assert (reply.text, len(reply.calls), on.server.asked[0]["stream"]) == ("all", 1, False)
@@ -393,9 +393,9 @@ async def test_a_server_that_does_not_run_is_named_with_its_cure() -> None:
 
 
 async def test_a_url_that_is_none_is_not_asked() -> None:
-    chat = OpenAIChat(SystemClock().now)
+    chat = OpenAIChatAdapter(SystemClock().now)
     with pytest.raises(ModelFailed) as caught:
-        await chat.complete(Endpoint("ftp://somewhere", "m"), request())
+        await chat.complete(ModelEndpoint("ftp://somewhere", "m"), request())
     await chat.aclose()
 
     assert caught.value.reason == "BadRequest"
@@ -407,10 +407,10 @@ async def test_a_proxy_is_used_for_other_machines_and_not_for_this_one(
     async with asked([{"reply": {"text": "direct"}}]) as on:
         monkeypatch.setenv("HTTP_PROXY", on.server.url.removesuffix("/v1"))
         monkeypatch.delenv("NO_PROXY", raising=False)
-        on.chat = OpenAIChat(SystemClock().now, is_proxied=True)
+        on.chat = OpenAIChatAdapter(SystemClock().now, is_proxied=True)
         reply = await on.complete()
         # The server is no proxy and knows no such place, but it is the one that is asked.
-        elsewhere = Endpoint("http://models.invalid/v2", "small")
+        elsewhere = ModelEndpoint("http://models.invalid/v2", "small")
         with pytest.raises(ModelFailed) as caught:
             await on.chat.complete(elsewhere, request())
 

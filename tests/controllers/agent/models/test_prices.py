@@ -7,25 +7,25 @@ from typing import Any
 
 import pytest
 
-from planloop.controllers.agent.models import prices
+from planloop.controllers.agent.models import catalog
 from planloop.schemas import limits
-from planloop.schemas.model import ModelTable
-from tests.product import Price, Usage
+from planloop.schemas.objects.model import ModelTable
+from tests.product import TokenPrice, TokenUsage
 
 
 def table(**rows: dict[str, Any]) -> ModelTable:
     return ModelTable(tuple(rows.items()))
 
 
-def of(model: str, **rows: dict[str, Any]) -> Price:
-    price = prices.price(model, table(**rows))
+def of(model: str, **rows: dict[str, Any]) -> TokenPrice:
+    price = catalog.stated_price(model, table(**rows))
     assert price is not None
     return price
 
 
 def test_every_row_has_a_source_a_date_and_sane_amounts() -> None:
-    assert prices.rows()
-    for name, row in prices.rows().items():
+    assert catalog.price_table()
+    for name, row in catalog.price_table().items():
         assert row.price is not None, name
         assert row.price.source, name
         assert len(row.price.date) == len("2026-01-31"), name
@@ -34,36 +34,36 @@ def test_every_row_has_a_source_a_date_and_sane_amounts() -> None:
 
 
 def test_a_price_that_nobody_states_is_unknown() -> None:
-    assert prices.price("groq/never-heard-of", ModelTable()) is None
-    assert prices.price("x@https://example.com/v1", ModelTable()) is None
-    assert prices.price("house/big", table(house={"price": {"in": 1}})) is None
+    assert catalog.stated_price("groq/never-heard-of", ModelTable()) is None
+    assert catalog.stated_price("x@https://example.com/v1", ModelTable()) is None
+    assert catalog.stated_price("house/big", table(house={"price": {"in": 1}})) is None
 
 
 @pytest.mark.parametrize("model", ["ollama/qwen3:8b", "vllm/x", "llamacpp/x", "x@http://127.0.0.1:8000/v1"])
 def test_a_server_of_ones_own_costs_nothing(model: str) -> None:
-    assert of(model).cost(Usage(1_000_000, 1_000_000)) == 0
+    assert of(model).cost(TokenUsage(1_000_000, 1_000_000)) == 0
 
 
 def test_a_server_that_wants_a_key_is_not_ones_own() -> None:
-    assert prices.price("vllm/x", table(vllm={"url": "https://hosted/v1", "key": "env:K"})) is None
+    assert catalog.stated_price("vllm/x", table(vllm={"url": "https://hosted/v1", "key": "env:K"})) is None
 
 
 def test_a_server_that_the_plan_gives_a_name_costs_nothing_on_this_machine() -> None:
-    assert of("gpu/x", gpu={"url": "http://127.0.0.1:8000/v1"}).cost(Usage(1_000_000, 1_000_000)) == 0
-    assert prices.price("gpu/x", table(gpu={"url": "http://127.0.0.1:8000/v1", "key": "env:K"})) is None
-    assert prices.price("gpu/x", table(gpu={"url": "http://gpu.local:8000/v1"})) is None
+    assert of("gpu/x", gpu={"url": "http://127.0.0.1:8000/v1"}).cost(TokenUsage(1_000_000, 1_000_000)) == 0
+    assert catalog.stated_price("gpu/x", table(gpu={"url": "http://127.0.0.1:8000/v1", "key": "env:K"})) is None
+    assert catalog.stated_price("gpu/x", table(gpu={"url": "http://gpu.local:8000/v1"})) is None
 
 
 def test_the_plan_has_the_first_word() -> None:
     price = of("openai/gpt-4o", openai={"price": {"in": 9, "out": 10}})
 
-    assert price == Price(Decimal(9), Decimal(10), Decimal(9), source="the plan")
+    assert price == TokenPrice(Decimal(9), Decimal(10), Decimal(9), source="the plan")
 
 
 def test_what_the_plan_leaves_out_is_the_tables() -> None:
     known = of("openai/gpt-4o")
 
-    assert of("openai/gpt-4o", openai={"price": {"out": 99}}) == Price(
+    assert of("openai/gpt-4o", openai={"price": {"out": 99}}) == TokenPrice(
         known.usd_in, Decimal(99), known.usd_cached, source="the plan"
     )
 
@@ -71,23 +71,23 @@ def test_what_the_plan_leaves_out_is_the_tables() -> None:
 def test_cached_tokens_without_a_price_of_their_own_cost_like_others() -> None:
     price = of("house/big", house={"price": {"in": 2, "out": 4}})
 
-    assert price.cost(Usage(1_000_000, 500_000, tokens_cached=400_000)) == 4
+    assert price.cost(TokenUsage(1_000_000, 500_000, tokens_cached=400_000)) == 4
 
 
 def test_a_recorded_model_costs_and_holds_what_the_model_does() -> None:
     plain, taped = "openai/gpt-4o", "record/tape.jsonl@openai/gpt-4o"
 
     assert of(taped) == of(plain)
-    assert prices.window(taped, ModelTable()) == prices.window(plain, ModelTable()) == 128_000
+    assert catalog.context_window(taped, ModelTable()) == catalog.context_window(plain, ModelTable()) == 128_000
 
 
 def test_windows_and_replies_have_defaults_and_are_the_plans_to_state() -> None:
     stated = table(house={"window": 4_096, "output": 512})
 
-    assert (prices.window("house/x", stated), prices.output_max("house/x", stated)) == (4_096, 512)
-    assert prices.window("house/x", ModelTable()) == limits.MODEL_WINDOW_TOKENS
-    assert prices.output_max("house/x", ModelTable()) == limits.MODEL_OUTPUT_TOKENS
+    assert (catalog.context_window("house/x", stated), catalog.output_max("house/x", stated)) == (4_096, 512)
+    assert catalog.context_window("house/x", ModelTable()) == limits.MODEL_WINDOW_TOKENS
+    assert catalog.output_max("house/x", ModelTable()) == limits.MODEL_OUTPUT_TOKENS
 
 
 def test_a_small_window_is_not_filled_by_the_reply() -> None:
-    assert prices.output_max("house/x", table(house={"window": 4_096})) == 2_048
+    assert catalog.output_max("house/x", table(house={"window": 4_096})) == 2_048

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from planloop.controllers.agent.models import routing
-from planloop.controllers.agent.models.providers import PROVIDERS
-from planloop.controllers.agent.models.routing import LOOPBACK_ONLY, Route, Surroundings
-from planloop.schemas import model
-from planloop.schemas.model import ModelTable
+from planloop.controllers.agent.models import router
+from planloop.controllers.agent.models.catalog import PROVIDERS
+from planloop.controllers.agent.models.router import LOOPBACK_ONLY, ModelRoute, RouteContext
+from planloop.schemas.objects import model
+from planloop.schemas.objects.model import ModelTable
 from tests.product import ModelFailed
 
 HERE = Path("/nowhere")
 
 
-def found(name: str, env: dict[str, str] | None = None, folder: Path = HERE, **rows: dict[str, Any]) -> Route:
-    return routing.route(name, ModelTable(tuple(rows.items())), Surroundings(env or {}, folder))
+def found(name: str, env: dict[str, str] | None = None, folder: Path = HERE, **rows: dict[str, Any]) -> ModelRoute:
+    return router.find_route(name, ModelTable(tuple(rows.items())), RouteContext(env or {}, folder))
 
 
 def refused(name: str, env: dict[str, str] | None = None, folder: Path = HERE, **rows: dict[str, Any]) -> ModelFailed:

@@ -9,10 +9,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from planloop.controllers.agent.models import tape
-from planloop.controllers.agent.models.routed import RoutedModels
-from planloop.controllers.agent.models.routing import Surroundings
-from planloop.schemas.model import ModelTable
+from planloop.controllers.agent.models import record_replay
+from planloop.controllers.agent.models.router import ModelRouter, RouteContext
+from planloop.schemas.objects.model import ModelTable
 from tests.fakes.scripted_models import ScriptedModels
 from tests.product import ModelFailed, ModelReply, ModelRequest, RequestKey
 
@@ -27,11 +26,11 @@ async def recorded(path: Path, *texts: str, request: ModelRequest = ASKED) -> No
     """One line for each text, all for the same asking."""
     models = ScriptedModels([{"reply": {"text": text}} for text in texts])
     for _ in texts:
-        await tape.record(path, models.complete, request, None)
+        await record_replay.record_attempt(path, models.complete, request, None)
 
 
 async def replayed(path: Path, request: ModelRequest = ASKED) -> ModelReply:
-    routed = RoutedModels(ModelTable, Surroundings({}, path.parent), lambda: 0.0)
+    routed = ModelRouter(ModelTable, RouteContext({}, path.parent), lambda: 0.0)
     real = request.model.partition("@")[2]
     return await routed.complete(replace(request, model=f"replay/{path.name}@{real}"))
 
@@ -120,7 +119,7 @@ async def test_half_a_line_of_a_crash_spoils_neither_what_stands_before_nor_afte
 async def test_a_failure_is_recorded_and_fails_again(path: Path) -> None:
     models = ScriptedModels([{"status": 429, "headers": {"retry-after": "7"}}])
     with pytest.raises(ModelFailed):
-        await tape.record(path, models.complete, ASKED, None)
+        await record_replay.record_attempt(path, models.complete, ASKED, None)
 
     failed = await refused(path)
 
@@ -130,7 +129,7 @@ async def test_a_failure_is_recorded_and_fails_again(path: Path) -> None:
 async def test_a_cancelled_asking_has_no_reply(path: Path) -> None:
     models = ScriptedModels([{"hang": True}])
     async with anyio.create_task_group() as group:
-        group.start_soon(tape.record, path, models.complete, ASKED, None)
+        group.start_soon(record_replay.record_attempt, path, models.complete, ASKED, None)
         await anyio.wait_all_tasks_blocked()
         group.cancel_scope.cancel()
 
@@ -149,7 +148,7 @@ async def test_lines_of_many_requests_at_once_do_not_mix(path: Path) -> None:
     keys = [replace(KEY, attempt=number) for number in range(1, 51)]
     async with anyio.create_task_group() as group:
         for key in keys:
-            group.start_soon(tape.record, path, models.complete, replace(ASKED, key=key), None)
+            group.start_soon(record_replay.record_attempt, path, models.complete, replace(ASKED, key=key), None)
 
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     assert sorted(line["key"] for line in lines) == sorted(map(str, keys))
@@ -164,14 +163,14 @@ async def test_a_file_of_another_kind_is_not_written_to(path: Path) -> None:
 
 
 async def test_a_recording_without_a_model_says_what_to_write(tmp_path: Path) -> None:
-    routed = RoutedModels(ModelTable, Surroundings({}, tmp_path), lambda: 0.0)
+    routed = ModelRouter(ModelTable, RouteContext({}, tmp_path), lambda: 0.0)
     with pytest.raises(ModelFailed, match="provider/name"):
         await routed.complete(replace(ASKED, model="record/tape.jsonl"))
 
 
 async def test_a_bare_replay_costs_what_the_recorded_model_does(path: Path) -> None:
     await recorded(path, "hi", request=replace(ASKED, model="record/tape.jsonl@openai/gpt-4o"))
-    routed = RoutedModels(ModelTable, Surroundings({}, path.parent), lambda: 0.0)
+    routed = ModelRouter(ModelTable, RouteContext({}, path.parent), lambda: 0.0)
 
     assert routed.price("replay/tape.jsonl") == routed.price("openai/gpt-4o")
     assert routed.window("replay/gone.jsonl") > 0

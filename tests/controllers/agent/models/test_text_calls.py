@@ -6,13 +6,13 @@ import json
 import time
 
 from planloop.controllers.agent.models.port import ModelCall, ModelReply
-from planloop.controllers.agent.models.text_calls import taken
-from planloop.schemas import encoding, limits
+from planloop.controllers.agent.models.text_calls import calls_from_text
+from planloop.schemas import canonical_json, limits
 from tests import rows
 
 PROPERTIES = {"path": {"type": "string"}, "lines": {"type": "integer"}}
 READ = {"name": "read", "parameters": {"type": "object", "properties": PROPERTIES}}
-TOOLS = encoding.encode([{"type": "function", "function": one} for one in (READ, {"name": "list"})])
+TOOLS = canonical_json.encode([{"type": "function", "function": one} for one in (READ, {"name": "list"})])
 JSON = '{"name": "read", "arguments": {"path": "a"}}'
 INVOKE = '<invoke name="read">\n<parameter name="path">a</parameter>\n</invoke>'
 CODER = "<function=read>\n<parameter=path>\na\n</parameter>\n</function>\n</tool_call>"
@@ -44,23 +44,26 @@ NOTATIONS = {
 
 @rows.each("text", NOTATIONS.values(), ids=list(NOTATIONS))
 def test_a_call_in_the_text_is_a_call_in_every_notation(text: str) -> None:
-    reply = taken(ModelReply(text), TOOLS)
+    reply = calls_from_text(ModelReply(text), TOOLS)
 
     assert [(call.name, json.loads(call.arguments)) for call in reply.calls] == [("read", {"path": "a"})]
     assert reply.finish == "tool_calls"
 
 
 def test_text_before_a_call_stays_and_several_calls_are_several() -> None:
-    reply = taken(ModelReply(f"I look.\n<tool_call>{JSON}</tool_call>\n<tool_call>{JSON}</tool_call>"), TOOLS)
+    reply = calls_from_text(ModelReply(f"I look.\n<tool_call>{JSON}</tool_call>\n<tool_call>{JSON}</tool_call>"), TOOLS)
 
     assert (reply.text, len(reply.calls)) == ("I look.", 2)
-    assert len(taken(ModelReply(f'[TOOL_CALLS][{JSON}, {{"name": "list", "arguments": {{}}}}]'), TOOLS).calls) == 2
+    assert (
+        len(calls_from_text(ModelReply(f'[TOOL_CALLS][{JSON}, {{"name": "list", "arguments": {{}}}}]'), TOOLS).calls)
+        == 2
+    )
 
 
 def test_a_parameter_has_the_type_that_its_tool_wants() -> None:
     text = "<function=read><parameter=path>3</parameter><parameter=lines>3</parameter></function>"
 
-    assert json.loads(taken(ModelReply(text), TOOLS).calls[0].arguments) == {"path": "3", "lines": 3}
+    assert json.loads(calls_from_text(ModelReply(text), TOOLS).calls[0].arguments) == {"path": "3", "lines": 3}
 
 
 NO_CALLS = {
@@ -77,7 +80,7 @@ NO_CALLS = {
 
 @rows.each("text", NO_CALLS.values(), ids=list(NO_CALLS))
 def test_other_text_stays_text(text: str) -> None:
-    assert taken(ModelReply(text), TOOLS) == ModelReply(text)
+    assert calls_from_text(ModelReply(text), TOOLS) == ModelReply(text)
 
 
 def test_text_is_left_alone_beside_real_calls_in_a_cut_reply_and_without_tools() -> None:
@@ -87,7 +90,7 @@ def test_text_is_left_alone_beside_real_calls_in_a_cut_reply_and_without_tools()
         (ModelReply(text, finish="length"), TOOLS),
         (ModelReply(text), b""),
     ):
-        assert taken(reply, tools) == reply
+        assert calls_from_text(reply, tools) == reply
 
 
 HOSTILE = (
@@ -108,6 +111,6 @@ HOSTILE = (
 def test_a_text_made_to_be_slow_takes_no_time(piece: str) -> None:
     begin = time.process_time()
     for head in ("<tool_call>", "<function=read>", "[TOOL_CALLS]read"):
-        taken(ModelReply(head + piece * (50_000 // len(piece)) + "</function>"), TOOLS)
+        calls_from_text(ModelReply(head + piece * (50_000 // len(piece)) + "</function>"), TOOLS)
 
     assert time.process_time() - begin < 0.5

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from planloop.controllers.agent.models.assembling import Assembly
-from planloop.controllers.agent.models.port import Usage
+from planloop.controllers.agent.models.port import TokenUsage
+from planloop.controllers.agent.models.reply_assembly import ReplyAssembly
 from planloop.schemas import limits
 from tests import rows
 
@@ -14,8 +14,8 @@ PROMPT = (b"x" * 4_000,)  # 1,000 tokens by our count.
 TEXT = "y" * 400  # 100 tokens.
 
 
-def billed(usage: Any) -> Usage:
-    assembly = Assembly()
+def billed(usage: Any) -> TokenUsage:
+    assembly = ReplyAssembly()
     assembly.take({"choices": [{"delta": {"content": TEXT}}]})
     assembly.take({"choices": [], "usage": usage})
     return assembly.reply(PROMPT).usage
@@ -111,7 +111,7 @@ DIVIDED: dict[str, tuple[list[Any], tuple[int, int, int]]] = {
 
 @rows.each(("said", "counts"), DIVIDED.values(), ids=list(DIVIDED))
 def test_usage_is_read_however_a_provider_divides_it(said: list[Any], counts: tuple[int, int, int]) -> None:
-    assembly = Assembly()
+    assembly = ReplyAssembly()
     assembly.take({"choices": [{"delta": {"content": TEXT}}]})
     for usage in said:
         assembly.take({"choices": [{"delta": {"usage": usage}}]})

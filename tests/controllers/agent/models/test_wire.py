@@ -12,8 +12,8 @@ import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
 
-from planloop.controllers.agent.models.endpoint import Endpoint
-from planloop.controllers.agent.models.openai_chat import OpenAIChat
+from planloop.controllers.agent.models.catalog import ModelEndpoint
+from planloop.controllers.agent.models.openai_chat import OpenAIChatAdapter
 from tests.controllers.agent.models.test_bodies import DONE, END, HALF, WHOLE, delta, event
 from tests.controllers.agent.models.test_openai_chat import request
 from tests.product import ModelFailed, SystemClock
@@ -61,10 +61,10 @@ async def answering(content: bytes) -> AsyncIterator[str]:
 
 async def outcome(content: bytes) -> str:
     """The text of the reply, or the reason of the failure."""
-    chat = OpenAIChat(SystemClock().now)
+    chat = OpenAIChatAdapter(SystemClock().now)
     async with answering(content) as url:
         try:
-            return (await chat.complete(Endpoint(url, "m"), request())).text
+            return (await chat.complete(ModelEndpoint(url, "m"), request())).text
         except ModelFailed as failed:
             return failed.reason
         finally:

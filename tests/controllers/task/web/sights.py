@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from planloop.controllers.task.checking.web.sight import Box, Element, Sight
+from planloop.controllers.task.checks.web.page_snapshot import PageBox, PageElement, PageSnapshot
 
 
 def element(
@@ -14,17 +14,17 @@ def element(
     return {"tag": tag, "text": text, "box": box, **more}
 
 
-def sight(*rows: Any) -> Sight:
+def sight(*rows: Any) -> PageSnapshot:
     """The rows in the order of the document, each with a line of text of its own."""
     pieces: list[str] = []
-    made: list[Element] = []
+    made: list[PageElement] = []
     for node, row in enumerate(rows, 1):
         begin = len(pieces)
         if row["text"]:
             pieces.extend([row["text"], "\n"])
         parent = row.get("within", -1)
         made.append(
-            Element(
+            PageElement(
                 node=node,
                 parent=parent,
                 depth=made[parent].depth + 1 if parent >= 0 else 0,
@@ -33,7 +33,7 @@ def sight(*rows: Any) -> Sight:
                 role=row.get("role", ""),
                 name=row.get("name", ""),
                 named_by=row.get("named_by", ""),
-                box=Box(*row["box"]),
+                box=PageBox(*row["box"]),
                 span=(begin, len(pieces)),
                 value=row.get("value"),
                 is_clickable=row.get("is_clickable", row.get("role") in ("button", "link")),
@@ -42,4 +42,4 @@ def sight(*rows: Any) -> Sight:
                 is_editable=row.get("value") is not None,
             )
         )
-    return Sight(elements=tuple(made), pieces=tuple(pieces))
+    return PageSnapshot(elements=tuple(made), pieces=tuple(pieces))

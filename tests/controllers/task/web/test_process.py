@@ -14,9 +14,10 @@ import anyio
 import pytest
 from aiohttp import web
 
-from planloop.controllers.task.checking import Bench, Finding, run_check
-from planloop.controllers.task.checking.web.check import CHILD
-from planloop.controllers.task.checking.web.child import NO_BROWSER, NO_PACKAGE
+from planloop.controllers.task.checks.contract import CheckEnvironment, CheckFinding
+from planloop.controllers.task.checks.registry import run_check
+from planloop.controllers.task.checks.web.check import BROWSER_PROGRAM
+from planloop.controllers.task.checks.web.child import NO_BROWSER, NO_PACKAGE
 from planloop.reconciler.effects import process_table
 from planloop.reconciler.effects.local_processes import LocalProcesses
 from tests.architecture.tree import ROOT
@@ -32,21 +33,23 @@ SOON: JsonObject = {"can": [{"see": "never said"}], "within": 60}
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(LocalProcesses(tmp_path / "run", str(tmp_path), 1, grace_s=0.5), RandomIds(), str(tmp_path), None, ENV)
+def bench(tmp_path: Path) -> CheckEnvironment:
+    return CheckEnvironment(
+        LocalProcesses(tmp_path / "run", str(tmp_path), 1, grace_s=0.5), RandomIds(), str(tmp_path), None, ENV
+    )
 
 
-async def find(bench: Bench, timeout_s: float = 60, **arguments: object) -> Finding:
+async def find(bench: CheckEnvironment, timeout_s: float = 60, **arguments: object) -> CheckFinding:
     return await run_check(CheckSpec("0", "web", arguments, timeout_s), bench)
 
 
-def living(bench: Bench) -> dict[int, str]:
+def living(bench: CheckEnvironment) -> dict[int, str]:
     """The processes of the check and all below them, with their command lines.
 
     Chromium writes its own titles over the labels of what it starts, so these are found by who their parent is.
     """
     parents = {int(path.name): _stat(path) for path in Path("/proc").glob("[0-9]*")}
-    found = {one.pid for one in process_table.labelled(bench.cwd)}
+    found = {one.pid for one in process_table.labelled_processes(bench.cwd)}
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= more
     return {pid: _command(pid) for pid in found}
@@ -66,10 +69,10 @@ def _command(pid: int) -> str:
         return ""
 
 
-async def gone(family: dict[int, str], bench: Bench) -> None:
+async def gone(family: dict[int, str], bench: CheckEnvironment) -> None:
     """Returns when none of them is left; what Chromium started ends by itself when Chromium has."""
     for pid in family:
-        await process_table.exited(pid)
+        await process_table.wait_for_exit(pid)
     assert living(bench) == {}
     scratch = {
         found
@@ -137,7 +140,7 @@ def kill(family: dict[int, str], part: str) -> None:
 
 @pytest.mark.browser
 @pytest.mark.smoke
-async def test_a_check_answers_with_what_it_saw_and_leaves_nothing(bench: Bench, tmp_path: Path) -> None:
+async def test_a_check_answers_with_what_it_saw_and_leaves_nothing(bench: CheckEnvironment, tmp_path: Path) -> None:
     # The folder is the agent's: a module that it leaves there must not be taken for one of ours.
     (tmp_path / "json.py").write_text("raise SystemExit(0)")
     async with served(drawn(COUNTER)) as url:
@@ -159,18 +162,21 @@ async def test_a_check_answers_with_what_it_saw_and_leaves_nothing(bench: Bench,
 
 @pytest.mark.process
 @pytest.mark.needs("chromium")
-async def test_without_a_browser_or_its_package_the_cure_is_told(bench: Bench) -> None:
-    found = await find(Bench(bench.processes, bench.ids, bench.cwd, None, {"PATH": "/nowhere"}), url="http://h", **SOON)
+async def test_without_a_browser_or_its_package_the_cure_is_told(bench: CheckEnvironment) -> None:
+    found = await find(
+        CheckEnvironment(bench.processes, bench.ids, bench.cwd, None, {"PATH": "/nowhere"}), url="http://h", **SOON
+    )
     assert (found.result, found.message, found.probes) == ("error", NO_BROWSER, 0)
 
     asked = encode({"arguments": {"url": "http://h", **SOON}, "nonces": {}, "timeout_s": 1})
-    script = f"import sys, runpy; sys.modules['playwright'] = None; runpy.run_module('{CHILD}', run_name='__main__')"
+    run = f"runpy.run_module('{BROWSER_PROGRAM}', run_name='__main__')"
+    script = f"import sys, runpy; sys.modules['playwright'] = None; {run}"
     answer = await anyio.run_process([sys.executable, "-c", script], input=asked, cwd=ROOT)
     assert NO_PACKAGE.encode() in answer.stdout
 
 
 @pytest.mark.browser
-async def test_a_program_that_does_not_answer_fails_and_is_no_error(bench: Bench) -> None:
+async def test_a_program_that_does_not_answer_fails_and_is_no_error(bench: CheckEnvironment) -> None:
     found = await find(bench, url="http://127.0.0.1:1", **SOON)
 
     assert found.result == "fail"
@@ -179,7 +185,9 @@ async def test_a_program_that_does_not_answer_fails_and_is_no_error(bench: Bench
 
 @pytest.mark.browser
 @pytest.mark.parametrize("script", ["", "while (true) {}"])
-async def test_a_page_that_is_too_slow_fails_in_its_time_also_when_it_hangs(bench: Bench, script: str) -> None:
+async def test_a_page_that_is_too_slow_fails_in_its_time_also_when_it_hangs(
+    bench: CheckEnvironment, script: str
+) -> None:
     async with served(drawn(Page("<p>hi</p>", script))) as url:
         found = await find(bench, timeout_s=2, url=url, **SOON)
 
@@ -189,10 +197,10 @@ async def test_a_page_that_is_too_slow_fails_in_its_time_also_when_it_hangs(benc
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("part", ["--remote-debugging-pipe", CHILD])
-async def test_a_browser_that_is_killed_from_outside_is_an_error(bench: Bench, part: str) -> None:
+@pytest.mark.parametrize("part", ["--remote-debugging-pipe", BROWSER_PROGRAM])
+async def test_a_browser_that_is_killed_from_outside_is_an_error(bench: CheckEnvironment, part: str) -> None:
     site = Visited(Page("<p>hi</p>"))
-    found: list[Finding] = []
+    found: list[CheckFinding] = []
 
     async def look(url: str) -> None:
         found.append(await find(bench, url=url, **SOON))
@@ -210,9 +218,9 @@ async def test_a_browser_that_is_killed_from_outside_is_an_error(bench: Bench, p
 
 
 @pytest.mark.browser
-async def test_a_tab_that_is_killed_from_outside_is_looked_at_again(bench: Bench) -> None:
+async def test_a_tab_that_is_killed_from_outside_is_looked_at_again(bench: CheckEnvironment) -> None:
     site = Crashing(f"{SAY} if (visit) document.body.append('and again'); await say('here');")
-    found: list[Finding] = []
+    found: list[CheckFinding] = []
 
     async def look(url: str) -> None:
         found.append(await find(bench, url=url, can=[{"see": "and again"}], within=60))
@@ -226,7 +234,9 @@ async def test_a_tab_that_is_killed_from_outside_is_looked_at_again(bench: Bench
 
 
 @pytest.mark.browser
-async def test_a_page_that_makes_its_tab_crash_fails_after_one_more_look_with_other_nonces(bench: Bench) -> None:
+async def test_a_page_that_makes_its_tab_crash_fails_after_one_more_look_with_other_nonces(
+    bench: CheckEnvironment,
+) -> None:
     site = Crashing(f"{SAY} field.oninput = async () => {{ if (field.value.length < 12) return; {CRASHES_SAYING} }};")
     steps: list[JsonObject] = [{"fill": {"message-field": "{{nonce.word}}"}}, {"see": "never said"}]
     async with served(site.app) as url:
@@ -239,7 +249,7 @@ async def test_a_page_that_makes_its_tab_crash_fails_after_one_more_look_with_ot
 
 
 @pytest.mark.browser
-async def test_a_page_whose_tab_crashes_once_holds_when_it_holds_in_the_second_look(bench: Bench) -> None:
+async def test_a_page_whose_tab_crashes_once_holds_when_it_holds_in_the_second_look(bench: CheckEnvironment) -> None:
     site = Crashing(f"if (!visit) {{ {CRASH} }} document.body.append('fine')")
     async with served(site.app) as url:
         found = await find(bench, url=url, can=[{"see": "fine"}], within=20)
@@ -248,11 +258,11 @@ async def test_a_page_whose_tab_crashes_once_holds_when_it_holds_in_the_second_l
 
 
 @pytest.mark.browser
-async def test_the_second_look_has_the_time_that_the_first_has_left(bench: Bench) -> None:
+async def test_the_second_look_has_the_time_that_the_first_has_left(bench: CheckEnvironment) -> None:
     # The page is fine a second after the check's time is over: soon enough for a look that began later and had it all.
     fine = "setTimeout(() => document.body.append('fine'), begun + 16_000 - Date.now())"
     site = Crashing(f"{SAY} if (visit) {fine}; else setTimeout(() => say('here'), 2000)")
-    found: list[Finding] = []
+    found: list[CheckFinding] = []
 
     async def look(url: str) -> None:
         found.append(await find(bench, timeout_s=15, url=url, can=[{"see": "fine"}], within=60))
@@ -267,7 +277,7 @@ async def test_the_second_look_has_the_time_that_the_first_has_left(bench: Bench
 
 
 @pytest.mark.browser
-async def test_a_check_that_is_cancelled_takes_its_browser_along(bench: Bench) -> None:
+async def test_a_check_that_is_cancelled_takes_its_browser_along(bench: CheckEnvironment) -> None:
     site = Visited(Page("<p>hi</p>"))
 
     async with served(site.app) as url, anyio.create_task_group() as group:
@@ -282,7 +292,9 @@ async def test_a_check_that_is_cancelled_takes_its_browser_along(bench: Bench) -
 
 @pytest.mark.browser(keep=2)
 @pytest.mark.parametrize(("alone", "words"), [(False, "somebody answered"), (True, "nobody answered")])
-async def test_the_page_of_a_program_that_is_graded_reaches_nobody_else(bench: Bench, alone: bool, words: str) -> None:
+async def test_the_page_of_a_program_that_is_graded_reaches_nobody_else(
+    bench: CheckEnvironment, alone: bool, words: str
+) -> None:
     async def page(request: web.Request) -> web.Response:
         elsewhere = str(request.url.with_host("localhost").with_path("/other"))
         script = f"""fetch({elsewhere!r}, {{mode: 'no-cors'}})

@@ -6,28 +6,28 @@ from typing import Any
 
 import pytest
 
-from planloop.controllers.task.checking.web import boards, finding, judging
-from planloop.controllers.task.checking.web.finding import Around
-from planloop.controllers.task.checking.web.judging import Scene
-from planloop.controllers.task.checking.web.searching import Tried, verdict_of
-from planloop.controllers.task.checking.web.sight import Sight, folded
-from planloop.controllers.task.checking.web.ways import Ways
-from planloop.schemas.web import Press
-from planloop.schemas.web_meanings import shipped
-from planloop.schemas.web_reading import read
+from planloop.controllers.task.checks.web import boards, expectations, targets
+from planloop.controllers.task.checks.web.expectations import PersonScene
+from planloop.controllers.task.checks.web.page_snapshot import PageSnapshot, fold_text
+from planloop.controllers.task.checks.web.play import WayQueue
+from planloop.controllers.task.checks.web.search import TriedWay, check_verdict
+from planloop.controllers.task.checks.web.targets import TargetContext
+from planloop.schemas.checks.web_check import ClickElement
+from planloop.schemas.checks.web_parser import parse_web_check
+from planloop.schemas.checks.web_targets import builtin_lexicon
 from tests.controllers.task.web.sights import element, sight
 from tests.product import Json
 
 FIELD: dict[str, Any] = {"tag": "input", "role": "textbox", "value": ""}
-AROUND = Around(shipped())
+AROUND = TargetContext(builtin_lexicon())
 
 
-def found(target: Json, seen: Sight, filled: int = 0) -> list[tuple[int, str]]:
+def found(target: Json, seen: PageSnapshot, filled: int = 0) -> list[tuple[int, str]]:
     """Ids and ways in which a target is found."""
-    check, faults = read({"can": [{"press": target}, {"see": "x"}]})
-    assert not faults and check is not None and isinstance(check.steps[0].does, Press)
-    around = Around(check.lexicon, filled)
-    return [(one.node, one.by) for one in finding.candidates(check.steps[0].does.target, seen, around)]
+    check, faults = parse_web_check({"can": [{"press": target}, {"see": "x"}]})
+    assert not faults and check is not None and isinstance(check.steps[0].does, ClickElement)
+    around = TargetContext(check.lexicon, filled)
+    return [(one.node, one.by) for one in targets.target_candidates(check.steps[0].does.target, seen, around)]
 
 
 def test_a_role_with_a_name_comes_before_placeholders_attributes_and_places() -> None:
@@ -95,8 +95,8 @@ def cells(count: int, columns: int, side: float = 50, **more: Any) -> list[Any]:
     return [element("div", box=box, within=0, **more) for box in boxes]
 
 
-def nodes(seen: Sight, rows: int, columns: int) -> list[list[int]]:
-    return [[square.node for square in grid.squares] for grid in boards.find(seen, rows, columns)]
+def nodes(seen: PageSnapshot, rows: int, columns: int) -> list[list[int]]:
+    return [[square.node for square in grid.squares] for grid in boards.find_boards(seen, rows, columns)]
 
 
 def test_a_board_is_found_among_what_is_not_one() -> None:
@@ -129,14 +129,14 @@ def test_of_two_boards_the_one_that_can_be_used_comes_first() -> None:
 
 
 def test_a_drawn_picture_is_cut_into_cells() -> None:
-    grid = boards.find(sight(element("canvas", box=(0, 0, 300, 300))), 3, 3)[0]
+    grid = boards.find_boards(sight(element("canvas", box=(0, 0, 300, 300))), 3, 3)[0]
 
     assert grid.squares[5].node == 1
     assert grid.squares[5].at == pytest.approx((5 / 6, 0.5))
 
 
 def test_ways_are_tried_in_the_order_of_how_likely_they_are_and_each_once() -> None:
-    ways, tried = Ways(100), []
+    ways, tried = WayQueue(100), []
     while (way := ways.next()) is not None:
         choices = [3, 2]
         tried.append(tuple(way[at] if at < len(way) else 0 for at in range(2)))
@@ -146,7 +146,7 @@ def test_ways_are_tried_in_the_order_of_how_likely_they_are_and_each_once() -> N
 
 
 def test_ways_are_bounded() -> None:
-    ways, count = Ways(5), 0
+    ways, count = WayQueue(5), 0
     while (way := ways.next()) is not None:
         ways.tried(way, [9, 9, 9])
         count += 1
@@ -154,11 +154,11 @@ def test_ways_are_bounded() -> None:
     assert count == 5
 
 
-def holds(expectation: Json, now: Sight, before: Sight | None = None) -> bool:
-    check, faults = read({"can": [expectation]})
+def holds(expectation: Json, now: PageSnapshot, before: PageSnapshot | None = None) -> bool:
+    check, faults = parse_web_check({"can": [expectation]})
     assert not faults and check is not None
-    scene = Scene(now, before or Sight(), Around(check.lexicon))
-    return not judging.obstacle(check.steps[0].does, scene)  # type: ignore[arg-type]
+    scene = PersonScene(now, before or PageSnapshot(), TargetContext(check.lexicon))
+    return not expectations.expectation_fault(check.steps[0].does, scene)  # type: ignore[arg-type]
 
 
 PAGE = sight(
@@ -247,30 +247,30 @@ def test_what_appears_was_not_there_before() -> None:
 
 
 def test_text_is_compared_without_accents_and_the_width_of_spaces_but_in_lines() -> None:
-    assert folded(" Crème\xa0 brûlée \n\n  ﬁn ") == "Creme brulee\nfin"
+    assert fold_text(" Crème\xa0 brûlée \n\n  ﬁn ") == "Creme brulee\nfin"
 
 
 def test_expectations_of_absence_wait_until_the_page_rests() -> None:
     steps: list[Json] = [{"see": "x"}, {"gone": "x"}, {"count": {"x": 2}}, {"count": {"x": {"at-least": 2}}}]
-    check, faults = read({"can": steps})
+    check, faults = parse_web_check({"can": steps})
     assert check is not None, faults
-    assert [judging.needs_rest(step.does) for step in check.steps] == [False, True, True, False]  # type: ignore[arg-type]
+    assert [expectations.needs_rest(step.does) for step in check.steps] == [False, True, True, False]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("ended", [0, 1, 2])
 def test_a_forbidden_state_fails_the_check_in_any_way(ended: int) -> None:
-    check, faults = read({"never": [{"press": "login-button"}, {"gone": "pass-field"}]})
+    check, faults = parse_web_check({"never": [{"press": "login-button"}, {"gone": "pass-field"}]})
     assert check is not None, faults
-    tried = [Tried(done=1, ended=way == ended) for way in range(3)]
+    tried = [TriedWay(done=1, ended=way == ended) for way in range(3)]
 
-    verdict = verdict_of(check, tried)
+    verdict = check_verdict(check, tried)
 
     assert (verdict.holds, verdict.shown) == (False, tried[ended])
-    assert verdict_of(check, [Tried(done=1), Tried(done=1)]).holds
+    assert check_verdict(check, [TriedWay(done=1), TriedWay(done=1)]).holds
 
 
 def test_a_never_check_fails_when_its_steps_cannot_be_done() -> None:
-    check, faults = read({"never": [{"press": "login-button"}, {"gone": "pass-field"}]})
+    check, faults = parse_web_check({"never": [{"press": "login-button"}, {"gone": "pass-field"}]})
     assert check is not None, faults
 
-    assert not verdict_of(check, [Tried(stuck="there is no `login-button`")]).holds
+    assert not check_verdict(check, [TriedWay(stuck="there is no `login-button`")]).holds

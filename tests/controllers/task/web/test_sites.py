@@ -17,11 +17,12 @@ import pytest
 from aiohttp import web
 from playwright.async_api import Browser
 
-from planloop.controllers.task.checking import Bench, Finding, run_check
-from planloop.controllers.task.checking.distinct import nonces_of
-from planloop.controllers.task.checking.web.browser import chromium
-from planloop.controllers.task.checking.web.check import finding_of
-from planloop.controllers.task.checking.web.child import answer
+from planloop.controllers.task.checks.contract import CheckEnvironment, CheckFinding
+from planloop.controllers.task.checks.nonces import fill_nonces
+from planloop.controllers.task.checks.registry import run_check
+from planloop.controllers.task.checks.web.browser import open_chromium
+from planloop.controllers.task.checks.web.check import web_finding
+from planloop.controllers.task.checks.web.child import answer_check
 from planloop.reconciler.effects.local_processes import LocalProcesses
 from tests import needs
 from tests.controllers.task.web import sites
@@ -31,7 +32,7 @@ from tests.controllers.task.yard import ENV
 from tests.golden_text import said
 from tests.product import CheckSpec, RandomIds
 
-Find: TypeAlias = Callable[[web.Application, dict[str, Any]], Coroutine[None, None, Finding]]
+Find: TypeAlias = Callable[[web.Application, dict[str, Any]], Coroutine[None, None, CheckFinding]]
 
 pytestmark = [pytest.mark.anyio, pytest.mark.browser, pytest.mark.timeout(180)]
 
@@ -98,7 +99,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="module")
 async def browser(anyio_backend: str) -> AsyncIterator[Browser]:
-    async with chromium(needs.chromium()) as browser:
+    async with open_chromium(needs.chromium()) as browser:
         yield browser
 
 
@@ -110,16 +111,18 @@ def find(browser: Browser) -> Find:
     async def shared(program: str, host: str) -> AsyncIterator[Browser]:
         yield browser
 
-    async def find(app: web.Application, check: dict[str, Any]) -> Finding:
+    async def find(app: web.Application, check: dict[str, Any]) -> CheckFinding:
         async with served(app) as url:
-            found = finding_of(await answer({"url": url, **check}, nonces_of(check, RandomIds()), 60, opener=shared))
+            found = web_finding(
+                await answer_check({"url": url, **check}, fill_nonces(check, RandomIds()), 60, opener=shared)
+            )
         assert browser.contexts == []
         return found
 
     return find
 
 
-async def passed(find: Find, app: web.Application, check: dict[str, Any]) -> Finding:
+async def passed(find: Find, app: web.Application, check: dict[str, Any]) -> CheckFinding:
     """Return what the check finds on a site that passes it."""
     found = await find(app, check)
     assert found.result == "pass", found.message
@@ -145,7 +148,7 @@ def without(page: Page, old: str, new: str) -> web.Application:
 async def test_a_check_in_its_own_process_and_browser_finds_the_same_as_in_a_shared_browser(
     find: Find, tmp_path: Path, site: Callable[[], web.Application], check: dict[str, Any]
 ) -> None:
-    bench = Bench(
+    bench = CheckEnvironment(
         LocalProcesses(tmp_path / "run", str(tmp_path), 1, grace_s=0.5), RandomIds(), str(tmp_path), None, ENV
     )
     async with served(site()) as url:

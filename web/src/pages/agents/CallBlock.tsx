@@ -14,7 +14,7 @@ const LOOK_MS = 1_000;
 const LIVE_CHARS = 16_000; // Of what a running command prints; so much is looked at.
 const LIVE_LINES = 200;
 const LINE_CHARS = 90;
-const LEFT_OUT = /\[… \d+ of \d+ bytes left out …\]/; // The words of reconciler/planloop/reconciler/effects/clamping.py.
+const LEFT_OUT = /\[… \d+ of \d+ bytes left out …\]/; // The words of reconciler/planloop/reconciler/effects/truncate.py.
 
 const TONES: Record<string, string> = { Succeeded: "good", Failed: "bad", Denied: "bad", Cancelled: "warn", Unknown: "warn" };
 const SIGNS: Record<string, string> = { Succeeded: "✔", Failed: "✖", Denied: "⊘", Cancelled: "⊘", Unknown: "?" };

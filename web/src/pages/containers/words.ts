@@ -1,4 +1,4 @@
-// A container in words, by its object: the words of cli/planloop/cli/rendering/containers.py.
+// A container in words, by its object: the words of client/planloop/client/render/containers.py.
 
 import type { Json, Resource } from "../../log/record";
 import { conditionsOf, list, map, oneLine, pathOf, stateOf, text } from "../../words/objects";

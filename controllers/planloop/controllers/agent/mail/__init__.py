@@ -1,1 +1,1 @@
-"""What an agent is told, what it owes, and whom it may write to."""
+"""Mail of agents: their news, messages between them, and the answers they owe."""

@@ -23,30 +23,30 @@ from anyio.abc import Process, TaskGroup
 from anyio.streams.buffered import BufferedByteReceiveStream
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from planloop.controllers.agent.models import error_body, failures, text_calls, waits
-from planloop.controllers.agent.models.assembling import Assembly
-from planloop.controllers.agent.models.chat_body import Dialect, is_streamed, lowered, stated_options
-from planloop.controllers.agent.models.endpoint import Endpoint
+from planloop.controllers.agent.models import errors, text_calls
+from planloop.controllers.agent.models.catalog import ModelEndpoint
+from planloop.controllers.agent.models.chat_request import ChatDialect, is_streamed, lowered_for_request, stated_options
 from planloop.controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, OnDelta
-from planloop.schemas import encoding, limits
-from planloop.schemas.encoding import JsonObject
+from planloop.controllers.agent.models.reply_assembly import ReplyAssembly
+from planloop.schemas import canonical_json, limits
+from planloop.schemas.canonical_json import JsonObject
 
-CHILD: Final = Path(__file__).with_name("litellm_child.py")
-CURE: Final = "pip install 'planloop[litellm]'"
-NO_KEY: Final = re.compile(r"(?i)missing credentials|api[_ ]key (?:client )?option must be set|no api[_ ]key")
+LITELLM_CHILD: Final = Path(__file__).with_name("litellm_child.py")
+INSTALL_HINT: Final = "pip install 'planloop[litellm]'"
+NO_KEY_ERROR: Final = re.compile(r"(?i)missing credentials|api[_ ]key (?:client )?option must be set|no api[_ ]key")
 """In the message of a 500 that litellm makes up itself when a provider's key is missing."""
 
-NO_STREAM: Final = ("ollama/", "ollama_chat/")
+UNSTREAMED_PREFIXES: Final = ("ollama/", "ollama_chat/")
 """litellm starts counting tool calls anew in each piece of these streams, and glues parallel calls into one."""
 
-NO_CONNECTION: Final = "Connection error"
+CONNECTION_ERROR: Final = "Connection error"
 """In the message of a 500 that litellm makes up itself."""
 
-LOST: Final = ("APIConnectionError", "MidStreamFallbackError")
+LOST_CONNECTION_ERRORS: Final = ("APIConnectionError", "MidStreamFallbackError")
 """What litellm raises when a connection fails, before or after the first piece."""
 
 
-class LitellmModels:
+class LitellmAdapter:
     """Asks the child; `group` holds whoever reads from it. `env` is the child's whole environment."""
 
     def __init__(
@@ -59,7 +59,9 @@ class LitellmModels:
         self._child: _Child | None = None
         self._starting = anyio.Lock()
 
-    async def complete(self, endpoint: Endpoint, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+    async def complete(
+        self, endpoint: ModelEndpoint, request: ModelRequest, on_delta: OnDelta | None = None
+    ) -> ModelReply:
         """One attempt at `endpoint.model`, litellm's own name for it. Raises ModelFailed.
 
         A longest reply that the provider refuses is lowered once, which costs no tokens.
@@ -70,9 +72,9 @@ class LitellmModels:
             return await self._complete(endpoint, fault.request, on_delta, is_lowered=True)
 
     async def _complete(
-        self, endpoint: Endpoint, request: ModelRequest, on_delta: OnDelta | None, *, is_lowered: bool = False
+        self, endpoint: ModelEndpoint, request: ModelRequest, on_delta: OnDelta | None, *, is_lowered: bool = False
     ) -> ModelReply:
-        assembly = Assembly()
+        assembly = ReplyAssembly()
         try:
             with anyio.fail_after(request.timeout_s):
                 child = await self._running()
@@ -86,7 +88,7 @@ class LitellmModels:
         except ValueError as fault:
             raise ModelFailed("Garbage", f"{endpoint.model} sent no reply: {fault}", is_transient=True) from None
         except _Unusable as fault:
-            raise ModelFailed("NotInstalled", f"{endpoint.model} needs litellm: {CURE} ({fault})") from None
+            raise ModelFailed("NotInstalled", f"{endpoint.model} needs litellm: {INSTALL_HINT} ({fault})") from None
         except _Failed as fault:
             shorter = None if is_lowered else _shorter(fault.said, request)
             if shorter is not None:
@@ -97,7 +99,7 @@ class LitellmModels:
             raise failure
         if assembly.is_empty:  # litellm makes this of a stream that it cannot read.
             raise ModelFailed("Garbage", f"{endpoint.model} sent an empty reply", is_transient=True)
-        return text_calls.taken(assembly.reply(_prompt(request)), request.tools)
+        return text_calls.calls_from_text(assembly.reply(_prompt(request)), request.tools)
 
     async def aclose(self) -> None:
         """Ends the child; a later request starts another."""
@@ -108,21 +110,25 @@ class LitellmModels:
     async def _running(self) -> _Child:
         async with self._starting:
             if self._child is None or self._child.is_over:
-                command = [self._python, "-P", str(CHILD)]
+                command = [self._python, "-P", str(LITELLM_CHILD)]
                 # In its own session a Ctrl-C in the terminal does not reach it: it ends with its input.
                 process = await anyio.open_process(command, env=self._env, stderr=DEVNULL, start_new_session=True)
                 self._child = _Child(process)
                 self._group.start_soon(self._child.read)
             return self._child
 
-    def _failure(self, said: JsonObject, endpoint: Endpoint, request: ModelRequest, assembly: Assembly) -> ModelFailed:
+    def _failure(
+        self, said: JsonObject, endpoint: ModelEndpoint, request: ModelRequest, assembly: ReplyAssembly
+    ) -> ModelFailed:
         kind, status = str(said["kind"]), said["status"]
-        text = error_body.masked(f"{kind}: {said['message']}", endpoint.secrets)[: limits.MODEL_ERROR_CHARS]
+        text = errors.mask_secrets(f"{kind}: {said['message']}", endpoint.secrets)[: limits.MODEL_ERROR_CHARS]
         has_begun = bool(assembly.text or assembly.calls)
         usage = assembly.usage(_prompt(request)) if has_begun else None
-        is_unanswered = NO_CONNECTION in text and not has_begun
-        if kind in LOST or is_unanswered:
-            reason = "Unreachable" if is_unanswered or (kind == LOST[0] and not has_begun) else "CutOff"
+        is_unanswered = CONNECTION_ERROR in text and not has_begun
+        if kind in LOST_CONNECTION_ERRORS or is_unanswered:
+            reason = (
+                "Unreachable" if is_unanswered or (kind == LOST_CONNECTION_ERRORS[0] and not has_begun) else "CutOff"
+            )
             return ModelFailed(reason, text, is_transient=True, usage=usage)
         if kind == "ContextWindowExceededError":
             return ModelFailed("ContextTooLong", text)
@@ -130,12 +136,12 @@ class LitellmModels:
             return ModelFailed("Filtered", text, usage=usage)
         if kind == "Timeout":
             return ModelFailed("TimedOut", text, is_transient=True, usage=usage)
-        if NO_KEY.search(text):  # The status says 500, as if another try could help.
+        if NO_KEY_ERROR.search(text):  # The status says 500, as if another try could help.
             return ModelFailed("NoKey", f"{text}; {endpoint.cure}")
         if not isinstance(status, int):
             return ModelFailed("BadRequest", text)
-        wait_s = waits.retry_after_s(said["headers"], self._now())
-        return failures.of_status(
+        wait_s = errors.retry_after_s(said["headers"], self._now())
+        return errors.failure_of_status(
             status, text.encode(), retry_after_s=wait_s, cure=endpoint.cure, secrets=endpoint.secrets
         )
 
@@ -167,14 +173,14 @@ class _Shorter(Exception):
 def _shorter(said: JsonObject, request: ModelRequest) -> ModelRequest | None:
     """The request with the longest reply that the provider takes, when it refused `request` for that."""
     status = said["status"] if isinstance(said["status"], int) else 0
-    found = lowered(status, str(said["message"]).encode(), request, Dialect())
+    found = lowered_for_request(status, str(said["message"]).encode(), request, ChatDialect())
     return None if found is None else replace(request, output_tokens_max=found.tokens)
 
 
 class _Hearing:
     """Takes the pieces of one reply."""
 
-    def __init__(self, assembly: Assembly, on_delta: OnDelta | None) -> None:
+    def __init__(self, assembly: ReplyAssembly, on_delta: OnDelta | None) -> None:
         self._assembly = assembly
         self._on_delta = on_delta
 
@@ -234,7 +240,7 @@ class _Child:
         lines = BufferedByteReceiveStream(self._process.stdout)
         try:
             while True:
-                line = encoding.decode(await lines.receive_until(b"\n", limits.MODEL_STREAM_BYTES_MAX))
+                line = canonical_json.decode(await lines.receive_until(b"\n", limits.MODEL_STREAM_BYTES_MAX))
                 await self._hand_out(line)
         except (anyio.EndOfStream, anyio.IncompleteRead, anyio.ClosedResourceError, anyio.DelimiterNotFound):
             pass
@@ -296,11 +302,11 @@ def _prompt(request: ModelRequest) -> tuple[bytes, ...]:
     return (*request.messages, request.tools)
 
 
-def _line(endpoint: Endpoint, request: ModelRequest) -> bytes:
+def _line(endpoint: ModelEndpoint, request: ModelRequest) -> bytes:
     """What litellm is called with, as JSON on one line."""
     is_piecewise = endpoint.dialect.is_streamed and is_streamed(request.options)
-    is_whole = endpoint.model.startswith(NO_STREAM) or not is_piecewise
-    more: JsonObject = stated_options(request, Dialect()) | {
+    is_whole = endpoint.model.startswith(UNSTREAMED_PREFIXES) or not is_piecewise
+    more: JsonObject = stated_options(request, ChatDialect()) | {
         "model": endpoint.model,
         "stream": not is_whole,
         "timeout": request.timeout_s,
@@ -319,4 +325,6 @@ def _line(endpoint: Endpoint, request: ModelRequest) -> bytes:
     parts = [b'{"messages":[', b",".join(request.messages), b"],"]
     if request.tools:
         parts += [b'"tools":', request.tools, b","]
-    return b"".join((*parts, encoding.encode(more)[1:])).replace(b"\n", b" ")  # No JSON string holds a bare line break.
+    return b"".join((*parts, canonical_json.encode(more)[1:])).replace(
+        b"\n", b" "
+    )  # No JSON string holds a bare line break.

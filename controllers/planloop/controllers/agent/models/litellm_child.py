@@ -31,7 +31,7 @@ def read_lines(lines: "queue.SimpleQueue[str]", wake: "list[Any]") -> None:
     os._exit(0)
 
 
-class Desk:
+class LitellmRequests:
     """Asks litellm for whoever asks on stdin."""
 
     def __init__(self, litellm: Any, to_parent: TextIO) -> None:
@@ -58,11 +58,11 @@ class Desk:
     async def _stream(self, number: int, ask: dict[str, Any]) -> None:
         answer = await self._litellm.acompletion(**ask)
         if not ask.get("stream"):
-            self.say({"id": number, "chunk": plain(answer)})
+            self.say({"id": number, "chunk": as_json(answer)})
             return
         try:
             async for chunk in answer:
-                self.say({"id": number, "chunk": plain(chunk)})
+                self.say({"id": number, "chunk": as_json(chunk)})
         finally:
             await answer.aclose()  # Left alone, the provider goes on writing.
 
@@ -73,17 +73,17 @@ class Desk:
         if task.cancelled():
             self.say({"id": number, "cancelled": True})
         elif fault is not None:
-            self.say({"id": number, "failed": failure(fault)})
+            self.say({"id": number, "failed": describe_failure(fault)})
         else:
             self.say({"id": number, "end": True})
 
 
-def plain(answer: Any) -> Any:
+def as_json(answer: Any) -> Any:
     """A reply or a piece of one as JSON values."""
     return answer.model_dump(exclude_none=True, mode="json")
 
 
-def failure(fault: BaseException) -> dict[str, Any]:
+def describe_failure(fault: BaseException) -> dict[str, Any]:
     """What went wrong, with the status and the headers of the provider's answer where there was one."""
     response = getattr(fault, "response", None)
     headers = getattr(fault, "litellm_response_headers", None) or getattr(response, "headers", None) or {}
@@ -99,7 +99,7 @@ async def serve(litellm: Any, to_parent: TextIO, lines: "queue.SimpleQueue[str]"
     """Serves until the input ends, which ends the process."""
     loop, has_news = asyncio.get_running_loop(), asyncio.Event()
     wake.append(lambda: loop.call_soon_threadsafe(has_news.set))
-    desk = Desk(litellm, to_parent)
+    desk = LitellmRequests(litellm, to_parent)
     desk.say({"ready": True})
     while True:
         while not lines.empty():

@@ -16,28 +16,29 @@ from typing import NoReturn
 
 import aiohttp
 
-from planloop.controllers.agent.models import error_body, failures, text_calls, waits
-from planloop.controllers.agent.models.assembling import Assembly, TooLong
-from planloop.controllers.agent.models.body_reader import BodyReader, Inflater
-from planloop.controllers.agent.models.chat_body import Dialect, body_of, lowered
-from planloop.controllers.agent.models.context_limits import Lowered
-from planloop.controllers.agent.models.endpoint import Endpoint, is_loopback
-from planloop.controllers.agent.models.event_lines import NoEvents
-from planloop.controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, OnDelta, Usage
+from planloop.controllers.agent.models import errors, text_calls
+from planloop.controllers.agent.models.catalog import ModelEndpoint, is_loopback
+from planloop.controllers.agent.models.chat_request import ChatDialect, encode_body, lowered_for_request
+from planloop.controllers.agent.models.errors import LoweredLimit
+from planloop.controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, OnDelta, TokenUsage
+from planloop.controllers.agent.models.reply_assembly import ReplyAssembly, ReplyTooLong
+from planloop.controllers.agent.models.response_stream import BodyReader, Inflater, NotAnEventStream
 from planloop.schemas import limits
-from planloop.schemas.encoding import Json, JsonObject
+from planloop.schemas.canonical_json import Json, JsonObject
 
 
-class OpenAIChat:
+class OpenAIChatAdapter:
     """Asks endpoints. `now` is wall time in seconds; `is_proxied` goes through the proxy that the environment names."""
 
     def __init__(self, now: Callable[[], float], *, is_proxied: bool = False) -> None:
         self._now = now
         self._is_proxied = is_proxied
         self._opened: dict[bool, aiohttp.ClientSession] = {}  # By whether it goes through a proxy.
-        self._dialects: dict[tuple[str, str], Dialect] = {}
+        self._dialects: dict[tuple[str, str], ChatDialect] = {}
 
-    async def complete(self, endpoint: Endpoint, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+    async def complete(
+        self, endpoint: ModelEndpoint, request: ModelRequest, on_delta: OnDelta | None = None
+    ) -> ModelReply:
         """One attempt at `endpoint`. Raises ModelFailed; only while a loop runs asyncio."""
         asking = _Asking(endpoint, request, on_delta)
         try:
@@ -48,7 +49,7 @@ class OpenAIChat:
         except TimeoutError:
             text = f"no complete answer from {endpoint.url} within {request.timeout_s:g} s"
             raise asking.failed("TimedOut", text) from None
-        except NoEvents as fault:
+        except NotAnEventStream as fault:
             raise asking.failed("Garbage", f"{endpoint.url} sent no reply: {fault}") from None
 
     async def aclose(self) -> None:
@@ -67,20 +68,20 @@ class OpenAIChat:
                 if asking.has_stated_end and not dialect.states_end:
                     self._dialects[place] = replace(dialect, states_end=True)
                 return answer
-            if isinstance(answer, Dialect):
+            if isinstance(answer, ChatDialect):
                 dialect = self._dialects[place] = answer
             elif answer.is_models:
                 dialect = self._dialects[place] = replace(dialect, output_max=answer.tokens)
             else:
                 asking.request = replace(asking.request, output_tokens_max=answer.tokens)
 
-    async def _ask(self, asking: _Asking, dialect: Dialect) -> ModelReply | Dialect | Lowered:
+    async def _ask(self, asking: _Asking, dialect: ChatDialect) -> ModelReply | ChatDialect | LoweredLimit:
         """The reply, or the dialect or the length to ask with instead."""
         endpoint = asking.endpoint
         headers = {"Content-Type": "application/json", **dict(endpoint.headers)}
         if endpoint.key:
             headers["Authorization"] = f"Bearer {endpoint.key}"
-        body = body_of(endpoint.model, asking.request, dialect)
+        body = encode_body(endpoint.model, asking.request, dialect)
         url = f"{endpoint.url}/chat/completions"
         # Cancelled in here, aiohttp closes the connection itself.
         response = await self._session(endpoint.url).post(url, data=body, headers=headers, allow_redirects=False)
@@ -97,13 +98,13 @@ class OpenAIChat:
         finally:
             _hang_up(response)
 
-    def _refusal(self, response: aiohttp.ClientResponse, said: bytes, endpoint: Endpoint) -> ModelFailed:
+    def _refusal(self, response: aiohttp.ClientResponse, said: bytes, endpoint: ModelEndpoint) -> ModelFailed:
         if 300 <= response.status < 400:
             where = response.headers.get("Location", "elsewhere")
             return ModelFailed("BadRequest", f"{endpoint.url} redirects to {where}: state that `url`")
         headers = {name.lower(): value for name, value in response.headers.items()}
-        wait_s = waits.retry_after_s(headers, self._now())
-        return failures.of_status(
+        wait_s = errors.retry_after_s(headers, self._now())
+        return errors.failure_of_status(
             response.status, said, retry_after_s=wait_s, cure=endpoint.cure, secrets=endpoint.secrets
         )
 
@@ -126,22 +127,26 @@ class OpenAIChat:
 class _Asking:
     """One request on its way: what came so far is known however it ends."""
 
-    def __init__(self, endpoint: Endpoint, request: ModelRequest, on_delta: OnDelta | None) -> None:
+    def __init__(self, endpoint: ModelEndpoint, request: ModelRequest, on_delta: OnDelta | None) -> None:
         self.endpoint = endpoint
         self.request = request
         self._on_delta = on_delta
-        self._assembly = Assembly()
+        self._assembly = ReplyAssembly()
         self._has_begun = False
         self._times_lowered = 0
 
-    def lowered(self, status: int, said: bytes, dialect: Dialect) -> Lowered | None:
+    def lowered(self, status: int, said: bytes, dialect: ChatDialect) -> LoweredLimit | None:
         """The length to ask for instead of one that was refused; a server that is never content is not believed."""
-        found = lowered(status, said, self.request, dialect) if self._times_lowered < limits.MODEL_LOWERED_MAX else None
+        found = (
+            lowered_for_request(status, said, self.request, dialect)
+            if self._times_lowered < limits.MODEL_LOWERED_MAX
+            else None
+        )
         self._times_lowered += found is not None
         return found
 
-    async def read(self, response: aiohttp.ClientResponse, dialect: Dialect) -> ModelReply:
-        """The reply in the body of a 200, streamed or whole. Raises ModelFailed, NoEvents, ClientError.
+    async def read(self, response: aiohttp.ClientResponse, dialect: ChatDialect) -> ModelReply:
+        """The reply in the body of a 200, streamed or whole. Raises ModelFailed, NotAnEventStream, ClientError.
 
         llama-cpp-python's server ends a stream with a bare `[DONE]` when another request interrupts it, but some
         servers never state why a reply ended. So a missing reason counts where the server has stated one before.
@@ -157,11 +162,11 @@ class _Asking:
         if body.is_stream and not (is_whole or self._assembly.finish):
             raise self.failed("CutOff", f"{self.endpoint.url} ended the stream before the reply was complete")
         if self._assembly.is_empty and not self._assembly.finish:
-            raise NoEvents("there was nothing in it")
+            raise NotAnEventStream("there was nothing in it")
         failure = self._assembly.failure(self.endpoint.url, self.prompt)
         if failure is not None:
             raise failure
-        return text_calls.taken(self._assembly.reply(self.prompt), self.request.tools)
+        return text_calls.calls_from_text(self._assembly.reply(self.prompt), self.request.tools)
 
     async def _take_all(self, response: aiohttp.ClientResponse, body: BodyReader) -> None:
         async for piece in response.content.iter_any():
@@ -178,7 +183,7 @@ class _Asking:
 
         Some proxies close without the last chunk of their own, or state a length that is too large.
         """
-        with suppress(NoEvents):
+        with suppress(NotAnEventStream):
             for payload in body.end():
                 self._take(payload)
             return bool(self._assembly.finish) and self._assembly.ends <= limits.REPLY_ENDS_MAX
@@ -197,34 +202,34 @@ class _Asking:
     def failed(self, reason: str, text: str, *, is_transient: bool = True) -> ModelFailed:
         """The failure, with what the provider may bill for what it did until then."""
         usage = self._usage() if self._has_begun else None
-        text = error_body.masked(text, self.endpoint.secrets)
+        text = errors.mask_secrets(text, self.endpoint.secrets)
         return ModelFailed(reason, text, is_transient=is_transient, usage=usage)
 
     def _take(self, payload: Json) -> None:
         if isinstance(payload, list) and len(payload) == 1:
             payload = payload[0]  # Gemini puts its errors into a list, in streams too.
         if not isinstance(payload, dict):
-            raise NoEvents("an event is no object")
-        error = error_body.error_in(payload)
+            raise NotAnEventStream("an event is no object")
+        error = errors.find_error(payload)
         if error is not None:
             raise self._refused(payload, error)
         try:
             text = self._assembly.take(payload)
-        except TooLong as fault:
-            raise NoEvents(str(fault)) from None
+        except ReplyTooLong as fault:
+            raise NotAnEventStream(str(fault)) from None
         except ValueError as fault:
-            raise NoEvents(f"an event of another shape ({fault})") from None
+            raise NotAnEventStream(f"an event of another shape ({fault})") from None
         if self._on_delta is not None:
             self._on_delta(text)
 
     def _refused(self, payload: JsonObject, error: Json) -> ModelFailed:
         with suppress(ValueError):
             self._assembly.take(payload)  # For what it says of usage.
-        failure = failures.in_stream(error, cure=self.endpoint.cure, secrets=self.endpoint.secrets)
+        failure = errors.failure_in_stream(error, cure=self.endpoint.cure, secrets=self.endpoint.secrets)
         failure.usage = self._usage()
         return failure
 
-    def _usage(self) -> Usage:
+    def _usage(self) -> TokenUsage:
         """What came so far."""
         return self._assembly.usage(self.prompt)
 

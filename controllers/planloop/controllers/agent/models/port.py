@@ -14,9 +14,9 @@ from math import isnan
 from typing import Protocol, TypeAlias
 
 from planloop.schemas import limits
-from planloop.schemas.encoding import JsonObject, digest
+from planloop.schemas.canonical_json import JsonObject, sha256_hex
 from planloop.schemas.frozen import frozen
-from planloop.schemas.model import model_name
+from planloop.schemas.objects.model import parse_model_name
 
 OnDelta: TypeAlias = Callable[[str], None]
 """Hears each stretch of text as it arrives; empty for any other sign of life."""
@@ -59,12 +59,12 @@ class ModelRequest:
     @property
     def prompt_digest(self) -> str:
         """The digest of the real model and all that it sees: equal for equal prompts, recorded and replayed too."""
-        real = model_name(self.model).real
-        return digest(b"\n".join((real.encode(), self.tools, *self.messages)))
+        real = parse_model_name(self.model).real
+        return sha256_hex(b"\n".join((real.encode(), self.tools, *self.messages)))
 
 
 @frozen
-class Usage:
+class TokenUsage:
     """Tokens as the provider counted them. `cached` is part of `tokens_in`, `reasoning` of `tokens_out`; `raw` as sent.
 
     `is_estimated`: the provider said nothing, or nothing that can be right, so it was counted here.
@@ -97,13 +97,13 @@ class ModelReply:
 
     text: str = ""
     calls: tuple[ModelCall, ...] = ()
-    usage: Usage = Usage(0, 0)
+    usage: TokenUsage = TokenUsage(0, 0)
     finish: str = "stop"
     extra: JsonObject = field(default_factory=dict)
 
 
 @frozen
-class Price:
+class TokenPrice:
     """US dollars for a million tokens. `source` and `date` say where it is from."""
 
     usd_in: Decimal
@@ -112,7 +112,7 @@ class Price:
     source: str = ""
     date: str = ""
 
-    def cost(self, usage: Usage) -> Decimal:
+    def cost(self, usage: TokenUsage) -> Decimal:
         """What `usage` costs, exactly."""
         fresh = usage.tokens_in - usage.tokens_cached
         spent = fresh * self.usd_in + usage.tokens_cached * self.usd_cached + usage.tokens_out * self.usd_out
@@ -134,7 +134,7 @@ class ModelFailed(Exception):
         *,
         is_transient: bool = False,
         retry_after_s: float | None = None,
-        usage: Usage | None = None,
+        usage: TokenUsage | None = None,
     ) -> None:
         super().__init__(message)
         self.reason = reason
@@ -147,14 +147,14 @@ def _sane(wish_s: float | None) -> float | None:
     return None if wish_s is None or isnan(wish_s) else min(max(0.0, wish_s), limits.MODEL_RETRY_AFTER_MAX_S)
 
 
-class Models(Protocol):
+class ModelClient(Protocol):
     """All models of a plan. Cancelling `complete` closes its connection before it returns."""
 
     async def complete(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
         """One attempt. Raises ModelFailed."""
         ...
 
-    def price(self, model: str) -> Price | None:
+    def price(self, model: str) -> TokenPrice | None:
         """None: nobody knows."""
         ...
 
@@ -167,14 +167,14 @@ class Models(Protocol):
         ...
 
 
-class NoModels:
-    """A `Models` that cannot be asked: for owners without any."""
+class NoModelClient:
+    """A `ModelClient` that cannot be asked: for owners without any."""
 
     async def complete(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
         del on_delta
         raise ModelFailed("NotInstalled", f"{request.model} cannot be asked here")
 
-    def price(self, model: str) -> Price | None:
+    def price(self, model: str) -> TokenPrice | None:
         del model
         return None
 

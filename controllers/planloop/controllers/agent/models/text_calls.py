@@ -1,4 +1,4 @@
-"""Tool calls that a model wrote into its text, in the notation it was trained on, because its server did not read them.
+"""Tool calls that a model wrote as text, in its own notation, where its server did not parse them.
 
 Only what ends the reply counts, and only names of tools that were offered: a notation in the middle of an answer, or
 in a code fence, is an example. What comes before the first call stays the text.
@@ -12,10 +12,10 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final, TypeAlias
 
-from planloop.controllers.agent.models import finishes
+from planloop.controllers.agent.models import reply_assembly
 from planloop.controllers.agent.models.port import ModelCall, ModelReply
-from planloop.schemas import encoding, limits
-from planloop.schemas.encoding import Json, JsonObject
+from planloop.schemas import canonical_json, limits
+from planloop.schemas.canonical_json import Json, JsonObject
 
 _BEGIN: Final = re.compile(
     r"<tool_call>|<(?:\w+:)?(?:function_calls|tool_calls?)>|<invoke\s|<function=|\[TOOL_CALLS\]|<\|python_tag\|>"
@@ -45,16 +45,21 @@ _THOUGHTS: Final = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _DECODER: Final = json.JSONDecoder(strict=False)
 
 
-class Texts(dict[str, str]):
+class TextArguments(dict[str, str]):
     """Arguments in a notation that has texts only."""
 
 
-Given: TypeAlias = JsonObject | str
+TextOrJson: TypeAlias = JsonObject | str
 
 
-def taken(reply: ModelReply, tools: bytes) -> ModelReply:
+def calls_from_text(reply: ModelReply, tools: bytes) -> ModelReply:
     """`reply` with the calls in its text as calls, if it has none of its own and did not reach its longest length."""
-    if reply.calls or not tools or reply.finish == finishes.LENGTH or len(reply.text) > limits.TEXT_CALLS_CHARS_MAX:
+    if (
+        reply.calls
+        or not tools
+        or reply.finish == reply_assembly.LENGTH
+        or len(reply.text) > limits.TEXT_CALLS_CHARS_MAX
+    ):
         return reply
     thoughts = _THOUGHTS.match(reply.text)
     after = thoughts.end() if thoughts else 0
@@ -67,7 +72,7 @@ def taken(reply: ModelReply, tools: bytes) -> ModelReply:
     if not calls or not all(name in offered for name, _ in calls):
         return reply
     made = tuple(ModelCall("", name, _arguments(given, offered[name])) for name, given in calls)
-    return replace(reply, text=reply.text[:at].rstrip(), calls=made, finish=finishes.CALLS)
+    return replace(reply, text=reply.text[:at].rstrip(), calls=made, finish=reply_assembly.CALLS)
 
 
 def _json_at(text: str, after: int) -> int | None:
@@ -80,13 +85,13 @@ def _json_at(text: str, after: int) -> int | None:
 @lru_cache(maxsize=limits.TOOLSETS_KEPT_MAX)
 def _offered(tools: bytes) -> dict[str, JsonObject]:
     """The parameters of each tool that was offered, by its name."""
-    functions = [tool["function"] for tool in encoding.decode(tools)]
+    functions = [tool["function"] for tool in canonical_json.decode(tools)]
     return {one["name"]: (one.get("parameters") or {}).get("properties") or {} for one in functions}
 
 
-def _calls(text: str) -> list[tuple[str, Given]]:
+def _calls(text: str) -> list[tuple[str, TextOrJson]]:
     """The calls of `text` in order, as names and arguments; none at all if there is anything else in it."""
-    found: list[tuple[str, Given]] = []
+    found: list[tuple[str, TextOrJson]] = []
     while text := _stripped(text):
         calls, text = _next(text)
         found += calls
@@ -103,7 +108,7 @@ def _stripped(text: str) -> str:
     return text
 
 
-def _next(text: str) -> tuple[list[tuple[str, Given]], str]:
+def _next(text: str) -> tuple[list[tuple[str, TextOrJson]], str]:
     """The first calls of `text`, and what follows; none where there is anything else."""
     if text.startswith(("{", "[")):
         value, end = _value(text)
@@ -113,7 +118,7 @@ def _next(text: str) -> tuple[list[tuple[str, Given]], str]:
         given = body if body.startswith("{") else _parameters(body)
         return [(tagged["invoke"] or tagged["function"], given)], text[tagged.end() :]
     if glm := _GLM_NAME.match(text):
-        at, given = glm.end(), Texts()
+        at, given = glm.end(), TextArguments()
         while argument := _GLM_ARGUMENT.match(text, at):
             given[argument[1].strip()] = argument[2]
             at = argument.end()
@@ -124,7 +129,7 @@ def _next(text: str) -> tuple[list[tuple[str, Given]], str]:
     return [], ""
 
 
-def _in_json(value: Json) -> tuple[str, Given]:
+def _in_json(value: Json) -> tuple[str, TextOrJson]:
     """A call as an object with a name and arguments; no name for anything else."""
     if isinstance(value, dict) and isinstance(value.get("function"), dict):
         value = value["function"]
@@ -141,9 +146,9 @@ def _value(text: str) -> tuple[Json, int]:
         return None, 0
 
 
-def _parameters(body: str) -> Texts:
+def _parameters(body: str) -> TextArguments:
     """The parameters between their tags. One pattern for all would start again at each tag that is not closed."""
-    given, at = Texts(), 0
+    given, at = TextArguments(), 0
     while found := _PARAMETER.search(body, at):
         end = body.find("</parameter>", found.end())
         if end < 0:
@@ -153,19 +158,19 @@ def _parameters(body: str) -> Texts:
     return given
 
 
-def _arguments(given: Given, properties: JsonObject) -> str:
+def _arguments(given: TextOrJson, properties: JsonObject) -> str:
     """Arguments as JSON; each of those that came as texts as its parameter wants it."""
     if isinstance(given, str):
         return given
-    if isinstance(given, Texts):
+    if isinstance(given, TextArguments):
         given = {name: _as_wanted(value, properties.get(name)) for name, value in given.items()}
-    return encoding.encode_text(given)
+    return canonical_json.encode_text(given)
 
 
 def _as_wanted(value: str, wanted: Json) -> Json:
     if isinstance(wanted, dict) and wanted.get("type") not in (None, "string"):
         try:
-            return encoding.decode(value)
+            return canonical_json.decode(value)
         except ValueError:
             return value
     return value

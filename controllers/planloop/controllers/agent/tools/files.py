@@ -13,80 +13,92 @@ from typing import Annotated
 import anyio.to_thread
 from pydantic import AliasChoices, Field
 
-from planloop.controllers.agent.calling import holding
-from planloop.controllers.agent.tools import inner_files
-from planloop.controllers.agent.tools.comparing import difference
-from planloop.controllers.agent.tools.faults import ToolFailed
-from planloop.controllers.agent.tools.finding import Found, files_below, hits_in
-from planloop.controllers.agent.tools.inner_files import Content
-from planloop.controllers.agent.tools.placing import Within, admit, placed, shows
-from planloop.controllers.agent.tools.targets import Target, target
-from planloop.controllers.agent.tools.tool import Context, Settlement, failure, ok
-from planloop.controllers.agent.tools.workspace import BINARY, read_file
-from planloop.reconciler.effects.clamping import clamped
+from planloop.controllers.agent.tools import file_target
+from planloop.controllers.agent.tools.errors import ToolFailed
+from planloop.controllers.agent.tools.file_target import (
+    ContainerContent,
+    ContainerPath,
+    FileTarget,
+    locate_path,
+    may_show,
+    open_target,
+    require_right,
+)
+from planloop.controllers.agent.tools.text_diff import text_difference
+from planloop.controllers.agent.tools.tool import Settlement, ToolContext, failure, success
+from planloop.controllers.agent.tools.workspace import BINARY_FILE, FoundFile, files_below, read_file, search_hits
+from planloop.controllers.agent.turn import call_locks
+from planloop.reconciler.effects.truncate import truncate_output
 from planloop.schemas import limits, patterns
-from planloop.schemas.amounts import plural, size
-from planloop.schemas.encoding import Json, JsonObject, digest
-from planloop.schemas.file_text import FileText, line_ends, lines_of, replaced, rewritten, text_of
+from planloop.schemas.amounts import format_size, pluralize
+from planloop.schemas.canonical_json import Json, JsonObject, sha256_hex
+from planloop.schemas.file_text import (
+    FileText,
+    decode_file_text,
+    line_end_style,
+    replace_text,
+    rewrite_text,
+    split_lines,
+)
 
 PathText = Annotated[str, Field(description="Relative to the workspace.")]
 
 
 def read(
-    context: Context,
+    context: ToolContext,
     path: PathText,
     first: Annotated[int, Field(ge=1, description="First line to show, from 1.")] = 1,
     lines: Annotated[int | None, Field(ge=1, description="How many lines to show; all when left out.")] = None,
 ) -> Settlement | Awaitable[Settlement]:
     """Reads a text file, or a range of its lines. A file must be read before it can be written."""
-    at = placed(context, path)
-    if isinstance(at, Within):
+    at = locate_path(context, path)
+    if isinstance(at, ContainerPath):
         return _read_within(context, at, first, lines)
     with context.workspace.spot(at, "read", "read") as spot:
         content = read_file(spot)
     return _shown(context, spot.path, content, first, lines)
 
 
-async def _read_within(context: Context, at: Within, first: int, lines: int | None) -> Settlement:
-    admit(context, at, "read", "read")
-    found = await inner_files.read(context, at)
+async def _read_within(context: ToolContext, at: ContainerPath, first: int, lines: int | None) -> Settlement:
+    require_right(context, at, "read", "read")
+    found = await file_target.read_in_container(context, at)
     return _shown(context, at.name, found.content, first, lines)
 
 
-def _shown(context: Context, path: str, content: bytes, first: int, lines: int | None) -> Settlement:
+def _shown(context: ToolContext, path: str, content: bytes, first: int, lines: int | None) -> Settlement:
     text = _text(path, content)
     shown, notes = text.shown, []
     if text.how:
         raw = ", shown as `\\x..`; use `edit`, which keeps them" if text.raw_count else "; `edit` and `write` keep that"
         notes.append(f"[this file is {text.how}{raw}]\n")
     if first > 1 or lines is not None:
-        every = lines_of(shown)
+        every = split_lines(shown)
         shown = "".join(every[first - 1 : None if lines is None else first - 1 + lines])
         if first > len(every):
-            notes.append(f"[the file has {plural(len(every), 'line')}]")
-    seen = "".join(notes) + clamped(shown.encode(), limits.FILE_SHOWN_BYTES)
-    return Settlement(ok(seen), agent={"files": remembered(context, path, content)})
+            notes.append(f"[the file has {pluralize(len(every), 'line')}]")
+    seen = "".join(notes) + truncate_output(shown.encode(), limits.FILE_SHOWN_BYTES)
+    return Settlement(success(seen), agent={"files": remember_content_merge(context, path, content)})
 
 
 def _text(path: str, content: bytes) -> FileText:
     """Raises ToolFailed for a binary file."""
-    text = text_of(content)
+    text = decode_file_text(content)
     if text is None:
         raise ToolFailed(
-            BINARY, f"`{path}` is binary, {size(len(content))}: only a command can look at it or change it"
+            BINARY_FILE, f"`{path}` is binary, {format_size(len(content))}: only a command can look at it or change it"
         )
     return text
 
 
 async def write(
-    context: Context,
+    context: ToolContext,
     path: PathText,
     content: Annotated[
         str, Field(validation_alias=AliasChoices("content", "text"), description="The whole new content.")
     ],
 ) -> Settlement:
     """Writes a whole file: a new one, or one that you have read and that has not changed since."""
-    with target(context, path, "write", "write", makes_folders=True) as file:
+    with open_target(context, path, "write", "write", makes_folders=True) as file:
         found = await file.look()
         if found is None:
             return await _put(context, file, _bounded(content.encode(errors="surrogateescape")), None)
@@ -96,7 +108,7 @@ async def write(
             # It happened, and the owner died before it was recorded.
             return _written(context, file, found.content, "already is as you want it")
         wanted = _rewritten(file.path, found.content, content, is_known=known == found.digest)
-        if found.digest == digest(wanted):
+        if found.digest == sha256_hex(wanted):
             return _written(context, file, wanted, "already is as you want it")
         if (fault := await _unseen(context, file, found.digest)) is not None:
             return fault
@@ -104,14 +116,14 @@ async def write(
 
 
 async def edit(
-    context: Context,
+    context: ToolContext,
     path: PathText,
     old: Annotated[str, Field(min_length=1, description="The exact text to replace.")],
     new: Annotated[str, Field(description="What takes its place.")],
     every: Annotated[bool, Field(description="Replace every occurrence, not exactly one.")] = False,
 ) -> Settlement:
     """Replaces a stretch of a file that you have read. `old` must occur exactly once unless `every` is true."""
-    with target(context, path, "write", "edit") as file:
+    with open_target(context, path, "write", "edit") as file:
         found = await file.read()
         known = context.seen.status.files.get(file.path)
         before = None if known is None else context.world.store.get_blob(known)
@@ -129,55 +141,55 @@ async def edit(
 
 
 def list_files(
-    context: Context,
+    context: ToolContext,
     path: PathText = ".",
     glob: Annotated[str, Field(description="Which files, as in `src/**`; relative to `path`.")] = "**",
 ) -> Settlement | Awaitable[Settlement]:
     """Lists the files below a folder, with their sizes in bytes."""
-    at = placed(context, path)
-    if isinstance(at, Within):
+    at = locate_path(context, path)
+    if isinstance(at, ContainerPath):
         return _list_within(context, at, glob)
     return _listed(files_below(context.workspace, at, limits.FILES_LISTED_MAX + 1), glob)
 
 
-async def _list_within(context: Context, at: Within, glob: str) -> Settlement:
-    found = await inner_files.below(context, at, limits.FILES_LISTED_MAX + 1)
-    return _listed([each for each in found if shows(context, at, each.path, "list")], glob)
+async def _list_within(context: ToolContext, at: ContainerPath, glob: str) -> Settlement:
+    found = await file_target.files_in_container(context, at, limits.FILES_LISTED_MAX + 1)
+    return _listed([each for each in found if may_show(context, at, each.path, "list")], glob)
 
 
-def _listed(found: Sequence[Found], glob: str) -> Settlement:
-    kept = [each for each in found if patterns.any_path([glob], each.below)]
+def _listed(found: Sequence[FoundFile], glob: str) -> Settlement:
+    kept = [each for each in found if patterns.path_matches([glob], each.below)]
     lines = [f"{each.below}  {each.size_bytes}" for each in kept[: limits.FILES_LISTED_MAX]]
     if len(found) > limits.FILES_LISTED_MAX:
         lines.append(f"[… more than {limits.FILES_LISTED_MAX} files; name a folder …]")
-    return Settlement(ok("\n".join(lines) or "no files", [each.below for each in kept]))
+    return Settlement(success("\n".join(lines) or "no files", [each.below for each in kept]))
 
 
 async def search(
-    context: Context,
+    context: ToolContext,
     text: Annotated[str, Field(min_length=1, description="The text to find; not a regular expression.")],
     path: PathText = ".",
     glob: Annotated[str, Field(description="Which files, as in `**/*.py`; relative to `path`.")] = "**",
     any_case: Annotated[bool, Field(description="Take capitals and small letters for the same.")] = False,
 ) -> Settlement:
     """Finds a text in files; gives path, line number and line of each hit."""
-    at = placed(context, path)
-    if isinstance(at, Within):
-        inner = await inner_files.hits(context, at, glob, text, any_case)
-        hits = [line for name, line in inner if shows(context, at, name, "search")]
+    at = locate_path(context, path)
+    if isinstance(at, ContainerPath):
+        inner = await file_target.hits_in_container(context, at, glob, text, any_case)
+        hits = [line for name, line in inner if may_show(context, at, name, "search")]
         if len(hits) > limits.SEARCH_HITS_MAX:
             hits[limits.SEARCH_HITS_MAX :] = [f"[… more than {limits.SEARCH_HITS_MAX} hits …]"]
         return _found(hits)
     # A thread, because twenty thousand files take a while and the loop serves every other agent.
-    hits = await anyio.to_thread.run_sync(lambda: hits_in(context.workspace, at, glob, text, any_case))
+    hits = await anyio.to_thread.run_sync(lambda: search_hits(context.workspace, at, glob, text, any_case))
     return _found(hits)
 
 
 def _found(hits: list[str]) -> Settlement:
-    return Settlement(ok(clamped("\n".join(hits).encode(), limits.FILE_SHOWN_BYTES) or "no hits", hits))
+    return Settlement(success(truncate_output("\n".join(hits).encode(), limits.FILE_SHOWN_BYTES) or "no hits", hits))
 
 
-def remembered(context: Context, path: str, content: bytes) -> JsonObject:
+def remember_content_merge(context: ToolContext, path: str, content: bytes) -> JsonObject:
     """The merge that says that the agent knows `content` of `path`; the oldest is forgotten over the bound."""
     known = context.seen.status.files
     surplus = len(known) + (path not in known) - limits.FILES_SEEN_MAX
@@ -194,7 +206,7 @@ def _bounded(content: bytes) -> bytes:
 def _edited(path: str, content: bytes, old: str, new: str, every: bool) -> bytes | int:
     """The edited content, or how often `old` is in it. Raises ToolFailed."""
     text = _text(path, content)
-    changed = replaced(text.text, old, new, every=every)
+    changed = replace_text(text.text, old, new, every=every)
     if isinstance(changed, int):
         return changed
     _require_storable(path, text, new)
@@ -206,14 +218,14 @@ def _rewritten(path: str, content: bytes, new: str, *, is_known: bool = False) -
 
     `is_known`: the agent wrote the content itself.
     """
-    text = text_of(content)
+    text = decode_file_text(content)
     if text is None and is_known:
         return _bounded(new.encode(errors="surrogateescape"))
     text = text or _text(path, content)
     if text.raw_count:
         raise ToolFailed("NotStorable", f"`{path}` is {text.how}: `write` would lose them, use `edit`")
     _require_storable(path, text, new)
-    return _bounded(text.stored(rewritten(text.text, new)))
+    return _bounded(text.stored(rewrite_text(text.text, new)))
 
 
 def _require_storable(path: str, text: FileText, new: str) -> None:
@@ -230,7 +242,7 @@ def _is_made(content: bytes, before: bytes | None, change: Callable[[bytes], byt
         return False  # It could not be changed so as it was, and is another file by now.
 
 
-async def _unseen(context: Context, file: Target, current: str) -> Settlement | None:
+async def _unseen(context: ToolContext, file: FileTarget, current: str) -> Settlement | None:
     """The refusal for a file that the agent does not know as it is; None when it does."""
     known = context.seen.status.files.get(file.path)
     if known == current:
@@ -238,15 +250,15 @@ async def _unseen(context: Context, file: Target, current: str) -> Settlement | 
     if known is None:
         return Settlement(failure("NotRead", f"`{file.path}` exists and you have not read it: read it first"))
     content = (await file.read()).content
-    shown = difference(context.world.store.get_blob(known), content, file.path)
+    shown = text_difference(context.world.store.get_blob(known), content, file.path)
     text = f"`{file.path}` changed since you read it; this is the difference, look and try again\n{shown}"
     # The agent has now been shown what is there: its next write is made in knowledge of it.
-    return Settlement(failure("Changed", text), agent={"files": remembered(context, file.path, content)})
+    return Settlement(failure("Changed", text), agent={"files": remember_content_merge(context, file.path, content)})
 
 
-async def _put(context: Context, file: Target, content: bytes, found: Content | None) -> Settlement:
+async def _put(context: ToolContext, file: FileTarget, content: bytes, found: ContainerContent | None) -> Settlement:
     # The fence is looked at here, with nothing that yields before a file of this machine is written.
-    if (refused := holding.write_fault(context, file.lock)) is not None:
+    if (refused := call_locks.write_error(context, file.lock)) is not None:
         return refused
     try:
         is_put = await file.replace(content, None if found is None else found.digest)
@@ -262,19 +274,19 @@ async def _put(context: Context, file: Target, content: bytes, found: Content | 
 
 def _kept(before: bytes, after: bytes) -> str:
     """What a file keeps of how it is stored, and how its line ends change, in words; empty for UTF-8 with LF."""
-    old, new = text_of(before), text_of(after)
+    old, new = decode_file_text(before), decode_file_text(after)
     if old is None or new is None:
         return ""
-    was, now = line_ends(old.text), line_ends(new.text)
+    was, now = line_end_style(old.text), line_end_style(new.text)
     kept = [*([old.how] if old.how else []), *([f"{now} line ends"] if now and now == was else [])]
     words = f", with {' and '.join(kept)} as before" if kept else ""
     is_changed = was != now and "\n" in old.text.replace("\r", "\n") and "\n" in new.text.replace("\r", "\n")
     return f"{words}; its line ends are {now or 'LF'} now, they were {was or 'LF'}" if is_changed else words
 
 
-def _written(context: Context, file: Target, content: bytes, words: str) -> Settlement:
-    files = remembered(context, file.path, content)
+def _written(context: ToolContext, file: FileTarget, content: bytes, words: str) -> Settlement:
+    files = remember_content_merge(context, file.path, content)
     # What it was is what the agent knew: else it could not have been written. For who looks back at what was changed.
     wrote = {"by": context.agent, "path": file.path, "before": context.seen.status.files.get(file.path)}
     data: JsonObject = {"wrote": wrote | {"after": files[file.path]}}
-    return Settlement(ok(f"`{file.path}` {words}"), agent={"files": files}, data=data)
+    return Settlement(success(f"`{file.path}` {words}"), agent={"files": files}, data=data)

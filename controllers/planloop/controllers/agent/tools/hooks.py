@@ -1,46 +1,134 @@
-"""What agents that are hooks do: give a verdict, look back, quit, step into the foreground, and hand it over.
-
-`meta` makes a hook the session's primary agent, and the agent that it watches its subagent; `endo` is the opposite: an
-agent becomes a hook of one below it, which becomes primary. `hook`, which attaches one, is in `attaching.py`.
-"""
+"""Tools about hooks: attach one; as a hook give a verdict, read the transcript, leave, or take the foreground."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypedDict, Unpack
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from planloop.controllers.agent import session
 from planloop.controllers.agent import status as statuses
-from planloop.controllers.agent.hooking import shown_transcript, watchers
-from planloop.controllers.agent.hooking.lattice import strictness
-from planloop.controllers.agent.mail import topology
-from planloop.controllers.agent.mail.answering import VERDICT
-from planloop.controllers.agent.mail.topology import NotReachable
-from planloop.controllers.agent.status import boxed
-from planloop.controllers.agent.tools.faults import ToolFailed
-from planloop.controllers.agent.tools.patching import document, submit
-from planloop.controllers.agent.tools.tool import Context, Settlement, ok
-from planloop.reconciler.editing.watching import stated_name
-from planloop.reconciler.effects.clamping import clamped
-from planloop.reconciler.storing.store import View
+from planloop.controllers.agent.hooks import agent_hooks, watchers
+from planloop.controllers.agent.hooks.verdicts import strictness
+from planloop.controllers.agent.mail import message_policy
+from planloop.controllers.agent.mail.message_policy import NotReachable
+from planloop.controllers.agent.mail.wake_reasons import VERDICT_CLAIM
+from planloop.controllers.agent.status import wrap_value
+from planloop.controllers.agent.tools.errors import ToolFailed
+from planloop.controllers.agent.tools.plan import plan_document, submit_patch
+from planloop.controllers.agent.tools.tool import Settlement, ToolContext, success
+from planloop.reconciler.diff.hook_diff import stated_name
+from planloop.reconciler.effects.truncate import truncate_output
+from planloop.reconciler.store.store import View
 from planloop.schemas import address as addresses
-from planloop.schemas import limits, patterns, pointer
-from planloop.schemas.call import CallState
-from planloop.schemas.encoding import JsonObject
-from planloop.schemas.hook import ACTIVE, OVER, Decision, hook_address
-from planloop.schemas.patching import Op
-from planloop.schemas.record import Change, SetStatus
+from planloop.schemas import json_pointer, limits, patterns
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.json_patch import PatchOp
+from planloop.schemas.log.record import Change, SetStatus
+from planloop.schemas.objects.call import CallState
+from planloop.schemas.objects.hook import ACTIVE, OVER, Decision, HookPoint, hook_address
 from planloop.schemas.resource import Resource
+from planloop.schemas.rules.language import CONDITIONS, EFFECTS
+
+# `hook`: attaches a hook to the agent itself or to one below it, as a patch through the gate.
+#
+# What the new hook may do comes from where it is set, like the rights of a child: the gate says whether its program or
+# its model is within the author's. A hook that makes one sets it on the agent that it watches.
+
+UNCHANGED_HOOK_FIELDS: Final = ("on", "match", "rule", "run", "extends", "settings", "expires", "budget")
+"""Fields of a hook that are in the document what they are here."""
+
+HOOK_AGENT_FIELDS: Final = ("prompt", "model", "tools")
+
+RULE_HELP: Final = (
+    'Clauses from the top, as in `[{when: {call: "shell(git push*)"}, deny: leave that to people}]`. `when` may say '
+    f"{', '.join(CONDITIONS)}; a clause may {', '.join(name for name in EFFECTS if name != 'consult')}."
+)
+"""A model that makes a rule knows the words by this alone; what they take it is told when it is wrong."""
+
+
+def _listed(value: Json) -> Json:
+    """One point is a list of one: models and scripts write both."""
+    return [value] if isinstance(value, str) else value
+
+
+class HookFields(TypedDict, total=False):
+    """What a hook may be told; the gate's schema says what is wrong with it, in words."""
+
+    on: Annotated[list[HookPoint] | None, BeforeValidator(_listed), Field(description="When it is asked.")]
+    to: Annotated[str | None, Field(description="Whom it watches: a child's path below you; blank, yourself.")]
+    match: Annotated[str | None, Field(description="Only calls like this, as in `write(src/**)`.")]
+    prompt: Annotated[str | None, Field(description="What an agent that thinks it over is to watch out for.")]
+    model: Annotated[str | None, Field(description="What it thinks with; blank, what you do.")]
+    tools: Annotated[list[str] | None, Field(description="Its tools; blank, none.")]
+    rule: Annotated[list[dict[str, Any]] | None, Field(description=RULE_HELP)]
+    run: Annotated[Any, Field(description="A program: a question in, a verdict out, as JSON.")]
+    extends: Annotated[str | None, Field(description="What it is made from, as in `lib:planning`.")]
+    settings: Annotated[dict[str, Any] | None, Field(description="Settings of what it is made from.")]
+    expires: Annotated[dict[str, Any] | None, Field(description="As in `{turns: 10}` or `{time: 1h}`.")]
+    budget: Annotated[dict[str, Any] | None, Field(description="What it may use, as in `{tokens: 20000}`.")]
+    more: Annotated[
+        dict[str, Any] | None,
+        Field(description="As the plan has it: `on-fault` (deny, note), `timeout`, `copy`, `contract`, `python`."),
+    ]
+
+
+async def hook(
+    context: ToolContext,
+    name: Annotated[str, Field(min_length=1, description="Its name.")],
+    reason: Annotated[str, Field(description="What it is for.")] = "",
+    **fields: Unpack[HookFields],
+) -> Settlement:
+    """Attaches a hook to you or to a child: a rule, a program, or an agent with a prompt and a model.
+
+    It is asked at the stated points and may comment, allow, deny or rewrite. You cannot look into its answers, and one
+    that is above you is not yours to change.
+    """
+    path = (*json_pointer.task_pointer(_place(context, fields.get("to") or "")), "hooks")
+    node = hook_from_fields({key: value for key, value in fields.items() if value is not None})
+    is_first = not json_pointer.has_value(plan_document(context), path)
+    op = PatchOp("add", path, {name: node}) if is_first else PatchOp("add", (*path, name), node)
+    return await submit_patch(context, [op], reason or f"attaches the hook {name}")
+
+
+def hook_from_fields(fields: JsonObject) -> JsonObject:
+    """One hook as the plan is to have it. Raises ToolFailed."""
+    written: JsonObject = {name: fields[name] for name in UNCHANGED_HOOK_FIELDS if name in fields}
+    node = combine_fields(fields.get("more", {}), written)
+    own: JsonObject = {name: fields[name] for name in HOOK_AGENT_FIELDS if name in fields}
+    if own and "prompt" not in own and "extends" not in fields:
+        said = " and ".join(f"`{name}`" for name in own)
+        raise ToolFailed("BadArguments", f"{said} without `prompt`: say what the agent behind it is to watch out for")
+    return combine_fields(node, {"agent": own} if own else {})
+
+
+def combine_fields(more: JsonObject, given: JsonObject) -> JsonObject:
+    """What `more` and the fields beside it say together. Raises ToolFailed where they say one thing differently."""
+    if twice := [name for name in given if name in more and more[name] != given[name]]:
+        raise ToolFailed("BadArguments", f"`{twice[0]}` is given twice: in `more` and beside it")
+    return more | given
+
+
+def _place(context: ToolContext, to: str) -> tuple[str, ...]:
+    """The path of the task whose agent is to be watched."""
+    parts = tuple(part for part in to.removeprefix("agent/").removeprefix("task/").split("/") if part not in ("", "."))
+    own = context.task_path
+    return parts if parts[: len(own)] == own and len(parts) >= len(own) else (*own, *parts)
+
+
+# What agents that are hooks do: give a verdict, look back, quit, step into the foreground, and hand it over.
+#
+# `meta` makes a hook the session's primary agent, and the agent that it watches its subagent; `endo` is the opposite:
+# an agent becomes a hook of one below it, which becomes primary. `hook` attaches one.
 
 ENDO_POINTS: Final = ("on-input", "before-reply")
 """Where an agent that has handed over is asked: what the other is told, and what it is about to say."""
 
 
 def verdict(
-    context: Context,
+    context: ToolContext,
     decision: Annotated[Decision, Field(description="`ask` wants a person's yes, `defer` is a no for now.")] = "allow",
     reason: Annotated[str, Field(description="Why, for the agent that you watch.")] = "",
     comment: Annotated[str, Field(description="What it is to be told beside that.")] = "",
@@ -58,23 +146,23 @@ def verdict(
 
 
 def leave(
-    context: Context, reason: Annotated[str, Field(description="Why you are of no more use here.")] = ""
+    context: ToolContext, reason: Annotated[str, Field(description="Why you are of no more use here.")] = ""
 ) -> Settlement:
     """Ends your being a hook: you are asked no more. What you were asked just now is allowed."""
     if _question(context) is not None:
         return _given(context, {"decision": "allow", "reason": reason, "quit": True})
     served, view = _served(context), context.world.store.view
     own = context.seen.spec.watches
-    back = session.handed_back(view, context.world.plan, context.agent, own) if own else ()
+    back = session.session_return_changes(view, context.world.plan, context.agent, own) if own else ()
     return Settlement(
-        ok("you are no hook any more"), (*_over(view, served, reason), *back), data={"over": _names(served)}
+        success("you are no hook any more"), (*_over(view, served, reason), *back), data={"over": _names(served)}
     )
 
 
 def transcript(
-    context: Context,
+    context: ToolContext,
     text: Annotated[str, Field(description="Only what has this in it; `*` is anything.")] = "",
-    turns: Annotated[int, Field(ge=1, le=limits.HOOK_TRANSCRIPT_TURNS_MAX)] = shown_transcript.TURNS_DEFAULT,
+    turns: Annotated[int, Field(ge=1, le=limits.HOOK_TRANSCRIPT_TURNS_MAX)] = agent_hooks.TURNS_DEFAULT,
     turn: Annotated[int | None, Field(description="This one alone, in full.")] = None,
     agent: Annotated[str, Field(description="If you watch several.")] = "",
 ) -> Settlement:
@@ -85,28 +173,30 @@ def transcript(
     if found is None:
         raise ToolFailed("NoSuchAgent", f"name one that you watch: {', '.join(dict.fromkeys(known))}")
     # A search goes through all turns unless it is told how many.
-    newest = limits.TURNS_SEARCHED_MAX if text and turns == shown_transcript.TURNS_DEFAULT else turns
-    chars = limits.HOOK_TRANSCRIPT_CHARS_MAX if turn is not None else shown_transcript.CHARS_DEFAULT
-    wanted = shown_transcript.Excerpt(newest, text, chars, turn)
-    messages = shown_transcript.shown(statuses.read(found.status), wanted, context.world.store.get_blob)
-    said = shown_transcript.text_of(messages) or "nothing of the kind"
-    return Settlement(ok(clamped(said.encode(), limits.RECALL_BYTES)))
+    newest = limits.TURNS_SEARCHED_MAX if text and turns == agent_hooks.TURNS_DEFAULT else turns
+    chars = limits.HOOK_TRANSCRIPT_CHARS_MAX if turn is not None else agent_hooks.CHARS_DEFAULT
+    wanted = agent_hooks.TranscriptExcerpt(newest, text, chars, turn)
+    messages = agent_hooks.excerpt_messages(
+        statuses.read_agent_status(found.status), wanted, context.world.store.get_blob
+    )
+    said = agent_hooks.excerpt_text(messages) or "nothing of the kind"
+    return Settlement(success(truncate_output(said.encode(), limits.RECALL_BYTES)))
 
 
-def meta(context: Context, reason: Annotated[str, Field(description="Why now, for the log.")] = "") -> Settlement:
+def meta(context: ToolContext, reason: Annotated[str, Field(description="Why now, for the log.")] = "") -> Settlement:
     """Makes you the one that the person talks with; the agent that you watch becomes your subagent."""
     served = _served(context)
     view = context.world.store.view
-    moved = session.moved(view, context.world.plan, context.agent, str(context.author))
+    moved = session.session_move_changes(view, context.world.plan, context.agent, str(context.author))
     # What it handed over by `endo` it takes back; whatever else it is a hook of it stays.
     handed = [each for each in served if stated_name(each.spec) == _name_by(context)]
     ended = _over(view, handed, reason or "it took the session back")
     watched = ", ".join(dict.fromkeys(str(each.spec["watches"]) for each in served))
-    return Settlement(ok(f"the session is with you; {watched} is your subagent"), (*moved, *ended))
+    return Settlement(success(f"the session is with you; {watched} is your subagent"), (*moved, *ended))
 
 
 async def endo(
-    context: Context,
+    context: ToolContext,
     subagent: Annotated[str, Field(min_length=1, description="An agent below you, by id or path.")],
     reason: Annotated[str, Field(description="Why, for the log.")] = "",
 ) -> Settlement:
@@ -118,67 +208,67 @@ async def endo(
     below = _below(context, subagent)
     view = context.world.store.view
     words = f"the person talks with {below} now; you are asked about what it hears and says. `meta` takes it back"
-    moved = session.moved(view, context.world.plan, below, str(context.author))
+    moved = session.session_move_changes(view, context.world.plan, below, str(context.author))
     if context.seen.spec.watches == below:  # It is its hook already.
-        return Settlement(ok(words), moved)
+        return Settlement(success(words), moved)
     _no_ring(context, below)
     made = await _attached(context, below, reason, moved)
     is_made = made.result.state is CallState.SUCCEEDED and "held" not in (made.result.value or {})
-    return replace(made, result=ok(words)) if is_made else made
+    return replace(made, result=success(words)) if is_made else made
 
 
-def _check_way_back(context: Context) -> None:
+def _check_way_back(context: ToolContext) -> None:
     """Raises ToolFailed if a denial keeps the caller from `meta`: it could never take the session back."""
     rights = context.seen.spec.rights
-    if denial := patterns.denied_by((*rights.deny, *rights.guarded), "meta", ()):
+    if denial := patterns.find_denial((*rights.deny, *rights.guarded), "meta", ()):
         raise ToolFailed("NoWayBack", f"`{denial}` denies you `meta`: you could not take the session back")
 
 
-async def _attached(context: Context, below: str, reason: str, moved: Sequence[Change]) -> Settlement:
+async def _attached(context: ToolContext, below: str, reason: str, moved: Sequence[Change]) -> Settlement:
     """Has the plan say that the caller is a hook of the agent at `below`; in the same record the session moves.
 
     Else that agent could end its task by an answer between the two. A hook of it that was over is asked again.
     """
     name = _name_by(context)
-    path = (*pointer.of_task(addresses.parse(below).path), "hooks")
+    path = (*json_pointer.task_pointer(addresses.parse_address(below).path), "hooks")
     node: JsonObject = {"on": list(ENDO_POINTS), "agent": {"as": context.agent}, "copy": "none", "on-fault": "note"}
-    is_first = not pointer.has(document(context), path)
-    op = Op("add", path, {name: node}) if is_first else Op("add", (*path, name), node)
+    is_first = not json_pointer.has_value(plan_document(context), path)
+    op = PatchOp("add", path, {name: node}) if is_first else PatchOp("add", (*path, name), node)
     old = context.world.store.view.get(hook_address(below, name))
     is_over = old is not None and old.state == OVER
     again = (SetStatus(old.address, old.uid, {"state": ACTIVE, "why": None}),) if old is not None and is_over else ()
-    return await submit(context, [op], reason or f"hands over to {below}", (*moved, *again))
+    return await submit_patch(context, [op], reason or f"hands over to {below}", (*moved, *again))
 
 
-def _name_by(context: Context) -> str:
+def _name_by(context: ToolContext) -> str:
     """What the hooks are called that the caller becomes by `endo`."""
     own = "-".join(context.task_path) or "root"
     return f"by-{own[-limits.TASK_ID_CHARS_MAX :].strip('-')}"
 
 
-def _below(context: Context, name: str) -> str:
+def _below(context: ToolContext, name: str) -> str:
     """The agent below the caller that it means; for one made for a hook, whom it watches. Raises ToolFailed."""
-    watches, mine = context.seen.spec.watches, addresses.parse(context.agent)
+    watches, mine = context.seen.spec.watches, addresses.parse_address(context.agent)
     if watches:
-        if name.removeprefix("agent/") not in (watches.partition("/")[2], addresses.parse(watches).name):
+        if name.removeprefix("agent/") not in (watches.partition("/")[2], addresses.parse_address(watches).name):
             raise ToolFailed("NotBelow", f"your subagent is {watches}: to that one you hand over")
         return watches
     try:
-        found = topology.named(context.world.store.view, context.seen.resource, name)
+        found = message_policy.resolve_names(context.world.store.view, context.seen.resource, name)
     except NotReachable as error:
         raise ToolFailed(error.reason, str(error)) from None
-    below = [each for each in found if addresses.parse(each).is_within(mine) and each != context.agent]
+    below = [each for each in found if addresses.parse_address(each).is_within(mine) and each != context.agent]
     if len(below) != 1:
         raise ToolFailed("NotBelow", f"`{name}` is no one agent below you: only to such you hand over")
     return below[0]
 
 
-def _no_ring(context: Context, below: str) -> None:
+def _no_ring(context: ToolContext, below: str) -> None:
     """Raises ToolFailed when the agent at `below` watches the caller, directly or through others."""
     watching: dict[str, list[str]] = {}
     view = context.world.store.view
     for each in view.list("hook"):
-        if not watchers.is_over(view, each):
+        if not watchers.is_hook_over(view, each):
             watching.setdefault(str(each.spec["mind"].get("address", "")), []).append(str(each.spec["watches"]))
     known, front = {below}, [below]
     while front:
@@ -190,34 +280,35 @@ def _no_ring(context: Context, below: str) -> None:
                 front.append(watched)
 
 
-def _served(context: Context) -> Sequence[Resource]:
+def _served(context: ToolContext) -> Sequence[Resource]:
     """The hooks that the caller is. Raises ToolFailed when it is none."""
-    found = watchers.served(context.world.store.view, context.agent)
+    found = watchers.hooks_served(context.world.store.view, context.agent)
     if not found:
         raise ToolFailed("NoHook", "only an agent that is a hook of another can do this")
     return found
 
 
-def _question(context: Context) -> str | None:
+def _question(context: ToolContext) -> str | None:
     """The question to a hook that the caller has to answer; None without one."""
-    asked = watchers.answered_now(context.seen.status.asked.values())
-    return next((each.id for each in asked if each.kind == watchers.QUESTION), None)
+    asked = watchers.questions_answered(context.seen.status.asked.values())
+    return next((each.id for each in asked if each.kind == watchers.QUESTION_KEY), None)
 
 
-def _given(context: Context, said: JsonObject) -> Settlement:
+def _given(context: ToolContext, said: JsonObject) -> Settlement:
     if _question(context) is None:
         raise ToolFailed("NoQuestion", "nobody waits for your verdict")
     opened = context.seen.status.open
     before = None if opened is None or opened.claim is None else opened.claim.get("result")
     if isinstance(before, dict) and strictness(before.get("decision")) > strictness(said["decision"]):
-        return Settlement(ok("what you said before is stricter, and counts"))
-    return Settlement(ok("given"), turn={"claim": boxed({"kind": VERDICT, "result": said})})
+        return Settlement(success("what you said before is stricter, and counts"))
+    return Settlement(success("given"), turn={"claim": wrap_value({"kind": VERDICT_CLAIM, "result": said})})
 
 
 def _over(view: View, hooks: Sequence[Resource], reason: str) -> tuple[Change, ...]:
     merge: JsonObject = {"state": OVER, "why": reason or "it has quit"}
     return tuple(
-        SetStatus(each.address, each.uid, {**merge, "incarnation": watchers.run_of(view, each)}) for each in hooks
+        SetStatus(each.address, each.uid, {**merge, "incarnation": watchers.watched_incarnation(view, each)})
+        for each in hooks
     )
 
 

@@ -8,106 +8,125 @@ from dataclasses import replace
 from typing import Final
 
 from planloop.controllers.agent.tools import (
-    attaching,
-    bridging,
-    containing,
-    contesting,
-    delegating,
-    discussing,
-    fetching,
+    agent_dump,
+    containers,
+    delegation,
+    fetch,
     files,
     hooks,
-    keeping,
-    locking,
-    planning,
-    recalling,
-    requesting,
-    resources,
+    locks,
+    mcp_tools,
+    messages,
+    plan,
+    request,
     shell,
-    subjects,
-    talking,
 )
-from planloop.controllers.agent.tools.arguments import schema_of
-from planloop.controllers.agent.tools.tool import Ended, Exact, Locks, Resolve, Subjects, Tool, ToolFunction
-from planloop.schemas.encoding import JsonObject
+from planloop.controllers.agent.tools import tool as tools_tool
+from planloop.controllers.agent.tools.tool import (
+    ExactSubjects,
+    LocksFunction,
+    ResolveFunction,
+    SettleProcess,
+    SubjectsFunction,
+    Tool,
+    ToolFunction,
+    arguments_schema,
+)
+from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.tools import TOOLS
 
 
 def _tool(
     name: str,
     function: ToolFunction,
-    wide: Subjects = subjects.untold,
+    wide: SubjectsFunction = tools_tool.any_subject,
     *,
-    exact: Exact = subjects.untellable,
-    ended: Ended | None = None,
-    resolve: Resolve | None = None,
+    exact: ExactSubjects = tools_tool.no_exact_subject,
+    ended: SettleProcess | None = None,
+    resolve: ResolveFunction | None = None,
 ) -> Tool:
-    is_free, is_apart = name in FREE, name in APART
+    is_free, is_apart = name in FREE_TOOLS, name in TOOLS_THAT_READ_ALONE
     return Tool(name, function, TOOLS[name].effect, wide, is_free, resolve, exact=exact, ended=ended, is_apart=is_apart)
 
 
-def _writing(name: str, function: ToolFunction, locks: Locks = locking.written) -> Tool:
+def _writing(name: str, function: ToolFunction, locks: LocksFunction = locks.locks_of_write) -> Tool:
     """A tool that writes the file at its `path`."""
-    return replace(_tool(name, function, subjects.path), locks=locks)
+    return replace(_tool(name, function, tools_tool.path_subject), locks=locks)
 
 
-FREE: Final = frozenset({"done", "fail", "send", "request", "answer", "recall", "resolve"})
+FREE_TOOLS: Final = frozenset({"done", "fail", "send", "request", "answer", "recall", "resolve"})
 """An agent can always end, ask upward, answer, rule and look at its own past; topology and the gate bound the rest."""
 
-APART: Final = frozenset({"read", "list", "done", "fail"})
+TOOLS_THAT_READ_ALONE: Final = frozenset({"read", "list", "done", "fail"})
 """They look at files, and at their own agent, and wait for nothing: what came before them is not in the log yet."""
 
-BUILT_IN: Final[Mapping[str, Tool]] = {
+BUILT_IN_TOOLS: Final[Mapping[str, Tool]] = {
     tool.name: tool
     for tool in (
-        _tool("read", files.read, subjects.path),
-        _tool("list", files.list_files, subjects.path),
-        _tool("search", files.search, subjects.path),
+        _tool("read", files.read, tools_tool.path_subject),
+        _tool("list", files.list_files, tools_tool.path_subject),
+        _tool("search", files.search, tools_tool.path_subject),
         _writing("write", files.write),
         _writing("edit", files.edit),
-        _tool("lock", locking.lock, subjects.paths),
-        _tool("release", locking.release),
-        _tool("shell", shell.shell, subjects.commands, exact=subjects.plain_commands, ended=shell.ended),
-        _tool("fetch", fetching.fetch, subjects.wide_url, exact=subjects.plain_url),
-        _tool("resource", resources.resource, subjects.subjects_of, exact=subjects.plain_texts),
-        _tool("plan_view", planning.plan_view),
-        _tool("task", delegating.task, resolve=delegating.resolve),
-        _tool("discuss", discussing.discuss, resolve=discussing.resolve),
-        _tool("edit_plan", planning.edit_plan),
-        _tool("plan_patch", planning.plan_patch),
-        _tool("terminate", planning.terminate),
-        _tool("bridge", bridging.bridge),
-        _writing("dump", keeping.dump, locking.dumped),
-        _tool("restore", keeping.restore, subjects.path, resolve=delegating.resolve),
-        _tool("contest", contesting.contest),
-        _tool("resolve", contesting.resolve),
-        _tool("container", containing.container, subjects.image, exact=subjects.image),
+        _tool("lock", locks.lock, tools_tool.path_subjects),
+        _tool("release", locks.release),
+        _tool(
+            "shell",
+            shell.shell,
+            tools_tool.command_subjects,
+            exact=tools_tool.exact_command_subjects,
+            ended=shell.shell_settlement,
+        ),
+        _tool("fetch", fetch.fetch, tools_tool.url_subjects, exact=tools_tool.exact_url_subject),
+        _tool("resource", mcp_tools.resource, tools_tool.all_subjects, exact=tools_tool.exact_text_subjects),
+        _tool("plan_view", plan.plan_view),
+        _tool("task", delegation.task, resolve=delegation.resolve_children),
+        _tool("discuss", messages.discuss, resolve=messages.resolve_discussion),
+        _tool("edit_plan", plan.edit_plan),
+        _tool("plan_patch", plan.plan_patch),
+        _tool("terminate", plan.terminate),
+        _tool("bridge", messages.bridge),
+        _writing("dump", agent_dump.dump, locks.locks_of_dump),
+        _tool("restore", agent_dump.restore, tools_tool.path_subject, resolve=delegation.resolve_children),
+        _tool("contest", locks.contest),
+        _tool("resolve", locks.resolve),
+        _tool("container", containers.container, tools_tool.image_subject, exact=tools_tool.image_subject),
         _tool(
             "container_exec",
-            containing.container_exec,
-            subjects.commands_inside,
-            exact=subjects.plain_commands_inside,
-            ended=containing.ended,
+            containers.container_exec,
+            tools_tool.container_command_subjects,
+            exact=tools_tool.exact_container_command_subjects,
+            ended=containers.exec_settlement,
         ),
-        _tool("container_logs", containing.container_logs, subjects.name, exact=subjects.name),
-        _tool("container_stop", containing.container_stop, subjects.name, exact=subjects.name),
-        _tool("compose_up", containing.compose_up),
-        _tool("hook", attaching.hook),
+        _tool(
+            "container_logs",
+            containers.container_logs,
+            tools_tool.container_subject,
+            exact=tools_tool.container_subject,
+        ),
+        _tool(
+            "container_stop",
+            containers.container_stop,
+            tools_tool.container_subject,
+            exact=tools_tool.container_subject,
+        ),
+        _tool("compose_up", containers.compose_up),
+        _tool("hook", hooks.hook),
         _tool("endo", hooks.endo),
         _tool("meta", hooks.meta),
         _tool("verdict", hooks.verdict),
         _tool("quit", hooks.leave),
         _tool("transcript", hooks.transcript),
-        _tool("recall", recalling.recall),
-        _tool("request", requesting.request),
-        _tool("answer", requesting.answer),
-        _tool("send", talking.send),
-        _tool("done", talking.done),
-        _tool("fail", talking.fail),
+        _tool("recall", agent_dump.recall),
+        _tool("request", request.request),
+        _tool("answer", request.answer),
+        _tool("send", messages.send),
+        _tool("done", messages.done),
+        _tool("fail", messages.fail),
     )
 }
 
 
-def described(tool: Tool) -> JsonObject:
+def describe_tool(tool: Tool) -> JsonObject:
     """A tool as a model is told of it: name, description and the JSON Schema of its arguments."""
-    return {"name": tool.name, "description": tool.description, "parameters": schema_of(tool.function)}
+    return {"name": tool.name, "description": tool.description, "parameters": arguments_schema(tool.function)}

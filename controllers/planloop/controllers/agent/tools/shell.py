@@ -1,27 +1,261 @@
-"""The shell tool: a command in the workspace, in its own process group, with a clean environment and limits.
-
-The whole output is kept as a blob, the caller sees head and tail. Class `once` unless the plan says otherwise: a
-command whose end nobody saw is never run again by itself.
-"""
+"""The shell tool: a command in the workspace, its result, and detection of its writes to files that others locked."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import re
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Final, Protocol, assert_never
 
+import anyio.to_thread
 from pydantic import AliasChoices, Field
 
-from planloop.controllers.agent.calling import workspaces
-from planloop.controllers.agent.calling.workspaces import environment
-from planloop.controllers.agent.tools import trespassing
-from planloop.controllers.agent.tools.command_results import result_of
-from planloop.controllers.agent.tools.tool import Context, Settlement
-from planloop.reconciler.effects.processes import Command, Exit
+from planloop.controllers.agent import run_environment
+from planloop.controllers.agent.mail import message_policy
+from planloop.controllers.agent.observe import ObservedAgent
+from planloop.controllers.agent.run_environment import command_environment, plan_folder
+from planloop.controllers.agent.tools.errors import ToolError
+from planloop.controllers.agent.tools.tool import Settlement, ToolContext
+from planloop.controllers.agent.tools.workspace import Workspace, digest_at, files_below
+from planloop.controllers.agent.turn.records import condition_merge
+from planloop.controllers.shared.leases.grants import lock_path
+from planloop.controllers.shared.leases.lock_paths import path_covers
+from planloop.controllers.shared.leases.owners import is_above
+from planloop.reconciler.effects.processes import ExitCause, ProcessCommand, ProcessExit
+from planloop.reconciler.effects.truncate import truncate_output
+from planloop.reconciler.store.store import View
 from planloop.schemas import limits
-from planloop.schemas.encoding import JsonObject
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.log.record import Change, RecordDraft, SetStatus
+from planloop.schemas.objects.call import CallResult, CallState
+from planloop.schemas.objects.lock import lock_status_from_json
+from planloop.schemas.objects.message import Message
+
+# What the caller of a command reads of its end: the same words wherever it ran.
+
+
+class EndedCommand(Protocol):
+    """A command that has ended, here or in a container."""
+
+    @property
+    def ending(self) -> ExitCause: ...
+
+    @property
+    def code(self) -> int | None: ...
+
+    @property
+    def output(self) -> bytes: ...
+
+
+def command_result(context: ToolContext, ended: EndedCommand, *, late: str, lost: str) -> CallResult:
+    """The result of a call that ran `ended`, its whole output kept; `late` and `lost` say what these endings mean."""
+    blob = context.world.store.put_blob(ended.output) if ended.output else None
+    shown = truncate_output(ended.output)
+    match ended.ending:
+        case ExitCause.EXITED if ended.code == 0:
+            return CallResult(CallState.SUCCEEDED, shown, "", 0, blob)
+        case ExitCause.EXITED:
+            text = f"exit {ended.code}\n{shown}" if shown else f"exit {ended.code}"
+            return CallResult(CallState.FAILED, text, "Exit", ended.code, blob)
+        case ExitCause.TIMED_OUT:
+            return _stopped("TimedOut", late, shown, blob)
+        case ExitCause.TOO_MUCH_OUTPUT:
+            return _stopped("TooMuchOutput", "it wrote too much and was stopped", shown, blob)
+        case ExitCause.NOT_STARTED:
+            return _stopped("NotStarted", "it could not be started", shown, blob)
+        case ExitCause.LOST:
+            return CallResult(CallState.UNKNOWN, f"{lost}: it may have happened\n{shown}", "Unknown", None, blob)
+        case _:
+            assert_never(ended.ending)
+
+
+def _stopped(reason: str, words: str, shown: str, blob: str | None) -> CallResult:
+    return CallResult(CallState.FAILED, f"{words}\n{shown}".rstrip(), reason, None, blob)
+
+
+# What a shell command did to files that others hold: their digests before and after it are compared.
+#
+# The one way round the locks is a command, which may write what it likes below a strong sandbox. So what others hold is
+# looked at, within bounds, and a change that its holder did not make is told to both, noted in the record of the call
+# and a condition of the agent that ran the command.
+
+LOCK_VIOLATED: Final = "LockViolated"
+"""The condition of an agent whose command changed what others hold."""
+
+WATCHED_KEY: Final = "watched"
+"""In the status of a shell call: the locks of others as it began, and the digests of the files that they cover."""
+
+_STRONG_TIER: Final = 2  # From here on only what is held can be written.
+
+
+async def note_watched_files(context: ToolContext) -> None:
+    """Notes in the call what others hold, before its command begins, unless its sandbox keeps it from all that."""
+    if _tier(context.seen) < _STRONG_TIER:
+        await note_unboxed_command(context)
+
+
+async def note_unboxed_command(context: ToolContext) -> None:
+    """The same for a command that no sandbox of the agent's keeps from anything; nothing is written of nothing."""
+    held = locks_of_others(context.seen, context.world.store.view, context.workspace)
+    if not held:
+        return
+    # A thread: some of the files are large, and the loop serves every other agent.
+    found = await anyio.to_thread.run_sync(_digests, context.workspace, held)
+    files: JsonObject = {path: [digest, lock] for path, (digest, lock) in found.items()}
+    store, call = context.world.store, context.world.store.view.get(context.call.address)
+    if call is None or call.uid != context.call.uid:
+        return  # It was called off meanwhile.
+    change = SetStatus(call.address, call.uid, {WATCHED_KEY: {"locks": held, "files": files}})
+    draft = RecordDraft("call.progressed", "controller:agent", call.address, (change,), {"watched": len(found)})
+    await store.append(draft, {call.address: call.rev})
+
+
+async def settle_command(context: ToolContext, ending: Settlement) -> Settlement:
+    """The ending of a command with what it did to files of others, if it did."""
+    call = context.world.store.view.get(context.call.address)
+    noted: JsonObject = {} if call is None else call.status.get(WATCHED_KEY, {})
+    # What it did counts also where the workspace is none any more: others' files are looked at in the whole folder.
+    folder = plan_folder(context.world, context.seen)
+    changed = {} if not noted else await anyio.to_thread.run_sync(_changed, Workspace(folder, folder), noted)
+    found = {path: (digest, *noted["locks"][lock]) for path, (digest, lock) in changed.items()}
+    guilty = {path: str(one[1]) for path, one in found.items() if not _is_theirs(context, path, *one)}
+    ending = violation_consequences(context, ending, guilty)
+    if not guilty:
+        return ending
+    lines = "\n".join(f"`{path}`, which {owner} holds" for path, owner in sorted(guilty.items()))
+    text = f"{ending.result.text}\n[this command changed files that others hold, and they are told:\n{lines}]"
+    return replace(ending, result=replace(ending.result, text=text.lstrip("\n")))
+
+
+def violation_consequences(context: ToolContext, ending: Settlement, guilty: Mapping[str, str]) -> Settlement:
+    """Return `ending` with what else follows from `guilty`: the holders of the files that the command changed, by path.
+
+    Each holder gets a message, and the caller a condition, which stands until a command of it changes no such file.
+    """
+    seen = replace(context.seen, now=context.world.clock.now())
+    if not guilty:
+        return replace(ending, agent={**ending.agent, **condition_merge(context.seen, LOCK_VIOLATED, "")})
+    words = f"a command changed {', '.join(sorted(guilty))}, which others hold"
+    merge = condition_merge(seen, LOCK_VIOLATED, words)
+    told = [change for owner in dict.fromkeys(guilty.values()) for change in _telling(context, seen, owner, guilty)]
+    return replace(
+        ending,
+        changes=(*ending.changes, *told),
+        agent={**ending.agent, **merge},
+        data={**ending.data, "violated": dict(guilty)},
+    )
+
+
+def locks_of_others(seen: ObservedAgent, view: View, space: Workspace) -> dict[str, Json]:
+    """The locks that keep this agent from writing what they cover in its tree: their owner and fence, by path."""
+    found: dict[str, Json] = {}
+    for lock in view.list("lock"):
+        for owner, holder in lock_status_from_json(lock.status).holders.items():
+            path = space.unlocked(lock_path(lock))
+            if path is not None and not is_above(owner, seen.resource.address):
+                found[path] = [owner, holder.fence]
+    return found
+
+
+def _digests(space: Workspace, locks: Iterable[str]) -> dict[str, tuple[str | None, str]]:
+    """By path the digest of each file that one of `locks` covers, with that lock; at most so many, none too large."""
+    found: dict[str, tuple[str | None, str]] = {}
+    for lock in sorted(locks):
+        for path in _files_of(space, lock):
+            if len(found) >= limits.LOCK_FILES_WATCHED_MAX:
+                return found
+            found.setdefault(path, (_digest(space, path), lock))
+    return found
+
+
+def _files_of(space: Workspace, lock: str) -> Iterable[str]:
+    """The files that a lock covers, as they are; the path itself where it names no folder and no files."""
+    is_glob = any(sign in lock for sign in "*?")
+    folder = re.split(r"[*?]", lock, maxsplit=1)[0].rpartition("/")[0] if is_glob else lock
+    try:
+        below = files_below(_whole(space), folder or ".", limits.LOCK_FILES_WATCHED_MAX)
+    except ToolError:
+        return () if is_glob else (lock,)
+    return [each.path for each in below if path_covers(lock, each.path)]
+
+
+def _digest(space: Workspace, path: str) -> str | None:
+    """None for a file that is not there. Of what is too large to be read or no file, what changes when it does."""
+    try:
+        with _whole(space).spot(path, "read", "shell") as spot:
+            return digest_at(spot, limits.LOCK_FILE_BYTES_MAX)
+    except (ToolError, OSError):
+        return _mark(space.folder / path)
+
+
+def _mark(path: Path) -> str | None:
+    try:
+        seen = path.lstat()
+    except OSError:
+        return None
+    return None if stat.S_ISDIR(seen.st_mode) else f"{seen.st_mode}.{seen.st_ino}.{seen.st_size}.{seen.st_mtime_ns}"
+
+
+def _whole(space: Workspace) -> Workspace:
+    """The plan's folder as the owner sees it: whose rights end where does not matter for what was changed."""
+    return Workspace(space.folder, space.folder)
+
+
+def _changed(space: Workspace, noted: JsonObject) -> dict[str, tuple[str | None, str]]:
+    """What is other than it was noted, with the lock that covers it."""
+    before, now = noted["files"], _digests(space, noted["locks"])
+    gone = {path: (_digest(space, path), lock) for path, (_, lock) in before.items() if path not in now}
+    # Of more files than are looked at, nobody can say which are new.
+    known = before.keys() if len(before) >= limits.LOCK_FILES_WATCHED_MAX else before.keys() | now.keys()
+    found = {path: one for path, one in {**now, **gone}.items() if path in known}
+    return {path: one for path, one in found.items() if one[0] != (before[path][0] if path in before else None)}
+
+
+def _is_theirs(context: ToolContext, path: str, digest: str | None, owner: str, fence: int) -> bool:
+    """Whether the holder may have made the change: it wrote the file, let go, or has a process that could have."""
+    view = context.world.store.view
+    locks = (lock_status_from_json(lock.status).holders.get(owner) for lock in view.list("lock"))
+    if not any(held is not None and held.fence == fence for held in locks):
+        return True
+    holder = view.get(owner.replace("task/", "agent/", 1))
+    if holder is None:
+        return True
+    has_written = digest is not None and holder.status.get("files", {}).get(path) == digest
+    return has_written or any(
+        call.spec.get("is_process") and call.state == CallState.STARTED for call in view.owned_by(holder.address)
+    )
+
+
+def _telling(context: ToolContext, seen: ObservedAgent, owner: str, guilty: Mapping[str, str]) -> tuple[Change, ...]:
+    """The changes that tell the holder what became of its files."""
+    paths = ", ".join(f"`{path}`" for path, whose in sorted(guilty.items()) if whose == owner)
+    receiver = owner.replace("task/", "agent/", 1)
+    command = str(context.spec.arguments.get("command", ""))[: limits.LOCK_REASON_CHARS_MAX]
+    body = (
+        f"{paths}: changed under your lock by a shell command of {seen.resource.address} (`{command}`). "
+        "Read it again before you go on."
+    )
+    message = Message(f"{context.spec.op}.violated", "state", seen.resource.address, receiver, body, seen.now)
+    delivered = message_policy.delivery_changes(context.world.store.view, message, is_counted=False)
+    return () if isinstance(delivered, message_policy.DeliveryRefused) else delivered
+
+
+def _tier(seen: ObservedAgent) -> int:
+    sandbox = seen.spec.sandbox
+    tier = sandbox.get("tier", 0) if isinstance(sandbox, dict) else sandbox
+    return tier if isinstance(tier, int) else 0
+
+
+# The shell tool: a command in the workspace, in its own process group, with a clean environment and limits.
+#
+# The whole output is kept as a blob, the caller sees head and tail. Class `once` unless the plan says otherwise: a
+# command whose end nobody saw is never run again by itself.
 
 
 async def shell(
-    context: Context,
+    context: ToolContext,
     command: Annotated[str, Field(min_length=1, description="A line for /bin/sh, run in the workspace.")],
     timeout_s: Annotated[
         float | None,
@@ -30,36 +264,36 @@ async def shell(
 ) -> Settlement:
     """Runs a shell command in the workspace; gives its exit code and its output, stdout and stderr mixed."""
     context.workspace.ensure()
-    wanted = command_of(context, command, timeout_s)
-    await trespassing.watched(context)
+    wanted = shell_command(context, command, timeout_s)
+    await note_watched_files(context)
     found = await context.world.processes.run(context.spec.op, wanted)
-    return await ended(context, found)
+    return await shell_settlement(context, found)
 
 
-def command_of(context: Context, line: str, timeout_s: float | None) -> Command:
+def shell_command(context: ToolContext, line: str, timeout_s: float | None) -> ProcessCommand:
     """The process of a shell line, under the sandbox settings of the agent and what its budget leaves of time."""
     sandbox = context.seen.spec.sandbox
     bounds: JsonObject = sandbox if isinstance(sandbox, dict) else {}
-    return Command(
+    return ProcessCommand(
         cwd=str(context.workspace.root),
         shell=line,
-        env=environment(context.world, context.seen),
-        timeout_s=time_bound_s(context, timeout_s),
+        env=command_environment(context.world, context.seen),
+        timeout_s=command_timeout_s(context, timeout_s),
         output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX,
         memory_bytes_max=bounds.get("memory"),
         processes_max=bounds.get("processes"),
-        sandbox=workspaces.sandbox(context.world, context.seen),
+        sandbox=run_environment.agent_sandbox(context.world, context.seen),
     )
 
 
-def time_bound_s(context: Context, wanted_s: float | None) -> float:
+def command_timeout_s(context: ToolContext, wanted_s: float | None) -> float:
     """Seconds that one command may take: what was asked for, the call limit, and what mixins and budget leave it."""
     bounds = [limits.CALL_TIMEOUT_S, wanted_s, context.time_s, context.seen.left.get("time_s")]
     return min(bound for bound in bounds if bound is not None)
 
 
-async def ended(context: Context, found: Exit) -> Settlement:
+async def shell_settlement(context: ToolContext, found: ProcessExit) -> Settlement:
     """What the caller reads of an ended process."""
     late, lost = "it took too long and was stopped", "it began, and nobody saw how it ended"
-    settled = Settlement(result_of(context, found, late=late, lost=lost))
-    return await trespassing.judged(context, settled)
+    settled = Settlement(command_result(context, found, late=late, lost=lost))
+    return await settle_command(context, settled)

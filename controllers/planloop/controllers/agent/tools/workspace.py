@@ -1,9 +1,4 @@
-"""The files an agent may touch: below its task's folder, after symlinks, whatever other processes do meanwhile.
-
-Every path is walked one name at a time from an open directory, never following a link in the kernel: links are read
-and walked by hand, and `..` leaves only directories that the walk itself entered. So swapping a folder for a link
-between check and use cannot lead outside. `.plan` is closed, `.git` and the plan file cannot be written (law 9).
-"""
+"""The files that an agent may touch, below its task's folder, after symlinks, whatever other processes do meanwhile."""
 
 from __future__ import annotations
 
@@ -16,22 +11,28 @@ from dataclasses import field
 from pathlib import Path
 from typing import Final, Literal
 
-from planloop.controllers.agent.tools.faults import ToolDenied, ToolFailed
+from planloop.controllers.agent.tools.errors import ToolDenied, ToolError, ToolFailed
 from planloop.schemas import limits, patterns
-from planloop.schemas.amounts import size
-from planloop.schemas.encoding import digest, printable
-from planloop.schemas.file_text import is_binary
-from planloop.schemas.fork import LOCK_PLACES
+from planloop.schemas.amounts import format_size
+from planloop.schemas.canonical_json import printable_name, sha256_hex
+from planloop.schemas.file_text import decode_file_text, is_binary, split_lines
 from planloop.schemas.frozen import frozen, mutable
+from planloop.schemas.objects.fork import LOCK_PLACES
 
-CLOSED: Final = frozenset({".plan"})
-UNWRITABLE: Final = frozenset({".git", ".plan"})
+# The files an agent may touch: below its task's folder, after symlinks, whatever other processes do meanwhile.
+#
+# Every path is walked one name at a time from an open directory, never following a link in the kernel: links are read
+# and walked by hand, and `..` leaves only directories that the walk itself entered. So swapping a folder for a link
+# between check and use cannot lead outside. `.plan` is closed, `.git` and the plan file cannot be written (law 9).
 
-BINARY: Final = "Binary"
+CLOSED_NAMES: Final = frozenset({".plan"})
+UNWRITABLE_NAMES: Final = frozenset({".git", ".plan"})
+
+BINARY_FILE: Final = "Binary"
 """The reason why a file that is no text is neither shown nor changed."""
 START_BYTES: Final = 4096  # Of a large file, to tell whether it is text.
 
-Mode = Literal["read", "write"]
+AccessMode = Literal["read", "write"]
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOVED: Final = frozenset({errno.ELOOP, errno.ENOTDIR})
 
@@ -41,7 +42,7 @@ class _Missing(ToolFailed):
 
 
 @frozen
-class Spot:
+class OpenPath:
     """A name in an open directory. `path` is relative to the plan's folder, with `/` between names."""
 
     folder: int
@@ -83,24 +84,24 @@ class Workspace:
             walk.enter(())
 
     @contextmanager
-    def spot(self, path: str, mode: Mode, tool: str, *, makes_folders: bool = False) -> Iterator[Spot]:
+    def spot(self, path: str, mode: AccessMode, tool: str, *, makes_folders: bool = False) -> Iterator[OpenPath]:
         """The place that `path` leads to, its directory held open. Raises ToolDenied and ToolFailed."""
         with _Walk(self, is_making=makes_folders) as walk:
             name = walk.enter(self._names(path))
-            spot = Spot(walk.at, name, "/".join((*walk.names, name)))
+            spot = OpenPath(walk.at, name, "/".join((*walk.names, name)))
             self._admit(spot, mode, tool)
             yield spot
 
     @contextmanager
-    def folder_at(self, path: str) -> Iterator[Spot]:
+    def folder_at(self, path: str) -> Iterator[OpenPath]:
         """The folder that `path` leads to, for walking it; what is found there is admitted one by one."""
         with _Walk(self, is_making=False) as walk:
             name = walk.enter(self._names(path))
             if name != ".":
                 walk.enter((name, "."))
-            if CLOSED & {name.casefold() for name in walk.names}:
+            if CLOSED_NAMES & {name.casefold() for name in walk.names}:
                 raise ToolDenied(f"`{path}` cannot be read by agents")
-            yield Spot(walk.at, ".", "/".join(walk.names))
+            yield OpenPath(walk.at, ".", "/".join(walk.names))
 
     def leads_to(self, path: str) -> str:
         """Where `path` leads after links, relative to the plan's folder; what is not there is taken as it is written.
@@ -129,19 +130,19 @@ class Workspace:
         except ValueError:
             raise ToolDenied(f"`{path}` is outside the workspace `{self.root}`") from None
 
-    def _admit(self, spot: Spot, mode: Mode, tool: str) -> None:
+    def _admit(self, spot: OpenPath, mode: AccessMode, tool: str) -> None:
         names = {name.casefold() for name in spot.path.split("/")}
-        closed = (CLOSED if mode == "read" else UNWRITABLE) & names
+        closed = (CLOSED_NAMES if mode == "read" else UNWRITABLE_NAMES) & names
         if closed:
             raise ToolDenied(
                 f"`{spot.path}`: {min(closed)} cannot be {'read' if mode == 'read' else 'written'} by agents"
             )
         globs = self.read if mode == "read" else self.write
-        if not patterns.any_path(globs, spot.path):
+        if not patterns.path_matches(globs, spot.path):
             raise ToolDenied(
                 f"`{spot.path}` may not be {'read' if mode == 'read' else 'written'}: rights allow {globs}"
             )
-        if denial := patterns.denied_by(self.deny, tool, (spot.path,)):
+        if denial := patterns.find_denial(self.deny, tool, (spot.path,)):
             raise ToolDenied(f"`{spot.path}` is denied by `{denial}`")
         if not self.allows(tool, spot.path):
             raise ToolDenied(f"`{spot.path}`: rights allow `{tool}` on other paths only")
@@ -150,21 +151,21 @@ class Workspace:
 
     def allows(self, tool: str, path: str) -> bool:
         """Whether every list of allowed calls has one of `tool` on `path`, relative to the plan's folder."""
-        return all(patterns.allowed_by(allowed, tool, (path,)) for allowed in self.allow)
+        return all(patterns.is_allowed_by(allowed, tool, (path,)) for allowed in self.allow)
 
     def shows(self, tool: str, path: str) -> bool:
         """Whether `tool` may tell of the file at `path`."""
-        is_denied = patterns.denied_by(self.deny, tool, (path,))
-        return patterns.any_path(self.read, path) and not is_denied and self.allows(tool, path)
+        is_denied = patterns.find_denial(self.deny, tool, (path,))
+        return patterns.path_matches(self.read, path) and not is_denied and self.allows(tool, path)
 
     def may_write(self, path: str, tool: str) -> bool:
         """Whether `tool` may write the file at `path`, relative to the plan's folder and without links."""
         root = "" if self.root == self.folder else f"{self.root.relative_to(self.folder)}/"
-        is_denied = patterns.denied_by(self.deny, tool, (path,))
-        is_allowed = patterns.any_path(self.write, path) and not is_denied and self.allows(tool, path)
+        is_denied = patterns.find_denial(self.deny, tool, (path,))
+        is_allowed = patterns.path_matches(self.write, path) and not is_denied and self.allows(tool, path)
         return path.startswith(root) and is_allowed
 
-    def _is_plan_file(self, spot: Spot) -> bool:
+    def _is_plan_file(self, spot: OpenPath) -> bool:
         if self.plan_file is None:
             return False
         if (self.folder / spot.path) == self.plan_file:
@@ -251,7 +252,9 @@ class _Walk:
             try:
                 names = list(Path(target).relative_to(self.space.root).parts)
             except ValueError:
-                raise ToolDenied(f"a symbolic link leads outside the workspace, to `{printable(target)}`") from None
+                raise ToolDenied(
+                    f"a symbolic link leads outside the workspace, to `{printable_name(target)}`"
+                ) from None
             while len(self.names) > self._floor:
                 self._ascend()
         return [name for name in names if name not in ("", ".")]
@@ -281,7 +284,7 @@ class _Walk:
         return os.open(name, _DIRECTORY, dir_fd=self.at)
 
 
-def read_file(spot: Spot, bytes_max: int = limits.FILE_BYTES_MAX) -> bytes:
+def read_file(spot: OpenPath, bytes_max: int = limits.FILE_BYTES_MAX) -> bytes:
     """The bytes of the regular file at `spot`. Raises ToolFailed: NotFound, NotAFile, TooLarge."""
     try:
         number = os.open(spot.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=spot.folder)
@@ -294,16 +297,18 @@ def read_file(spot: Spot, bytes_max: int = limits.FILE_BYTES_MAX) -> bytes:
         if not stat.S_ISREG(about.st_mode):
             raise ToolFailed("NotAFile", f"`{spot.path}` is not a regular file")
         if about.st_size > bytes_max:
-            raise oversize(spot.path, about.st_size, os.read(number, START_BYTES), bytes_max)
+            raise too_large_error(spot.path, about.st_size, os.read(number, START_BYTES), bytes_max)
         return _content(number, about.st_size, bytes_max)
     finally:
         os.close(number)
 
 
-def oversize(path: str, size_bytes: int, start: bytes, bytes_max: int) -> ToolFailed:
+def too_large_error(path: str, size_bytes: int, start: bytes, bytes_max: int) -> ToolFailed:
     """The error for a file that is too large to be read, which begins with `start`."""
     if is_binary(start):
-        return ToolFailed(BINARY, f"`{path}` is binary, {size(size_bytes)}: only a command can look at it or change it")
+        return ToolFailed(
+            BINARY_FILE, f"`{path}` is binary, {format_size(size_bytes)}: only a command can look at it or change it"
+        )
     return ToolFailed("TooLarge", f"`{path}` has {size_bytes} bytes; the most is {bytes_max}")
 
 
@@ -315,17 +320,17 @@ def _content(number: int, size: int, bytes_max: int) -> bytes:
     return found
 
 
-def digest_at(spot: Spot, bytes_max: int = limits.FILE_BYTES_MAX) -> str | None:
+def digest_at(spot: OpenPath, bytes_max: int = limits.FILE_BYTES_MAX) -> str | None:
     """The digest of the file at `spot`, None when there is none."""
     try:
         os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
     except FileNotFoundError:
         return None
-    return digest(read_file(spot, bytes_max))
+    return sha256_hex(read_file(spot, bytes_max))
 
 
 def replace_file(
-    spot: Spot, content: bytes, expected: str | None, mark: str, may_write: Callable[[str], bool] | None = None
+    spot: OpenPath, content: bytes, expected: str | None, mark: str, may_write: Callable[[str], bool] | None = None
 ) -> bool:
     """Puts `content` at `spot` in one step, if the file is still the one with digest `expected` (None: none).
 
@@ -360,7 +365,7 @@ def replace_file(
             _remove(temporary, spot.folder)
 
 
-def _take_after(number: int, spot: Spot) -> None:
+def _take_after(number: int, spot: OpenPath) -> None:
     """Gives the open file `number` the owner, permissions and extended attributes of the file at `spot`."""
     old = os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
     now = os.fstat(number)
@@ -382,7 +387,7 @@ def _take_after(number: int, spot: Spot) -> None:
             os.close(source)
 
 
-def _has_own_names(spot: Spot, may_write: Callable[[str], bool]) -> bool:
+def _has_own_names(spot: OpenPath, may_write: Callable[[str], bool]) -> bool:
     """Whether the file has several names, all of them in the plan's folder and writable. One that is elsewhere, as in
     the store of a package manager, must not change with it: then only the name at `spot` gets the new content."""
     about = os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
@@ -401,7 +406,7 @@ def _names_of(file: tuple[int, int], top: int) -> Iterator[str]:
     """The paths below `top` of the file with this device and inode; of the first limits.FILES_SEARCHED_MAX files."""
     seen = 0
     for folder, folders, names, number in os.fwalk(".", dir_fd=top, follow_symlinks=False):
-        folders[:] = [name for name in folders if name not in UNWRITABLE]
+        folders[:] = [name for name in folders if name not in UNWRITABLE_NAMES]
         for name in names:
             seen += 1
             if seen > limits.FILES_SEARCHED_MAX:
@@ -412,7 +417,7 @@ def _names_of(file: tuple[int, int], top: int) -> Iterator[str]:
                     yield f"{folder}/{name}".removeprefix("./")
 
 
-def _write_in_place(spot: Spot, content: bytes) -> None:
+def _write_in_place(spot: OpenPath, content: bytes) -> None:
     """Overwrites the file: space for it is there, since the temporary file with the same content exists."""
     number = os.open(spot.name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=spot.folder)
     with os.fdopen(number, "wb") as file:
@@ -427,3 +432,74 @@ def _remove(name: str, folder: int) -> None:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
         return
+
+
+# Walking a workspace: what `list` and `search` see. Links are not followed, closed folders are not entered.
+
+SKIPPED_FOLDERS: Final = frozenset({".git", ".plan"})
+LINE_SHOWN_CHARS: Final = 300
+
+
+@frozen
+class FoundFile:
+    """A regular file. `below` is relative to the folder walked, `path` to the plan's; both can be printed."""
+
+    below: str
+    path: str
+    size_bytes: int
+
+
+def files_below(workspace: Workspace, path: str, most: int, tool: str = "list") -> list[FoundFile]:
+    """At most `most` files below `path` that `tool` may tell of, in order of their names. Raises ToolError."""
+    found: list[FoundFile] = []
+    with workspace.folder_at(path) as spot:
+        for folder, names, number in _walk(spot):
+            for name in names:
+                below = f"{folder}/{name}".removeprefix("/")
+                whole = f"{spot.path}/{below}".removeprefix("/")
+                if not workspace.shows(tool, whole):
+                    continue
+                about = _about(name, number)
+                if about is not None and stat.S_ISREG(about.st_mode):
+                    found.append(FoundFile(printable_name(below), printable_name(whole), about.st_size))
+                if len(found) >= most:
+                    return found
+    return found
+
+
+def _about(name: str, folder: int) -> os.stat_result | None:
+    """None for a file that went since its folder was listed."""
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _walk(spot: OpenPath) -> Iterator[tuple[str, list[str], int]]:
+    for folder, folders, names, number in os.fwalk(spot.name, dir_fd=spot.folder, follow_symlinks=False):
+        folders[:] = sorted(name for name in folders if name not in SKIPPED_FOLDERS)
+        yield folder.removeprefix(spot.name).removeprefix("/"), sorted(names), number
+
+
+def search_hits(workspace: Workspace, path: str, glob: str, text: str, any_case: bool) -> list[str]:
+    """Lines `path:number: line` that hold `text`, at most SEARCH_HITS_MAX; files that are not text are passed over."""
+    wanted = text.casefold() if any_case else text
+    hits: list[str] = []
+    for found in files_below(workspace, path, limits.FILES_SEARCHED_MAX, "search"):
+        if found.size_bytes > limits.FILE_BYTES_MAX or not patterns.path_matches([glob], found.below):
+            continue
+        for number, line in enumerate(_lines(workspace, path, found), start=1):
+            if wanted in (line.casefold() if any_case else line):
+                hits.append(f"{found.below}:{number}: {line[:LINE_SHOWN_CHARS]}")
+            if len(hits) >= limits.SEARCH_HITS_MAX:
+                return [*hits, f"[… more than {limits.SEARCH_HITS_MAX} hits …]"]
+    return hits
+
+
+def _lines(workspace: Workspace, path: str, found: FoundFile) -> list[str]:
+    try:
+        with workspace.spot(f"{path}/{found.below}", "read", "search") as spot:
+            text = decode_file_text(read_file(spot))
+    except ToolError:
+        return []  # Not allowed, or gone since it was listed: nothing to find in it.
+    return [] if text is None else [line.rstrip("\r\n") for line in split_lines(text.shown)]

@@ -1,8 +1,0 @@
-"""The command `plan`, the owner's API and the wiring of real objects; every rule lives in the layers below."""
-
-from __future__ import annotations
-
-from typing import Final
-
-VERSION: Final = "0.1.0"
-"""Of the package as well. Asking for the version of what is installed would take a tenth of a command's start."""

@@ -1,0 +1,333 @@
+"""The case controller: grade a case when its task ends, and write the verdict. `decide` is pure."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final, TypeAlias
+
+from planloop.reconciler.admission.gate import PlanGate
+from planloop.reconciler.clock import Clock
+from planloop.reconciler.engine.reconcile import (
+    Again,
+    AttemptFailure,
+    Bug,
+    Done,
+    Failed,
+    LostRace,
+    Outcome,
+    TerminalFailure,
+    attempt,
+)
+from planloop.reconciler.engine.work_pools import WorkPlane
+from planloop.reconciler.store.store import Store, View
+from planloop.schemas import json_pointer
+from planloop.schemas.address import Address
+from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.frozen import frozen, mutable
+from planloop.schemas.json_patch import PatchOp
+from planloop.schemas.log.patch import Author, Patch
+from planloop.schemas.log.record import RecordDraft, SetStatus
+from planloop.schemas.objects.agent import NO_MODEL, UNPRICED, AgentState
+from planloop.schemas.objects.case import CASE_KIND, CaseSpec, CaseState, CaseStopReason, CaseVerdict, case_from_json
+from planloop.schemas.objects.container import AWAITING_CONTAINERS, OVER, ContainerState
+from planloop.schemas.objects.task import ENDED
+from planloop.schemas.resource import INTERNAL_ERROR, STALLED, Condition, Resource, condition_from_json
+
+# What decides over a case: its task, the container that was worked in, and whether it is being graded.
+
+READY: Final = "Ready"
+
+
+@frozen
+class ObservedCase:
+    """A case and what bears on it. `task` is None when it is gone; `is_closed`: nobody works on it any more.
+
+    `ready` is the task's condition of that name, which says why it does not go on; `now` in seconds since 1970.
+    `trouble` is what is the matter with a container of the case, empty when nothing is; `failures` are the reasons why
+    models of its agents give no reply. `bug` is what of planloop broke at one of its agents, empty when nothing did.
+    """
+
+    case: Resource
+    spec: CaseSpec
+    task: Resource | None
+    ready: Condition | None
+    is_closed: bool
+    is_graded_now: bool
+    now: float
+    trouble: str = ""
+    failures: frozenset[str] = frozenset()
+    bug: str = ""
+
+    @property
+    def has_ended(self) -> bool:
+        return self.case.state == CaseState.ENDED
+
+
+def observe_case(view: View, work: WorkPlane, address: str, now: float) -> ObservedCase | None:
+    """The case at `address`; None when it is gone."""
+    case = view.get(address)
+    if case is None:
+        return None
+    spec = case_from_json(case.spec)
+    task = view.get(spec.task)
+    said = task.status.get("conditions", {}).get(READY) if task is not None else None
+    ready = condition_from_json(READY, said) if said is not None else None
+    near = [one for one in map(view.get, case.refs) if one is not None]
+    agents = [one for one in near if one.address.startswith("agent/")]
+    containers = [one for one in near if one.address.startswith("container/")]
+    is_over = task is not None and task.state in ENDED
+    is_closed = is_over and all(map(_has_left, agents)) and all(map(_is_down, containers))
+    trouble = next(filter(None, map(container_problem, containers)), "")
+    failures = frozenset(filter(None, map(_failure_of, agents)))
+    bug = next(filter(None, map(internal_error_of, agents)), "")
+    return ObservedCase(
+        case, spec, task, ready, is_closed, work.is_live(grading_job_key(case)), now, trouble, failures, bug
+    )
+
+
+def _has_left(agent: Resource) -> bool:
+    """Whether the agent writes nothing to the workspace any more."""
+    return agent.state == AgentState.ENDED
+
+
+def _is_down(container: Resource) -> bool:
+    """Whether nothing in the container writes to the workspace any more."""
+    return container.state in OVER or container.state == ContainerState.WAITING
+
+
+def _failure_of(agent: Resource) -> str:
+    """Why the model of a blocked agent gives no reply; empty for any other."""
+    if agent.state != AgentState.BLOCKED:
+        return ""
+    kept = (agent.status.get("open") or {}).get("failure")
+    return str(kept[0]["reason"]) if kept else ""
+
+
+def internal_error_of(agent: Resource) -> str:
+    """The bug of planloop that the agent stands still for, which nothing tries again; empty when there is none."""
+    said = agent.status.get("conditions", {}).get(STALLED)
+    return f"{agent.address}: {said['message']}" if said is not None and said["reason"] == INTERNAL_ERROR else ""
+
+
+def container_problem(container: Resource) -> str:
+    """What the engine does not do for the container, or why it does not answer; empty when all is well."""
+    trouble = container.status.get("engine") or (container.status if container.status.get("tries") else {})
+    return f"{container.address}: {trouble['why']}" if trouble.get("why") else ""
+
+
+def grading_job_key(case: Resource) -> str:
+    """The key of the job that grades a case."""
+    return f"{case.address}@{case.uid}"
+
+
+# What is to become of a case: pure, from what was observed to one step.
+
+SPENT: Final = frozenset({"BudgetSpent"})
+"""Why a task stands still that has used up what it was given."""
+ALONE: Final = frozenset({"AwaitingApproval", "AwaitingInput"})
+"""Why one stands still that asks for a person: nobody is there."""
+ITS_OWN: Final = frozenset({"AwaitingLock", "AwaitingChild", "ChildrenRunning", "MergeConflict", "Paused"})
+"""Why one stands still by what agents and people do: that can end at any time."""
+REFUSED: Final = frozenset({NO_MODEL, UNPRICED, "NoSandbox"})
+"""Why one stands still that was refused what it needs, after all that is done about it: no use in waiting."""
+OF_THE_MODEL: Final = frozenset({"Empty", "ContextTooLong"})
+"""Why a model gives no reply that answers with nothing, or that was told more than it can take: its own doing."""
+PATIENCE_S: Final = 20.0
+"""How long the world may withhold what else a task needs."""
+LEAVING_S: Final = 120.0
+"""How much longer an agent and its container may take to leave when its task is over and the engine answers."""
+
+
+@frozen
+class CaseRest:
+    """Nothing to do; `after_s` is when it might be, None for never."""
+
+    after_s: float | None = None
+
+
+@frozen
+class GradeCase:
+    """What the task made is to be judged."""
+
+
+@frozen
+class StopGrading:
+    """The grading that runs is of no more use."""
+
+
+@frozen
+class CloseTask:
+    """The task will not come to an end, and is to be cancelled; `why` in words."""
+
+    cut: CaseStopReason
+    why: str
+
+
+@frozen
+class GiveUpCase:
+    """It cannot even be graded; `why` in words."""
+
+    why: str
+
+
+CaseStep: TypeAlias = CaseRest | GradeCase | StopGrading | CloseTask | GiveUpCase
+
+
+def decide_case(seen: ObservedCase) -> CaseStep:
+    """The next step of a case."""
+    if seen.case.deleting or seen.task is None or seen.task.deleting:
+        return StopGrading() if seen.is_graded_now else CaseRest()
+    if seen.has_ended or seen.is_graded_now:
+        return CaseRest()
+    if seen.task.state in ENDED:
+        return GradeCase() if seen.is_closed else _left_alone(seen)
+    return CaseRest() if seen.case.status.get("cut") else _unfinished(seen)
+
+
+def _left_alone(seen: ObservedCase) -> CaseStep:
+    """Its task is over, and somebody may still be in its workspace: whom the engine is to end, if it answers."""
+    assert seen.task is not None, "decide has looked"
+    ended_at = seen.task.status.get("ended_at")
+    if not isinstance(ended_at, int | float):
+        return CaseRest()
+    left_s = ended_at + PATIENCE_S - seen.now
+    if left_s > 0:
+        return CaseRest(left_s)
+    if seen.trouble:
+        return GiveUpCase(seen.trouble)
+    left_s += LEAVING_S
+    return (
+        CaseRest(left_s) if left_s > 0 else GiveUpCase("somebody is still at work in its workspace though it is over")
+    )
+
+
+def _unfinished(seen: ObservedCase) -> CaseStep:
+    assert seen.task is not None, "decide has looked"
+    ready = seen.ready
+    if seen.bug:
+        return CloseTask(CaseStopReason.WORLD, f"a bug of planloop: {seen.bug}")
+    if seen.task.state == "blocked" and ready is not None and ready.reason not in ITS_OWN:
+        # As an error, which no rate counts, it would be a way around being found wanting.
+        is_own = ready.reason == NO_MODEL and bool(seen.failures) and seen.failures <= OF_THE_MODEL
+        if is_own or ready.reason in SPENT | ALONE:
+            return CloseTask(CaseStopReason.LIMIT, ready.message)
+        left_s = 0.0 if ready.reason in REFUSED else ready.since + PATIENCE_S - seen.now
+        return CloseTask(CaseStopReason.WORLD, f"{ready.reason}: {ready.message}") if left_s <= 0 else CaseRest(left_s)
+    if seen.trouble and ready is not None and ready.reason == AWAITING_CONTAINERS:
+        left_s = ready.since + PATIENCE_S - seen.now
+        return CloseTask(CaseStopReason.WORLD, seen.trouble) if left_s <= 0 else CaseRest(left_s)
+    started_at = seen.task.status.get("started_at")
+    if not isinstance(started_at, int | float):
+        return CaseRest()
+    left_s = started_at + seen.spec.within_s - seen.now
+    if left_s < -PATIENCE_S:  # A look is due when the time is up: this process was stopped, or the machine asleep.
+        return CloseTask(
+            CaseStopReason.WORLD, f"this machine stood still, {-left_s:.0f} s beyond the {seen.spec.within_s:g} s of it"
+        )
+    return (
+        CloseTask(CaseStopReason.LIMIT, f"it was not done within {seen.spec.within_s:g} s")
+        if left_s <= 0
+        else CaseRest(left_s)
+    )
+
+
+# Starts the job that grades a case, and writes what it found. Grading may be done again: only its end is an append.
+
+AUTHOR: Final = Author("controller", CASE_KIND)
+ACTOR: Final = str(AUTHOR)
+POOL: Final = "tools"
+
+
+@frozen
+class GradedCase:
+    """The end of a case: its verdict, why in a sentence, each check's result (`check/result` data), soft figures."""
+
+    verdict: CaseVerdict
+    why: str
+    results: tuple[JsonObject, ...] = ()
+    soft: JsonObject | None = None
+
+
+GradeFunction: TypeAlias = Callable[[Resource, Resource], Awaitable[GradedCase]]
+"""Grades what the task, the second, of a case made. What it raises makes the case an error."""
+
+
+class CaseReconciler:
+    """Drives objects of kind `case`."""
+
+    kind = CASE_KIND
+
+    def __init__(self, store: Store, work: WorkPlane, clock: Clock, gate: PlanGate, grade: GradeFunction) -> None:
+        self._store = store
+        self._work = work
+        self._clock = clock
+        self._gate = gate
+        self._grade = grade
+
+    async def reconcile(self, address: Address) -> Outcome:
+        """One step for the case at `address`."""
+        seen = observe_case(self._store.view, self._work, str(address), self._clock.now())
+        if seen is None:
+            return Done()
+        match decide_case(seen):
+            case GradeCase():
+                self._work.start(
+                    grading_job_key(seen.case), seen.case.address, _Run(partial(self._run, seen)), pool=POOL
+                )
+            case StopGrading():
+                self._work.cancel(grading_job_key(seen.case))
+            case CloseTask() as step:
+                await self._close(seen, step)
+            case GiveUpCase(why=why):
+                await self._end(seen.case, GradedCase(CaseVerdict.ERROR, why))
+            case CaseRest(after_s=after_s):
+                return Done() if after_s is None else Again(after_s)
+        return Done()
+
+    async def _close(self, seen: ObservedCase, step: CloseTask) -> None:
+        """Has the task cancelled by a patch like anybody's; why is written with it."""
+        case, path = seen.case, seen.spec.task.partition("/")[2]
+        merge: JsonObject = {"state": CaseState.CLOSING, "cut": step.cut, "why": step.why}
+        ops = (PatchOp("add", (*json_pointer.task_pointer(tuple(path.split("/"))), "cancel"), True),)
+        patch = Patch(AUTHOR, ops, self._store.view.rev, f"{case.address}: {step.why}", is_approved=True)
+        await self._gate.rule(patch, (SetStatus(case.address, case.uid, merge),), ())
+
+    async def _run(self, seen: ObservedCase) -> None:
+        assert seen.task is not None, "what is graded has a task"
+        found = await attempt(partial(self._grade, seen.case, seen.task))
+        # What breaks while it judges says nothing of who is judged, and must not keep the run from its end.
+        await self._end(
+            seen.case, found if isinstance(found, GradedCase) else GradedCase(CaseVerdict.ERROR, _broken(found))
+        )
+
+    async def _end(self, case: Resource, graded: GradedCase) -> None:
+        ended: JsonObject = {"state": CaseState.ENDED, "verdict": graded.verdict, "why": graded.why}
+        data = ended | {"results": list(graded.results), "soft": graded.soft or {}}
+        draft = RecordDraft("case.ended", ACTOR, case.address, (SetStatus(case.address, case.uid, ended),), data)
+        with self._work.driving(case.address):  # An ended case has nothing to learn from its own end.
+            rev = self._store.propose(draft)
+        await self._store.flush(rev)
+
+
+@mutable
+class _Run:
+    """The job that grades a case: once the end is written, nothing is left that the case would have to look at."""
+
+    work: Callable[[], Awaitable[None]]
+    went_on: bool = False
+
+    async def __call__(self) -> None:
+        await self.work()
+        self.went_on = True
+
+
+def _broken(fault: AttemptFailure) -> str:
+    """Why an attempt could not be graded."""
+    match fault:
+        case Failed() | TerminalFailure():
+            return f"grading failed: {fault.message}"
+        case LostRace():
+            return f"grading failed: {fault.conflict}"
+        case Bug():
+            return f"grading failed by a bug of planloop: {fault.error!r}"

@@ -1,0 +1,225 @@
+"""Parse a `calls` check: needed calls and their order, forbidden, free and extra calls.
+
+`BadCheck` says what is wrong with it in words; a suite's reader shows them before anything runs, and `judge` answers
+them as an `error`. How calls are compared with all this is `planloop.benchmarks.checks.calls` and
+`planloop.benchmarks.checks.assignment`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, TypeAlias, cast
+
+from planloop.benchmarks.checks import assignment
+from planloop.benchmarks.checks.evidence import EmittedCall, Evidence
+from planloop.schemas import limits, patterns
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.frozen import frozen
+from planloop.schemas.spec.suite import EXTRAS, ORDERS
+
+Order: TypeAlias = Literal["any", "partial", "exact"]
+Extra: TypeAlias = Literal["allow", "soft", "deny"]
+
+
+READS: Final = "reads"
+"""In the place of a tool's name: all tools of the world that change nothing."""
+
+
+class BadCheck(ValueError):
+    """The check cannot be read; its text says why. `hint` is the cure, `at` the place within the check."""
+
+    def __init__(self, words: str, hint: str, at: tuple[str, ...] = ()) -> None:
+        super().__init__(words)
+        self.hint = hint
+        self.at = at
+
+
+@frozen
+class NeededCall:
+    """One call that must be made: of one of `tools`, with `args`, after the needs at `after` (their places).
+
+    `args` must all be there and match. `may` can be left out, and must match where they are not. With `is_exact` no
+    others may be there. With `is_tried` a call that failed will do.
+    """
+
+    id: str
+    tools: tuple[str, ...]
+    args: Mapping[str, Json]
+    may: Mapping[str, Json]
+    is_exact: bool
+    after: frozenset[int]
+    is_tried: bool = False
+
+    @property
+    def shown(self) -> str:
+        return " or ".join(f"`{tool}`" for tool in self.tools)
+
+
+@frozen
+class CallShape:
+    """Calls by the name of their tool (stars match anything), their arguments, or by being a decoy.
+
+    `reads`: calls of the world's own tools that change nothing in it.
+    """
+
+    shown: str
+    tool: str = "*"
+    args: Mapping[str, Json] | None = None
+    decoys: str = ""
+    reads: bool = False
+
+    def covers(self, call: EmittedCall, seen: Evidence) -> bool:
+        """Whether `call` is one of these. A call that nobody could read is none."""
+        if call.fault or not patterns.star_regex(self.tool).fullmatch(call.tool):
+            return False
+        if self.reads and not _is_read(call.tool, seen):
+            return False
+        among = {"": None, "near": seen.near, "far": seen.far, "all": seen.decoys}[self.decoys]
+        if among is not None and call.tool not in among:
+            return False
+        return self.args is None or not assignment.argument_problems(call.arguments, self.args)
+
+
+def _is_read(tool: str, seen: Evidence) -> bool:
+    """Whether the tool was offered as one of the world's own and changes nothing: a decoy never changes anything."""
+    if tool in seen.decoys or tool not in seen.offered:
+        return False
+    known = None if seen.world is None else seen.world.tools.get(tool)
+    return known is not None and not known.writes
+
+
+@frozen
+class CallRules:
+    """A `calls` check. `free` calls may be made at any time and are neither right nor wrong: looking things up."""
+
+    needs: tuple[NeededCall, ...]
+    order: Order
+    forbid: tuple[CallShape, ...]
+    free: tuple[CallShape, ...]
+    extra: Extra
+
+    @property
+    def probes(self) -> int:
+        """How many things the check looks at; a check that asks for nothing has none."""
+        return len(self.needs) + len(self.forbid) + (self.extra == "deny")
+
+
+MEMBERS: Final = ("need", "order", "forbid", "free", "extra")
+
+
+def parse_call_rules(arguments: Json) -> CallRules:
+    """The check as rules. Raises BadCheck."""
+    given = require_members(arguments, MEMBERS, "`calls`")
+    needs = _needs(as_list(given.get("need", []), ("need",)))
+    order = _one_of(given.get("order", "partial"), ORDERS, "order")
+    if order != "partial" and any(need.after for need in needs):
+        raise BadCheck(f"`after` says nothing where `order` is `{order}`", "leave `order` out", ("order",))
+    return CallRules(
+        needs,
+        cast("Order", order),
+        parse_shapes(given.get("forbid", []), "forbid"),
+        parse_shapes(given.get("free", []), "free"),
+        cast("Extra", _one_of(given.get("extra", "soft"), EXTRAS, "extra")),
+    )
+
+
+def parse_shapes(value: Json, name: str) -> tuple[CallShape, ...]:
+    """The calls that a list of names, patterns and maps stands for. Raises BadCheck."""
+    return tuple(_shape(one, (name, str(place))) for place, one in enumerate(as_list(value, (name,))))
+
+
+def _shape(value: Json, at: tuple[str, ...]) -> CallShape:
+    if isinstance(value, str) and value:
+        return CallShape(value, reads=True) if value == READS else CallShape(value, value)
+    given = require_members(value, ("tool", "args", "decoys"), f"what `{at[0]}` lists", at)
+    tool, decoys = given.get("tool", "*"), given.get("decoys", "")
+    if not given or not isinstance(tool, str):
+        raise BadCheck(f"`{at[0]}` lists no tool here", "write `mail.*`, `{tool: mail.send}` or `{decoys: true}`", at)
+    if decoys not in ("", True, "near", "far"):
+        raise BadCheck("`decoys` cannot be that", "write true, near or far", (*at, "decoys"))
+    args = _args(given["args"], (*at, "args"))[0] if "args" in given else None
+    shown = tool if not decoys else "decoys" if decoys is True else f"{decoys} decoys"
+    return CallShape(shown, tool, args, "all" if decoys is True else decoys)
+
+
+def _needs(values: Sequence[Json]) -> tuple[NeededCall, ...]:
+    if len(values) > limits.NEEDED_CALLS_MAX:
+        raise BadCheck("more calls are needed than anybody matches", f"at most {limits.NEEDED_CALLS_MAX}", ("need",))
+    known = ("id", "tool", "args", "may", "after", "tried")
+    maps = [require_members(one, known, "a needed call", ("need", str(place))) for place, one in enumerate(values)]
+    names = [str(one.get("id", f"need-{place}")) for place, one in enumerate(maps, 1)]
+    if twice := [place for place, name in enumerate(names) if name in names[:place]]:
+        raise BadCheck(f"two needed calls have the id `{names[twice[0]]}`", "rename one", ("need", str(twice[0]), "id"))
+    needs = tuple(_need(place, one, names) for place, one in enumerate(maps))
+    _without_circles(needs)
+    return needs
+
+
+def _need(place: int, one: JsonObject, names: Sequence[str]) -> NeededCall:
+    at, name = ("need", str(place)), names[place]
+    tools = tuple(as_list(one.get("tool", []), (*at, "tool")))
+    if not tools or not all(isinstance(tool, str) and tool for tool in tools):
+        raise BadCheck(f"the needed call `{name}` lacks its `tool`", "write `tool: mail.send`", at)
+    args, is_exact = _args(one.get("args", {}), (*at, "args"))
+    after = as_list(one.get("after", []), (*at, "after"))
+    if unknown := [other for other in after if other not in names]:
+        hint = f"there are {', '.join(names)}"
+        raise BadCheck(f"`{unknown[0]}` is no id of a needed call", hint, (*at, "after"))
+    may = _usable(require_members(one.get("may", {}), None, "`may`", (*at, "may")), (*at, "may"))
+    tried = one.get("tried", False)
+    if not isinstance(tried, bool):
+        raise BadCheck("`tried` cannot be that", "write true or false", (*at, "tried"))
+    return NeededCall(name, tools, args, may, is_exact, frozenset(map(names.index, after)), tried)
+
+
+def _args(value: Json, at: tuple[str, ...]) -> tuple[JsonObject, bool]:
+    """The matchers by argument, and whether no others may be there. A plain map is a subset."""
+    given = require_members(value, None, "`args`", at)
+    if len(given) == 1 and (kind := next(iter(given))) in ("subset", "exact") and isinstance(given[kind], dict):
+        return _usable(given[kind], (*at, kind)), kind == "exact"
+    return _usable(given, at), False
+
+
+def _usable(args: JsonObject, at: tuple[str, ...]) -> JsonObject:
+    for name, matcher in args.items():
+        require_usable(matcher, (*at, name))
+    return args
+
+
+def require_usable(matcher: Json, at: tuple[str, ...]) -> None:
+    """Raises BadCheck for a matcher that cannot be asked."""
+    for fault in assignment.matcher_problem(matcher, at):
+        raise BadCheck(fault.summary, fault.hint, fault.at)
+
+
+def _without_circles(needs: Sequence[NeededCall]) -> None:
+    done: set[int] = set()
+    while ready := [place for place, need in enumerate(needs) if place not in done and need.after <= done]:
+        done.update(ready)
+    if left := [place for place in range(len(needs)) if place not in done]:
+        names = ", ".join(needs[place].id for place in left)
+        raise BadCheck(f"`after` goes in a circle: {names}", "take one of them out", ("need", str(left[0]), "after"))
+
+
+def require_members(value: Json, allowed: Sequence[str] | None, what: str, at: tuple[str, ...] = ()) -> JsonObject:
+    """`value` as a map that has none but the `allowed` members; None allows any. Raises BadCheck."""
+    if not isinstance(value, dict):
+        raise BadCheck(f"{what} is a map", "write `{name: value}`", at)
+    if allowed is not None and (unknown := [name for name in value if name not in allowed]):
+        raise BadCheck(f"{what} has no member `{unknown[0]}`", f"there are {', '.join(allowed)}", (*at, unknown[0]))
+    return value
+
+
+def as_list(value: Json, at: tuple[str, ...]) -> list[Json]:
+    """`value` as a list; a word alone is a list of one. Raises BadCheck."""
+    if isinstance(value, list):
+        return value
+    if isinstance(value, str):
+        return [value]
+    raise BadCheck(f"`{at[-1]}` is a list", "write `[…]`", at)
+
+
+def _one_of(value: Json, words: Sequence[str], name: str) -> str:
+    if value not in words:
+        raise BadCheck(f"`{name}` cannot be that", f"one of {', '.join(words)}", (name,))
+    return str(value)

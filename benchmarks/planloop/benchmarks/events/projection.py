@@ -1,0 +1,332 @@
+"""Fold the log of a run's plan into events: a pure projection, record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Final
+
+from planloop.benchmarks.runs.compiled_run import CompiledRun, RunEntry
+from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.frozen import mutable, remade
+from planloop.schemas.log.record import Put, Record, SetStatus, SubRecord
+from planloop.schemas.objects.call import FINAL_STATES, NO_SUCH_TOOL, NOT_GRANTED
+from planloop.schemas.objects.case import CASE_KIND, CaseState, CaseVerdict
+
+# What records of the log say of calls: who wrote them, and which calls they end. For all folds of it alike.
+
+_BY_NAME: Final = (f"{NO_SUCH_TOOL} `", f"{NOT_GRANTED} `")
+_OF_TURNS: Final = frozenset({"agent.woken", "turn.started"})
+"""Records that may hold the results of calls as well."""
+
+
+def record_writer(record: Record) -> str:
+    """The address of who wrote it: `agent/a` where the actor is `agent:a`, or where it is a whole turn of `a`."""
+    draft = record.draft
+    return draft.subject if draft.type in _OF_TURNS else draft.actor.replace(":", "/", 1)
+
+
+def rejected_calls(rulings: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
+    """The calls that `call.authorized` ended at once: address, last state, and what the agent read.
+
+    All others go on: those that are allowed, and those that wait for somebody's yes, with whatever words.
+    """
+    for call, ruling in rulings.items():
+        state, _, text = str(ruling).partition(": ")
+        if state in FINAL_STATES:
+            yield call, state, text
+
+
+def is_unknown_tool(text: str) -> bool:
+    """Whether a call that was turned down with `text` was of a tool that its agent does not have."""
+    return text.startswith(_BY_NAME)
+
+
+# The log of a run's plan → its events: a pure fold, one record after the other.
+#
+# An event is a line of `events.jsonl` without its `seq`. Nothing random of the plan (ids of calls, of objects) gets
+# into one, so that two deterministic runs have the same events but for what lies under `ts`, `timing`, `rev` and `n`.
+
+ENDING: Final = frozenset({"done", "fail"})
+"""Tools that only end an agent's work."""
+TIMES: Final = frozenset({"runtime"})
+"""Soft figures in seconds: they lie under `timing`, since no two runs have the same."""
+RUNS_OWN: Final = "human:file"
+"""In whose name the plan of the run itself is applied."""
+_NOTHING: Final[Mapping[str, float]] = {"tokens_in": 0, "tokens_out": 0, "usd": 0.0}
+UP: Final = frozenset({"running", "healthy"})
+
+
+@mutable
+class _Attempt:
+    """An entry while it is tried: its place in the events, and what was seen of it."""
+
+    entry: RunEntry
+    number: int
+    calls: dict[str, int] = field(default_factory=dict)
+    usage: dict[str, float] = field(default_factory=dict)
+    billed: dict[str, Decimal] = field(default_factory=dict)  # Dollars by the uid of an agent, so far.
+    stronger: set[str] = field(default_factory=set)  # Agents that a stronger model continues.
+    has_escalated: bool = False
+    escalated: dict[str, float] = field(default_factory=dict)  # What their stronger models used.
+    is_up: bool = False
+    started_at: float = 0.0
+    is_started: bool = False
+    is_touched: bool = False
+
+
+@mutable
+class RunProjection:
+    """Folds records. `note` gives the events that a record makes, in order."""
+
+    compiled: CompiledRun
+    run: str
+    attempts: dict[str, _Attempt] = field(default_factory=dict)
+    ended: dict[str, str] = field(default_factory=dict)  # Verdict by entry, of the newest attempt.
+    is_open: bool = False
+    is_closed: bool = False
+
+    def note(self, record: Record) -> Iterator[JsonObject]:
+        """The events of `record`."""
+        for entry in record.draft.entries:
+            read = _READERS.get(entry.type)
+            if read is not None:
+                yield from read(self, record, entry)
+        if self.is_open and not self.is_closed and len(self.ended) == len(self.compiled.entries):
+            self.is_closed = True
+            errors = sum(CaseVerdict(verdict).is_unknown for verdict in self.ended.values())
+            yield self._event(record, "run/close", None, {"complete": errors == 0, "errors": errors})
+
+    def _event(self, record: Record, type_: str, attempt: _Attempt | None, data: JsonObject) -> JsonObject:
+        entry = attempt.entry if attempt is not None else None
+        return {
+            "ts": record.at,
+            "rev": record.rev,
+            "type": type_,
+            "suite": self.compiled.suite,
+            "case": entry.case if entry else None,
+            "model": entry.model if entry else None,
+            "trial": entry.trial if entry else None,
+            "attempt": attempt.number if attempt else None,
+            "key": entry.key if entry else None,
+            "data": data,
+        }
+
+    # What each type of record says. All of them: (projection, record, one of its entries) → events.
+
+    def _planned(self, record: Record, said: SubRecord) -> Iterator[JsonObject]:
+        """New tasks of the plan are new attempts; what a person does to one marks its entry."""
+        if record.draft.actor.startswith("human:") and record.draft.actor != RUNS_OWN:
+            for difference in said.data.get("differences", ()):
+                self._touch(str(difference["address"]))
+        puts = (change for change in record.draft.changes if isinstance(change, Put))
+        new = [
+            put.spec
+            for put in puts
+            if put.address.startswith(f"{CASE_KIND}/") and put.spec["task"] not in self.attempts
+        ]
+        for spec in new:
+            # Its key is what was asked of this attempt: `resume --suite` may ask another thing of the next.
+            entry = remade(self.compiled.entries[spec["entry"]], key=spec["key"])
+            self.attempts[spec["task"]] = _Attempt(entry, spec["attempt"])
+            self.ended.pop(spec["entry"], None)
+        if not new:
+            return
+        self.is_closed = False
+        if not self.is_open:
+            self.is_open = True
+            yield self._event(record, "run/open", None, self._opening())
+        else:
+            again = len(self.compiled.entries) - len(self.ended)
+            data = {"kept": len(self.ended), "again": again, "validated": self.compiled.is_validated}
+            yield self._event(record, "run/resume", None, data)
+
+    def _opening(self) -> JsonObject:
+        compiled = self.compiled
+        return {
+            "run": self.run,
+            "plan": compiled.digest,
+            "seed": compiled.seed,
+            "scoring": compiled.scoring,
+            "models": list(compiled.models),
+            "cases": len(compiled.cases),
+            "entries": len(compiled.entries),
+            "planned": _planned(compiled),
+            "trials": compiled.trials,
+            "report": compiled.report,
+            "deterministic": compiled.deterministic,
+            "validated": compiled.is_validated,
+        }
+
+    def _task(self, record: Record, said: SubRecord) -> Iterator[JsonObject]:
+        attempt = self.attempts.get(said.subject)
+        if attempt is None or attempt.is_started or said.data.get("state") != "running":
+            return
+        attempt.is_started, attempt.started_at = True, record.at
+        case = self.compiled.cases[attempt.entry.case]
+        data: JsonObject = {"variant": attempt.entry.variant, "language": case["language"], "tags": case["tags"]}
+        data["case_key"] = attempt.entry.case_key
+        yield self._event(record, "case/start", attempt, data)
+
+    def _replied(self, record: Record, said: SubRecord) -> Iterator[JsonObject]:
+        attempt = self._of(said.subject)
+        if attempt is None:
+            return
+        _add(attempt.usage, {"turns": 1})
+        used = _used(record, said, attempt)
+        yield self._event(record, "llm/call", attempt, {"turn": said.data.get("turn"), **used})
+        for call in said.data.get("calls", ()):
+            number = attempt.calls.setdefault(call["call"], len(attempt.calls) + 1)
+            data = {
+                "call": number,
+                "tool": call["tool"],
+                "arguments": call["arguments"],
+                "fault": call.get("fault", ""),
+            }
+            yield self._event(record, "tool/call", attempt, data)
+            _add(attempt.usage, {"calls": 1})
+
+    def _billed(self, record: Record, said: SubRecord) -> Iterator[JsonObject]:
+        """Requests that brought no reply, and summaries, cost as well."""
+        attempt = self._of(said.subject)
+        if attempt is not None:
+            _used(record, said, attempt)
+        return iter(())
+
+    def _escalated(self, record: Record, said: SubRecord) -> Iterator[JsonObject]:
+        """A stronger model continues: what is used from here on is its cost."""
+        attempt = self._of(said.subject)
+        if attempt is not None:
+            attempt.stronger.add(said.subject)
+            attempt.has_escalated = True
+            yield self._event(
+                record, "llm/escalated", attempt, {name: said.data[name] for name in ("to", "why", "turn")}
+            )
+
+    def _woken(self, record: Record, said: SubRecord) -> Iterator[JsonObject]:
+        """A new run of an agent begins with its own model again."""
+        del record
+        attempt = self._of(said.subject)
+        if attempt is not None:
+            attempt.stronger.discard(said.subject)
+        return iter(())
+
+    def _authorized(self, record: Record, said: SubRecord) -> Iterator[JsonObject]:
+        """A call that is turned down at once has no other end."""
+        for address, state, text in rejected_calls(said.data):
+            yield from self._result(record, said.subject, address, {"state": state, "text": text})
+
+    def _settled(self, record: Record, said: SubRecord) -> Iterator[JsonObject]:
+        yield from self._result(record, record_writer(record), said.subject, said.data.get("result") or {})
+
+    def _result(self, record: Record, agent: str, call: str, result: JsonObject) -> Iterator[JsonObject]:
+        attempt = self._of(agent)
+        if attempt is not None and call in attempt.calls:
+            data = {"call": attempt.calls[call], "state": result.get("state", ""), "text": result.get("text", "")}
+            yield self._event(record, "tool/result", attempt, data)
+
+    def _container(self, record: Record, said: SubRecord) -> Iterator[JsonObject]:
+        attempt = self.attempts.get("task/" + said.subject.partition("/c-")[2])
+        if attempt is None:
+            return
+        is_up = said.data.get("state") in UP
+        if is_up != attempt.is_up and (is_up or said.data.get("state") in ("removed", "failed", "stopping")):
+            attempt.is_up = is_up
+            image = self.compiled.cases[attempt.entry.case]["image"]
+            data = {"image": self.compiled.images.get(image, image)}
+            yield self._event(record, "env/up" if is_up else "env/down", attempt, data)
+
+    def _touched(self, record: Record, said: SubRecord) -> Iterator[JsonObject]:
+        """A person's word to an agent marks the entry."""
+        if record.draft.actor.startswith("human:"):
+            self._touch(str(said.data.get("to", said.subject)))
+        return iter(())
+
+    def _touch(self, address: str) -> None:
+        attempt = self._of(address)
+        if attempt is not None:
+            attempt.is_touched = True
+
+    def _case(self, record: Record, said: SubRecord) -> Iterator[JsonObject]:
+        attempt = self.attempts.get("task/" + said.subject.partition("/")[2])
+        if attempt is None or said.data.get("state") != CaseState.ENDED:
+            return
+        for result in said.data["results"]:
+            yield self._event(record, "check/result", attempt, result)
+        soft: JsonObject = said.data.get("soft", {})
+        times = {name: value for name, value in soft.items() if name in TIMES}
+        for name, value in soft.items():
+            known = {"timing": {"value": value}} if name in times else {"value": value}
+            yield self._event(record, "metric", attempt, {"name": name, **known})
+        self.ended[attempt.entry.name] = said.data["verdict"]
+        data: JsonObject = {
+            "verdict": said.data["verdict"],
+            "why": said.data["why"],
+            "soft": {name: value for name, value in soft.items() if name not in times},
+            "usage": _usage(attempt),
+            "touched": attempt.is_touched,
+            "timing": {"s": round(record.at - attempt.started_at, 6) if attempt.is_started else 0.0, "soft": times},
+        }
+        yield self._event(record, "case/end", attempt, data)
+
+    def _of(self, address: str) -> _Attempt | None:
+        """The attempt that an agent works for, or that a task is of: its own, or as a helper below."""
+        path = address.partition("/")[2]
+        return self.attempts.get("task/" + path.partition("/")[0])
+
+
+_Reader = Callable[[RunProjection, Record, SubRecord], Iterator[JsonObject]]
+_READERS: Final[Mapping[str, _Reader]] = MappingProxyType(
+    {
+        "plan.patched": RunProjection._planned,
+        "task.changed": RunProjection._task,
+        "model.replied": RunProjection._replied,
+        "model.failed": RunProjection._billed,
+        "context.compacted": RunProjection._billed,
+        "agent.escalated": RunProjection._escalated,
+        "agent.woken": RunProjection._woken,
+        "call.authorized": RunProjection._authorized,
+        "call.settled": RunProjection._settled,
+        "container.observed": RunProjection._container,
+        "message.sent": RunProjection._touched,
+        "case.ended": RunProjection._case,
+    }
+)
+
+
+def _planned(compiled: CompiledRun) -> JsonObject:
+    """How many trials of each case each model has."""
+    found: dict[str, dict[str, int]] = {name: {} for name in compiled.models}
+    for entry in compiled.entries.values():
+        found[entry.model][entry.case] = found[entry.model].get(entry.case, 0) + 1
+    return found
+
+
+def _add(total: dict[str, float], more: Mapping[str, object]) -> None:
+    for name, value in more.items():
+        if isinstance(value, int | float):
+            total[name] = total.get(name, 0) + value
+
+
+def _used(record: Record, said: SubRecord, attempt: _Attempt) -> JsonObject:
+    """What a request used: tokens as they were stated, and dollars as the agent was billed for it."""
+    stated = said.data.get("usage") or {}
+    before = sum(attempt.billed.values())
+    for change in record.draft.changes:
+        if isinstance(change, SetStatus) and change.address == said.subject and "usd" in change.merge.get("used", {}):
+            attempt.billed[change.uid] = Decimal(str(change.merge["used"]["usd"]))
+    tokens: JsonObject = {"tokens_in": stated.get("in", 0), "tokens_out": stated.get("out", 0)}
+    _add(attempt.usage, tokens)
+    cost = tokens | {"usd": float(sum(attempt.billed.values()) - before)}
+    if said.subject in attempt.stronger:
+        _add(attempt.escalated, cost)
+    return cost
+
+
+def _usage(attempt: _Attempt) -> JsonObject:
+    kept: JsonObject = {"tokens_in": 0, "tokens_out": 0, "calls": 0, "turns": 0}
+    counts = {name: attempt.usage.get(name, zero) for name, zero in kept.items()}
+    counts["usd"] = float(sum(attempt.billed.values()))
+    return counts | ({"escalated": {**_NOTHING, **attempt.escalated}} if attempt.has_escalated else {})

@@ -1,0 +1,182 @@
+"""Read `events.jsonl`, whole or while it grows.
+
+A line counts once its newline is there. The file is a projection of the run's log, so what is torn at its end is set
+aside and told to the caller, while a gap in `seq` or a broken line before the end is an error with its place: nothing
+is skipped in silence. Folding is in `planloop.benchmarks.scoring.fold`.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from planloop.schemas import canonical_json
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.frozen import frozen
+
+FIRST_SEQ: Final = 1
+HINT: Final = "events.jsonl is made from the run's log: move it away, and plan bench resume writes it anew"
+
+
+@frozen
+class BenchEvent:
+    """One line. `ts` is seconds since 1970; what names an entry is None in events about the whole run."""
+
+    seq: int
+    ts: float
+    type: str
+    suite: str
+    case: str | None
+    model: str | None
+    trial: int | None
+    attempt: int | None
+    key: str | None
+    data: JsonObject
+
+
+@frozen
+class TornEvent:
+    """The end of a file that a crash left: not a whole event. `line` counts from 1, `offset` is in bytes."""
+
+    line: int
+    offset: int
+    content: bytes
+
+
+@frozen
+class EventsRead:
+    """What a file holds: its whole events, and what was set aside at its end."""
+
+    events: tuple[BenchEvent, ...]
+    torn: TornEvent | None = None
+
+
+class BadEvents(Exception):
+    """The file is no sequence of events: `what` is wrong in `line` (from 1). `HINT` is the cure."""
+
+    def __init__(self, line: int, what: str) -> None:
+        super().__init__(f"events.jsonl, line {line}: {what}")
+        self.line = line
+        self.what = what
+
+
+class EventReader:
+    """Reads a file that grows. `feed` it what was added; a line without its end waits for the rest.
+
+    `after` is the seq of the last event that is known already: the next must follow it.
+    """
+
+    def __init__(self, after: int = FIRST_SEQ - 1) -> None:
+        self._seq = after
+        self._lines = 0
+        self._offset = 0
+        self._rest = b""
+
+    def feed(self, content: bytes) -> tuple[BenchEvent, ...]:
+        """The events that `content` completes. Raises BadEvents; the reader is of no use after that."""
+        *whole, rest = content.split(b"\n")
+        if whole:
+            whole[0] = self._rest + whole[0]
+            self._rest = rest
+        else:
+            self._rest += rest
+        return tuple(map(self._event, whole))
+
+    @property
+    def torn(self) -> TornEvent | None:
+        """What waits for the rest of its line; None when the last line is whole."""
+        return TornEvent(self._lines + 1, self._offset, self._rest) if self._rest else None
+
+    def _event(self, line: bytes) -> BenchEvent:
+        self._lines += 1
+        self._offset += len(line) + 1
+        event = _parsed(line, self._lines)
+        if event.seq != self._seq + 1:
+            raise BadEvents(self._lines, _gap(self._seq, event.seq))
+        self._seq = event.seq
+        return event
+
+
+def read_events(content: bytes) -> EventsRead:
+    """All events of a file that nobody writes to now. Raises BadEvents.
+
+    A last line that has its end and yet is no event is torn, too: a power failure can keep the length of a file and
+    lose what was in it.
+    """
+    reader = EventReader()
+    if content.endswith(b"\n"):
+        start = content.rfind(b"\n", 0, -1) + 1
+        try:
+            _parsed(content[start:-1], place=0)
+        except BadEvents:
+            events = reader.feed(content[:start])
+            return EventsRead(events, TornEvent(len(events) + 1, start, content[start:]))
+    events = reader.feed(content)
+    return EventsRead(events, reader.torn)
+
+
+def _parsed(line: bytes, place: int) -> BenchEvent:
+    # `line` may be any bytes: a disk can return zeros, a person can have edited the file.
+    try:
+        raw = canonical_json.decode(line)
+    except ValueError:
+        raise BadEvents(place, "this is not JSON") from None
+    if not isinstance(raw, dict):
+        raise BadEvents(place, "an event is an object")
+    return parse_event(raw, place)
+
+
+def parse_event(raw: JsonObject, place: int) -> BenchEvent:
+    """The event that the object in line `place` says. Raises BadEvents."""
+    values: tuple[Json, ...] = tuple(map(raw.get, _KINDS))
+    if not _are_sound(tuple(map(type, values))):  # `isinstance` takes true for a whole number.
+        for value, (name, kinds) in zip(values, _KINDS.items(), strict=True):
+            if type(value) not in kinds:
+                raise BadEvents(place, f"{name} is {_kind(value)}, not {_NAMES[kinds]}")
+    return BenchEvent(*values)
+
+
+@lru_cache(maxsize=64)
+def _are_sound(types: tuple[type, ...]) -> bool:
+    """Whether members of these types make an event; there are few such rows of types."""
+    return all(one in kinds for one, kinds in zip(types, _KINDS.values(), strict=True))
+
+
+_Kinds = tuple[type, ...]
+_TEXT: Final[_Kinds] = (str,)
+_MAYBE_TEXT: Final[_Kinds] = (str, type(None))
+_MAYBE_NUMBER: Final[_Kinds] = (int, type(None))
+
+_NAMES: Final[dict[_Kinds, str]] = {
+    (int,): "a whole number",
+    (int, float): "a number",
+    _TEXT: "a text",
+    _MAYBE_TEXT: "a text or null",
+    _MAYBE_NUMBER: "a whole number or null",
+    (dict,): "an object",
+}
+
+_KINDS: Final[dict[str, _Kinds]] = {
+    "seq": (int,),
+    "ts": (int, float),
+    "type": _TEXT,
+    "suite": _TEXT,
+    "case": _MAYBE_TEXT,
+    "model": _MAYBE_TEXT,
+    "trial": _MAYBE_NUMBER,
+    "attempt": _MAYBE_NUMBER,
+    "key": _MAYBE_TEXT,
+    "data": (dict,),
+}
+"""In the order of the fields of `BenchEvent`."""
+
+
+def _kind(value: Json) -> str:
+    return "missing" if value is None else f"{canonical_json.encode_text(value)[:40]}"
+
+
+def _gap(last: int, found: int) -> str:
+    if found <= last:
+        return f"seq {found} stands after {last}: events stand twice or out of order"
+    missing = f"{last + 1}" if found == last + 2 else f"{last + 1} to {found - 1}"
+    return f"seq {found} stands after {last}: {missing} missing"

@@ -1,0 +1,319 @@
+"""Containers of grading: the program under test with a load-aware deadline, and one for check commands."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import anyio
+import anyio.to_thread
+
+from planloop.benchmarks.grading.start_command import find_start_command
+from planloop.benchmarks.runs.plan import CONTAINER_ENV, CONTAINER_HOME, WORK_FOLDER
+from planloop.containers.engine.engine import (
+    ContainerCreation,
+    ContainerEngine,
+    ContainerLimits,
+    ContainerMount,
+    EngineErrorReason,
+    EngineFailed,
+    ExecCommand,
+    ExecEnd,
+    FoundContainer,
+)
+from planloop.schemas import quantities
+from planloop.schemas.canonical_json import Json, JsonObject, sha256_hex
+from planloop.schemas.frozen import frozen
+
+# How long a program is waited for on a machine that has other work: time in which processes stood in line counts less.
+#
+# A verdict must not depend on what else runs. Linux says how long some process waited for a processor (pressure stall
+# information, Documentation/accounting/psi.rst of the kernel); such time is not held against the program, up to a
+# bound.
+
+PRESSURE: Final = Path("/proc/pressure/cpu")
+LEAST: Final = 0.25  # Of a second that passes, so much counts at least: a wait is at most four times as long.
+
+
+def stalled_s(path: Path = PRESSURE) -> float:
+    """Seconds in which some process of this machine waited for a processor, since it started; 0 where nobody says."""
+    try:
+        line = path.read_text().splitlines()[0]
+        return int(line.rpartition("total=")[2]) / 1_000_000
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+class LoadAwareDeadline:
+    """Waits `within_s` seconds of a machine that has nothing else to do. Times are seconds of any one clock."""
+
+    def __init__(self, within_s: float, now: float, stalled: float) -> None:
+        self._left_s = within_s
+        self._now, self._stalled = now, stalled
+
+    def is_over(self, now: float, stalled: float) -> bool:
+        """Whether it is used up, asked again and again; `stalled` is what `stalled_s` says at `now`."""
+        passed, stood = now - self._now, stalled - self._stalled
+        self._now, self._stalled = now, stalled
+        self._left_s -= max(passed * LEAST, passed - max(0.0, stood))
+        return self._left_s <= 0
+
+
+# The program under test, started afresh in a container of the case's image, and gone when its checks are over.
+#
+# It has the export of the workspace, in which it may write as people's programs do, and a `/tmp` of its own; it reaches
+# nobody. It runs on a network of its own, on which the checks reach it from outside by its address. That nothing can be
+# started (`no-entry`) and that what was started does not answer (`not-ready`) say something of the program; an engine
+# that does not do as it is told says nothing, and is EngineFailed.
+
+HOST_NAME: Final = "work"
+"""What containers that grade call themselves: nothing that differs between equal runs."""
+LABEL: Final = "planloop.bench"
+BOUND: Final = ContainerLimits(memory_bytes=1 << 30, pids=256)
+PAUSE_S: Final = 0.05
+"""Between two looks at whether it answers."""
+ASK_S: Final = 5.0
+WITHIN_S: Final = 30.0
+LOG_BYTES_MAX: Final = 1 << 20
+KILLED: Final = frozenset({128 + 9, 128 + 15})
+"""Exit codes of a container that was killed or stopped."""
+REMOVED: Final = "a container was removed while it was used for grading"
+
+
+@frozen
+class GradedProgram:
+    """What is started: `serve` as the case has it, the export in `folder`, the id or name of an image.
+
+    `name` is the attempt's, and `run` tells the run from all others on this machine.
+    """
+
+    serve: JsonObject
+    folder: Path
+    image: str
+    name: str
+    run: str
+
+    @property
+    def container(self) -> str:
+        """Its name, and that of its network: the same after a crash."""
+        return f"planloop-bench-{sha256_hex(f'{self.run} {self.name}'.encode())[:12]}"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {LABEL: self.run}
+
+
+@frozen
+class ProgramStart:
+    """How it stands. `url` is empty when nobody answers; then `words` say why. `log` is what it wrote.
+
+    `ref` is its container, empty when none was made."""
+
+    words: str
+    url: str = ""
+    log: bytes = b""
+    ref: str = ""
+
+
+@asynccontextmanager
+async def run_program(engine: ContainerEngine, program: GradedProgram) -> AsyncIterator[ProgramStart]:
+    """The program, running and ready, while the block lasts; or why it is not. Raises EngineFailed."""
+    start = await anyio.to_thread.run_sync(find_start_command, program.folder, program.serve["run"])
+    if start.argv is None:
+        yield ProgramStart(f"no-entry: there is nothing to start; looked for {', '.join(start.tried)}")
+        return
+    await _clear(engine, program)
+    try:
+        await engine.make_network(program.container, program.labels, is_internal=True)
+        id_ = await engine.create(_creation(program, start.argv))
+        await engine.start(id_)
+        why = await _why_not_ready(engine, id_, program)
+        shown = f"`{' '.join(start.argv)}`"
+        if why:
+            yield ProgramStart(f"not-ready: {why}; started {shown}", log=await _log(engine, id_), ref=id_)
+        else:
+            yield ProgramStart(f"{shown} answers", await _url(engine, id_, program), ref=id_)
+    finally:
+        with anyio.CancelScope(shield=True), suppress(EngineFailed):
+            await _clear(engine, program)
+
+
+async def was_killed(engine: ContainerEngine, ref: str, *, ends_itself: bool) -> bool:
+    """Whether what grades was ended by others, and not for want of memory. Raises EngineFailed when it is not there.
+
+    Only from outside can its first process be killed; what runs in it can make that end look the same. One that
+    `ends_itself` is a program of whoever is graded; all others sleep, and every end of theirs is somebody's doing.
+    """
+    found = await engine.container(ref)
+    if found is None:
+        raise EngineFailed(EngineErrorReason.NOT_FOUND, REMOVED)
+    is_over = found.state in ("exited", "dead") and not found.is_out_of_memory
+    return is_over and (found.exit_code in KILLED or not ends_itself)
+
+
+async def remove_leftovers(engine: ContainerEngine, run: str) -> None:
+    """Removes what an owner that died left of its grading: for one that has begun none. Raises EngineFailed."""
+    for found in await engine.containers({LABEL: run}):
+        await engine.remove(found.id)
+    for network in await engine.networks({LABEL: run}):
+        await engine.remove_network(network)
+
+
+def _creation(program: GradedProgram, argv: tuple[str, ...]) -> ContainerCreation:
+    return ContainerCreation(
+        program.container,
+        program.image,
+        program.labels,
+        cmd=argv,
+        entrypoint=(),
+        env={**CONTAINER_ENV, "PORT": str(program.serve["port"]), "HOST": "0.0.0.0"},
+        workdir=WORK_FOLDER,
+        host_name=HOST_NAME,
+        mounts=(ContainerMount(WORK_FOLDER, host=str(program.folder)), ContainerMount(CONTAINER_HOME)),
+        networks=(program.container,),
+        bound=BOUND,
+        is_read_only=True,
+    )
+
+
+async def _clear(engine: ContainerEngine, program: GradedProgram) -> None:
+    """Also what an earlier grading of the same attempt left that was killed."""
+    found = await engine.container(program.container)
+    if found is not None:
+        await engine.remove(found.id)
+    if program.container in await engine.networks(program.labels):
+        await engine.remove_network(program.container)
+
+
+async def _url(engine: ContainerEngine, id_: str, program: GradedProgram) -> str:
+    found = await engine.container(id_)
+    return _url_of(found, program) if found is not None else ""
+
+
+def _url_of(found: FoundContainer, program: GradedProgram) -> str:
+    address = found.addresses.get(program.container, "")
+    return f"http://{address}:{program.serve['port']}" if address else ""
+
+
+async def _why_not_ready(engine: ContainerEngine, id_: str, program: GradedProgram) -> str:
+    """Empty once it answers; else why it will not, at the latest when its time is over."""
+    ready = program.serve["ready"]
+    within_s = _seconds(ready.get("within", WITHIN_S))
+    patience = LoadAwareDeadline(within_s, anyio.current_time(), stalled_s())
+    while not patience.is_over(anyio.current_time(), stalled_s()):
+        found = await engine.container(id_)
+        if found is None:
+            raise EngineFailed(EngineErrorReason.NOT_FOUND, REMOVED)
+        if found.state in ("exited", "dead"):
+            return await _end(engine, id_, found)
+        url = _url_of(found, program)
+        if url and await _answers(url, ready):
+            return ""
+        await anyio.sleep(PAUSE_S)
+    return f"nothing answered on port {program.serve['port']} within {within_s:g} s"
+
+
+def _seconds(raw: Json) -> float:
+    if isinstance(raw, str):
+        return quantities.parse_duration(raw) or WITHIN_S
+    return float(raw) if isinstance(raw, int | float) else WITHIN_S
+
+
+async def _end(engine: ContainerEngine, id_: str, found: FoundContainer) -> str:
+    if found.error:
+        return f"it could not be started: {found.error}"
+    lines = (await _log(engine, id_)).decode(errors="replace").strip().splitlines()
+    last = f": {lines[-1].strip()[:200]}" if lines else ""
+    return f"it ended with exit {found.exit_code}{last}"
+
+
+async def _answers(url: str, ready: JsonObject) -> bool:
+    """Whether something answers there, whatever it says."""
+    import aiohttp  # noqa: PLC0415 - takes 150 ms, and most runs serve nothing
+
+    timeout = aiohttp.ClientTimeout(total=ASK_S)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout) as session,
+            session.get(f"{url}{ready.get('http', '/')}", allow_redirects=False) as response,
+        ):
+            return response.status > 0
+    except (aiohttp.ClientError, OSError, TimeoutError):
+        return False
+
+
+async def _log(engine: ContainerEngine, id_: str) -> bytes:
+    out = bytearray()
+    logs: AsyncGenerator[bytes, None] = engine.logs(id_, is_following=False)
+    with suppress(EngineFailed):
+        async with aclosing(logs) as pieces:
+            async for piece in pieces:
+                out += piece
+                if len(out) > LOG_BYTES_MAX:
+                    break
+    return bytes(out[:LOG_BYTES_MAX])
+
+
+# A fresh container for checks that are commands: of the image that was worked in, without any network.
+#
+# It is no container of the plan: it has labels of its own, by which the next owner removes what one that died left.
+
+CHECKS: Final = "/checks"
+
+
+@frozen
+class CheckContainer:
+    """A running container with the graded workspace at /work, for commands that judge it."""
+
+    engine: ContainerEngine
+    ref: str
+
+    async def run(self, argv: tuple[str, ...], mark: str, timeout_s: float, env: Mapping[str, str]) -> ExecEnd:
+        """Runs a command in it to its end, and ends what that left running. Raises EngineFailed."""
+        try:
+            return await self.engine.run(self.ref, ExecCommand(argv, mark, env, WORK_FOLDER, timeout_s=timeout_s))
+        finally:
+            with anyio.CancelScope(shield=True), suppress(EngineFailed):
+                await self.engine.end(self.ref, mark)
+
+
+@asynccontextmanager
+async def open_check_container(
+    engine: ContainerEngine, run: str, name: str, image: str, workspace: Path, checks: Path
+) -> AsyncIterator[CheckContainer]:
+    """A room for the attempt `name` of `run`, which finds its `checks` at /checks. Raises EngineFailed."""
+    full = f"planloop-bench-checks-{sha256_hex(f'{run} {name}'.encode())[:12]}"
+    mounts = (
+        ContainerMount(WORK_FOLDER, str(workspace)),
+        ContainerMount(CHECKS, str(checks), is_read_only=True),
+        ContainerMount(CONTAINER_HOME),
+    )
+    creation = ContainerCreation(
+        full,
+        image,
+        {LABEL: run},
+        cmd=("sleep", "infinity"),
+        entrypoint=(),
+        env=CONTAINER_ENV,
+        workdir=WORK_FOLDER,
+        host_name=HOST_NAME,
+        mounts=mounts,
+        bound=BOUND,
+        is_read_only=True,
+    )
+    await _remove(engine, full)
+    try:
+        ref = await engine.create(creation)
+        await engine.start(ref)
+        yield CheckContainer(engine, ref)
+    finally:
+        with anyio.CancelScope(shield=True), suppress(EngineFailed):
+            await _remove(engine, full)
+
+
+async def _remove(engine: ContainerEngine, name: str) -> None:
+    found = await engine.container(name)
+    if found is not None and LABEL in found.labels:
+        await engine.remove(found.id)

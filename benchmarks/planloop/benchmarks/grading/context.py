@@ -1,0 +1,82 @@
+"""What grading works with: engine, processes, clock and blob folder, passed in by the composition root."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import Final
+
+from planloop.benchmarks.checks.evidence import Evidence
+from planloop.benchmarks.runs.compiled_run import CompiledRun
+from planloop.containers.engine.engine import ContainerEngine
+from planloop.controllers.task.checks.contract import RunCheck
+from planloop.reconciler.clock import Clock, Ids
+from planloop.reconciler.effects.processes import Processes
+from planloop.schemas.canonical_json import sha256_hex
+from planloop.schemas.frozen import frozen
+from planloop.schemas.objects.case import CaseSpec
+from planloop.schemas.resource import Resource
+
+# What checks saw, kept by content below the run's folder: `blobs/<sha-256>`.
+
+BLOBS_FOLDER: Final = "blobs"
+
+
+class BlobFolder:
+    """The blobs of the run in a folder. What was found kept once is taken to be kept: nobody of ours takes any away."""
+
+    def __init__(self, run: Path) -> None:
+        self._folder = run / BLOBS_FOLDER
+        self._known: set[str] = set()
+
+    def kept(self, contents: Mapping[str, bytes]) -> dict[str, str] | None:
+        """The digests by name where all of it is kept already; None where there may be something to write."""
+        found = {name: sha256_hex(content) for name, content in sorted(contents.items())}
+        return found if self._known.issuperset(found.values()) else None
+
+    def keep(self, contents: Mapping[str, bytes]) -> dict[str, str]:
+        """Writes each content once and durably; returns the digests by name. Raises OSError. Blocks: for a thread."""
+        self._folder.mkdir(exist_ok=True)
+        found = {name: _keep(self._folder, content) for name, content in sorted(contents.items())}
+        self._known.update(found.values())
+        return found
+
+
+def _keep(folder: Path, content: bytes) -> str:
+    name = sha256_hex(content)
+    path = folder / name
+    if not path.exists():
+        # Several attempts may have seen the same at the same time.
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".", delete=False) as half:
+            half.write(content)
+            half.flush()
+            os.fsync(half.fileno())
+        Path(half.name).rename(path)
+    return name
+
+
+# What grading is done with: given by the wiring, so that nothing here makes a process or asks for the time.
+
+
+@frozen
+class GradingContext:
+    """`folder` is the run's, absolute, `blobs` what is kept there. `engine` is asked for late.
+
+    `witness` tells what an attempt's agent did, `containers` those of the plan that a case was worked in.
+    """
+
+    folder: Path
+    blobs: BlobFolder
+    compiled: CompiledRun
+    run_check: RunCheck
+    processes: Processes
+    ids: Ids
+    clock: Clock
+    witness: Callable[[CaseSpec], Awaitable[Evidence]]
+    engine: Callable[[], ContainerEngine]
+    containers: Callable[[Resource], Sequence[Resource]]
+    label: str
+    env: Mapping[str, str] = field(default_factory=dict)

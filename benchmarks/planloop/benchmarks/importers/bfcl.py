@@ -1,0 +1,405 @@
+"""Import the Berkeley Function Calling Leaderboard, version 4: one suite for each single-turn category."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, combinations
+from typing import Final
+
+from planloop.benchmarks.importers import suite_text
+from planloop.benchmarks.worlds.arguments import BadWorldArguments, fit_arguments
+from planloop.schemas.canonical_json import Json, JsonObject, decode_foreign, encode_text
+from planloop.schemas.checks import matchers
+from planloop.schemas.frozen import frozen
+from planloop.schemas.spec.template_placeholders import replace_texts
+
+# A key of BFCL, `{function: {argument: [alternatives]}}`, as a needed call, and as the calls that an oracle makes.
+
+OMIT: Final = ""
+"""Among the alternatives: the argument may be left out."""
+
+OPTIONAL_MEMBERS_MAX: Final = 8  # Of one map in a key: each makes twice as many forms of it.
+
+
+class BadKey(ValueError):
+    """The key cannot be a needed call; the text says why."""
+
+
+def needed_call(call: JsonObject, tools: Mapping[str, JsonObject]) -> JsonObject:
+    """The needed call. Raises BadKey."""
+    name, args = _only(call)
+    if name not in tools:
+        raise BadKey(f"its key names `{name}`, which it does not offer")
+    types = tools[name].get("properties", {})
+    if unknown := [arg for arg in args if arg not in types]:
+        raise BadKey(f"its key names the argument `{unknown[0]}`, which `{name}` does not have")
+    forms = {arg: _alternatives(alts, types.get(arg, {})) for arg, alts in args.items()}
+    may = {arg: forms[arg] for arg, alts in args.items() if OMIT in _listed(alts)}
+    must = {arg: form for arg, form in forms.items() if arg not in may}
+    return {"tool": name, "args": {"exact": must}} | ({"may": may} if may else {})
+
+
+def oracle_call(call: JsonObject, tools: Mapping[str, JsonObject], *, is_full: bool) -> JsonObject:
+    """A call that the key takes: with all arguments, or without those that may be left out and are not required."""
+    name, args = _only(call)
+    schema = tools.get(name, {})
+    required, types = schema.get("required", ()), schema.get("properties", {})
+    given: JsonObject = {}
+    for arg, alts in args.items():
+        own = types.get(arg, {})
+        values = [_first(alt, own) for alt in _listed(alts) if alt != OMIT or own.get("type") == "string"]
+        taken = [value for value in values if not schema_misfits(value, own)]
+        if OMIT not in _listed(alts):
+            given[arg] = (taken or values)[0]
+        elif taken and (is_full or arg in required):
+            given[arg] = taken[0]
+    return {name: given}
+
+
+def check_key(calls: Sequence[JsonObject], tools: Mapping[str, JsonObject]) -> None:
+    """Raises BadKey where the functions would not take what their key asks for."""
+    for call in calls:
+        for name, given in call.items():
+            if why := schema_misfits(given, {"type": "object", **tools[name]}):
+                raise BadKey(f"`{name}` does not take what its key asks for: {why}")
+
+
+def schema_misfits(value: Json, schema: JsonObject) -> str:
+    """Why a value does not fit the schema; empty where it does."""
+    try:
+        fit_arguments({"type": "object", "properties": {"": schema}, "required": [""]}, {"": value})
+    except BadWorldArguments as error:
+        return str(error).removeprefix(".")
+    return ""
+
+
+def _only(call: JsonObject) -> tuple[str, JsonObject]:
+    if len(call) != 1:
+        raise BadKey("its key has more than one function in one call")
+    name, args = next(iter(call.items()))
+    if not isinstance(args, dict):
+        raise BadKey(f"its key has no arguments by name for `{name}`")
+    return name, args
+
+
+def _listed(alternatives: Json) -> list[Json]:
+    return alternatives if isinstance(alternatives, list) else [alternatives]
+
+
+def _alternatives(alternatives: Json, schema: JsonObject) -> Json:
+    if not _listed(alternatives):
+        raise BadKey("it lists no alternative for one of its arguments")
+    forms = list(chain.from_iterable(_forms(one, schema) for one in _listed(alternatives)))
+    return forms[0] if len(forms) == 1 else {"one-of": forms}
+
+
+def _forms(value: Json, schema: JsonObject) -> list[Json]:
+    """The matchers that one alternative stands for. Maps have alternatives of their own, and so have lists of maps."""
+    if isinstance(value, dict) and schema.get("type", "object") == "object":
+        return _maps(value, schema)
+    if value == OMIT and schema.get("type") == "array":
+        return [{"is": []}]  # Nothing in it says as little as leaving it out.
+    if isinstance(value, list) and any(isinstance(one, dict) for one in value):
+        return [[_either(_forms(one, schema.get("items", {}))) for one in value]]
+    return [_literal(value)]
+
+
+def _maps(value: JsonObject, schema: JsonObject) -> list[Json]:
+    types = schema.get("properties", {})
+    forms = {name: _alternatives(alts, types.get(name, {"type": "any"})) for name, alts in value.items()}
+    optional = [name for name, alts in value.items() if OMIT in _listed(alts)]
+    if len(optional) > OPTIONAL_MEMBERS_MAX:
+        raise BadKey(f"its key has a map with {len(optional)} members that may be left out")
+    left_out = chain.from_iterable(combinations(optional, count) for count in range(len(optional) + 1))
+    return [{"exact": {name: form for name, form in forms.items() if name not in without}} for without in left_out]
+
+
+def _either(forms: Sequence[Json]) -> Json:
+    return forms[0] if len(forms) == 1 else {"one-of": list(forms)}
+
+
+def _literal(value: Json) -> Json:
+    """A matcher of just this value, in which nothing is read as a pattern."""
+    is_plain = not isinstance(value, list | dict) and matchers.regex_source(value) is None
+    return value if is_plain else {"is": value}
+
+
+def _first(value: Json, schema: JsonObject) -> Json:
+    """A value that an alternative stands for."""
+    if isinstance(value, dict) and schema.get("type", "object") == "object":
+        types = schema.get("properties", {})
+        chosen = {name: [alt for alt in _listed(alts) if alt != OMIT] for name, alts in value.items()}
+        return {
+            name: _first(alts[0], types.get(name, {"type": "any"})) if alts else OMIT for name, alts in chosen.items()
+        }
+    if isinstance(value, list):
+        return [_first(one, schema.get("items", {})) if isinstance(one, dict) else one for one in value]
+    return value
+
+
+# The data of the Berkeley Function Calling Leaderboard, version 4, as suites: one for each category of single turns.
+#
+# Its rows are JSON, one a line: `BFCL_v4_<category>.json` with a question and functions, `possible_answer/` with a key
+# of the same name. A key lists alternatives for each argument; an empty text among them says that it may be left out.
+# What it calls `irrelevance` is abstaining, `relevance` any call. Rows of several turns, memory and web search are
+# told, not imported. The functions become tools that do nothing; texts compare by `matchers.values_equal`, which keeps
+# punctuation. Source: ShishirPatil/gorilla, berkeley-function-call-leaderboard/bfcl_eval/data (Apache-2.0); nothing of
+# it ships here.
+
+PREFIX: Final = "BFCL_v4_"
+KEYED: Final = tuple(
+    "simple_python simple_java simple_javascript multiple parallel parallel_multiple "
+    "live_simple live_multiple live_parallel live_parallel_multiple".split()
+)
+UNKEYED: Final = ("irrelevance", "live_irrelevance", "live_relevance")
+SERVER: Final = "bfcl"
+"""Tools have names of two parts; the second is the function's, its dots as underscores."""
+SUITE_CASES_MAX: Final = 250  # A suite's text stays below what a reader takes: 1 MiB.
+TURNS: Final = 4  # Beside one for each needed call, for who makes them one by one.
+
+_TYPES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("dict", "HashMap", "Hashtable", "object"), "object"),
+    **dict.fromkeys(("array", "Array", "ArrayList", "Set", "Queue", "Stack", "tuple"), "array"),
+    **dict.fromkeys(("float", "double", "number"), "number"),
+    **dict.fromkeys(("integer", "long", "short", "byte", "int", "Bigint"), "integer"),
+    **dict.fromkeys(("string", "String", "char"), "string"),
+    **dict.fromkeys(("boolean", "Boolean"), "boolean"),
+}
+"""Types as its functions name them in three languages; others can be anything."""
+
+_NAMED_BY_VARIABLES: Final = ("object", "array", "boolean")
+"""In Java and JavaScript the key often has the name of a variable for these."""
+
+
+@frozen
+class BfclRow:
+    """One case: the id, what is asked, the functions, and the key (None where there is none)."""
+
+    id: str
+    question: str
+    functions: tuple[JsonObject, ...]
+    key: list[Json] | None
+
+
+@frozen
+class BfclImport:
+    """`files` are texts by path: one folder for each suite. `counts` are cases by category, `notes` what was left."""
+
+    files: Mapping[str, str]
+    counts: Mapping[str, int]
+    notes: tuple[str, ...]
+
+
+def convert_bfcl(files: Mapping[str, bytes]) -> BfclImport:
+    """The suites of a data directory, whose files are given by their path in it. Pure."""
+    out: dict[str, str] = {}
+    counts: dict[str, int] = {}
+    notes: list[str] = []
+    for category in _categories(files):
+        if category not in (*KEYED, *UNKEYED):
+            notes.append(f"{category} is not imported: it takes several turns, or tools of its own")
+            continue
+        key = files.get(f"possible_answer/{PREFIX}{category}.json")
+        if category in KEYED and key is None:
+            notes.append(f"{category} is not imported: possible_answer/ has no key for it")
+            continue
+        rows = list(_rows(files[f"{PREFIX}{category}.json"], key, category, notes))
+        cases = [(row, case) for row in rows if (case := _case(row, category, notes)) is not None]
+        counts[category] = len(cases)
+        for place in range(0, len(cases), SUITE_CASES_MAX):
+            part = cases[place : place + SUITE_CASES_MAX]
+            number = f"-{place // SUITE_CASES_MAX + 1}" if len(cases) > SUITE_CASES_MAX else ""
+            out |= _suite(f"bfcl-{category.replace('_', '-')}{number}", category, part)
+    return BfclImport(out, counts, tuple(notes))
+
+
+def _categories(files: Mapping[str, bytes]) -> Iterator[str]:
+    for path in sorted(files):
+        if path.startswith(PREFIX) and path.endswith(".json"):
+            yield path.removeprefix(PREFIX).removesuffix(".json")
+
+
+def _rows(content: bytes, key: bytes | None, category: str, notes: list[str]) -> Iterator[BfclRow]:
+    keys = {one["id"]: one["ground_truth"] for one in _lines(key or b"")}
+    for raw in _lines(content):
+        if key is not None and raw["id"] not in keys:
+            notes.append(f"{raw['id']} is not imported: it has no key")
+        elif len(raw["question"]) != 1:
+            notes.append(f"{raw['id']} is not imported: it takes several turns")
+        else:
+            functions = tuple(_tool(one, category) for one in raw["function"])
+            yield BfclRow(raw["id"], _asked(raw["question"][0]), functions, _renamed(keys.get(raw["id"])))
+
+
+def tool_name(function: str) -> str:
+    """What a function is called in a suite."""
+    return f"{SERVER}.{re.sub(r'[^A-Za-z0-9_-]', '_', function)}"
+
+
+def _renamed(key: Json) -> list[Json] | None:
+    return None if key is None else [{tool_name(name): args for name, args in call.items()} for call in key]
+
+
+def _lines(content: bytes) -> Iterator[Json]:
+    return (decode_foreign(line) for line in content.splitlines() if line.strip())
+
+
+def _asked(messages: Sequence[JsonObject]) -> str:
+    """The messages of the turn as one text: what the user said, after whatever was said before."""
+    if len(messages) == 1:
+        return str(messages[0]["content"])
+    said = {"system": "", "user": "User: ", "assistant": "You: "}
+    return "\n\n".join(f"{said.get(one['role'], '')}{one['content']}" for one in messages)
+
+
+def _tool(function: JsonObject, category: str) -> JsonObject:
+    has_variables = category in ("simple_java", "simple_javascript")
+    parameters = _schema(function["parameters"], has_variables=False)
+    members = {
+        name: _schema(one, has_variables=has_variables)
+        for name, one in function["parameters"].get("properties", {}).items()
+    }
+    return {
+        "name": tool_name(function["name"]),
+        "about": function["description"],
+        "parameters": {**parameters, "properties": members, "additionalProperties": False},
+        "returns": {"ok": True},
+    }
+
+
+def _schema(written: Json, *, has_variables: bool) -> JsonObject:
+    """A function's schema as JSON Schema. Its default is told in words, since a tool here would put it in."""
+    type_ = _TYPES.get(str(written.get("type", "")))
+    if has_variables and type_ in _NAMED_BY_VARIABLES:
+        type_ = None
+    out: JsonObject = {} if type_ is None else {"type": type_}
+    default = written.get("default")
+    if "description" in written:
+        said = f" Default: {encode_text(default)}." if default is not None else ""
+        out["description"] = f"{written['description']}{said}"
+    if type_ == "object" and written.get("properties"):
+        members = {name: _schema(one, has_variables=has_variables) for name, one in written["properties"].items()}
+        required = [name for name in written.get("required") or () if name in members]
+        out |= {"properties": members, "required": required, "additionalProperties": True}
+    if type_ == "array" and isinstance(written.get("items"), dict):
+        out["items"] = _schema(written["items"], has_variables=has_variables)
+    if isinstance(written.get("enum"), list):
+        inner = out.get("items", out)  # That of a list is meant for its items.
+        own = [default] if inner is out and default is not None and default not in written["enum"] else []
+        inner["enum"] = [*written["enum"], *own]
+    return out
+
+
+def _case(row: BfclRow, category: str, notes: list[str]) -> JsonObject | None:
+    tools = [one["name"] for one in row.functions]
+    case: JsonObject = {"prompts": [row.question], "tags": {"category": category}, "tools": tools}
+    if category in UNKEYED:
+        return case | (_any_call(tools) if category.endswith("_relevance") else _no_call(tools))
+    try:
+        return case | _keyed(row)
+    except BadKey as error:
+        notes.append(f"{row.id} is not imported: {error}")
+        return None
+
+
+def _keyed(row: BfclRow) -> JsonObject:
+    tools = {one["name"]: one["parameters"] for one in row.functions}
+    needs = [needed_call(call, tools) for call in row.key or ()]
+    full = [oracle_call(call, tools, is_full=True) for call in row.key or ()]
+    least = [oracle_call(call, tools, is_full=False) for call in row.key or ()]
+    check_key(least, tools)
+    oracles = {"full": {"calls": full, "says": "Done."}, "least": {"calls": least, "says": "Done."}}
+    mutants = {
+        "mute": _mutant([], "right-calls"),
+        "half": _mutant([{one: {}} for call in full for one in call], "right-calls"),
+    }
+    if not any(need["args"]["exact"] for need in needs):
+        del mutants["half"]
+    return {
+        "budget": {"turns": TURNS + len(needs)},
+        "checks": {"right-calls": {"calls": {"need": needs, "order": "any", "extra": "deny"}}},
+        "proof": {"oracles": oracles, "mutants": mutants},
+    }
+
+
+def _any_call(tools: Sequence[str]) -> JsonObject:
+    """Any call of a tool that is offered will do, whatever is in it: that is all that its data tells."""
+    oracles = {f"tries-{place}": {"calls": [{tool: {}}], "says": "Done."} for place, tool in enumerate(tools[:3], 1)}
+    return {
+        "checks": {"some-call": {"calls": {"need": [{"tool": list(tools), "tried": True}]}}},
+        "proof": {"oracles": oracles, "mutants": {"mute": _mutant([], "some-call")}},
+    }
+
+
+def _no_call(tools: Sequence[str]) -> JsonObject:
+    oracles = {"says-so": {"says": "None of the tools that I have can do that."}}
+    mutants = {"calls": _mutant([{tools[0]: {}}] if tools else [{"look": {}}], "abstains")}
+    return {"checks": {"abstains": {"abstain": {}}}, "proof": {"oracles": oracles, "mutants": mutants}}
+
+
+def _mutant(calls: list[JsonObject], kills: str) -> JsonObject:
+    return {"calls": calls, "says": "Done.", "kills": [kills]}
+
+
+def _suite(name: str, category: str, cases: Sequence[tuple[BfclRow, JsonObject]]) -> dict[str, str]:
+    """The files of one suite: its text, and the worlds that its tools are in."""
+    worlds = _packed([row.functions for row, _ in cases])
+    files = {f"worlds/{place}.yaml": _world(place, tools) for place, tools in enumerate(worlds.worlds)}
+    head = {
+        "suite": name,
+        "about": f"BFCL v4, {category}: {len(cases)} cases of its public data.",
+        "seed": 4,
+        "defaults": {"budget": {"turns": TURNS}},
+        "worlds": {f"w{place}": f"worlds/{place}.yaml" for place in range(len(worlds.worlds))},
+    }
+    rows = {
+        row.id: _in_world(case, place) | {"world": f"w{place}"}
+        for (row, case), place in zip(cases, worlds.of_case, strict=True)
+    }
+    files["suite.yaml"] = suite_text.suite_lines(head | {"cases": rows})
+    return {f"{name}/{path}": text for path, text in files.items()}
+
+
+def _world(place: int, tools: Mapping[str, JsonObject]) -> str:
+    about = "Functions that answer and do nothing."
+    named = {tool.replace(SERVER, _server(place), 1): one for tool, one in tools.items()}
+    return suite_text.suite_lines({"world": f"w{place}", "about": about, "tables": {}, "tools": named})
+
+
+def _in_world(case: JsonObject, place: int) -> JsonObject:
+    """The case with its tools called as they are in their world: a tool server belongs to one world."""
+    named = {one: one.replace(SERVER, _server(place), 1) for one in case["tools"]} if place else {}
+    prompts = case["prompts"]
+    renamed: JsonObject = replace_texts(case, named)
+    return renamed | {"prompts": prompts}
+
+
+def _server(place: int) -> str:
+    return f"{SERVER}{place}" if place else SERVER
+
+
+@frozen
+class _Packed:
+    """Worlds as tools by name, and for each case the place of the one that has its tools."""
+
+    worlds: list[dict[str, JsonObject]]
+    of_case: list[int]
+
+
+def _packed(cases: Sequence[Sequence[JsonObject]]) -> _Packed:
+    """As few worlds as first fit makes: two functions of one name and different members are in different ones."""
+    worlds: list[dict[str, JsonObject]] = []
+    of_case: list[int] = []
+    for functions in cases:
+        tools = {one["name"]: {name: value for name, value in one.items() if name != "name"} for one in functions}
+        place = next((n for n, world in enumerate(worlds) if _fits(world, tools)), len(worlds))
+        if place == len(worlds):
+            worlds.append({})
+        worlds[place] |= tools
+        of_case.append(place)
+    return _Packed(worlds, of_case)
+
+
+def _fits(world: Mapping[str, JsonObject], tools: Mapping[str, JsonObject]) -> bool:
+    return all(world.get(name, tool) == tool for name, tool in tools.items())

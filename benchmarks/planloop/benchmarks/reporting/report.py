@@ -1,0 +1,305 @@
+"""One report over runs of several suites and models: `report.json`, from which the other formats are drawn.
+
+A column is a model in a run. Where a suite was run several times, models of different runs stand side by side and are
+compared on the keys that they share, and each is held against what doing nothing and the oracle score in its own run.
+Over all suites a model has sums and the mean of its rates; which suites are in them is said with them. The same runs
+give the same bytes in any order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from itertools import combinations, groupby
+from typing import Final, TypeVar
+
+from planloop.benchmarks.scoring.comparison import ComparedModel, ModelComparison, compare_models, entry_key
+from planloop.benchmarks.scoring.fold import EntryResult, EntryUsage, ModelKind, RunInfo, model_kind
+from planloop.benchmarks.scoring.model_summary import EntryCounts, ModelSummary
+from planloop.benchmarks.scoring.summary import RunSummary, entry_to_json, reference_model
+from planloop.benchmarks.scoring.suspect_cases import SuspectCases, find_suspects
+from planloop.schemas import canonical_json
+from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.frozen import frozen
+
+FORMAT: Final = 1
+
+
+@frozen
+class ReportColumn:
+    """A model in a run. `label` is its name, with the run where the suite has it twice. `usd` is of all attempts."""
+
+    label: str
+    run: str
+    standing: ModelSummary
+    entries: tuple[EntryResult, ...]
+
+    @property
+    def kind(self) -> ModelKind:
+        return model_kind(self.standing.model)
+
+    def to_json(self) -> JsonObject:
+        about = {"label": self.label, "model": self.standing.model, "run": self.run, "kind": self.kind.value}
+        return about | self.standing.to_json()
+
+
+@frozen
+class RunCaveats:
+    """Whether a run can be believed: what it lacks, and whether a person had a hand in it."""
+
+    suite: str
+    run: RunInfo
+    counts: EntryCounts
+    is_complete: bool
+    touched: int
+
+    def to_json(self) -> JsonObject:
+        return {
+            "suite": self.suite,
+            "run": self.run.name,
+            "plan": self.run.plan,
+            "seed": self.run.seed,
+            "scoring": self.run.scoring,
+            "validated": self.run.is_validated,
+            "complete": self.is_complete,
+            "entries": self.counts.to_json() | {"total": self.counts.total},
+            "touched": self.touched,
+        }
+
+
+@frozen
+class ScaleEnds:
+    """The ends of the scale of a run: what doing nothing and the oracle score on its cases, None where nobody knows."""
+
+    run: str
+    nop: ReportColumn | None
+    oracle: ReportColumn | None
+
+    def to_json(self) -> JsonObject:
+        return {"nop": _label(self.nop), "oracle": _label(self.oracle)}
+
+
+@frozen
+class ReportSection:
+    """One suite. `columns` are all models, the tested ones first; `ends` are of each of `runs`."""
+
+    suite: str
+    runs: tuple[RunCaveats, ...]
+    columns: tuple[ReportColumn, ...]
+    ends: tuple[ScaleEnds, ...]
+    pairs: tuple[ModelComparison, ...]
+    suspects: SuspectCases
+
+    @property
+    def tested(self) -> tuple[ReportColumn, ...]:
+        return tuple(column for column in self.columns if column.kind is ModelKind.TESTED)
+
+    @property
+    def nop(self) -> ReportColumn | None:
+        """What stands for doing nothing in all runs; None where they differ."""
+        return _alike([one.nop for one in self.ends])
+
+    @property
+    def oracle(self) -> ReportColumn | None:
+        """The same of the oracle."""
+        return _alike([one.oracle for one in self.ends])
+
+    def ends_of(self, column: ReportColumn) -> ScaleEnds:
+        """What a model of a run is held against."""
+        return next(one for one in self.ends if one.run == column.run)
+
+    @property
+    def cases(self) -> tuple[str, ...]:
+        return tuple(sorted({entry.case for column in self.columns for entry in column.entries}))
+
+    def to_json(self) -> JsonObject:
+        return {
+            "runs": [one.to_json() for one in self.runs],
+            "models": [one.to_json() for one in self.columns],
+            "nop": _label(self.nop),
+            "oracle": _label(self.oracle),
+            "ends": {one.run: one.to_json() for one in self.ends},
+            "pairs": [one.to_json() for one in self.pairs],
+            "suspects": self.suspects.to_json(),
+            "cases": _cases(self.columns),
+        }
+
+
+@frozen
+class ModelTotal:
+    """One model over all suites and runs of a report. `rates` are its rates by suite, where something is decided."""
+
+    model: str
+    suites: tuple[str, ...]
+    runs: int
+    counts: EntryCounts
+    usage: EntryUsage
+    rates: Mapping[str, float]
+
+    @property
+    def rate(self) -> float | None:
+        """Passed of all entries that are decided: a suite with many cases counts as much as they do."""
+        return self.counts.passed / self.counts.decided if self.counts.decided else None
+
+    @property
+    def mean_rate(self) -> float | None:
+        """The mean of the rates of its suites: each counts the same."""
+        return sum(self.rates.values()) / len(self.rates) if self.rates else None
+
+    def to_json(self) -> JsonObject:
+        return {
+            "suites": list(self.suites),
+            "runs": self.runs,
+            "entries": self.counts.to_json() | {"total": self.counts.total},
+            "rate": self.rate,
+            "mean_rate": self.mean_rate,
+            "usage": self.usage.to_json(),
+        }
+
+
+@frozen
+class BenchReport:
+    """All suites, by name."""
+
+    sections: tuple[ReportSection, ...]
+
+    @property
+    def totals(self) -> tuple[ModelTotal, ...]:
+        """Each tested model over all suites; of a report without one, each oracle and nop. By the mean of the rates."""
+        models = {one.standing.model for section in self.sections for one in section.tested or section.columns}
+        found = (_total(model, self.sections) for model in models)
+        return tuple(sorted(found, key=lambda one: (-1.0 if one.mean_rate is None else -one.mean_rate, one.model)))
+
+    @property
+    def runs(self) -> tuple[RunCaveats, ...]:
+        return tuple(run for section in self.sections for run in section.runs)
+
+    @property
+    def is_complete(self) -> bool:
+        return all(run.is_complete for run in self.runs)
+
+    def to_json(self) -> JsonObject:
+        return {
+            "format": FORMAT,
+            "complete": self.is_complete,
+            "suites": {section.suite: section.to_json() for section in self.sections},
+            "totals": {one.model: one.to_json() for one in self.totals},
+            "timing": {
+                section.suite: {column.label: column.standing.timing() for column in section.columns}
+                for section in self.sections
+            },
+        }
+
+
+def combine_summaries(summaries: Iterable[RunSummary]) -> BenchReport:
+    """The report over all of `summaries`, each of another run."""
+    ordered = sorted(summaries, key=lambda one: (one.run.suite, one.run.name, one.run.plan))
+    suites = groupby(ordered, key=lambda one: one.run.suite)
+    return BenchReport(tuple(_section(suite, tuple(found)) for suite, found in suites))
+
+
+def print_report(report: BenchReport) -> bytes:
+    """The bytes of `report.json`."""
+    return canonical_json.canonical_bytes(report.to_json()) + b"\n"
+
+
+def _total(model: str, sections: Sequence[ReportSection]) -> ModelTotal:
+    columns = {
+        section.suite: found
+        for section in sections
+        if (found := [one for one in section.columns if one.standing.model == model])
+    }
+    every = [one.standing for found in columns.values() for one in found]
+    counts = {suite: _sum(EntryCounts(), [one.standing.counts for one in found]) for suite, found in columns.items()}
+    return ModelTotal(
+        model=model,
+        suites=tuple(columns),
+        runs=len(every),
+        counts=_sum(EntryCounts(), list(counts.values())),
+        usage=_sum(EntryUsage(), [one.usage for one in every]),
+        rates={suite: one.passed / one.decided for suite, one in counts.items() if one.decided},
+    )
+
+
+_Sums = TypeVar("_Sums", EntryCounts, EntryUsage)
+
+
+def _sum(start: _Sums, found: Sequence[_Sums]) -> _Sums:
+    """The sums, member by member."""
+    names = [each.name for each in fields(start)]
+    return replace(start, **{name: sum(getattr(one, name) for one in found) for name in names})
+
+
+def _section(suite: str, summaries: Sequence[RunSummary]) -> ReportSection:
+    columns = _columns(summaries)
+    runs = {one.run.name: one.run for one in summaries}
+    sides = [ComparedModel(one.label, runs[one.run], one.entries) for one in columns if one.kind is ModelKind.TESTED]
+    return ReportSection(
+        suite,
+        tuple(_state(one) for one in summaries),
+        columns,
+        _ends(summaries, columns),
+        tuple(compare_models(a, b) for a, b in combinations(sides, 2)),
+        find_suspects(entry for one in summaries for entry in one.entries),
+    )
+
+
+def _columns(summaries: Sequence[RunSummary]) -> tuple[ReportColumn, ...]:
+    times = Counter(standing.model for one in summaries for standing in one.standings)
+    found = [
+        ReportColumn(
+            standing.model if times[standing.model] == 1 else f"{standing.model} ({one.run.name})",
+            one.run.name,
+            standing,
+            tuple(entry for entry in one.entries if entry.model == standing.model),
+        )
+        for one in summaries
+        for standing in one.standings
+    ]
+    return tuple(sorted(found, key=lambda one: (_ORDER.index(one.kind), one.label)))
+
+
+_ORDER: Final = (ModelKind.TESTED, ModelKind.ORACLE, ModelKind.NOP, ModelKind.CHEAT, ModelKind.MUTANT)
+
+
+def _ends(summaries: Sequence[RunSummary], columns: Sequence[ReportColumn]) -> tuple[ScaleEnds, ...]:
+    keys = {one.run.name: {entry_key(entry, one.run) for entry in one.entries} for one in summaries}
+
+    def end(run: str, kind: ModelKind) -> ReportColumn | None:
+        """The run's own; where it has none, that of another run of the very same cases."""
+        runs = (one for one in (run, *keys) if keys[one] == keys[run])
+        found = (_beside([column for column in columns if column.run == one], kind) for one in runs)
+        return next((one for one in found if one is not None), None)
+
+    return tuple(ScaleEnds(run, end(run, ModelKind.NOP), end(run, ModelKind.ORACLE)) for run in keys)
+
+
+def _alike(found: Sequence[ReportColumn | None]) -> ReportColumn | None:
+    counts = [None if one is None else one.standing.share.counts for one in found]
+    scores = {None if one is None else (one.passed, one.decided) for one in counts}
+    return found[0] if len(scores) == 1 else None
+
+
+def _label(column: ReportColumn | None) -> str | None:
+    return None if column is None else column.label
+
+
+def _beside(columns: Sequence[ReportColumn], kind: ModelKind) -> ReportColumn | None:
+    found = reference_model([column.standing for column in columns], kind)
+    return next((column for column in columns if column.standing is found), None)
+
+
+def _state(summary: RunSummary) -> RunCaveats:
+    touched = sum(entry.is_touched for entry in summary.entries)
+    return RunCaveats(summary.run.suite, summary.run, summary.counts, summary.is_complete, touched)
+
+
+def _cases(columns: Sequence[ReportColumn]) -> JsonObject:
+    """Case → column → trial → what became of it."""
+    out: JsonObject = {}
+    for column in columns:
+        for entry in column.entries:
+            models = out.setdefault(entry.case, {})
+            models.setdefault(column.label, {})[str(entry.trial)] = entry_to_json(entry)
+    return out

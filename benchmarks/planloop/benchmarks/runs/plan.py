@@ -1,0 +1,144 @@
+"""The plan of a run: one task for each entry, its agent, its container and its tools. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from planloop.benchmarks.runs.compiled_run import CompiledRun, RunEntry
+from planloop.benchmarks.runs.draws import rank_name
+from planloop.benchmarks.runs.run_compiler import fill_for_entry, world_file, world_servers
+from planloop.schemas.canonical_json import Json, JsonObject, canonical_bytes
+from planloop.schemas.limits import CHILDREN_MAX, PLAN_NODES_MAX, SUITE_BYTES_MAX
+from planloop.schemas.objects.container import NO_NETWORK
+
+# What the containers of a run have in common, those that are worked in and those that grade: nothing that differs
+# between equal runs.
+
+WORK_FOLDER: Final = "/work"
+"""Where the workspace is."""
+CONTAINER_HOME: Final = "/tmp"
+"""Memory that may be written; of the image's folders none may, only the workspace."""
+CONTAINER_ENV: Final[Mapping[str, str]] = {"TZ": "UTC", "LANG": "C.UTF-8", "HOME": CONTAINER_HOME}
+
+
+# The plan of a run: one task for each entry, its agent, its container and its tools. Pure.
+
+WORK: Final = "work"
+PLAN: Final = "run"
+ALONE: Final[JsonObject] = {"alone": True}
+"""The sandbox of who may start programs on this machine: the answers of others lie around its workspace."""
+
+BOUND: Final[JsonObject] = {"memory": "2GiB", "pids": 512}
+"""How much an attempt may take of this machine: compilers need more than what they make."""
+
+FILE_TOOLS: Final = frozenset({"read", "list", "search", "write", "edit", "lock", "release", "done", "fail"})
+"""Tools of ours that stay in the workspace by themselves, as those of servers know nothing of it."""
+
+
+def plan_document(compiled: CompiledRun, attempts: Mapping[str, int], *, parallel: int) -> JsonObject:
+    """The document of the plan that tries the entries in `attempts`, each for the time given there.
+
+    `parallel` is how many are at work at once.
+    """
+    entries = {name: compiled.entries[name] for name in attempts}
+    document: JsonObject = {"plan": PLAN, "limits": {"tasks": parallel}}
+    agents: JsonObject = {}
+    containers: JsonObject = {}
+    tasks: JsonObject = {}
+    for name, entry in entries.items():
+        case, at = compiled.cases[entry.case], task_name(name, attempts[name])
+        agents |= case["agents"]
+        tasks[at] = _task(compiled, entry, attempts[name])
+        if case["image"]:
+            containers[_inside(at)] = _container(compiled, entry, attempts[name])
+    decoys = (tool for case in compiled.cases.values() for tool in (*case["near"], *case["far"]))
+    servers = {server: {"world": world_file(world)} for server, world in world_servers(compiled.worlds, decoys).items()}
+    parts = {"agents": agents, "mcp": servers, "containers": containers, "tasks": tasks}
+    return document | {name: part for name, part in parts.items() if part}
+
+
+def entries_max(document: JsonObject) -> int:
+    """How many entries a plan may have that are, on the average, like those of `document`: a whole run is one plan."""
+    count = len(document["tasks"])
+    shares = (PLAN_NODES_MAX / _values_in(document), SUITE_BYTES_MAX / len(canonical_bytes(document)))
+    return min(CHILDREN_MAX, *(int(count * share) for share in shares))
+
+
+def _values_in(value: Json) -> int:
+    below = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return 1 + sum(map(_values_in, below))
+
+
+def task_name(entry: str, attempt: int) -> str:
+    """The id of an entry's task. Each attempt is a task of its own: what became of the one before stays as it is."""
+    return entry if attempt == 1 else f"{entry}--{attempt}"
+
+
+def entry_workspace(entry: str, attempt: int) -> str:
+    """Where an entry is worked on, relative to the run's folder."""
+    return f"{WORK}/{task_name(entry, attempt)}"
+
+
+def _task(compiled: CompiledRun, entry: RunEntry, attempt: int) -> JsonObject:
+    case, at = compiled.cases[entry.case], task_name(entry.name, attempt)
+    own: JsonObject = {
+        "goal": case["prompts"][entry.variant],
+        "cwd": entry_workspace(entry.name, attempt),
+        "agent": _agent(compiled.seed, case, entry, at),
+    }
+    if case["budget"]:
+        own["budget"] = case["budget"]
+    task: JsonObject = case["task"] | own
+    filled: JsonObject = fill_for_entry(compiled, entry, task)
+    own = {"key": entry.key, "entry": entry.name, "attempt": attempt, "within": case["within_s"]}
+    return filled | {"case": own}
+
+
+def _agent(seed: int, case: JsonObject, entry: RunEntry, at: str) -> JsonObject:
+    """Decoys stand among the tools that are needed, by rank: nothing is to be read from the order."""
+    own: JsonObject = {}
+    if case["image"]:
+        own["sandbox"] = {"container": _inside(at)}
+    elif _may_start_programs(case["tools"]):
+        own["sandbox"] = ALONE
+    if case["tools"] is not None:
+        own["tools"] = sorted(offered_tools(case), key=lambda tool: rank_name(seed, entry.case, tool))
+    return own | entry.agent
+
+
+def _may_start_programs(tools: Sequence[str] | None) -> bool:
+    """Whether commands of an agent with `tools` might look for what graders know, beside its workspace."""
+    return tools is None or any("." not in tool and tool not in FILE_TOOLS for tool in _names(tools))
+
+
+def _names(tools: Sequence[str]) -> Iterator[str]:
+    """Without what some of them are bound to, as in `shell(./check *)`."""
+    return (tool.partition("(")[0] for tool in tools)
+
+
+def offered_tools(case: JsonObject) -> frozenset[str]:
+    """The names of the tools that the agent of `case` is shown, beside those that end its work."""
+    return frozenset((*(case["tools"] or ()), *case["near"], *case["far"]))
+
+
+def _inside(task: str) -> str:
+    return f"c-{task}"
+
+
+def _container(compiled: CompiledRun, entry: RunEntry, attempt: int) -> JsonObject:
+    image = compiled.cases[entry.case]["image"]
+    return {
+        "image": compiled.images.get(image, image),
+        "task": task_name(entry.name, attempt),
+        "cmd": ["sleep", "infinity"],
+        "mounts": [
+            {"host": f"./{entry_workspace(entry.name, attempt)}", "container": WORK_FOLDER},
+            {"tmpfs": True, "container": CONTAINER_HOME},
+        ],
+        "networks": [NO_NETWORK],
+        "workdir": WORK_FOLDER,
+        "read-only": True,
+        "limits": BOUND,
+        "env": dict(CONTAINER_ENV),
+    }

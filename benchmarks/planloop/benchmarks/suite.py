@@ -1,0 +1,88 @@
+"""A suite as values: cases, proofs, worlds. Frozen, with every file it names read in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from fnmatch import fnmatchcase
+from typing import Literal
+
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.diagnostic import Diagnostic
+from planloop.schemas.frozen import frozen
+from planloop.schemas.objects.case import CASE_S
+from planloop.schemas.objects.task import CheckSpec
+
+
+@frozen
+class ScriptedAct:
+    """What a scripted agent does: writes `files` (texts by path), makes `calls`, says `says`; or walks `script`.
+
+    `kills` are the checks that must tell of a mutant.
+    """
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    calls: tuple[JsonObject, ...] = ()
+    says: str = ""
+    script: tuple[JsonObject, ...] | None = None
+    kills: tuple[str, ...] = ()
+
+
+@frozen
+class Case:
+    """One case of one language. `base` is the id it was written under; the id is that, or `<base>-<language>`.
+
+    `files` are texts by path, `budget`, `task`, `agent` and `agents` pieces of a plan, `decoys`, `world` and `serve`
+    as they were written, with their defaults; None where there are none.
+    """
+
+    id: str
+    base: str
+    prompts: tuple[str, ...]
+    checks: tuple[CheckSpec, ...]
+    about: str = ""
+    language: str = ""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    image: str = ""
+    tools: tuple[str, ...] | None = None
+    decoys: JsonObject | None = None
+    world: JsonObject | None = None
+    serve: JsonObject | None = None
+    agent: JsonObject = field(default_factory=dict)
+    agents: JsonObject = field(default_factory=dict)
+    task: JsonObject = field(default_factory=dict)
+    budget: JsonObject = field(default_factory=dict)
+    within_s: float = CASE_S
+    soft: tuple[Json, ...] = ()
+    check_files: Mapping[str, str] = field(default_factory=dict)
+    oracles: Mapping[str, ScriptedAct] = field(default_factory=dict)
+    mutants: Mapping[str, ScriptedAct] = field(default_factory=dict)
+    cheats: Mapping[str, ScriptedAct] | Literal["standard"] = field(default_factory=dict)
+
+
+@frozen
+class Suite:
+    """`worlds` and `pools` are the parsed files by the names that cases give them."""
+
+    name: str
+    about: str
+    seed: int
+    trials: int
+    report: JsonObject
+    cases: Mapping[str, Case]
+    worlds: Mapping[str, Json] = field(default_factory=dict)
+    pools: Mapping[str, Json] = field(default_factory=dict)
+
+    def chosen(self, pattern: str) -> list[Case]:
+        """The cases whose id the glob `pattern` matches."""
+        return [case for case in self.cases.values() if fnmatchcase(case.id, pattern)]
+
+
+@frozen
+class ReadSuite:
+    """What came of a text. `suite` is None when a diagnostic is an error. `texts` are the sources by file name."""
+
+    suite: Suite | None
+    diagnostics: tuple[Diagnostic, ...]
+    texts: Mapping[str, str]

@@ -1,0 +1,418 @@
+"""Parse a suite: text → tree → canonical suite → cases. Collects every problem with its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field, replace
+from typing import Any, Final, Literal
+
+from planloop.benchmarks.checks import log, soft_figures, validate
+from planloop.benchmarks.checks.call_rules import READS
+from planloop.benchmarks.checks.validate import tools_named_in
+from planloop.benchmarks.runs.draws import fill_values, placeholder_problems
+from planloop.benchmarks.suite import Case, ReadSuite, ScriptedAct, Suite
+from planloop.benchmarks.suite_sources import SuiteFileReader, SuiteSources
+from planloop.benchmarks.worlds.world_file import world_from_document
+from planloop.compiler.check.agents import check_steps
+from planloop.compiler.check.tasks import check_served, check_web
+from planloop.compiler.graph import Sources
+from planloop.compiler.lower.document import check_arguments
+from planloop.compiler.normalise import Normalisation, normalise_document
+from planloop.compiler.plan_compiler import read_library
+from planloop.compiler.problems import Origins, Pointer, Problems, place_problems
+from planloop.compiler.read import read_source
+from planloop.compiler.resolve.symbols import SymbolTable
+from planloop.compiler.resolve.toolsets import Toolsets
+from planloop.compiler.source import SizeLimits
+from planloop.compiler.suggest import did_you_mean, nearest_name
+from planloop.schemas import json_patch
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.checks.web_reuse import ReusableSteps, expand_reuse, reusable_steps
+from planloop.schemas.diagnostic import sort_diagnostics
+from planloop.schemas.frozen import frozen, mutable
+from planloop.schemas.objects.case import CASE_S
+from planloop.schemas.objects.task import CheckSpec
+from planloop.schemas.spec.suite import CASE_KIND_FIELDS
+from planloop.schemas.tools import AGENT_TOOL, TOOLS
+
+# The proofs of a case: what oracles, mutants and cheats do, with the files that they are made from read in.
+
+_FORM = "write `path: [[old, new]]`"
+_CALL = "write `- tool: {argument: value}`, a line for each call"
+
+
+@frozen
+class CaseProofs:
+    """All agents of a case whose verdict is known; `cheats` by the word `standard` are those that every case has."""
+
+    oracles: Mapping[str, ScriptedAct]
+    mutants: Mapping[str, ScriptedAct]
+    cheats: Mapping[str, ScriptedAct] | Literal["standard"]
+
+
+def parse_proofs(written: JsonObject, checks: Iterable[str], to: Pointer, reader: SuiteFileReader) -> CaseProofs:
+    """The proofs as `written`. Each mutant names the `checks` of its case that it is killed by."""
+    checks = list(checks)
+    oracles = {name: _act(one, {}, (*to, "oracles", name), reader) for name, one in written.get("oracles", {}).items()}
+    mutants = {
+        name: _act(one, oracles, (*to, "mutants", name), reader) for name, one in written.get("mutants", {}).items()
+    }
+    for name, mutant in mutants.items():
+        _check_kills(name, mutant.kills, checks, (*to, "mutants", name), reader)
+    cheats = written.get("cheats", {})
+    if isinstance(cheats, str):
+        return CaseProofs(oracles, mutants, "standard")
+    return CaseProofs(
+        oracles, mutants, {name: _act(one, oracles, (*to, "cheats", name), reader) for name, one in cheats.items()}
+    )
+
+
+def _act(written: JsonObject, oracles: Mapping[str, ScriptedAct], to: Pointer, reader: SuiteFileReader) -> ScriptedAct:
+    base = _base(written, oracles, to, reader)
+    files = {**base.files, **reader.texts(written.get("files", {}), (*to, "files"))}
+    for path, pairs in written.get("replace", {}).items():
+        files[path] = _replaced(path, files.get(path), pairs, (*to, "replace"), reader)
+    script, calls = written.get("script"), written.get("calls")
+    check_steps(script or (), (*to, "script"), reader.faults)
+    _check_calls(calls or (), (*to, "calls"), reader.faults)
+    return ScriptedAct(
+        files=files,
+        calls=base.calls if calls is None else tuple(calls),
+        says=written.get("says", base.says),
+        script=base.script if script is None else tuple(script),
+        kills=tuple(written.get("kills", ())),
+    )
+
+
+def _check_calls(calls: Iterable[Json], to: Pointer, faults: Problems) -> None:
+    for index, call in enumerate(calls):
+        if not isinstance(call, dict) or len(call) != 1 or not isinstance(next(iter(call.values())), dict):
+            faults.add("P0202", "a call is one tool with its arguments", _CALL, to=(*to, str(index)))
+
+
+def _base(written: JsonObject, oracles: Mapping[str, ScriptedAct], to: Pointer, reader: SuiteFileReader) -> ScriptedAct:
+    name = written.get("base")
+    if name is None:
+        return ScriptedAct()
+    if name not in oracles:
+        hint = did_you_mean(name, oracles) or "a mutant begins as one of the case's oracles"
+        reader.faults.add("P0213", f"there is no oracle `{name}`", hint, to=(*to, "base"))
+        return ScriptedAct()
+    return replace(oracles[name], kills=())
+
+
+def _replaced(path: str, text: str | None, pairs: list[Any], to: Pointer, reader: SuiteFileReader) -> str:
+    if text is None:
+        reader.faults.add("P0213", f"its base has no file `{path}`", "name one of its files", to=(*to, path))
+        return ""
+    if not all(map(_is_pair, pairs)):
+        reader.faults.add("P0202", f"what is replaced in `{path}` is a list of pairs of texts", _FORM, to=(*to, path))
+        return text
+    for old, new in pairs:
+        if old not in text:
+            reader.faults.add("P0213", f"`{path}` has no `{old}`", "a mutant must differ", to=(*to, path))
+        text = text.replace(old, new)
+    return text
+
+
+def _is_pair(pair: Json) -> bool:
+    is_two = isinstance(pair, list) and len(pair) == 2 and all(isinstance(part, str) for part in pair)
+    return is_two and pair[0] != ""
+
+
+def _check_kills(name: str, kills: Iterable[str], checks: Iterable[str], to: Pointer, reader: SuiteFileReader) -> None:
+    kills = list(kills)
+    if not kills:
+        reader.faults.on_key("P0210", f"the mutant `{name}` lacks `kills`", "name the check that tells of it", to=to)
+    for check in kills:
+        if check not in checks:
+            hint = did_you_mean(check, list(checks)) or "one of the case's checks"
+            reader.faults.add("P0213", f"the case has no check `{check}`", hint, to=(*to, "kills"))
+
+
+# The worlds and pools of a suite, and whether its cases use what is in them.
+
+
+@frozen
+class SuiteResources:
+    """The documents of a suite's worlds and pools, by name; one that has faults is empty."""
+
+    worlds: Mapping[str, JsonObject]
+    pools: Mapping[str, JsonObject]
+    reader: SuiteFileReader
+    library: Sources | None = None
+
+    def check(self, case: Case, to: Pointer) -> None:
+        """Tells of tools of the case and of its checks that nobody has, and of rows that it lays over no table."""
+        use = None if case.world is None else str(case.world.get("use"))
+        pool = None if case.decoys is None else str(case.decoys.get("pool"))
+        shelves = [table.get(name, {}) for table, name in ((self.worlds, use), (self.pools, pool)) if name is not None]
+        if all(shelves):  # Else there are faults of its own.
+            self._check_tools(case, shelves, to)
+            self._check_calls(case, shelves, to)
+        if case.world is not None and case.world.get("with") and (world := self.worlds.get(use or "")):
+            self._check_rows(world, case.world["with"], (*to, "world", "with"))
+
+    def _check_tools(self, case: Case, shelves: list[JsonObject], to: Pointer) -> None:
+        known = _simulated(shelves)
+        for index, tool in enumerate(case.tools or ()):
+            if "." not in tool.partition("(")[0]:
+                self._check_own(case, tool, (*to, "tools", str(index)))
+                continue
+            if "*" in tool or tool in known:
+                continue
+            hint = did_you_mean(tool, known) if known else "name the `world` that it acts in"
+            self.reader.faults.add("P0213", f"nobody simulates `{tool}`", hint, to=(*to, "tools", str(index)))
+
+    def _check_calls(self, case: Case, shelves: list[JsonObject], to: Pointer) -> None:
+        """Tells of tools that the checks of the case name and that there are not.
+
+        What is needed must be there for this very case. What is free or forbidden may be so for several cases, each
+        with another world. An invented tool may be forbidden, but hardly one that is called nearly as another is.
+        """
+        ours = (*TOOLS, *(f"{AGENT_TOOL}{name}" for name in case.agents), *(case.tools or ()))
+        here = dict.fromkeys((*_simulated(shelves), *ours))
+        for check in case.checks:
+            for at, tool in tools_named_in(check.kind, check.arguments):
+                known = here if at[0] == "need" or tool in here else self._anywhere | here
+                if tool in known or (at[0] == "forbid" and nearest_name(tool, known) is None):
+                    continue
+                place = (*to, "checks", check.key, check.kind, *at)
+                self.reader.faults.add("P0213", f"the case has no tool `{tool}`", did_you_mean(tool, known), to=place)
+
+    @property
+    def _anywhere(self) -> dict[str, None]:
+        """What may be free or forbidden in some case of the suite."""
+        return dict.fromkeys((READS, *_simulated((*self.worlds.values(), *self.pools.values()))))
+
+    def _check_own(self, case: Case, tool: str, to: Pointer) -> None:
+        """Tells of a tool of ours as the plan of a run would, whose text nobody has written."""
+        if self.library is None:
+            return
+        faults = Problems()
+        named = SymbolTable(self.library, faults, read_library)
+        named.take_plan({"agents": case.agents})
+        Toolsets(named, faults).opened((tool,), ())
+        for one in (found.diagnostic for found in faults.found):
+            if one.code == "P0410":  # A plan can do without a tool; who is measured is to have what the case says.
+                self.reader.faults.add("P0213", one.summary, "`plan explain tools` lists what there is", to=to)
+            else:
+                self.reader.faults.add(one.code, one.summary, one.hint, to=to)
+
+    def _check_rows(self, world: JsonObject, rows: JsonObject, to: Pointer) -> None:
+        for one in world_from_document({**world, "overlays": {"with": rows}}).diagnostics:
+            below = (one.pointer or ())[2:]
+            self.reader.faults.add(one.code, one.summary, one.hint, to=(*to, *below))
+
+
+def _simulated(shelves: Iterable[JsonObject]) -> list[str]:
+    return [tool for shelf in shelves for tool in shelf.get("tools", {})]
+
+
+def read_resources(document: JsonObject, reader: SuiteFileReader, library: Sources | None) -> SuiteResources:
+    """What the suite's `worlds` and `pools` name. `library` has the toolsets that a case may name."""
+    worlds = {name: reader.world(path, ("worlds", name)) for name, path in document.get("worlds", {}).items()}
+    pools = {name: reader.world(path, ("pools", name)) for name, path in document.get("pools", {}).items()}
+    of: dict[str, str] = {}
+    for name, world in worlds.items():
+        for server in dict.fromkeys(tool.partition(".")[0] for tool in world.get("tools", {})):
+            if (other := of.setdefault(server, name)) != name:
+                words = f"the worlds `{other}` and `{name}` both have tools of `{server}`"
+                reader.faults.add("P0208", words, "call those of one of them otherwise", to=("worlds", name))
+    return SuiteResources(worlds, pools, reader, library)
+
+
+# Text → tree → canonical suite → cases, every fault gathered and placed on the way. Pure but for its `sources`.
+
+CHECK_S: Final = 60.0
+KINDS: Final = tuple(row.name for row in CASE_KIND_FIELDS)
+SERVE: Final[JsonObject] = {"run": "auto", "port": 8080, "ready": {"http": "/", "within": 30.0}}
+
+
+def read_suite(
+    content: bytes,
+    *,
+    file: str,
+    sources: SuiteSources,
+    limits: SizeLimits | None = None,
+    library: Sources | None = None,
+) -> ReadSuite:
+    """The suite in `content`, whose neighbours `sources` reads.
+
+    With `library`, which plans read, the tools of ours that its cases name are looked for.
+    """
+    tree = read_source(content, file=file, limits=limits or SizeLimits())
+    texts = {file: tree.text}
+    if tree.value is None:
+        return ReadSuite(None, tuple(sort_diagnostics(tree.diagnostics)), texts)
+    work = Normalisation(Problems(), {})
+    document = normalise_document(tree.value, "suite", work)
+    reading = _Reading(document, SuiteFileReader(sources, work.faults), library)
+    suite = reading.suite()
+    told = [*tree.diagnostics, *place_problems(work.faults.found, Origins(tree, work.moved))]
+    diagnostics = tuple(
+        dict.fromkeys(sort_diagnostics(told))
+    )  # What is wrong in a case of three languages is found three times.
+    is_sound = not any(one.severity == "error" for one in diagnostics)
+    return ReadSuite(suite if is_sound else None, diagnostics, texts)
+
+
+@mutable
+class _Reading:
+    """One suite being read. Faults are told to `reader`."""
+
+    document: JsonObject
+    reader: SuiteFileReader
+    library: Sources | None
+    cases: dict[str, Case] = field(default_factory=dict)
+
+    @property
+    def faults(self) -> Problems:
+        return self.reader.faults
+
+    def suite(self) -> Suite:
+        document = self.document
+        for name in ("suite", "cases"):
+            if not document.get(name) and not self.faults.is_at((name,)):
+                self.faults.add("P0210", f"a suite lacks `{name}`", "add it", to=())
+        shelf = read_resources(document, self.reader, self.library)
+        defaults = document.get("defaults", {})
+        for base, written in document.get("cases", {}).items():
+            for case in self._cases(base, _over(defaults, written)):
+                shelf.check(case, ("cases", base))
+                self.cases[case.id] = case
+        return Suite(
+            name=str(document.get("suite", "")),
+            about=str(document.get("about", "")),
+            seed=int(document.get("seed", 0)),
+            trials=int(document.get("trials", 1)),
+            report=document.get("report", {}),
+            cases=self.cases,
+            worlds=shelf.worlds,
+            pools=shelf.pools,
+        )
+
+    def _cases(self, base: str, written: JsonObject) -> Iterator[Case]:
+        """One case, or one of each language."""
+        languages = written.get("language", [""])
+        for language in languages:
+            id_ = f"{base}-{language}" if len(languages) > 1 else base
+            if id_ in self.cases:
+                self.faults.on_key("P0208", f"two cases are called `{id_}`", "rename one", to=("cases", base))
+            yield self._case(id_, base, language, fill_values(written, {"language": language}) if language else written)
+
+    def _case(self, id_: str, base: str, language: str, written: JsonObject) -> Case:
+        to = ("cases", base)
+        if not written.get("prompts"):
+            self.faults.on_key("P0210", f"the case `{base}` lacks `prompts`", "say what the agent is told", to=to)
+        self._blanks(written, to)
+        checks = tuple(self._checks(base, written.get("checks", {})))
+        proof = parse_proofs(written.get("proof", {}), (check.key for check in checks), (*to, "proof"), self.reader)
+        decoys, world = written.get("decoys"), written.get("world")
+        world = {"use": world} if isinstance(world, str) else world
+        self._known("pools", (decoys or {}).get("pool"), (*to, "decoys", "pool"))
+        if "serve" in written and not written.get("image"):
+            self.faults.on_key("P0210", f"the case `{base}` serves without an `image`", "say what it runs in", to=to)
+        self._known("worlds", (world or {}).get("use"), (*to, "world"))
+        soft = tuple(written.get("soft", ()))
+        for one in soft_figures.soft_figure_problems(soft):
+            tell = self.faults.on_key if one.is_key else self.faults.add
+            tell(one.code, one.summary, one.hint, to=(*to, "soft", *one.at))
+        return Case(
+            id=id_,
+            base=base,
+            prompts=tuple(written.get("prompts", ())),
+            checks=checks,
+            about=written.get("about", ""),
+            language=language,
+            tags={name: str(value) for name, value in written.get("tags", {}).items()},
+            files=self.reader.texts(written.get("files", {}), (*to, "files")),
+            image=written.get("image", ""),
+            tools=tuple(written["tools"]) if "tools" in written else None,
+            decoys={"pick": 8, "near": 0} | decoys if decoys else None,
+            world=world,
+            serve=_serve(written.get("serve")),
+            agent=written.get("agent", {}),
+            agents=self._agents(written, to),
+            task=written.get("task", {}),
+            budget=written.get("budget", {}),
+            within_s=float(written.get("within", CASE_S)),
+            soft=soft,
+            check_files=self.reader.texts(written.get("check-files", {}), (*to, "check-files")),
+            oracles=proof.oracles,
+            mutants=proof.mutants,
+            cheats=proof.cheats,
+        )
+
+    def _agents(self, written: JsonObject, to: Pointer) -> JsonObject:
+        """The agents by name, as far as anything of them can be told before a plan is made of them."""
+        agents: Json = written.get("agents", {})
+        if isinstance(agents, dict):
+            return agents
+        self.faults.add("P0202", "`agents` is no map", "write `name: agent`", to=(*to, "agents"))
+        return {}
+
+    def _blanks(self, written: JsonObject, to: Pointer) -> None:
+        """Tells of blanks that nothing fills, but not in files: there they may be their language's own."""
+        known = ("url",) if "serve" in written else ()
+        for name in ("prompts", "checks"):
+            for one in placeholder_problems(written.get(name, ()), known, (*to, name)):
+                self.faults.add(one.code, one.summary, one.hint, to=one.at)
+
+    def _known(self, table: str, name: Json, to: tuple[str, ...]) -> None:
+        known = self.document.get(table, {})
+        if name is not None and name not in known:
+            hint = f"there are {', '.join(known)}" if known else f"add it to the suite's `{table}`"
+            self.faults.add("P0213", f"there is no `{name}` among the suite's `{table}`", hint, to=to)
+
+    def _checks(self, base: str, checks: Mapping[str, JsonObject]) -> Iterator[CheckSpec]:
+        to = ("cases", base)
+        if not checks:
+            self.faults.on_key("P0210", f"the case `{base}` lacks `checks`", "say how it is judged", to=to)
+        for name, check in checks.items():
+            kinds = [kind for kind in KINDS if kind in check]
+            if len(kinds) != 1:
+                said = " and ".join(f"`{kind}`" for kind in kinds) or "of none"
+                hint = f"one of {', '.join(KINDS)}"
+                self.faults.add("P0211", f"a check is of one kind, this is {said}", hint, to=(*to, "checks", name))
+                continue
+            for one in log.log_check_problems(check["log"]) if kinds[0] == "log" else ():
+                self.faults.add(one.code, one.summary, one.hint, to=(*to, "checks", name, "log", *one.at))
+            self._ask(kinds[0], check[kinds[0]], (*to, "checks", name, kinds[0]))
+            timeout_s = float(check.get("timeout", CHECK_S))
+            arguments = check_arguments(kinds[0], check)
+            if kinds[0] == "web":
+                arguments = self._web(arguments, reusable_steps(checks.items()), (*to, "checks", name, "web"))
+            else:
+                place = (*to, "checks", name, kinds[0])
+                check_served(kinds[0], check[kinds[0]], place, self.faults, timeout_s=timeout_s, has_url=True)
+            yield CheckSpec(name, kinds[0], arguments, timeout_s)
+
+    def _ask(self, kind: str, arguments: Json, to: Pointer) -> None:
+        """Tells what keeps a check from being judged, where its form is sound."""
+        if not any((one.diagnostic.pointer or ())[: len(to)] == to for one in self.faults.found):
+            for fault in validate.check_problems(kind, arguments):
+                self.faults.add(fault.code, fault.summary, fault.hint, to=(*to, *fault.at))
+
+    def _web(self, written: JsonObject, flows: ReusableSteps, to: Pointer) -> JsonObject:
+        """A web check with what the suite calls things, and the steps that it reuses."""
+        all_have, own = self.document.get("lexicon", {}), written.get("lexicon", {})
+        # One that is no map has a fault of its own.
+        check = written | {"lexicon": {**all_have, **own}} if all_have and isinstance(own, dict) else written
+        check_web(check, to, self.faults, flows, has_url=True)
+        return expand_reuse(check, flows)
+
+
+def _over(defaults: JsonObject, written: JsonObject) -> JsonObject:
+    """A case over what all have. What it lays over a world's tables stands as it is: null takes a row away there."""
+    merged: JsonObject = json_patch.merge_values(defaults, written)
+    own, all_have = written.get("world"), defaults.get("world")
+    if isinstance(own, dict):
+        merged["world"] = {**(all_have if isinstance(all_have, dict) else {}), **own}
+    return merged
+
+
+def _serve(written: Json) -> JsonObject | None:
+    if written is None:
+        return None
+    return SERVE | (written if isinstance(written, dict) else {"run": written})

@@ -1,0 +1,208 @@
+"""Judge a suite by its proofs: oracles pass, mutants fail the checks they name, cheats fail. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+
+from planloop.benchmarks.runs.compiled_run import SCORING
+from planloop.benchmarks.runs.contestants import Contestant, proofs_as_contestants
+from planloop.benchmarks.scoring.fold import EntryResult, ModelKind, model_kind
+from planloop.benchmarks.suite import Case, Suite
+from planloop.compiler.problems import Origins, Problem, place_problems
+from planloop.compiler.read import read_source
+from planloop.schemas.canonical_json import JsonObject, sha256_of_value
+from planloop.schemas.diagnostic import Diagnostic, sort_diagnostics
+from planloop.schemas.frozen import frozen
+from planloop.schemas.objects.case import CaseVerdict
+
+# Where in the suite's text a fault of it is. Pure.
+
+
+def place_in_text(faults: Iterable[Diagnostic], text: str, file: str) -> list[Diagnostic]:
+    """`faults` at the line that wrote what they are about, or the nearest thing around it; in order, each once."""
+    tree = read_source(text.encode(), file=file)
+    return sort_diagnostics(place_problems([Problem(fault) for fault in faults], Origins(tree, {})))
+
+
+# What a run of all proofs says of its cases: which check told of which proof, and what is wrong. Pure.
+
+ORACLES_MIN = 3
+"""In different styles: fewer say little of whether the checks accept every right answer."""
+
+
+@frozen
+class ProofResult:
+    """An agent whose verdict is known beforehand, and what became of it. `verdict` None: it did not come to an end.
+
+    `failed` are the checks that told of it, `kills` those that had to.
+    """
+
+    name: str
+    kind: ModelKind
+    verdict: CaseVerdict | None
+    why: str
+    failed: tuple[str, ...] = ()
+    kills: tuple[str, ...] = ()
+
+    @property
+    def ref(self) -> str:
+        """Its name among its kind."""
+        return self.name.partition(":")[2]
+
+    def to_json(self) -> JsonObject:
+        return {
+            "name": self.name,
+            "verdict": self.verdict,
+            "why": self.why,
+            "failed": list(self.failed),
+            "kills": list(self.kills),
+        }
+
+
+@frozen
+class CaseJudgement:
+    """A case: its checks and its proofs in the order of the suite, and what is wrong."""
+
+    case: str
+    checks: tuple[str, ...]
+    proofs: tuple[ProofResult, ...]
+    faults: tuple[Diagnostic, ...]
+
+    @property
+    def is_valid(self) -> bool:
+        return not any(fault.severity == "error" for fault in self.faults)
+
+    def of(self, kind: ModelKind) -> tuple[ProofResult, ...]:
+        return tuple(proof for proof in self.proofs if proof.kind is kind)
+
+
+def judge_cases(cases: Iterable[Case], entries: Iterable[EntryResult]) -> tuple[CaseJudgement, ...]:
+    """Each of `cases` by what became of its proofs."""
+    found = {(entry.case, entry.model): entry for entry in entries}
+    return tuple(_judged(case, found) for case in cases)
+
+
+def _judged(case: Case, entries: Mapping[tuple[str, str], EntryResult]) -> CaseJudgement:
+    proofs = tuple(_proof(who, case, entries.get((case.id, who.name))) for who in proofs_as_contestants(case))
+    checks = tuple(check.key for check in case.checks)
+    return CaseJudgement(case.id, checks, proofs, tuple(_faults(case, proofs, checks)))
+
+
+def _proof(who: Contestant, case: Case, entry: EntryResult | None) -> ProofResult:
+    kind = model_kind(who.name)
+    kills = case.mutants[who.ref].kills if kind is ModelKind.MUTANT else ()
+    if entry is None:
+        return ProofResult(who.name, kind, None, "it did not come to an end", kills=kills)
+    failed = tuple(check.key for check in case.checks if entry.checks.get(check.key) == CaseVerdict.FAIL)
+    return ProofResult(who.name, kind, entry.verdict, entry.why, failed, kills)
+
+
+def _faults(case: Case, proofs: Iterable[ProofResult], checks: Iterable[str]) -> Iterator[Diagnostic]:
+    proofs = tuple(proofs)
+    at = ("cases", case.base)
+    if len(case.oracles) < ORACLES_MIN:
+        yield _few(case, (*at, "proof", "oracles") if case.oracles else at)
+    for proof in proofs:
+        yield from _of_proof(case, proof, at)
+    dead = _dead(proofs, checks)
+    for check in checks:
+        if check in dead:
+            summary = f"`{case.id}`: no mutant is killed by the check `{check}`"
+            yield Diagnostic("P0506", summary, _A_MUTANT, (*at, "checks", check), on_key=True)
+
+
+def _few(case: Case, to: tuple[str, ...]) -> Diagnostic:
+    if not case.oracles:
+        hint = "add `proof: {oracles: …}`: right answers, in three styles if there are so many"
+        return Diagnostic("P0508", f"`{case.id}` has no oracle", hint, to, on_key=True)
+    summary = f"`{case.id}` has {len(case.oracles)} of {ORACLES_MIN} oracles"
+    hint = "add right answers in other styles: they show that the checks take every right answer"
+    return Diagnostic("P0507", summary, hint, to, on_key=True, severity="warning")
+
+
+def _of_proof(case: Case, proof: ProofResult, at: tuple[str, ...]) -> Iterator[Diagnostic]:
+    to = (*at, "proof", f"{proof.kind}s", proof.ref)
+    named = f"`{case.id}`: the {proof.kind} `{proof.ref}`"
+
+    def fault(code: str, said: str, cure: str) -> Diagnostic:
+        return Diagnostic(code, f"{named} {said}", cure, to, on_key=True)
+
+    match proof.kind, proof.verdict:
+        case _, None | CaseVerdict.ERROR | CaseVerdict.INVALID:
+            summary = f"`{case.id}`: `{proof.name}` was not decided: {proof.why}"
+            yield Diagnostic("P0509", summary, _UNDECIDED, to, on_key=True)
+        case ModelKind.ORACLE, CaseVerdict.FAIL:
+            yield fault("P0501", f"fails: {proof.why}", "mend the check that is too narrow, or the oracle")
+        case ModelKind.MUTANT, CaseVerdict.PASS:
+            told = " or ".join(f"`{check}`" for check in proof.kills)
+            yield fault("P0502", "passes", f"make {told} stricter, or the mutant more wrong")
+        case ModelKind.MUTANT, _:
+            yield from (
+                fault("P0503", f"is not killed by `{check}`, but by {_list(proof.failed)}", _NAME_ANOTHER)
+                for check in proof.kills
+                if check not in proof.failed
+            )
+        case ModelKind.CHEAT, CaseVerdict.PASS:
+            yield fault("P0504", "passes", "add a check that only the work itself can pass, with a `{{nonce.…}}`")
+        case ModelKind.NOP, CaseVerdict.PASS:
+            summary = f"`{case.id}` is passed by doing nothing"
+            yield Diagnostic("P0505", summary, "add a check that asks for something to have been done", at, on_key=True)
+        case _:
+            pass
+
+
+_A_MUTANT = "add a mutant that only it can tell of, or leave the check out"
+_NAME_ANOTHER = "make the check tell of it, or name another under `kills`"
+_UNDECIDED = "mend what went wrong and validate again: `plan doctor` says what this machine lacks"
+
+
+def _dead(proofs: Iterable[ProofResult], checks: Iterable[str]) -> frozenset[str]:
+    told = {check for proof in proofs if proof.kind is ModelKind.MUTANT for check in proof.failed}
+    return frozenset(checks) - told
+
+
+def _list(names: Iterable[str]) -> str:
+    return " and ".join(f"`{name}`" for name in names) or "none"
+
+
+# What is remembered of validations: for each case, whether it was valid as it then was. Pure.
+#
+# A case is known by the digest of all that it is made of, so that one that was edited since is not known. Cases that
+# were validated at different times stand side by side.
+
+RECORD_FILE = "validation.json"
+RECORD_FORMAT = 1
+
+
+def digest_of_case(suite: Suite, case: Case) -> str:
+    """Of everything that its validation depends on."""
+    world = suite.worlds.get(case.world["use"]) if case.world else None
+    pool = suite.pools.get(case.decoys["pool"]) if case.decoys else None
+    return sha256_of_value({"scoring": SCORING, "case": asdict(case), "world": world, "pool": pool})
+
+
+def update_record(before: JsonObject, suite: Suite, judgements: Iterable[CaseJudgement]) -> JsonObject:
+    """`before`, which may be empty or of another format, with `judgements` laid over it. Cases that are gone go."""
+    kept = before.get("cases", {}) if before.get("format") == RECORD_FORMAT else {}
+    new = {
+        judged.case: {
+            "digest": digest_of_case(suite, suite.cases[judged.case]),
+            "valid": judged.is_valid,
+            "codes": sorted({fault.code for fault in judged.faults}),
+        }
+        for judged in judgements
+    }
+    cases = {name: one for name, one in {**kept, **new}.items() if name in suite.cases}
+    return {"format": RECORD_FORMAT, "suite": suite.name, "cases": {name: cases[name] for name in sorted(cases)}}
+
+
+def is_validated(record: JsonObject, suite: Suite, cases: Iterable[str]) -> bool | None:
+    """Whether all `cases` were valid as they are now; None when none is known not to be, but not all are known."""
+    known: Mapping[str, JsonObject] = record.get("cases", {}) if record.get("format") == RECORD_FORMAT else {}
+    found = [_valid(known.get(name), suite, suite.cases[name]) for name in cases]
+    return False if False in found else None if None in found else True
+
+
+def _valid(one: JsonObject | None, suite: Suite, case: Case) -> bool | None:
+    return one["valid"] if one is not None and one["digest"] == digest_of_case(suite, case) else None

@@ -1,0 +1,250 @@
+"""The state of a world: call a tool, keep the changes, compare two end states. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from planloop.benchmarks.worlds.arguments import BadWorldArguments, fit_arguments
+from planloop.benchmarks.worlds.world import (
+    ABSENT,
+    CallInProgress,
+    SimulatedWorld,
+    StepRefused,
+    Tables,
+    WorldAnswer,
+    WorldRow,
+    WorldTool,
+)
+from planloop.schemas.canonical_json import Json, JsonObject, canonical_bytes, encode_text, sha256_hex
+from planloop.schemas.checks.matchers import fold_text
+
+# Calls of a world's tools: the world before and the call give the world after and what the caller is told. Pure.
+
+
+def call_tool(world: SimulatedWorld, tool: str, arguments: JsonObject) -> tuple[SimulatedWorld, WorldAnswer]:
+    """The world after the call, and the answer. A call that fails leaves the tables as they were."""
+    found = world.tools.get(tool)
+    if found is None:
+        return world, WorldAnswer(f"There is no tool {tool}.", None, "UnknownTool")
+    try:
+        given = fit_arguments(found.parameters, arguments)
+    except BadWorldArguments as fault:
+        return world, WorldAnswer(str(fault), None, "BadArguments")
+    if (late := _failing(world, found)) is not None:
+        return late
+    moment = CallInProgress(world, given)
+    try:
+        for step in found.does:
+            step(moment)
+        answer = _answer(found.returns.of(moment.scope))
+    except StepRefused as refusal:
+        return world, WorldAnswer(str(refusal), None, "ToolError")
+    except (ArithmeticError, ValueError) as error:  # Whoever calls chose the values: no bug that it would wait for.
+        return world, WorldAnswer(f"That cannot be worked out: {error}.", None, "ToolError")
+    after = replace(world, tables=moment.tables, serials=moment.serials) if found.writes else world
+    return after, answer
+
+
+def replay_calls(world: SimulatedWorld, calls: Iterable[tuple[str, JsonObject]]) -> SimulatedWorld:
+    """The world after `calls`, in order."""
+    for tool, arguments in calls:
+        world, _ = call_tool(world, tool, arguments)
+    return world
+
+
+def _failing(world: SimulatedWorld, tool: WorldTool) -> tuple[SimulatedWorld, WorldAnswer] | None:
+    """The world and the answer when a tool that fails at first does."""
+    count = world.failed.get(tool.name, 0)
+    if tool.errors is None or count >= tool.errors.first:
+        return None
+    return replace(world, failed={**world.failed, tool.name: count + 1}), WorldAnswer(
+        tool.errors.says, None, "ToolError"
+    )
+
+
+def _answer(found: Any) -> WorldAnswer:
+    value: Json = None if found is ABSENT else found
+    return WorldAnswer(value if isinstance(value, str) else encode_text(value), value)
+
+
+# What is kept of an agent's world: only what is otherwise than in its file, as merges add up to it. Pure.
+#
+# Rows by table and id, each in a list, where an empty one stands for a row that is gone: a merge takes no null, and
+# would mix the old fields of a row with the new ones.
+
+_ROWS: Final = "rows"
+_SERIALS: Final = "serials"
+_FAILED: Final = "failed"
+
+
+def restore_changes(world: SimulatedWorld, kept: JsonObject) -> SimulatedWorld:
+    """The world with what is kept of an agent's."""
+    if not kept:
+        return world
+    tables = dict(world.tables)
+    for name, rows in kept.get(_ROWS, {}).items():
+        changed = {id_: row[0] for id_, row in rows.items() if row}
+        gone = {id_ for id_, row in rows.items() if not row}
+        tables[name] = {id_: row for id_, row in tables.get(name, {}).items() if id_ not in gone} | changed
+    serials = {**world.serials, **kept.get(_SERIALS, {})}
+    return replace(world, tables=tables, serials=serials, failed={**world.failed, **kept.get(_FAILED, {})})
+
+
+def changes_to_keep(before: SimulatedWorld, after: SimulatedWorld) -> JsonObject:
+    """What a call merges into what is kept."""
+    rows = {name: changed for name in after.tables if (changed := dict(_changed(before, after, name)))}
+    serials = {name: n for name, n in after.serials.items() if before.serials.get(name) != n}
+    failed = {name: n for name, n in after.failed.items() if before.failed.get(name) != n}
+    parts: JsonObject = {_ROWS: rows, _SERIALS: serials, _FAILED: failed}
+    return {name: part for name, part in parts.items() if part}
+
+
+def count_kept_rows(kept: JsonObject) -> int:
+    """How many rows are kept."""
+    return sum(map(len, kept.get(_ROWS, {}).values()))
+
+
+def _changed(before: SimulatedWorld, after: SimulatedWorld, table: str) -> Iterator[tuple[str, list[WorldRow]]]:
+    old, new = before.tables[table], after.tables[table]
+    if old is new:
+        return
+    for id_, row in new.items():
+        if old.get(id_) is not row and old.get(id_) != row:
+            yield id_, [row]
+    for id_ in old:
+        if id_ not in new:
+            yield id_, []
+
+
+# Whether two worlds that began as one are the same now, whatever their new rows are called.
+#
+# Rows that were there from the start, or whose id a call has named, are compared by their ids. What the world numbers,
+# it does in the order of the making, which is nobody's concern: such rows are compared by what is in them, and a
+# reference to one by what it refers to. Texts are the same after case and spaces are folded; the order of lists does
+# not count.
+
+_NUMBERED: Final = re.compile(r"(.*-)([1-9][0-9]{0,17})")  # As they are given: more digits count nothing.
+_ROUNDS: Final = 4  # New rows that refer to new rows that refer to … so deep they are told apart.
+_SHOWN_CHARS: Final = 200
+
+
+def world_differences(
+    world: SimulatedWorld, end: SimulatedWorld, golden: SimulatedWorld, ignore: Collection[str] = ()
+) -> list[str]:
+    """What `end` has otherwise than `golden`, both come of `world`; empty when they are the same.
+
+    `ignore` names tables (`messages`) and fields of tables (`messages.body`) that do not count.
+    """
+    new_here, new_there = _new_rows(world, end), _new_rows(world, golden)
+    found, wanted = end.tables, golden.tables
+    names_here, names_there = _named(new_here, found, ignore), _named(new_there, wanted, ignore)
+    out: list[str] = []
+    for table in sorted({*found, *wanted} - set(ignore)):
+        here, there = _known(found, table, new_here), _known(wanted, table, new_there)
+        for id_ in sorted({*here, *there}):
+            out += _row_differences(
+                f"{table}/{id_}",
+                _plain(here.get(id_), table, names_here, ignore),
+                _plain(there.get(id_), table, names_there, ignore),
+            )
+    return [*out, *_new_differences((names_here, found), (names_there, wanted), ignore)]
+
+
+def _new_rows(world: SimulatedWorld, end: SimulatedWorld) -> frozenset[tuple[str, str]]:
+    """The rows that the world gave a number since it was as in `world`."""
+    return frozenset(
+        (table, id_)
+        for table, rows in end.tables.items()
+        for id_ in rows.keys() - world.tables.get(table, {}).keys()
+        if _is_given(world, end, table, id_)
+    )
+
+
+def _known(tables: Tables, table: str, new: Collection[tuple[str, str]]) -> Mapping[str, WorldRow]:
+    """The rows of a table that are compared by their ids."""
+    return {id_: row for id_, row in tables.get(table, {}).items() if (table, id_) not in new}
+
+
+def _is_given(world: SimulatedWorld, end: SimulatedWorld, table: str, id_: str) -> bool:
+    """Whether the id is one of the numbers that were counted up to since; one that a call has named need be none."""
+    parts = _NUMBERED.fullmatch(id_)
+    if parts is None:
+        return False
+    key = f"{table}/{parts[1]}"
+    return world.serials.get(key, 0) < int(parts[2]) <= end.serials.get(key, 0)
+
+
+def _named(new: frozenset[tuple[str, str]], tables: Tables, ignore: Collection[str]) -> dict[tuple[str, str], str]:
+    """A name for each new row that depends on what is in it, and in those that it refers to, and on nothing else."""
+    names = dict.fromkeys(new, "new")
+    for _ in range(_ROUNDS):
+        names = {
+            (table, id_): sha256_hex(canonical_bytes([table, _plain(tables[table][id_], table, names, ignore)]))
+            for table, id_ in new
+            if table not in ignore
+        }
+    return names
+
+
+def _plain(value: Json, table: str, names: Mapping[tuple[str, str], str], ignore: Collection[str]) -> Json:
+    """A row as it is compared."""
+    if value is None:
+        return None
+    by_id = {id_: f"{other}:{name}" for (other, id_), name in names.items()}
+    return {name: _folded(each, by_id) for name, each in sorted(value.items()) if f"{table}.{name}" not in ignore}
+
+
+def _folded(value: Json, by_id: Mapping[str, str]) -> Json:
+    match value:
+        case str():
+            return by_id.get(value) or fold_text(value)
+        case list():
+            return sorted((_folded(each, by_id) for each in value), key=encode_text)
+        case dict():
+            return {name: _folded(each, by_id) for name, each in sorted(value.items())}
+        case float() if value.is_integer():
+            return int(value)
+        case _:
+            return value
+
+
+def _row_differences(name: str, here: Json, there: Json) -> Iterator[str]:
+    if _is_same(here, there):
+        return
+    if here is None:
+        yield f"{name} is gone"
+    elif there is None:
+        yield f"{name} is there"
+    else:
+        for key in sorted({*here, *there}):
+            one, other = here.get(key), there.get(key)
+            if not _is_same(one, other):
+                yield f"{name}: {key} is {_shown(one)}, not {_shown(other)}"
+
+
+def _is_same(one: Json, other: Json) -> bool:
+    """Whether two values as they are compared are one: true is no 1, as it would be to Python."""
+    return canonical_bytes(one) == canonical_bytes(other)
+
+
+def _new_differences(
+    here: tuple[Mapping[tuple[str, str], str], Tables],
+    there: tuple[Mapping[tuple[str, str], str], Tables],
+    ignore: Collection[str],
+) -> Iterator[str]:
+    one, other = (Counter(names.values()) for names, _ in (here, there))
+    for (names, tables), surplus, words in ((here, one - other, "too much"), (there, other - one, "missing")):
+        for (table, id_), name in sorted(names.items()):
+            if surplus.get(name, 0) > 0:
+                surplus[name] -= 1
+                kept = {key: each for key, each in tables[table][id_].items() if f"{table}.{key}" not in ignore}
+                yield f"{table}: a new row is {words}: {_shown(kept)}"
+
+
+def _shown(value: Json) -> str:
+    text = "not there" if value is None else encode_text(value)
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"

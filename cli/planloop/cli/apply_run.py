@@ -1,0 +1,445 @@
+"""What `plan apply` does: preview, confirm, then own the plan or follow its owner."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import anyio
+import click
+
+from planloop.cli import patch, preview
+from planloop.cli.preview import PlanFilePreview
+from planloop.cli.progress import screen_for_stdout
+from planloop.client import context, plan_file, resume_command
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.gate_errors import refused_error
+from planloop.client.owner_client import OwnerClient, OwnerGone
+from planloop.client.plan_client import PlanClient
+from planloop.client.plan_follower import FollowedRecord, PlanFollower
+from planloop.client.plan_paths import PlanPaths
+from planloop.client.render import containers, printer
+from planloop.owner import container_teardown, owner_process
+from planloop.owner.owner_process import ExitReason, OwnerOptions, OwnerProcess
+from planloop.owner.screen import ScreenKey
+from planloop.reconciler.diff.file_patch import FileSave
+from planloop.reconciler.errors import NotOwner
+from planloop.reconciler.store import state_files
+from planloop.reconciler.store.store import View
+from planloop.schemas import amounts
+from planloop.schemas.canonical_json import JsonObject, decode, encode
+from planloop.schemas.frozen import frozen
+from planloop.schemas.limits import PLAN_FILE_BYTES_MAX
+from planloop.schemas.objects.container import NEED_FAILED, ContainerState
+from planloop.schemas.objects.task import ENDED, TaskState
+from planloop.schemas.resource import Resource, conditions_of_status
+from planloop.server import opened_plan
+from planloop.server.payloads import save_to_json
+
+# What `plan apply` does: looks, asks where something would be lost, then owns the plan or joins whoever does.
+
+START_S: Final = 20.0  # A background owner that has not answered by then has failed.
+TRIES_MAX: Final = 100  # Of 0.1 s, while another owner starts or ends.
+TRY_AGAIN_S: Final = 0.1
+OWNER_LOG: Final = "owner.log"
+NAMED_MAX: Final = 2  # Failed tasks named one by one.
+PREVIEW_BYTES_MAX: Final = 64 << 20  # A preview holds the file, its document and the patch.
+
+
+@frozen
+class ApplyOptions:
+    """The options of `plan apply`."""
+
+    yes: bool = False
+    detach: bool = False
+    sync: bool = False
+    targets: tuple[str, ...] = ()
+    excludes: tuple[str, ...] = ()
+    model: str | None = None
+    max_size: int | None = None
+    as_is: bool = False
+    stay: bool = False
+
+    @property
+    def size_max(self) -> int:
+        return self.max_size or PLAN_FILE_BYTES_MAX
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options that another owner needs to go on in the same way."""
+        words = ["--max-size", str(self.size_max)]
+        words += ["--sync"] if self.sync else []
+        words += ["--as-is"] if self.as_is else []
+        words += ["--model", self.model] if self.model is not None else []
+        words += [word for target in self.targets for word in ("--target", target)]
+        words += [word for exclude in self.excludes for word in ("--exclude", exclude)]
+        return tuple(words)
+
+
+def apply_plan(path: Path, asked: ApplyOptions) -> None:
+    """Applies the file and follows the run. Raises CommandError with the code of how it ended."""
+    if path == plan_file.STDIN_NAME:
+        raise CommandError(
+            ExitCode.USAGE, "a plan is applied from a file, which is followed while it runs", "save it, then apply"
+        )
+    resume_command.refuse_bench_plan(path)
+    # With a target only part of the file is run: the gate says whether that part can be.
+    shown = preview_file(path, asked, is_run=not (asked.targets or asked.excludes or asked.as_is))
+    save = None if asked.as_is else _agreed(shown, asked)
+    place = shown.access.place
+    shown.access.refuse_insiders()
+    if asked.detach:
+        detach_owner(shown, save, asked)
+        return
+    for _ in range(TRIES_MAX):
+        try:
+            join_owner(shown.access, save)
+            return
+        except OwnerGone:
+            pass
+        try:
+            own_plan(place, OwnerOptions(shown.file, save, asked.size_max, asked.words, asked.stay, asked.sync))
+            return
+        except NotOwner:
+            time.sleep(TRY_AGAIN_S)
+    hint = "plan doctor looks at it; plan down --force ends it"
+    raise CommandError(ExitCode.TIMEOUT, f"a process holds {place.name} but does not answer", hint)
+
+
+def _agreed(shown: PlanFilePreview, asked: ApplyOptions) -> FileSave:
+    """The save to apply, once nothing is against it. Raises CommandError."""
+    faults = [*shown.answer["faults"], *shown.answer["stops"]]
+    if faults:
+        raise refused_error({"faults": faults})
+    return replace(shown.save, is_approved=asked.yes or confirmed(shown))
+
+
+def preview_file(path: Path, asked: ApplyOptions, *, is_run: bool = False) -> PlanFilePreview:
+    """The preview of the file with the options that change what is applied. Raises CommandError, see
+    `plan_file.require_compiled`.
+    """
+    file = plan_file.require_compiled(path, size_max=asked.size_max, is_run=is_run, model=asked.model)
+    return preview.preview_plan_file(file, targets=asked.targets, excludes=asked.excludes)
+
+
+def dry_run(path: Path, asked: ApplyOptions) -> None:
+    """`plan diff` by another name. Raises CommandError FAILED when there are differences."""
+    shown = preview_file(path, asked)
+    preview.print_preview(shown, None)
+    if shown.answer["faults"]:
+        raise refused_error(shown.answer)
+    if preview.has_changes(shown):
+        raise CommandError(ExitCode.FAILED)
+
+
+def confirmed(shown: PlanFilePreview) -> bool:
+    """Asks before running work is lost; without a terminal nobody is asked, and the gate's holds stand."""
+    lost = [one for one in shown.answer["differences"] if is_loss(one)]
+    if not lost and not shown.answer["hold"]:
+        return False
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    preview.print_preview(shown, None)
+    if not click.confirm("Go on?", default=False):
+        raise CommandError(
+            ExitCode.CANCELLED, "nothing was changed", f"plan apply {shown.file.path} --yes does not ask"
+        )
+    return True
+
+
+def is_loss(difference: JsonObject) -> bool:
+    """Whether running work would be thrown away."""
+    stake = difference.get("stake") or {}
+    return difference["action"] in ("cancel", "replace", "restart") and _is_at_work(stake)
+
+
+def _is_at_work(stake: JsonObject) -> bool:
+    state = stake.get("state")
+    return state in ("running", "checking") or (state == "blocked" and stake.get("started_at") is not None)
+
+
+def own_plan(place: PlanPaths, wish: OwnerOptions) -> None:
+    """Owns the plan until it is over. Raises NotOwner when somebody else does, CommandError with how it ended."""
+    anyio.run(_own_plan, place, wish)
+
+
+async def _own_plan(place: PlanPaths, wish: OwnerOptions) -> None:
+    async with opened_plan.open_plan(place) as core:
+        screen = screen_for_stdout()
+
+        def leave(how: ExitReason) -> NoReturn:
+            if how is ExitReason.HANDED_OVER:
+                if said := container_teardown.running_containers_note(core.store.view.list("container")):
+                    click.echo(said)
+                _hand_over(wish)
+            leave_owner(core.store.view, place.name, resume_command.command_to_resume(place))
+
+        owning = OwnerProcess(core, wish, screen, leave)
+        report_end(await owning.run(), core.store.view, place, is_cleared=owning.is_cleared)
+
+
+def report_end(leaving: ExitReason, view: View, place: PlanPaths, *, is_cleared: bool = True) -> None:
+    """Print how the plan ended. Raises CommandError unless it is done and all containers that are not needed are
+    gone.
+    """
+    if leaving is ExitReason.DOWN:
+        click.echo(
+            f"{place.name} was stopped by plan down; {resume_command.command_to_resume(place)} goes on from here"
+        )
+        raise CommandError(ExitCode.CANCELLED)
+    click.echo(owner_process.plan_summary(view, place.name))
+    code = owner_process.exit_code_of_plan(view)
+    if code is not ExitCode.DONE:
+        raise CommandError(code, "", _next_after(view, place))
+    if not is_cleared:
+        raise CommandError(ExitCode.FAILED, "", "plan down removes what is left of its containers")
+
+
+def _next_after(view: View, place: PlanPaths) -> str:
+    """What gets further after an end that nobody wanted."""
+    flag = resume_command.plan_flag(place)
+    failed = [
+        task.address for task in view.list("task") if task.state == "failed" and task.address != owner_process.ROOT_TASK
+    ]
+    if not failed:
+        return _next_for_root(view, place)
+    what = " ".join(failed) if len(failed) <= NAMED_MAX else "."
+    again = f"{what}{flag}, then {resume_command.command_to_resume(place)}: tries what failed again"
+    named = f"{failed[0]}{flag}"
+    return f"plan describe {named} · plan logs {named}\nplan resume {again}"
+
+
+def _next_for_root(view: View, place: PlanPaths) -> str:
+    """The same when no task below it failed, so that it is the plan as a whole that did not get there."""
+    root, flag = view.get(owner_process.ROOT_TASK), resume_command.plan_flag(place)
+    if root is None or root.state != TaskState.FAILED:
+        return f"plan tree{flag}"
+    failed = [one for one in view.list("container") if one.state == ContainerState.FAILED]
+    if not failed:
+        again = f".{flag}, then {resume_command.command_to_resume(place)}: tries it again"
+        return f"plan describe .{flag} · plan logs .{flag}\nplan resume {again}"
+    # Of a plan that is the run of its containers, the one that failed first says more than the plan itself.
+    own = [one for one in failed if not _failed_for_need(one)] or failed
+    first = min(own, key=_failed_at)
+    cure = containers.container_fix(first)
+    named = f"{first.address}{flag}"
+    way = f"plan describe {named} · plan logs {named}\n{resume_command.command_to_resume(place)} tries it again"
+    return way if cure.startswith("plan ") or not cure else f"{cure}\n{way}"
+
+
+def _failed_at(container: Resource) -> float:
+    ready = conditions_of_status(container.status).get("Ready")
+    return 0.0 if ready is None else ready.since
+
+
+def _failed_for_need(container: Resource) -> bool:
+    ready = conditions_of_status(container.status).get("Ready")
+    return ready is not None and ready.reason == NEED_FAILED
+
+
+def leave_owner(view: View, name: str, command: str) -> NoReturn:
+    """Ends the process as a crash would, but politely: what runs goes on, and the next owner takes it over.
+
+    `command` is what goes on with what people call `name`.
+    """
+    with suppress(BrokenPipeError):  # Whoever read along may have gone first, as `| head` does.
+        click.echo(f"\nleft {name} at rev {view.rev}\n{_left_running(view, command)}")
+        sys.stdout.flush()
+    os._exit(ExitCode.CANCELLED)
+
+
+def _left_running(view: View, command: str) -> str:
+    calls = [call for call in view.list("call") if call.state == "Started"]
+    going_on = container_teardown.running_containers_note(view.list("container"))
+    if not calls and going_on:
+        return f"{going_on}\nnext: {command} goes on"
+    if not calls:
+        return f"nothing goes on running; {command} goes on from here"
+    owners = ", ".join(dict.fromkeys(str(call.spec["owner"]) for call in calls))
+    verb = "goes" if len(calls) == 1 else "go"
+    goes_on = f"{amounts.pluralize(len(calls), 'command')} {verb} on running: {owners}; nothing new starts"
+    goes_on += f"\n{going_on}" if going_on else ""
+    return f"{goes_on}\nnext: {command} goes on · plan down stops them"
+
+
+def _hand_over(wish: OwnerOptions) -> NoReturn:
+    """Becomes the command that starts a background owner; the lock goes with this program's end."""
+    sys.stdout.flush()
+    command = context.command_line("apply", str(wish.file.path), "--detach", "--yes", *wish.words)
+    os.execv(command[0], command)
+
+
+def detach_owner(shown: PlanFilePreview, save: FileSave | None, asked: ApplyOptions) -> None:
+    """Leaves an owner in the background, or sends the file to the one there is."""
+    place = shown.access.place
+    try:
+        if save is None:
+            OwnerClient(place.folder).get("status")
+        else:
+            patch.print_verdict(OwnerClient(place.folder).post("file", save_to_json(save)), place.name)
+    except OwnerGone:
+        is_approved = save is not None and save.is_approved
+        _start_owner(place, shown.file.path, ("--yes", *asked.words) if is_approved else asked.words)
+    status = OwnerClient(place.folder).get("status")
+    click.echo(f"{place.name} runs in the background, process {status['pid']}, rev {status['rev']}")
+    click.echo("next: plan get · plan events -w · plan down ends it: until then it follows the file")
+
+
+def _start_owner(place: PlanPaths, path: Path, words: Sequence[str]) -> None:
+    state_files.make_folder(place.folder)
+    with open(place.folder / OWNER_LOG, "ab", opener=state_files.private_opener) as log:
+        owner = subprocess.Popen(
+            context.command_line("apply", str(path.absolute()), "--stay", *words),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        try:
+            OwnerClient(place.folder).get("status")
+            return
+        except OwnerGone:
+            pass
+        if owner.poll() is not None:
+            said = (place.folder / OWNER_LOG).read_text().strip().splitlines()[-5:]
+            raise CommandError(
+                ExitCode.FAILED, "the owner ended at once\n" + "\n".join(said), f"plan apply {path} shows more"
+            )
+        time.sleep(0.02)
+    raise CommandError(
+        ExitCode.TIMEOUT, f"the owner did not answer within {START_S:.0f} s", f"look into {place.folder / OWNER_LOG}"
+    )
+
+
+def save_preview(path: Path, out: Path, asked: ApplyOptions) -> None:
+    """Writes the preview to a file that `--plan-file` applies."""
+    shown = preview_file(path, asked)
+    preview.print_preview(shown, None)
+    if shown.answer["faults"]:
+        raise refused_error(shown.answer)
+    out.write_bytes(encode({"file": str(path.absolute()), "preview": preview.saved_form(shown)}))
+    click.echo(f"saved to {out}; next: plan apply --plan-file {out}")
+
+
+def apply_saved(path: Path, asked: ApplyOptions) -> None:
+    """Applies a saved preview and nothing else, unless the plan has moved since, then follows the run."""
+    try:
+        saved = decode(plan_file.read_content(path, PREVIEW_BYTES_MAX))
+        file = Path(saved["file"])
+        body = {"preview": saved["preview"], "is_approved": asked.yes}
+    except (ValueError, KeyError, TypeError):
+        raise CommandError(
+            ExitCode.USAGE, f"{path} is no saved preview", "plan apply FILE --out PREVIEW makes one"
+        ) from None
+    resume_command.refuse_bench_plan(file)
+    shown = preview_file(file, asked)
+    verdict = shown.access.post("saved", body)
+    patch.print_verdict(verdict, shown.access.place.name)
+    apply_plan(file, replace(asked, as_is=True))
+
+
+# A second `plan apply` of a plan that runs: hands the file to the owner and follows the run from here.
+
+
+def join_owner(access: PlanClient, save: FileSave | None) -> None:
+    """Sends the file if there is one to send, then follows until the plan ends.
+
+    Raises OwnerGone when there is nobody to join.
+    """
+    owner = OwnerClient(access.place.folder)
+    status = owner.get("status")
+    click.echo(f"{access.place.name} is run by process {status['pid']}; this one follows it")
+    if save is not None:
+        _send(owner, save)
+    try:
+        follow_owner(access)
+    except KeyboardInterrupt:
+        click.echo(f"\nleft; {access.place.name} goes on in process {status['pid']}")
+        raise CommandError(ExitCode.CANCELLED) from None
+
+
+def _send(owner: OwnerClient, save: FileSave) -> None:
+    verdict = owner.post("file", save_to_json(save))
+    if verdict["verdict"] == "refused":
+        raise refused_error(verdict)
+    if verdict["verdict"] == "held":
+        printer.print_note(f"held: {verdict['why']}\nnext: plan approve {verdict['approval']}")
+
+
+def follow_owner(access: PlanClient) -> None:
+    """Shows the run until it ends, as far as this process can see. Raises CommandError with how it ended."""
+    following = PlanFollower(access)
+    if anyio.run(_show_until_end, access, following):
+        raise KeyboardInterrupt
+    if not _has_ended(following):
+        following = PlanFollower(access)  # An owner that is done may leave before its last word is read.
+    if not _has_ended(following):
+        raise CommandError(
+            ExitCode.FAILED, f"the process that ran {access.place.name} has ended", "plan apply FILE takes over"
+        )
+    report_end(ExitReason.FINISHED, following.view, access.place)
+
+
+async def _show_until_end(access: PlanClient, following: PlanFollower) -> bool:
+    """Shows the run until it ends; whether the person left before."""
+    has_left = False
+    screen = screen_for_stdout()
+    screen.begin(following.view, access.place.name)
+    send, receive = anyio.create_memory_object_stream[FollowedRecord](1000)
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        # A thread, because the client blocks; a daemon, so that Ctrl-C need not wait for the owner's next word.
+        with suppress(RuntimeError, CancelledError):  # The loop may go, or be gone, before the owner is.
+            try:
+                for step in following.steps():
+                    _sent(send.send(step), loop)
+            finally:
+                loop.call_soon_threadsafe(send.close)
+
+    def press(key: ScreenKey) -> None:
+        nonlocal has_left
+        if key is ScreenKey.HAND_OVER:
+            has_left = True  # It runs elsewhere: leaving is all there is to do.
+            group.cancel_scope.cancel()
+            return
+        paused = bool(access.object(f"plan/{access.place.name}").spec.get("pause"))
+        op = {"op": "remove", "path": "/pause"} if paused else {"op": "add", "path": "/pause", "value": True}
+        access.post("patch", {"ops": [op], "reason": "pressed p"})
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(screen.run, press)
+        if not _has_ended(following):
+            threading.Thread(target=read, daemon=True).start()
+            async for step in receive:
+                screen.record(step.record, step.changed)
+                if _has_ended(following):
+                    break
+        group.cancel_scope.cancel()
+    return has_left
+
+
+def _sent(sending: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> None:
+    """Waits, outside of `loop`, until it has taken what is sent. Raises RuntimeError when it is closed."""
+    try:
+        asyncio.run_coroutine_threadsafe(sending, loop).result()
+    except RuntimeError:
+        sending.close()
+        raise
+
+
+def _has_ended(following: PlanFollower) -> bool:
+    root = following.view.get(owner_process.ROOT_TASK)
+    return root is not None and root.state in ENDED

@@ -1,0 +1,233 @@
+"""One benchmark run: own its plan until it ends, write its events, show progress."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Final, NoReturn
+
+import anyio
+import click
+
+from planloop.benchmarks.events.projection import RunProjection
+from planloop.benchmarks.events.reader import HINT, BadEvents, parse_event
+from planloop.benchmarks.events.writer import EventFile, EventsTaken
+from planloop.benchmarks.reporting.progress import progress_line, run_progress
+from planloop.benchmarks.runs.compiled_run import CompiledRun
+from planloop.benchmarks.runs.plan import plan_document
+from planloop.benchmarks.scoring.fold import RunFold
+from planloop.cli.apply_run import leave_owner
+from planloop.client import context, error_report, plan_file
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.plan_paths import PlanPaths, paths_of_file
+from planloop.client.streams import write_styled
+from planloop.owner import container_teardown
+from planloop.owner.owner_process import ExitReason, OwnerOptions, OwnerProcess
+from planloop.owner.screen import ScreenKey
+from planloop.reconciler.diff.file_patch import FileSave
+from planloop.reconciler.errors import AGAIN, EngineError, NotOwner
+from planloop.reconciler.store.store import View
+from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.frozen import frozen
+from planloop.schemas.limits import SUITE_BYTES_MAX
+from planloop.schemas.log.record import Record
+from planloop.schemas.objects.case import CaseState, CaseVerdict, case_from_json
+from planloop.server import opened_plan
+from planloop.server.bench import run_folder as files
+from planloop.server.opened_plan import OpenedPlan
+
+# The screen of a run: one line a case that ended, and on a terminal a line below that says how far everything is.
+
+VERDICT_SIGNS = {"pass": "✓", "fail": "✗", "error": "!", "invalid": "?"}
+DRAWN_S: Final = 0.5  # Between two drawings of the line below: it says how long the rest takes.
+
+
+class BenchScreen:
+    """A `Screen` that is told of events beside. `fold` has the events that were there before, if there were any.
+
+    `total` is how many entries are tried: those that were decided before are not among them.
+    """
+
+    def __init__(self, total: int, fold: RunFold | None = None, parallel: int = 1) -> None:
+        self.fold = fold or RunFold()
+        """Of all events so far."""
+        self._total = total
+        self._parallel = parallel
+        self._ended: set[tuple[str, str, int]] = set()
+
+    def begin(self, view: View, plan: str) -> None:
+        """Nothing: what counts here are events."""
+
+    def record(self, record: Record, changed: tuple[str, ...]) -> None:
+        """Nothing."""
+
+    def say(self, text: str) -> None:
+        """Prints a remark."""
+        _clear()
+        click.echo(text)
+
+    def events(self, events: Iterable[JsonObject]) -> None:
+        """Shows what is new."""
+        for event in events:
+            self.fold.add(parse_event(event, event["seq"]))
+            if event["type"] == "case/end":
+                _clear()
+                self._ended.add((event["case"], event["model"], event["trial"]))
+                data = event["data"]
+                why = "" if data["verdict"] == "pass" else f"  {data['why']}"
+                sign = VERDICT_SIGNS[data["verdict"]]
+                head = f"{len(self._ended)}/{self._total}  {sign} {event['case']}  {event['model']}"
+                click.echo(f"{head} {event['trial']}{why}")
+        sys.stdout.flush()
+
+    async def run(self, press: Callable[[ScreenKey], None]) -> None:
+        """Reads no keys. Draws the line below where that is a terminal."""
+        if not sys.stderr.isatty():
+            await anyio.sleep_forever()
+        try:
+            while True:
+                self._draw()
+                await anyio.sleep(DRAWN_S)
+        finally:
+            _clear()
+
+    def _draw(self) -> None:
+        width = shutil.get_terminal_size().columns - 1  # A full last column would wrap on some terminals.
+        found = run_progress(self.fold, context.now(), parallel=self._parallel)
+        write_styled(f"\r{progress_line(found, width=width)}\033[K", sys.stderr)
+        sys.stderr.flush()
+
+
+def _clear() -> None:
+    """Takes the line below away, so that what is printed stands where it was."""
+    if sys.stderr.isatty():
+        write_styled("\r\033[K", sys.stderr)
+        sys.stderr.flush()
+
+
+class ProofScreen(BenchScreen):
+    """Only the line below: what became of each proof is shown once it is judged."""
+
+    def events(self, events: Iterable[JsonObject]) -> None:
+        """Counts them."""
+        for event in events:
+            self.fold.add(parse_event(event, event["seq"]))
+
+
+# One run: its plan is owned by this process until it is over, and its events are written as its log grows.
+
+PAGE: Final = 1000
+LOOK_S: Final = 0.05  # Between two looks at what became durable.
+
+
+@frozen
+class RunningBench:
+    """What goes on in a folder: `attempts` are all entries with the number of the try that is wanted of each.
+
+    `command` is what goes on with it when it is left.
+    """
+
+    folder: Path
+    compiled: CompiledRun
+    attempts: Mapping[str, int]
+    parallel: int
+    command: str
+
+
+def attempts_of(compiled: CompiledRun, view: View | None) -> dict[str, int]:
+    """The try that each entry is at: one with a verdict on what is asked now keeps it, all others get another."""
+    found: dict[str, int] = dict.fromkeys(compiled.entries, 1)
+    for case in view.list("case") if view is not None else ():
+        spec = case_from_json(case.spec)
+        if spec.entry not in found or spec.attempt < found[spec.entry]:
+            continue
+        is_decided = case.state == CaseState.ENDED and CaseVerdict(case.status["verdict"]).is_decided
+        is_kept = is_decided and spec.key == compiled.entries[spec.entry].key
+        found[spec.entry] = spec.attempt + (0 if is_kept else 1)
+    return found
+
+
+def run_bench(going: RunningBench, screen: BenchScreen) -> ExitReason:
+    """Runs the entries until all have ended. Raises CommandError: somebody else runs them, what is there is broken,
+    no room.
+    """
+    try:
+        return _owned(going, screen)
+    except (EngineError, OSError, BaseExceptionGroup) as error:
+        fault = error_report.explain_exception(error)
+        if fault is None:
+            raise
+        raise CommandError(fault.exit, fault.summary, _resume_fix(fault.hint, going.command)) from error
+
+
+def _resume_fix(hint: str, command: str) -> str:
+    """Nobody gives the same command again: a run that has begun is gone on with by another."""
+    named = hint.replace(AGAIN, f"run `{command}`")
+    return named if named != hint else f"{hint}\n{command} goes on from here"
+
+
+def _owned(going: RunningBench, screen: BenchScreen) -> ExitReason:
+    document = plan_document(going.compiled, going.attempts, parallel=going.parallel)
+    path = files.write_plan(going.folder, document)
+    file = plan_file.require_compiled(path, size_max=SUITE_BYTES_MAX, is_run=True)
+    files.write_attempt_files(going.folder, going.compiled, going.attempts)
+    save = FileSave(path.name, file.content, file.document, is_approved=True, checked=file.compiled)
+    place = paths_of_file(path, file.name)
+    try:
+        return anyio.run(_run_owned, place, OwnerOptions(file, save, SUITE_BYTES_MAX), going, screen)
+    except NotOwner:
+        hint = f"plan tree --plan {path} shows it"
+        raise CommandError(ExitCode.CONFLICT, f"another process runs {going.folder}", hint) from None
+    except EventsTaken:
+        raise CommandError(ExitCode.CONFLICT, f"another process writes the events of {going.folder}") from None
+    except BadEvents as error:
+        raise CommandError(ExitCode.FAILED, f"{going.folder}: {error}", HINT) from None
+
+
+async def _run_owned(place: PlanPaths, wish: OwnerOptions, going: RunningBench, screen: BenchScreen) -> ExitReason:
+    async with opened_plan.open_plan(place) as core:
+        await container_teardown.sweep_grading(core)
+        projection = RunProjection(going.compiled, going.folder.name)
+        with EventFile(going.folder, projection) as events:
+            follower = _Follower(core, events, screen)
+            await follower.catch_up()  # What is there already is looked at before anything new is.
+
+            def leave(how: ExitReason) -> NoReturn:
+                del how
+                leave_owner(core.store.view, str(going.folder), going.command)
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(follower.follow)
+                leaving = await OwnerProcess(core, wish, screen, leave).run()
+                group.cancel_scope.cancel()
+            await follower.finish()
+        return leaving
+
+
+class _Follower:
+    """Writes the events of what becomes durable in the log."""
+
+    def __init__(self, core: OpenedPlan, events: EventFile, screen: BenchScreen) -> None:
+        self._store = core.store
+        self._events = events
+        self._screen = screen
+        self._rev = 0
+
+    async def follow(self) -> None:
+        """Goes on until it is cancelled."""
+        while True:
+            await self.catch_up()
+            await anyio.sleep(LOOK_S)
+
+    async def finish(self) -> None:
+        """Writes what is left."""
+        await self._store.flush(self._store.view.rev)
+        await self.catch_up()
+
+    async def catch_up(self) -> None:
+        """Writes what became durable since. Raises BadEvents, OSError."""
+        while records := await self._store.log(self._rev, PAGE):
+            self._rev = records[-1].rev
+            self._screen.events(self._events.note(records))

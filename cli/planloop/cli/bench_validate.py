@@ -1,0 +1,164 @@
+"""`plan bench validate`: run every proof of a suite and judge it by its events."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from planloop.benchmarks.runs.contestants import Contestant, proofs_as_contestants
+from planloop.benchmarks.runs.plan import PLAN
+from planloop.benchmarks.runs.run_compiler import RunRequest, compile_run
+from planloop.benchmarks.scoring.fold import ModelKind
+from planloop.benchmarks.suite import Case
+from planloop.benchmarks.validation import matrix
+from planloop.benchmarks.validation.judge import CaseJudgement, judge_cases, place_in_text
+from planloop.benchmarks.validation.matrix import SuiteMatrix, matrix_page
+from planloop.cli import bench_run
+from planloop.cli.bench_report import fold_events, write_summary
+from planloop.cli.bench_runner import ProofScreen, RunningBench, attempts_of, run_bench
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.plan_paths import paths_of_file
+from planloop.client.render import diagnostics as rendering
+from planloop.client.render import printer
+from planloop.client.streams import write_styled
+from planloop.owner import build, container_teardown
+from planloop.owner.owner_process import ExitReason
+from planloop.reconciler.store import owner_lock
+from planloop.schemas.amounts import pluralize
+from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.diagnostic import Diagnostic
+from planloop.schemas.frozen import frozen
+from planloop.server.bench import run_folder as files
+from planloop.server.bench import suites
+from planloop.server.offline_reader import ReadOnlyStore
+
+PAGE: Final = "md"
+
+
+@frozen
+class ValidatedSuite:
+    """A suite and what came of its proofs. `faults` are those of all cases, placed in its text."""
+
+    suite: suites.SuiteFile
+    folder: Path
+    judgements: tuple[CaseJudgement, ...]
+    faults: tuple[Diagnostic, ...]
+
+    @property
+    def is_valid(self) -> bool:
+        return all(judged.is_valid for judged in self.judgements)
+
+    def part(self) -> SuiteMatrix:
+        """The suite on a page."""
+        return SuiteMatrix(self.suite.suite.name, self.suite.suite.about, self.judgements)
+
+    def to_json(self) -> JsonObject:
+        return {
+            "suite": self.suite.suite.name,
+            "file": str(self.suite.path),
+            "run": str(self.folder),
+            "valid": self.is_valid,
+            "cases": {
+                judged.case: {
+                    "valid": judged.is_valid,
+                    "checks": list(judged.checks),
+                    "proofs": [proof.to_json() for proof in judged.proofs],
+                }
+                for judged in self.judgements
+            },
+            **rendering.diagnostics_text(self.faults),
+        }
+
+
+@frozen
+class ValidateOptions:
+    """The options of `plan bench validate`."""
+
+    names: tuple[str, ...]
+    is_all: bool
+    cases: str
+    parallel: int
+    reports: Path
+    folders: tuple[Path, ...] = ()
+
+
+def validate_suites(asked: ValidateOptions, output: str | None) -> None:
+    """Validates every suite that is asked for, one after the other, and prints what came of it. Raises CommandError."""
+    paths = suites.select_suites(asked.names, is_all=asked.is_all, folders=asked.folders)
+    if not paths:
+        raise CommandError(ExitCode.USAGE, "no suite is named", "plan bench list; --all validates them all")
+    read_in = [suites.require_suite(path) for path in paths]  # All faults of the texts before anything runs.
+    found = []
+    for suite in read_in:
+        found.append(_validated(suite, asked))
+        if output is None:
+            _print(found[-1])
+    is_valid = all(one.is_valid for one in found)
+    if output == PAGE:
+        click.echo(matrix_page([one.part() for one in found]))
+    elif output is not None:
+        printer.print_structured({"valid": is_valid, "suites": [one.to_json() for one in found]}, output)
+    if not is_valid:
+        raise CommandError(ExitCode.FAILED)
+
+
+def _validated(suite: suites.SuiteFile, asked: ValidateOptions) -> ValidatedSuite:
+    cases = suite.suite.chosen(asked.cases)
+    if not cases:
+        raise CommandError(
+            ExitCode.USAGE, f"no case of {suite.suite.name} matches `{asked.cases}`", f"plan bench list {suite.asked}"
+        )
+    wish = RunRequest(trials=1, cases=asked.cases, images=bench_run.image_ids(cases))
+    compiled = compile_run(suite.suite, _all_proofs(cases), wish)
+    folder = asked.reports / suite.suite.name / files.VALIDATION
+    _make_room(folder)
+    files.create_run_folder(folder, compiled)
+    screen = ProofScreen(len(compiled.entries), parallel=asked.parallel)
+    command = f"plan bench validate {suite.path}"
+    leaving = run_bench(RunningBench(folder, compiled, attempts_of(compiled, None), asked.parallel, command), screen)
+    write_summary(folder)
+    if leaving is not ExitReason.FINISHED:
+        raise CommandError(ExitCode.CANCELLED, f"{suite.suite.name} is not validated: it was stopped", "")
+    judgements = judge_cases(cases, fold_events(folder).entries())
+    files.record_validation(suite.suite, judgements, asked.reports)
+    file = suites.path_shown(suite.path)
+    faults = place_in_text((fault for judged in judgements for fault in judged.faults), suite.read.texts[file], file)
+    return ValidatedSuite(suite, folder, judgements, tuple(faults))
+
+
+def _all_proofs(cases: Sequence[Case]) -> list[Contestant]:
+    """All who prove anything in one of `cases`, each once."""
+    return list({who.name: who for case in cases for who in proofs_as_contestants(case)}.values())
+
+
+def _make_room(folder: Path) -> None:
+    """Removes the validation before, with what an owner that died left of it: all it said can be had again."""
+    place = paths_of_file(folder / files.PLAN_FILE, PLAN)
+    if place.exists:
+        if owner_lock.current_owner(place.folder) is not None:
+            hint = "wait for it, or validate into other --reports"
+            raise CommandError(ExitCode.CONFLICT, f"another process validates into {folder}", hint)
+        build.stop_strays(place)
+        if ReadOnlyStore(place).view.list("container"):
+            container_teardown.take_down_offline(place, with_volumes=True)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _print(found: ValidatedSuite) -> None:
+    width = printer.terminal_width()
+    for judged in found.judgements:
+        printer.print_lines(matrix.matrix_lines(judged, width))
+    if any(judged.of(ModelKind.MUTANT) for judged in found.judgements):
+        click.echo(matrix.LEGEND)
+    sys.stdout.flush()
+    texts = found.suite.read.texts
+    write_styled(rendering.diagnostic_text(found.faults, dict(texts), color=sys.stderr.isatty()), sys.stderr)
+    bad = sum(not judged.is_valid for judged in found.judgements)
+    of = pluralize(len(found.judgements), "case")
+    word = "valid" if not bad else f"{bad} not valid"
+    click.echo(f"{found.suite.suite.name}: {of}, {word}")

@@ -1,0 +1,252 @@
+"""`plan pause`, `resume`, `cancel`, `delete` and `unlock`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import anyio
+import click
+
+from planloop.cli import patch
+from planloop.cli.options import client_of_plan, complete_addresses, plan_option
+from planloop.cli.patch import live_document
+from planloop.client import references
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.plan_client import PlanClient
+from planloop.schemas import json_pointer
+from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.objects.container import is_kept_for_inspection
+from planloop.schemas.resource import Resource
+from planloop.server.task_control import task_path
+
+# Throws away stopped containers that were kept for somebody to look into.
+
+
+def discard_containers(access: PlanClient, addresses: Sequence[str], *, dry_run: bool) -> None:
+    """Removes what is left of the containers at `addresses`; their plan stays as it is. Raises CommandError.
+
+    The owner of the plan, where there is one, sees that they have gone and notes it itself.
+    """
+    for address in addresses:
+        if dry_run:
+            click.echo(f"{address}: what was kept of it would be removed; plan logs {address} stays")
+            continue
+        access.refuse_insiders()
+        if access.is_owned():
+            _remove_stopped(access, access.object(address))
+        else:
+            from planloop.owner import container_teardown
+
+            if faults := container_teardown.discard_container(access.place, address):
+                raise CommandError(ExitCode.FAILED, "\n".join(faults))
+        click.echo(f"{address}: what was kept of it is removed; plan logs {address} stays")
+
+
+def _remove_stopped(access: PlanClient, item: Resource) -> None:
+    from planloop.client import engine_access
+    from planloop.containers.engine.engine import EngineFailed
+
+    async def remove() -> None:
+        engine = engine_access.container_engine()
+        for one in await engine_access.engine_containers(access.place, item):
+            if one.state not in ("running", "paused", "restarting"):
+                await engine.remove(one.id)
+
+    try:
+        anyio.run(remove)
+    except EngineFailed as failed:
+        raise CommandError(ExitCode.FAILED, f"{item.address}: {failed}", failed.hint) from failed
+
+
+# What pause, resume and cancel ask of the plan, and how `delete` takes tasks and containers out of it.
+
+
+def steer_tasks(what: Sequence[str], plan: str | None, do: str, *, reason: str, dry_run: bool) -> None:
+    """Pauses, resumes or cancels each of `what`. Raises CommandError for a task that there is not."""
+    access = client_of_plan(plan)
+    named = [references.resolve_address(word) for word in what]
+    verdict = access.post("steer", {"do": do, "what": named, "reason": reason, "dry_run": dry_run})
+    patch.print_verdict(verdict, access.place.name)
+
+
+def _is_container(address: str) -> bool:
+    return address.startswith("container/")
+
+
+def remove_objects(what: Sequence[str], plan: str | None, *, reason: str, dry_run: bool) -> None:
+    """Takes tasks out of the plan with all that is below them, and containers; one that was only kept is thrown away.
+
+    Raises CommandError for what there is not.
+    """
+    access = client_of_plan(plan)
+    kept, document = kept_containers(access, what), live_document(access)
+    paths = [_removable(document, references.resolve_address(word)) for word in what if word not in kept]
+    if kept:
+        discard_containers(access, [references.resolve_address(word) for word in kept], dry_run=dry_run)
+        if not paths:
+            return
+    if () in paths:
+        hint = "plan cancel . stops all of it · plan down ends its process"
+        raise CommandError(ExitCode.USAGE, "the root task is the plan itself and cannot be removed from it", hint)
+    ops = [{"op": "remove", "path": json_pointer.render_pointer(path)} for path in paths]
+    patch.submit_patch(access, ops, reason=reason, dry_run=dry_run)
+
+
+def kept_containers(access: PlanClient, what: Sequence[str]) -> list[str]:
+    """Those words that name a container of which only a stopped one is left."""
+    named = [word for word in what if _is_container(references.resolve_address(word))]
+    found = {word: access.object(references.resolve_address(word)) for word in named}
+    return [word for word, one in found.items() if is_kept_for_inspection(one.state, one.status)]
+
+
+def _removable(document: JsonObject, address: str) -> tuple[str, ...]:
+    if not _is_container(address):
+        return task_path(document, address)
+    path = references.field_path(address, "")
+    if not json_pointer.has_value(document, path):
+        raise CommandError(
+            ExitCode.NOT_FOUND, f"no {address} in this plan", "plan get containers -o name lists what there is"
+        )
+    return path
+
+
+# `plan pause`.
+
+PAUSE_EXAMPLE = """
+\b
+Examples:
+  plan pause task/frontend
+  plan pause .                 everything
+"""
+
+
+@click.command(epilog=PAUSE_EXAMPLE)
+@click.argument("what", nargs=-1, required=True, metavar="TASK...", shell_complete=complete_addresses("task"))
+@plan_option
+@click.option("--reason", default="", help="Why, for the history and for the agents it concerns.")
+@click.option("--dry-run", is_flag=True, help="Only say what it would do.")
+def pause_command(what: tuple[str, ...], plan: str | None, reason: str, dry_run: bool) -> None:
+    """Stop a subtree at its next boundary and keep its work.
+
+    Running commands go on to their end; nothing new starts below it until `plan resume`.
+    """
+    steer_tasks(what, plan, "pause", reason=reason, dry_run=dry_run)
+
+
+# `plan resume`.
+
+RESUME_EXAMPLE = """
+\b
+Examples:
+  plan resume task/frontend
+  plan resume container/db  made anew, if it failed
+  plan resume .             all of the plan; what failed runs once more
+"""
+
+
+@click.command(epilog=RESUME_EXAMPLE)
+@click.argument(
+    "what", nargs=-1, required=True, metavar="TASK...", shell_complete=complete_addresses("task", "container")
+)
+@plan_option
+@click.option("--reason", default="", help="Why, for the history and for the agents it concerns.")
+@click.option("--dry-run", is_flag=True, help="Only say what it would do.")
+def resume_command(what: tuple[str, ...], plan: str | None, reason: str, dry_run: bool) -> None:
+    """Let a paused subtree go on, and what failed in it try once more.
+
+    A container that failed is made anew when it is named, and with `.` as all that failed is.
+
+    Also takes back a `plan cancel`: the task runs again. A model that could not be asked, for want of a key or a
+    server, is asked again. Keys in variables are read where `plan apply` runs: for one that was not set there, leave
+    it and apply again instead.
+    """
+    steer_tasks(what, plan, "resume", reason=reason, dry_run=dry_run)
+
+
+# `plan cancel`.
+
+CANCEL_EXAMPLE = """
+\b
+Examples:
+  plan cancel task/frontend/ui
+  plan cancel task/a task/b --reason 'wrong approach'
+"""
+
+
+@click.command(epilog=CANCEL_EXAMPLE)
+@click.argument("what", nargs=-1, required=True, metavar="TASK...", shell_complete=complete_addresses("task"))
+@plan_option
+@click.option("--reason", default="", help="Why, for the history and for the agents it concerns.")
+@click.option("--dry-run", is_flag=True, help="Only say what it would do.")
+def cancel_command(what: tuple[str, ...], plan: str | None, reason: str, dry_run: bool) -> None:
+    """Stop a subtree for good and keep it as cancelled.
+
+    Running commands are stopped (TERM, then KILL after a grace), agents end, locks are released. The task stays in the
+    plan with its results; `plan resume` lets it run again.
+    """
+    steer_tasks(what, plan, "cancel", reason=reason, dry_run=dry_run)
+
+
+# `plan delete`.
+
+DELETE_EXAMPLE = """
+\b
+Examples:
+  plan delete task/frontend/ui
+  plan delete task/old --dry-run
+  plan delete container/sut       one that was kept after it stopped, or one of the live plan
+"""
+
+
+@click.command(epilog=DELETE_EXAMPLE)
+@click.argument(
+    "what",
+    nargs=-1,
+    required=True,
+    metavar="TASK | CONTAINER...",
+    shell_complete=complete_addresses("task", "container"),
+)
+@plan_option
+@click.option("--reason", default="", help="Why, for the history and for the agents it concerns.")
+@click.option("--dry-run", is_flag=True, help="Only say what it would do.")
+def delete_command(what: tuple[str, ...], plan: str | None, reason: str, dry_run: bool) -> None:
+    """Remove a subtree or a container from the live plan.
+
+    Its work is stopped as by `plan cancel` and its objects go; files that it wrote stay. What the plan file says comes
+    back with the next save of that file, so remove it there too, or `plan pull`. Of a container that was kept after it
+    stopped (`keep:`) only that goes, and the plan stays as it is.
+    """
+    remove_objects(what, plan, reason=reason, dry_run=dry_run)
+
+
+# `plan unlock`.
+
+UNLOCK_EXAMPLE = """
+\b
+Examples:
+  plan get locks
+  plan unlock lock/src/app.py --reason "it only reads there"
+  plan unlock "src/**"                the same as lock/src/**
+"""
+
+
+@click.command(epilog=UNLOCK_EXAMPLE)
+@click.argument("what", metavar="LOCK", shell_complete=complete_addresses("lock"))
+@plan_option
+@click.option("--reason", default="", help="Why, for the history and for who held it.")
+def unlock_command(what: str, plan: str | None, reason: str) -> None:
+    """Take a lock from whoever holds it.
+
+    It goes to who has waited longest. An agent that held it is told, and its next write under it is refused, so that it
+    looks at the file again first. A command that runs is not stopped, and may still write there: cancel its task for
+    that. What was written stays.
+    """
+    address = what if what.startswith("lock/") else references.resolve_address(what.strip("/"), "lock")
+    if not address.startswith("lock/"):
+        raise CommandError(
+            ExitCode.USAGE, f"{address} is no lock", f"plan get locks lists them; plan describe {address} what it has"
+        )
+    answer = client_of_plan(plan).post("unlock", {"lock": address, "reason": reason})
+    click.echo(f"{address} was taken from {', '.join(answer['owners'])}, rev {answer['rev']}")
+    for task in answer["commands"]:
+        click.echo(f"the command of {task} goes on and may still write there; to stop it: plan cancel {task}")

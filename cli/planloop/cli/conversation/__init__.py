@@ -1,0 +1,1 @@
+"""`plan chat`: input lines, slash commands, and the loop between them."""

@@ -1,0 +1,317 @@
+"""The loop of a conversation: read a line, send or run it, show events until the answer.
+
+One thread, over the blocking API, on whatever `ChatTerminal` there is: a screen with line editing, a pipe, or a test.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from contextlib import closing, suppress
+from typing import Protocol
+
+from planloop.cli.conversation import input_line, slash_commands
+from planloop.cli.conversation.event_stream import PersonInput, PersonWrote, merged_stream, print_notices
+from planloop.cli.conversation.question import AgentQuestion, no_owner_error
+from planloop.cli.conversation.slash_commands import ChatLeft
+from planloop.client import chat_events
+from planloop.client.chat_events import (
+    AgentActive,
+    AgentAnswered,
+    AgentIdle,
+    AgentSpoke,
+    ApprovalRequested,
+    ChatEvent,
+    ContainerEnded,
+    PlanEnded,
+    SessionMoved,
+)
+from planloop.client.chat_target import (
+    ChatTarget,
+    agent_for_container,
+    agent_name,
+    agent_or_hook_agent,
+    choose_agent,
+    session_agent,
+)
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.plan_client import PlanClient
+from planloop.client.plan_follower import ModelText
+from planloop.client.render import approval_requests
+from planloop.schemas import limits
+from planloop.schemas.objects.container import CONTAINER_KIND as CONTAINER
+from planloop.schemas.objects.container import OVER as ENDS
+
+
+class ChatTerminal(PersonInput, Protocol):
+    """Where a person reads and writes. `is_live` says that somebody sits there and can be asked."""
+
+    is_live: bool
+
+    def read(self, prompt: str) -> str | None:
+        """A line; None at the end of input."""
+        ...
+
+    def say(self, text: str) -> None:
+        """A line for the person."""
+        ...
+
+    def flow(self, text: str) -> None:
+        """A stretch of text that goes on where the last one stopped."""
+        ...
+
+    def note(self, text: str) -> None:
+        """A line beside the conversation: what an agent does, what a command could not do."""
+        ...
+
+    def interject(self, text: str) -> None:
+        """A note from another thread, above the line that is being written, which stays as it is."""
+        ...
+
+
+class ChatLoop:
+    """One person, one plan. `failed` turns true when an agent could not answer."""
+
+    def __init__(self, room: ChatTarget, terminal: ChatTerminal) -> None:
+        self.room = room
+        self.failed = False
+        self._terminal = terminal
+        self._told: set[str] = set()  # Approvals that were shown.
+        self._telling = threading.Lock()
+        self._later: deque[str] = deque()  # Lines written while an answer was waited for, to be said after it.
+        self._is_over = False  # The end of the container was told.
+        self._is_asking = False  # An answer is waited for: what comes up is in what is followed meanwhile.
+        self._flowing = ""  # What has been written so far of a reply that is still being written.
+        self._shown = ""  # The last reply that flowed to its end: the records that tell of it follow.
+
+    def run(self) -> None:
+        """Until the input ends, somebody leaves, or the container is over in which they talk.
+
+        Raises CommandError when the plan's process ends meanwhile.
+        """
+        terminal = self._terminal
+        if terminal.is_live:
+            print_notices(self.room, self._interject)
+        with suppress(ChatLeft):
+            while not self._has_ended():
+                self._follow()
+                self._show_waiting()
+                text = self._later.popleft() if self._later else terminal.read(self.room.prompt)
+                if text is None:
+                    return
+                if not self._has_ended():  # It may have while the line was written.
+                    self._take(text)
+
+    def _has_ended(self) -> bool:
+        """Whether the container is over in which one talks; that is told."""
+        container = self.room.container
+        found = [one for one in self.room.access.objects(CONTAINER) if one.address == container] if container else []
+        if not container or (found and found[0].state not in ENDS):
+            return False
+        if self._is_end_news():
+            ended = (
+                chat_events.ended_event(container, found[0].status) if found else ContainerEnded(container, "gone", "")
+            )
+            self._terminal.note(_parting(ended))
+        return True
+
+    def _is_end_news(self) -> bool:
+        """Whether nobody was told of the end yet; whoever asks first tells of it."""
+        with self._telling:
+            is_news, self._is_over = not self._is_over, True
+            return is_news
+
+    def _follow(self) -> None:
+        """Turns to whoever the session is with by now."""
+        if now := self.room.moved():
+            self._terminal.note(f"  now with {now}")
+
+    def _take(self, text: str) -> None:
+        self._follow()  # It may have moved while the line was written.
+        self._do(self._parsed(text))
+
+    def _parsed(self, text: str) -> input_line.InputLine:
+        known = slash_commands.command_names(self.room.access) if text.lstrip().startswith(input_line.SLASH) else ()
+        return input_line.parse_line(text, known)
+
+    def _do(self, line: input_line.InputLine) -> None:
+        match line:
+            case input_line.MessageLine(said):
+                self._say(said)
+            case input_line.SlashCommand() as command:
+                self._perform(command)
+            case input_line.InvalidLine(name, near):
+                cure = f"did you mean /{near}?" if near else "/help lists what there is"
+                self._terminal.note(f"no /{name}; {cure}")
+            case input_line.EmptyLine():
+                pass
+
+    def _perform(self, command: input_line.SlashCommand) -> None:
+        try:
+            text = slash_commands.fill_prompt(self.room, command)
+            if text is not None:
+                self._say(text)
+                return
+            for line in slash_commands.run_command(self.room, command):
+                self._terminal.say(line)
+        except CommandError as fault:
+            self._terminal.note(fault.text())
+
+    def _say(self, text: str) -> None:
+        """Asks, and tells what happens until there is an answer. Ctrl-C stops the waiting, not the agent."""
+        agent = self.room.agent
+        body = {"to": agent, "text": text, "delivery": "steer", "by": "chat"}
+        try:
+            question = AgentQuestion(self.room.access, body)
+        except CommandError as fault:
+            if fault.exit == ExitCode.NOT_FOUND and not self.room.access.is_owned():
+                raise
+            self._terminal.note(fault.text())
+            return
+        self._flowing = self._shown = ""
+        self._is_asking = True
+        try:
+            with closing(merged_stream(question.events(), self._terminal, self._is_open)) as both:
+                for one in both:
+                    if isinstance(one, PersonWrote):
+                        self._take_meanwhile(one.text)
+                    else:
+                        self._tell(one)
+        except ChatLeft:
+            self.failed = True  # It was not waited for.
+            raise
+        except KeyboardInterrupt:
+            if question.is_answered:
+                raise  # Nothing is waited for any more: it is meant for the conversation.
+            self._terminal.note(f"\n{agent} goes on; its answer will be in /logs")
+        finally:
+            self._is_asking = False
+
+    def _is_open(self) -> bool:
+        """Whether lines are read while an answer is waited for.
+
+        Lines of a pipe have their order, and each waits for the answer before it; but one of them may be the yes
+        without which there will be none.
+        """
+        if len(self._later) >= limits.CHAT_LINES_AHEAD:
+            return False
+        if self._terminal.is_live:
+            return True
+        return any(
+            one.approval in self._told for one in chat_events.pending_approvals(self.room.access.objects("approval"))
+        )
+
+    def _take_meanwhile(self, text: str | None) -> None:
+        """A command is done at once; what is to be said waits for the answer that is out."""
+        if text is None:
+            raise ChatLeft
+        line = self._parsed(text)
+        if isinstance(line, input_line.MessageLine | input_line.SlashCommand) and not slash_commands.is_action(line):
+            self._later.append(text)
+            self._terminal.note("  it is said when this is answered")
+        else:
+            self._do(line)
+
+    def _tell(self, event: ChatEvent | ModelText) -> None:
+        terminal = self._terminal
+        if isinstance(event, ModelText):
+            if terminal.is_live:
+                self._flowing += event.text
+                terminal.flow(event.text)
+            return
+        self._end_flow()
+        match event:
+            case AgentAnswered():
+                self._tell_answer(event)
+            case AgentSpoke(text=text) if text.strip() != self._shown:
+                (terminal.say if terminal.is_live else terminal.note)(text)
+            case AgentActive(agent=agent, what=what):
+                terminal.note(f"  {agent_name(agent) or 'it'}: {what}")
+            case AgentIdle(state=state, why=why) if state != "asleep":
+                terminal.note(f"  {state}: {why}")
+            case ApprovalRequested():
+                self._ask(event)
+            case SessionMoved(to=to) if self.room.is_following and to != self.room.agent:
+                terminal.note(f"  the session is with {to}: what you say next is for it")
+            case PlanEnded(state=state):
+                terminal.note(f"  the plan is {state}")
+            case _:
+                pass
+
+    def _tell_answer(self, answer: AgentAnswered) -> None:
+        self.failed = self.failed or bool(answer.error)
+        if answer.error:
+            self._terminal.note(f"({answer.error}) {answer.text}")
+        elif answer.text.strip() != self._shown:
+            self._terminal.say(answer.text)
+        self._shown = ""
+
+    def _end_flow(self) -> None:
+        if self._flowing:
+            self._terminal.say("")
+            self._shown, self._flowing = self._flowing.strip(), ""
+
+    def _show_waiting(self) -> None:
+        """What waits for a yes and was not shown yet."""
+        for one in chat_events.pending_approvals(self.room.access.objects("approval")):
+            self._ask(one)
+
+    def _is_news(self, asked: ApprovalRequested) -> bool:
+        """Whether nobody has shown it yet; who asks this does."""
+        with self._telling:
+            is_news = asked.approval not in self._told
+            self._told.add(asked.approval)
+            return is_news
+
+    def _interject(self, asked: ApprovalRequested | SessionMoved | ContainerEnded) -> None:
+        """Shows what comes up while a person writes. They are not asked: the line is theirs."""
+        if isinstance(asked, ContainerEnded):
+            if self._is_end_news():
+                self._terminal.interject(_parting(asked))
+            return
+        if isinstance(asked, SessionMoved):
+            if self.room.is_following and not self._is_asking and asked.to != self.room.agent:
+                self._terminal.interject(f"  the session is with {asked.to}: what you say next is for it")
+            return
+        if not self._is_asking and self._is_news(asked):
+            name = asked.approval.partition("/")[2]
+            self._terminal.interject(f"  {asked.by} asks for a yes: {asked.words} · /approve {name} · /reject {name}")
+
+    def _ask(self, asked: ApprovalRequested) -> None:
+        """A person is asked at once, a pipe is told how to answer; nobody is twice."""
+        if not self._is_news(asked):
+            return
+        name = asked.approval.partition("/")[2]
+        self._terminal.note(f"  {asked.by} asks for a yes: {asked.words}")
+        if not self._terminal.is_live:
+            self._terminal.note(
+                f"  /approve {name} · /reject {name} · elsewhere: {approval_requests.approval_commands(name)}"
+            )
+            return
+        answer = (self._terminal.read("  yes, no or later? ") or "").strip().lower()
+        if answer in ("y", "yes"):
+            self._perform(input_line.SlashCommand("approve", (name,), name))
+        elif answer in ("n", "no"):
+            self._perform(input_line.SlashCommand("reject", (name,), name))
+        else:
+            self._terminal.note(f"  it waits: /approve {name} · /reject {name}")
+
+
+def _parting(ended: ContainerEnded) -> str:
+    why = f": {ended.why}" if ended.why else ""
+    return f"  {ended.container} is {ended.state}{why}; the conversation ends with it"
+
+
+def start_chat(access: PlanClient, wanted: str | None, terminal: ChatTerminal) -> ChatLoop:
+    """A conversation with the plan's agent. Raises CommandError: nobody runs the plan, no such agent."""
+    agents = access.objects("agent")
+    container = wanted if wanted is not None and wanted.startswith(f"{CONTAINER}/") else ""
+    if container:
+        agent = agent_for_container(access.object(container), access.objects("task"), agents)
+    elif wanted is not None:
+        agent = agent_or_hook_agent(agents, access.objects("hook"), wanted)
+    else:
+        agent = choose_agent(agents, None, session_agent(access))
+    if not access.is_owned():
+        raise no_owner_error(access)
+    return ChatLoop(ChatTarget(access, agent, wanted is None, container), terminal)

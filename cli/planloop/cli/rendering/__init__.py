@@ -1,1 +1,0 @@
-"""Pure text: what the command prints, made from values."""

@@ -1,0 +1,109 @@
+"""Turn an unexpected exception into an error message, or into a bug report with a traceback.
+
+A fault of the world (a full disk, no permission, a log that does not verify) is explained. Anything else is a bug:
+one line on the terminal, the traceback in a file, exit 70.
+"""
+
+from __future__ import annotations
+
+import errno
+import shlex
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from planloop.client.exit_codes import CommandError, ExitCode
+
+
+def explain_exception(error: BaseException) -> CommandError | None:
+    """The ending for a fault of the world; None when the fault is ours."""
+    if isinstance(error, BaseExceptionGroup):
+        inner = {type(found): found for found in map(explain_exception, error.exceptions)}
+        return inner.popitem()[1] if len(inner) == 1 else None
+    if isinstance(error, CommandError):
+        return error
+    if isinstance(error, OSError):
+        return _explained_engine(error) or _explained_os(error)
+    return _explained_engine(error) or _explained_text(error)
+
+
+def _explained_text(error: BaseException) -> CommandError | None:
+    """What no log can hold, given as an argument: bytes that are no text, numbers that are no numbers."""
+    if isinstance(error, UnicodeEncodeError):
+        return CommandError(
+            ExitCode.USAGE, "there are bytes in this that are not UTF-8 text", "give it as text, in UTF-8"
+        )
+    if isinstance(error, ValueError) and "not JSON compliant" in str(error):
+        return CommandError(
+            ExitCode.USAGE, "there is a number in this that is not finite", "give a finite number, or text"
+        )
+    return None
+
+
+def _explained_os(error: OSError) -> CommandError | None:
+    where = f" ({error.filename})" if error.filename else ""
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            return CommandError(
+                ExitCode.FAILED, f"the disk is full{where}", "free some space and run the command again"
+            )
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            return _explained_permission(error, where)
+        case errno.EISDIR | errno.ENOTDIR:
+            stands = (
+                "a folder stands where a file should" if error.errno == errno.EISDIR else "a file stands in the way"
+            )
+            return CommandError(ExitCode.FAILED, f"{stands}{where}", "move it away and give the command again")
+        case errno.ENOENT:
+            return CommandError(ExitCode.NOT_FOUND, f"no such file{where}", "check the path")
+    return None
+
+
+def _explained_permission(error: OSError, where: str) -> CommandError:
+    if error.errno == errno.EROFS:
+        return CommandError(
+            ExitCode.FAILED, f"the file system is read-only{where}", "work in a folder that can be written"
+        )
+    folder = str(Path(error.filename).parent) if isinstance(error.filename, str) else "."
+    hint = f"check the owner and the mode of the folder: ls -ld {shlex.quote(folder)}"
+    return CommandError(ExitCode.FAILED, f"no permission to write or read here{where}", hint)
+
+
+def _explained_engine(error: BaseException) -> CommandError | None:
+    # Looked up, not imported: on the fast paths the engine's errors are not loaded and so cannot have been raised.
+    sqlite = sys.modules.get("sqlite3")
+    if sqlite is not None and isinstance(error, sqlite.Error):
+        hint = "check the disk; if the file is damaged, restore the plan's folder in `.plan` from a copy"
+        return CommandError(ExitCode.FAILED, f"SQLite cannot use the log: {error}", hint)
+    errors = sys.modules.get("planloop.reconciler.errors")
+    if errors is None:
+        return None
+    if isinstance(error, errors.StoreFailed):
+        return CommandError(ExitCode.FAILED, str(error), error.hint)
+    if isinstance(error, errors.StoreCorrupt):
+        return CommandError(ExitCode.FAILED, f"the log is damaged: {error}", error.hint)
+    if isinstance(error, errors.NotOwner):
+        return CommandError(ExitCode.CONFLICT, str(error), "plan down stops it")
+    return None
+
+
+def bug_report(error: BaseException, arguments: Sequence[str]) -> str:
+    """Writes the traceback to a file and returns the lines that name it."""
+    where = traceback.extract_tb(error.__traceback__)
+    last = f" at {Path(where[-1].filename).name}:{where[-1].lineno}" if where else ""
+    text = f"plan {' '.join(arguments)}\nPython {sys.version}\n\n{''.join(traceback.format_exception(error))}"
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="planloop-report-", suffix=".txt", delete=False, encoding="utf-8", errors="backslashreplace"
+        ) as file:
+            file.write(text)
+        kept = file.name
+    except OSError:
+        kept = "(it could not be saved)"
+    summary = str(error).splitlines()[0] if str(error) else ""
+    return (
+        f"error: this is a bug of planloop: {type(error).__name__}: {summary}{last}\n"
+        f"report: {kept}\nhelp: what was running goes on; please send the report file with an issue"
+    )

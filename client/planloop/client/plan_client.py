@@ -1,0 +1,159 @@
+"""Read and change one plan: through its owner, or through its log if no owner is running.
+
+The same paths and answers either way. Without an owner a read needs no event loop (`planloop.server.offline_reader`)
+and a change takes the owner's lock for as long as it lasts, so that two commands never write one log.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.owner_client import READ_TIMEOUT_S, OwnerClient, OwnerGone, OwnerHung
+from planloop.client.plan_paths import PlanPaths
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.resource import Resource, resource_from_json
+
+TRIES_MAX: Final = 50  # Of 0.1 s: an owner that starts or ends holds the lock for a moment without listening.
+TRY_AGAIN_S: Final = 0.1
+HUNG_S: Final = 10.0  # How long reads go directly to the log after the owner did not answer one.
+
+
+class PlanClient:
+    """Reads and changes of the plan at `place`."""
+
+    def __init__(self, place: PlanPaths) -> None:
+        self.place = place
+        self._owner = OwnerClient(place.folder)
+        self._reader = OwnerClient(place.folder, timeout_s=READ_TIMEOUT_S)
+        self._hung_until = 0.0
+
+    def get(self, path: str, **query: str | int) -> Json:
+        """The answer to GET `path`: from the log if there is no owner, or one that does not answer. Raises
+        CommandError.
+        """
+        if time.monotonic() >= self._hung_until:
+            try:
+                answer = self._reader.get(path, **query)
+                self._hung_until = 0.0
+                return answer
+            except OwnerGone:
+                pass
+            except OwnerHung:
+                self._note_hung()
+        from planloop.server import offline_reader  # SQLite is loaded only when no owner answers.
+
+        return offline_reader.offline_answer(self.place, path, {name: str(value) for name, value in query.items()})
+
+    def ask(self, path: str, body: JsonObject) -> Json:
+        """The answer to a POST that changes nothing. Raises CommandError; OwnerGone if the log is to answer instead."""
+        try:
+            return self._reader.ask(path, body)
+        except OwnerHung:
+            self._note_hung()
+            raise OwnerGone("the owner did not answer") from None
+
+    def _note_hung(self) -> None:
+        from planloop.client.render import printer
+        from planloop.server import offline_reader
+
+        if not self._hung_until:
+            rev = offline_reader.offline_answer(self.place, "status", {})["rev"]
+            words = f"the owner did not answer within {READ_TIMEOUT_S:.0f} s: this is the log as of rev {rev}"
+            printer.print_note(f"{words}. plan doctor looks at it; plan down --force ends it")
+        self._hung_until = time.monotonic() + HUNG_S
+
+    def post(self, path: str, body: JsonObject) -> Json:
+        """The answer to POST `path`. Raises CommandError, REFUSED for a command that the plan itself runs."""
+        self.refuse_insiders()
+        for _ in range(TRIES_MAX):
+            try:
+                return self._owner.post(path, body)
+            except OwnerGone:
+                pass
+            from planloop.reconciler.errors import NotOwner
+            from planloop.server import offline_plan
+
+            try:
+                return offline_plan.post_without_owner(self.place, path, body)
+            except NotOwner:
+                time.sleep(TRY_AGAIN_S)
+        hint = "plan doctor looks at it; plan down --force ends it"
+        raise CommandError(ExitCode.TIMEOUT, f"a process holds {self.place.name} but does not answer", hint)
+
+    def refuse_insiders(self) -> None:
+        """An agent with a shell must not approve or patch as a person would: its rights end at its plan tools.
+
+        This stops accidents and the obvious try; a command that hides its label is held back by a sandbox alone.
+        """
+        from planloop.client import context
+
+        label = context.environment().get("PLANLOOP_PLAN")
+        if label is None:
+            return
+        from planloop.client.plan_paths import plan_label
+
+        if label == plan_label(self.place):
+            hint = "an agent uses its plan tools (edit_plan, request); a person runs this from outside the plan"
+            raise CommandError(
+                ExitCode.REFUSED, f"a command of {self.place.name} may not change {self.place.name}", hint
+            )
+
+    def stream(self, path: str, *, until: float | None = None, **query: str | int) -> Iterator[Json]:
+        """Values as they come from the owner. Raises OwnerGone when there is none, TimeoutError at `until`."""
+        return self._owner.stream(path, until=until, **query)
+
+    def is_owned(self) -> bool:
+        """Whether there is an owner, even one that does not answer now."""
+        if time.monotonic() < self._hung_until:
+            return True
+        try:
+            self._reader.get("status")
+        except OwnerGone:
+            return False
+        except OwnerHung:
+            return True
+        return True
+
+    def objects(self, *kinds: str) -> list[Resource]:
+        """The objects of `kinds`, all of them without any."""
+        return self.snapshot(*kinds)[1]
+
+    def snapshot(self, *kinds: str) -> tuple[int, list[Resource]]:
+        """The objects of `kinds`, all of them without any, and the revision that all of them are of."""
+        answer = self.get("objects", kind=",".join(kinds))
+        found = [resource_from_json(raw) for raw in answer["objects"]]
+        rev: int = answer["rev"]
+        while answer["next"] is not None:
+            answer = self.get("objects", **{"kind": ",".join(kinds), "at": rev, "from": answer["next"]})
+            found += [resource_from_json(raw) for raw in answer["objects"]]
+        return rev, found
+
+    def text(self, digest: str) -> str:
+        """The blob of that name as text, all of it. Raises CommandError."""
+        pieces, after = list[str](), 0
+        while after is not None:
+            answer = self.get(f"blobs/{digest}", after=after)
+            pieces.append(answer["text"])
+            after = answer["next"]
+        return "".join(pieces)
+
+    def output(self, op: str, after: int = 0) -> tuple[str, int]:
+        """What a running command has printed from the byte `after` on, and where that ends."""
+        pieces = list[str]()
+        while True:
+            answer = self.get(f"output/{op}", after=after)
+            if answer["next"] == after:
+                return "".join(pieces), after
+            pieces.append(answer["text"])
+            after = answer["next"]
+
+    def find(self, address: str) -> Resource | None:
+        """The object at `address`; None when there is none."""
+        return next((one for one in self.objects(address.partition("/")[0]) if one.address == address), None)
+
+    def object(self, address: str) -> Resource:
+        """The object at `address`. Raises CommandError."""
+        return resource_from_json(self.get(f"objects/{address}"))

@@ -1,0 +1,98 @@
+"""Paths of a plan: its state folder `.plan/<name>/`, its file, and how a command finds the plan it is about.
+
+With no file and no `--plan` a command takes the only plan in `./.plan`; with several it asks which, it never guesses.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.reconciler.store import state_files
+from planloop.schemas.canonical_json import encode, sha256_hex
+from planloop.schemas.frozen import frozen
+
+
+@frozen
+class PlanPaths:
+    """The state of the plan `name`: `folder` is `<root>/.plan/<name>`, `root` the folder of the plan file."""
+
+    name: str
+    folder: Path
+
+    @property
+    def root(self) -> Path:
+        return self.folder.parent.parent
+
+    @property
+    def exists(self) -> bool:
+        return self.folder.is_dir()
+
+    @property
+    def file(self) -> Path | None:
+        """The plan file that was last applied here, None when it is not known."""
+        noted = state_files.noted_plan_file(self.folder)
+        return self.root / noted if noted else None
+
+    def note_file(self, file: Path) -> None:
+        """Remembers `file`, for commands that are given the file or nothing at all."""
+        wanted = encode({"file": file.name})
+        note = self.folder / state_files.FILE_NOTE
+        if not note.exists() or note.read_bytes() != wanted:
+            state_files.write_private_file(note, wanted)
+
+
+def paths_of_file(file: Path, name: str) -> PlanPaths:
+    """The place of the plan called `name` that `file` describes."""
+    return PlanPaths(name, state_files.state_folder(file.absolute(), name))
+
+
+def plans_in(root: Path) -> list[PlanPaths]:
+    """The plans whose state is in `root`, by name."""
+    try:
+        folders = sorted(
+            entry
+            for entry in (root / state_files.STATE).iterdir()
+            if entry.is_dir() and state_files.log_file(entry).exists()
+        )
+    except OSError:
+        return []
+    return [PlanPaths(folder.name, folder) for folder in folders]
+
+
+def find_plan(plan: str | None, cwd: Path) -> PlanPaths:
+    """The plan meant by `--plan` (a name or a plan file) or by being the only one in `cwd`. Raises CommandError."""
+    if plan is None:
+        return _only(plans_in(cwd), cwd)
+    as_file = cwd / plan
+    root = as_file.parent if as_file.is_file() else cwd
+    places = plans_in(root)
+    for place in places:
+        if place.name == plan or (as_file.is_file() and place.file == as_file):
+            return place
+    known = ", ".join(place.name for place in places)
+    hint = f"known here: {known}" if known else f"start it with: plan apply {plan if as_file.is_file() else 'FILE'}"
+    raise CommandError(ExitCode.NOT_FOUND, f"no plan `{plan}` has state in {root / state_files.STATE}", hint)
+
+
+def _only(places: list[PlanPaths], cwd: Path) -> PlanPaths:
+    match places:
+        case [place]:
+            return place
+        case []:
+            hint = "go to the folder of the plan file, or start one: plan apply FILE"
+            raise CommandError(ExitCode.NOT_FOUND, f"no plan has state in {cwd / state_files.STATE}", hint)
+        case _:
+            names = ", ".join(place.name for place in places)
+            raise CommandError(
+                ExitCode.USAGE, f"several plans live in {cwd / state_files.STATE}", f"say which with --plan: {names}"
+            )
+
+
+def plan_label(place: PlanPaths) -> str:
+    """What marks this plan's processes, unique on this machine: two folders may each have a plan of one name.
+
+    It is the same by whatever way the folder is named: who looks for what an owner left may have come by another.
+    """
+    return f"{place.name}-{sha256_hex(os.fsencode(os.path.realpath(place.folder)))[:12]}"

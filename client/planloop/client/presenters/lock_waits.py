@@ -1,0 +1,110 @@
+"""Locks, their holders and queues, and the graph of waits, as JSON.
+
+The graph is the one that the lock controller looks for rings in: who waits, who is in the way (who holds it, or waits
+for it since before), and whom a holder waits for itself before it can let go. Pure: a function of a view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from planloop.client.presenters.approvals import ObjectsView, conflict_json
+from planloop.controllers.lock.wait_graph import (
+    ActiveGrants,
+    LockWish,
+    WaitGraph,
+    awaited_families,
+    lock_queue,
+    queue_order,
+)
+from planloop.controllers.shared.leases.grants import find_blockers, lock_path, wanted_locks_of
+from planloop.controllers.shared.leases.owners import family_path
+from planloop.reconciler.store.memory_view import MemoryView
+from planloop.reconciler.store.store import View
+from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.objects.conflict import conflict_status_from_json as conflict_status
+from planloop.schemas.objects.lock import describe_cycle, lock_status_from_json
+from planloop.schemas.resource import Resource
+
+EDGES_MAX: Final = 2_000  # Of the graph: a picture of more says nothing.
+SEEN: Final = ("lock", "conflict", "task", "agent", "call", "thread", "fork")  # What a wait may hang on.
+UNTIL: Final = {"turn": "to the end of its turn", "asked": "until it lets go"}
+
+
+def lock_waits_answer(plan: ObjectsView, now: float) -> JsonObject:
+    """Locks, the edges between who waits and who is in the way, rings, and conflict threads that are open."""
+    is_waited = any(one.status.get("waiters") for one in plan.list("lock"))
+    kinds = SEEN if is_waited else ("lock", "conflict")  # Most of the time nobody waits, and nothing is to be drawn.
+    view = MemoryView((one for kind in kinds for one in plan.list(kind)), plan.rev)
+    wishes = queue_order(view, lock_queue(view).wishes)
+    found = list(_edges(view, wishes, now))
+    rings = _rings(view, wishes)
+    return {
+        "rev": view.rev,
+        "locks": [_lock(one) for one in view.list("lock")],
+        "waits": found[:EDGES_MAX],
+        "waits_left": max(0, len(found) - EDGES_MAX),
+        "rings": [{"owners": ring, "words": describe_cycle(ring)} for ring in rings],
+        "conflicts": [conflict_json(one) for one in view.list("conflict") if conflict_status(one.status).is_open],
+    }
+
+
+def _lock(item: Resource) -> JsonObject:
+    status = lock_status_from_json(item.status)
+    holders = sorted(status.holders.values(), key=lambda one: (one.since, one.owner))
+    waiters = sorted(status.waiters.items(), key=lambda one: (one[1].since, one[0]))
+    return {
+        "address": item.address,
+        "path": str(item.spec["path"]),
+        "place": lock_path(item),
+        "holders": [
+            {
+                "owner": one.owner,
+                "mode": one.mode,
+                "since": one.since,
+                "fence": one.fence,
+                "until": UNTIL.get(one.kept, "to the end of its task"),
+                "reason": one.reason,
+            }
+            for one in holders
+        ],
+        "waiters": [
+            {"owner": one.owner, "waiting": at, "mode": one.mode, "since": one.since, "reason": one.reason}
+            for at, one in waiters
+        ],
+        "lost": [
+            {"owner": owner, "how": one.how, "by": one.by, "at": one.at, "reason": one.reason}
+            for owner, one in status.lost.items()
+        ],
+    }
+
+
+def _edges(view: View, wishes: tuple[LockWish, ...], now: float) -> Iterator[JsonObject]:
+    graph = WaitGraph(view, wishes, ActiveGrants(view))
+    for wish in wishes:
+        who, seen = wish.owner.address, set[str]()
+        for one in find_blockers(view, wish.owner, wanted_locks_of(view, wish.address), now):
+            if one.holder.owner in seen:
+                continue
+            seen.add(one.holder.owner)
+            yield {"from": who, "to": one.holder.owner, "lock": f"lock/{one.path}", "why": one.why, "since": wish.since}
+        for other in graph.after(wish):
+            for holder in sorted(seen):
+                if _is_needed(view, holder, other):
+                    yield {"from": holder, "to": other.owner.address, "lock": "", "why": "needs", "since": wish.since}
+
+
+def _is_needed(view: View, holder: str, other: LockWish) -> bool:
+    """Whether who holds something cannot let go before `other`, of another family, has what it waits for."""
+    path = family_path(holder)
+    return other.path != path and (other.path.startswith(path) or other.path in awaited_families(view, path))
+
+
+def _rings(view: View, wishes: tuple[LockWish, ...]) -> list[list[str]]:
+    """All rings among the wishes, each once: the members of those found are left out of the next look."""
+    rest, held, rings = wishes, ActiveGrants(view), list[list[str]]()
+    while ring := WaitGraph(view, rest, held).ring(rest):
+        rings.append([one.owner.address for one in ring])
+        rest = tuple(one for one in rest if one not in ring)
+    return rings

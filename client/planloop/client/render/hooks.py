@@ -1,0 +1,94 @@
+"""Hooks in words: what they watch, when they run, and what ends them."""
+
+from __future__ import annotations
+
+from planloop.reconciler.diff import describe
+from planloop.schemas import amounts
+from planloop.schemas.canonical_json import JsonObject, encode
+from planloop.schemas.objects.hook import ACTIVE, default_on_error
+from planloop.schemas.resource import Resource
+
+HOOK_HEAD = ("hook", "watches", "on", "state", "fired", "for", "what")
+
+
+def hook_row(item: Resource, now: float) -> tuple[str, ...]:
+    """Whom it watches, at which points, its state, how often it was asked, its age where that counts, and words."""
+    spec, status = item.spec, item.status
+    points = ",".join(spec["on"])
+    since = status.get("since")
+    age = amounts.format_duration(now - float(since)) if since is not None and hook_state(item) == ACTIVE else ""
+    broke = sum(one["count"] for one in _broke(item).values())
+    asks = describe.describe_hook_mind(spec["mind"]) + (f" · broke {_times(broke)}" if broke else "")
+    what = str(status.get("why") or asks)
+    name = item.address.partition("/")[2]
+    return (name, spec["watches"], points, hook_state(item), str(status.get("fired", 0)), age, what)
+
+
+def hook_state(item: Resource) -> str:
+    """`active` also before anything was written: a hook is there as soon as its agent is."""
+    return "deleting" if item.deleting else item.state or ACTIVE
+
+
+def hook_facts(item: Resource, now: float) -> list[tuple[str, str]]:
+    """Labelled lines of a description: what it is asked and who answers, where it stands, how it ends."""
+    spec, status = item.spec, item.status
+    out = [
+        ("watches", spec["watches"]),
+        ("asked", describe.describe_hook_events(spec)),
+        ("answers", describe.describe_hook_mind(spec["mind"])),
+    ]
+    if spec["original"]:
+        kind = "shares the state and the end of" if spec["is_read_only"] else "a copy, with a state of its own, of"
+        out.append(("copy", f"{kind} {spec['original']}"))
+    below = {"same": "one like it", "read-only": "one that follows it", "none": "nothing"}[spec["copy"]]
+    out.append(("set at", f"{spec['set_at']}; agents below get {below}"))
+    out.append(("faults", _faults(spec)))
+    if ends := _ends(spec["expires"], status, now):
+        out.append(("ends", ends))
+    if spec["options"]:
+        out.append(
+            ("settings", ", ".join(f"{name} {encode(value).decode()}" for name, value in spec["options"].items()))
+        )
+    out.append(("fired", _times(int(status.get("fired", 0)))))
+    out += [("broke", f"{point}, {_times(one['count'])}; last: {one['last']}") for point, one in _broke(item).items()]
+    for value in status.get("memory") or ():  # In a box, so that a merge replaces the whole of it.
+        out.append(("remembers", encode(value).decode()))
+    return out
+
+
+def _broke(item: Resource) -> JsonObject:
+    """By point, how often it broke there and how it did last. In a box, so that a merge replaces the whole of it."""
+    return next(iter(item.status.get("faults") or ()), {})
+
+
+def _faults(spec: JsonObject) -> str:
+    """What a fault means at each point: where the hook does not say, what guards calls denies."""
+    late = f", after {amounts.format_duration(spec['timeout_s'])} it is late" if spec["timeout_s"] is not None else ""
+    policies: dict[str, list[str]] = {}
+    for point in spec["on"]:
+        policies.setdefault(spec["on_fault"] or default_on_error(point), []).append(point)
+    if len(policies) == 1:
+        return f"{next(iter(policies))} when it breaks{late}"
+    parts = (f"{policy} when it breaks at {', '.join(points)}" for policy, points in policies.items())
+    return "; ".join(parts) + late
+
+
+def _ends(expires: JsonObject, status: JsonObject, now: float) -> str:
+    ways = []
+    if expires["turns"] is not None:
+        ways.append(f"after {expires['turns']} turns")
+    if expires["time_s"] is not None:
+        since = status.get("since")
+        left = (
+            "" if since is None else f", in {amounts.format_duration(max(0.0, float(since) + expires['time_s'] - now))}"
+        )
+        ways.append(f"after {amounts.format_duration(expires['time_s'])}{left}")
+    if expires["when"]:
+        ways.append(f"when {encode(expires['when']).decode()}")
+    if expires["is_by_approval"]:
+        ways.append("with a person's yes")
+    return ", or ".join(ways)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count:,} times" if count else "never"

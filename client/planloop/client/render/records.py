@@ -1,0 +1,381 @@
+"""Log records as lines of text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from planloop.client.render import containers, forks, hook_verdicts
+from planloop.client.render.cells import call_words, one_line
+from planloop.schemas import amounts, json_pointer
+from planloop.schemas.canonical_json import Json, JsonObject, encode_text
+from planloop.schemas.json_patch import PatchOp
+from planloop.schemas.log.patch import describe_author
+from planloop.schemas.log.record import Mark, PatchSpec, Put, Record, RecordDraft, SetStatus
+from planloop.schemas.objects.conflict import PERSON, WAYS, party_name, ruling_meaning
+from planloop.schemas.objects.lock import describe_cycle
+
+QUIET: Final = frozenset(
+    {
+        "object.created",
+        "object.updated",
+        "message.read",
+        "lock.renewed",
+        "fork.making",
+        "fork.merging",
+        "fork.writing",
+        "fork.cleared",
+        "timer.set",
+        "turn.started",
+        "turn.ended",
+        "call.authorized",
+        "agent.woken",
+    }
+)
+
+
+def record_line(record: Record) -> str:
+    """`14:03:22  rev 44  human:file  plan.patched  ~ tasks/frontend/goal`."""
+    draft = record.draft
+    said = record_words(draft)
+    return f"{clock_time(record.at)}  {record.rev:>5}  {draft.type:<16}  {draft.subject}  {said}".rstrip()
+
+
+def expand_record(record: Record) -> list[Record]:
+    """Each step that the record tells of as a record of its own: most are one, an agent's turn may be several.
+
+    What the whole record makes of an object is the last word of the last step about it.
+    """
+    if not record.draft.also:
+        return [record]
+    draft, steps = record.draft, record.draft.entries
+    last = {step.subject: index for index, step in enumerate(steps)}
+    return [
+        replace(
+            record,
+            draft=replace(
+                draft,
+                type=one.type,
+                subject=one.subject,
+                data=one.data,
+                changes=tuple(each for each in draft.changes if index == last.get(each.address, index)),
+                also=(),
+            ),
+        )
+        for index, one in enumerate(steps)
+    ]
+
+
+def clock_time(at: float) -> str:
+    """Local time of day."""
+    return time.strftime("%H:%M:%S", time.localtime(at))
+
+
+def is_echo(draft: RecordDraft) -> bool:
+    """Whether another record says it: a container's next state, or an agent's reply, which may be nothing but a nap."""
+    if containers.is_step(draft):
+        return True
+    if draft.type == "model.replied":
+        return not (draft.data.get("text") or draft.data.get("calls"))
+    if draft.type in ("call.proposed", "seat.renewed"):
+        return True  # The call stands in the reply that follows, and that a client lives in what it does.
+    return draft.type == "call.started" and draft.subject.startswith("agent/")
+
+
+def record_words(draft: RecordDraft) -> str:
+    """What happened, without who and when. Falls back to the changed state of the subject."""
+    if draft.type == "plan.patched":
+        return one_line(_patched(draft))
+    if draft.type == "container.observed":
+        return one_line(containers.container_words(draft))
+    sayer = _SAYERS.get(draft.type)
+    said = sayer(draft.data) if sayer else ""
+    told = _LAST_SAYERS.get(draft.type, _data_words)
+    return one_line(said or _call_words(draft) or _state_words(draft) or told(draft.data))
+
+
+def names_author(draft: RecordDraft) -> bool:
+    """Whether `words` say already who did it."""
+    return draft.type.startswith(("hook.", "conflict.ruled")) or bool(_sender(draft.data))
+
+
+def patch_words(ops: Sequence[PatchOp]) -> str:
+    """`~ task/frontend/goal, - task/old`: at most four operations."""
+    signs = {"add": "+", "remove": "-", "replace": "~", "move": ">", "copy": "+", "test": "?"}
+    shown = [f"{signs[op.op]} {short_path(op.path)}" for op in ops[:4]]
+    rest = f" and {len(ops) - 4} more" if len(ops) > 4 else ""
+    return ", ".join(shown) + rest
+
+
+def short_path(path: tuple[str, ...]) -> str:
+    """A document path as people name it: `task/frontend` and the field, and `limits.tasks` of the plan as a whole."""
+    if path[:1] == ("limits",):
+        return ".".join(path)  # No task has any: so they are set, by `plan patch . limits.tasks=4`.
+    address, rest = json_pointer.pointer_owner(path)
+    return "/".join((str(address), *rest))
+
+
+def _call_words(draft: RecordDraft) -> str:
+    """What an agent calls; the command of a task is its only one, and its state says more."""
+    if not (draft.type == "call.started" and draft.subject.startswith("agent/")):
+        return ""
+    return ", ".join(call_words(change.spec) for change in draft.changes if isinstance(change, Put))
+
+
+def _state_words(draft: RecordDraft) -> str:
+    for change in draft.changes:
+        if isinstance(change, SetStatus) and change.address == draft.subject:
+            state, why = change.merge.get("state"), change.merge.get("why")
+            return ": ".join(str(part) for part in (state, why) if part)
+        if isinstance(change, Put) and change.address == draft.subject:
+            return str(change.spec.get("goal") or change.spec.get("tool") or "")
+        if isinstance(change, Mark) and change.deleting:
+            return "on its way out"
+    return ""
+
+
+def _data_words(data: JsonObject) -> str:
+    return ", ".join(f"{key} {value}" for key, value in data.items() if isinstance(value, str | int | float))
+
+
+def _patched(draft: RecordDraft) -> str:
+    reason = f" ({draft.data['reason']})" if draft.data.get("reason") else ""
+    for change in draft.changes:
+        if isinstance(change, PatchSpec) and change.address == draft.subject:
+            return patch_words(change.ops) + reason
+        if isinstance(change, Put) and change.address == draft.subject:
+            return f"+ the plan{reason}"
+    differences = [one for one in draft.data.get("differences") or () if one.get("address")]
+    if differences:
+        # The text is as it was: a file that it uses is not.
+        count = sum((draft.data.get("difference_counts") or {}).values()) or len(differences)
+        return f"{', '.join(map(_moved, differences[:4]))}{_more(count - 4)} by a file that it uses{reason}"
+    return f"no change{reason}"
+
+
+def _moved(difference: JsonObject) -> str:
+    fields = ", ".join(str(one) for one in difference.get("fields") or ())
+    return f"~ {difference['address']}" + (f" {fields}" if fields else "")
+
+
+def _more(count: int) -> str:
+    return f" and {count} more" if count > 0 else ""
+
+
+def _refused(data: JsonObject) -> str:
+    faults = data.get("faults") or []
+    return "; ".join(str(fault["message"]) for fault in faults)
+
+
+def _answered(data: JsonObject) -> str:
+    if not data.get("approval"):
+        return ""
+    said = ": ".join(str(data[key]) for key in ("asked", "why") if data.get(key))
+    reason = f" ({data['reason']})" if data.get("reason") else ""
+    return f"{data['approval']}, {said}{reason}" if said else f"{data['approval']}{reason}"
+
+
+def _replied(data: JsonObject) -> str:
+    calls = [call_words(call) for call in data.get("calls") or ()]
+    return " · ".join(part for part in (one_line(str(data.get("text") or "")), *calls) if part)
+
+
+def _settled(data: JsonObject) -> str:
+    result = data.get("result")
+    if not data.get("tool") or not isinstance(result, dict):
+        return ""  # A task's command: its state says it.
+    ended = "ok" if result.get("state") == "Succeeded" else str(result.get("state", "")).lower()
+    words = f"{data['tool']} {ended}" + (f", {_spaced(result['error'])}" if result.get("error") else "")
+    trace = data.get("trace")
+    took = f", {amounts.format_duration(float(trace['seconds']))}" if isinstance(trace, dict) else ""
+    tries = f", {trace['tries']} tries" if isinstance(trace, dict) and "tries" in trace else ""
+    against = f"; it {said}" if (said := violation_words(data)) else ""
+    return words + took + tries + (", from memory" if data.get("cached") else "") + against
+
+
+def violation_words(data: JsonObject) -> str:
+    """What a command changed that others hold; empty for other calls."""
+    held = ", and ".join(f"{path}, which {owner} holds" for path, owner in (data.get("violated") or {}).items())
+    return f"changed {held}" if held else ""
+
+
+def _reconciled(data: JsonObject) -> str:
+    failed = data.get("failed")
+    if not isinstance(failed, dict):
+        return _data_words(data)
+    tried = int(data.get("retry", 1)) + 1
+    return f"{data.get('tool', '')} failed, {_spaced(failed.get('error', ''))}: try {tried} follows"
+
+
+def _requested(data: JsonObject) -> str:
+    tokens = f", about {amounts.format_count(int(data['tokens']))} tokens" if data.get("tokens") else ""
+    purpose = f" for a {data['purpose']}" if data.get("purpose") else ""
+    return f"attempt {data.get('attempt', 1)}: asks {data.get('model', '')}{purpose}{tokens}"
+
+
+def _unanswered(data: JsonObject) -> str:
+    if data.get("reason") == "Cancelled":
+        return f"attempt {data['attempt']}: called off" if data.get("attempt") else "called off"
+    tried = f"attempt {data.get('attempt', 1)}: {data.get('reason', '')}, {data.get('message', '')}"
+    return tried + (f"; tried again in {amounts.format_duration(float(data['wait_s']))}" if "wait_s" in data else "")
+
+
+def _checked(data: JsonObject) -> str:
+    return f"check {data.get('check', '')} {data.get('result', '')}: {data.get('message', '')}"
+
+
+def _began(data: JsonObject) -> str:
+    reasons = ", ".join(str(reason) for reason in data.get("reasons") or ())
+    return f"turn {data.get('turn', '')}" + (f": {reasons}" if reasons else "")
+
+
+def _turned(data: JsonObject) -> str:
+    if "called_off" in data:  # Its calls are those that had not ended, by address.
+        left = data.get("calls") or ()
+        return f"called off: {data['called_off']}" + (f", with {amounts.pluralize(len(left), 'call')}" if left else "")
+    calls = amounts.pluralize(int(data.get("calls", 0)), "call")
+    return f"turn {data.get('turn', '')}: {calls}, {amounts.format_duration(float(data.get('active_s', 0.0)))}"
+
+
+def _stood(data: JsonObject) -> str:
+    return ": ".join(str(data[key]) for key in ("state", "message") if data.get(key))
+
+
+def _taken(data: JsonObject) -> str:
+    return f"process {data.get('pid', '')} has the plan from here on, epoch {data.get('epoch', '')}"
+
+
+def _forked(data: JsonObject) -> str:
+    origin = data["origin"]
+    return f"from {origin['plan']} at rev {origin['rev']}"
+
+
+def _spaced(name: str) -> str:
+    """`CommandFailed` as `command failed`."""
+    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()
+
+
+def _message(data: JsonObject) -> str:
+    if "point" in data:
+        return hook_verdicts.hook_asking(data)
+    text, sender = body_words(_letter(data).get("body", "")), _sender(data)
+    return f"from {sender}: {text}" if sender else text
+
+
+def _letter(data: JsonObject) -> JsonObject:
+    message = data.get("message")
+    return message if isinstance(message, dict) else data
+
+
+def _sender(data: JsonObject) -> str:
+    return str(_letter(data).get("sender") or "")
+
+
+def body_words(body: Json) -> str:
+    """What a message says to whoever reads along: its text, and of facts for programs those that people ask for."""
+    match body:
+        case str():
+            return body
+        case {"text": str(text)}:
+            return text
+        case {"conflict": "over", "key": str(conflict), "why": str(why)}:
+            return f"{conflict} is over: {why}"
+        case _:
+            return encode_text(body)
+
+
+def _waits(data: JsonObject) -> str:
+    """That a call waits, and for what; without a reason it has what it waited for."""
+    why = one_line(str(data.get("why") or ""))
+    return f"{data.get('tool', '')} waits: {why}" if why else f"{data.get('tool', '')} goes on"
+
+
+def _conflict(data: JsonObject) -> str:
+    is_person = data.get("before") == PERSON
+    before = "a person" if is_person else data.get("before", "")
+    why = f": {data['why']}" if data.get("why") else ""
+    others = ", ".join(f"--{how}" for how in WAYS[1:])
+    way = f" · plan approve {data.get('conflict', '')} --{WAYS[0]} · or: {others}" if is_person else ""
+    return f"over {', '.join(map(str, data.get('paths') or ()))}, before {before}{why}{way}"
+
+
+def _ruled(data: JsonObject) -> str:
+    plan = f'; "{data["plan"]}"' if data.get("plan") else ""
+    means = ruling_meaning(data["how"], party_name(data["for_agent"]))
+    return f"{data['how']} by {describe_author(str(data['by']))}: {means}{plan}"
+
+
+def _locked(data: JsonObject) -> str:
+    waited = f", after {amounts.format_duration(data['waited_s'])}" if data.get("waited_s") else ""
+    why = f" ({data['why']})" if data.get("why") else ""
+    return f"{data.get('owner', '')}{waited}{why}"
+
+
+def _broken_ring(data: JsonObject) -> str:
+    return f"a ring: {describe_cycle(data['cycle'])}; {data['owner']} gives way"
+
+
+def _taken_by(data: JsonObject) -> str:
+    return f"by {data.get('client', '')}, number {data.get('seat', '')}"
+
+
+def _left_by(data: JsonObject) -> str:
+    dropped = data.get("dropped") or ()
+    lost = f"; {amounts.pluralize(len(dropped), 'call')} not made" if dropped else ""
+    return f"by {data.get('client', '')}: {data.get('why', '')}{lost}"
+
+
+def _refused_late(data: JsonObject) -> str:
+    return f"{data.get('tool') or 'a look'} came too late: {data.get('why', '')}"
+
+
+def _withdrawn(data: JsonObject) -> str:
+    return "its client takes back a call that " + ("runs" if data.get("was") == "begun" else "waits")
+
+
+def _fenced(data: JsonObject) -> str:
+    reason = f": {data['reason']}" if data.get("reason") else ""
+    return f"{', '.join(data.get('owners') or [str(data.get('owner', ''))])} lost it, {data.get('why', '')}{reason}"
+
+
+_SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
+    "plan.refused": _refused,
+    "plan.forked": _forked,
+    "plan.approved": _answered,
+    "plan.rejected": _answered,
+    "plan.held": lambda data: str(data.get("why", "")),
+    "conflict.opened": _conflict,
+    "conflict.raised": _conflict,
+    "conflict.ruled": _ruled,
+    "conflict.closed": lambda data: str(data.get("why", "")),
+    "lock.granted": _locked,
+    "lock.released": _locked,
+    "lock.fenced": _fenced,
+    "lock.deadlock": _broken_ring,
+    **forks.FORK_SAYERS,
+    "hook.fired": hook_verdicts.verdict_words,
+    "agent.escalated": lambda data: f"{data.get('to', '')} continues: {data.get('why', '')}",
+    "message.sent": _message,
+    "message.delivered": _message,
+    "model.requested": _requested,
+    "model.failed": _unanswered,
+    "model.replied": _replied,
+    "call.reconciled": _reconciled,
+    "call.settled": _settled,
+    "call.waiting": _waits,
+    "check.ran": _checked,
+    "epoch.taken": _taken,
+    "seat.taken": _taken_by,
+    "seat.leaving": lambda data: str(data.get("why", "")),
+    "seat.left": _left_by,
+    "seat.refused": _refused_late,
+    "call.withdrawn": _withdrawn,
+    "turn.started": _began,
+}
+_LAST_SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
+    "model.replied": lambda _: "",
+    "turn.ended": _turned,
+    "task.changed": _stood,
+}

@@ -1,0 +1,1 @@
+"""Check a document: types, references, limits and rules between fields."""

@@ -1,0 +1,287 @@
+"""Check agents, their scripts, models and tool servers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from planloop.compiler.check.containers import check_containers
+from planloop.compiler.check.tasks import TaskTree, check_command, check_exactly_one, check_rights_line
+from planloop.compiler.graph import Sources
+from planloop.compiler.names import leaves_folder
+from planloop.compiler.problems import Pointer, Problems
+from planloop.compiler.resolve.agents import DECIDERS, is_mcp_client
+from planloop.compiler.suggest import did_you_mean, nearest_name
+from planloop.schemas import address as addresses
+from planloop.schemas import json_pointer, limits
+from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.objects.agent import ADDRESS
+from planloop.schemas.objects.model import PROVIDERS, parse_model_name
+from planloop.schemas.secret import REFERENCES
+from planloop.schemas.spec.agent import STEP_VERBS
+
+# What must hold for agents, their scripts, containers, hooks and servers. See `planloop.compiler.check.tasks` for the
+# tree of tasks.
+
+_WHOM: Final = ("parent", "children", "siblings", "all", "*")
+_BESIDE: Final = {"with": ("call", "TOOL"), "to": ("say", "TEXT"), "reason": ("patch", "")}
+"""Fields of a step that say more of its verb, and what the verb then holds."""
+_TARGET: Final = re.compile(r"[^:]+\.py:[A-Za-z_]\w*|lib:[a-z]\w*")
+
+
+def check_parts(document: JsonObject, tree: TaskTree, faults: Problems) -> None:
+    """Tells of whatever in the parts beside the tree contradicts itself."""
+    for agent, to in written_agents(document, tree):
+        check_agent(agent, to, faults)
+        if "topology" in agent:
+            _check_topology(agent["topology"].get("talk-to", ()), (*to, "topology", "talk-to"), tree, faults)
+    for name, server in document.get("mcp", {}).items():
+        check_exactly_one("mcp", server, ("mcp", name), faults)
+        check_command(server, "command", ("mcp", name), faults)
+        _check_world(server, ("mcp", name), faults)
+        if "headers" in server and "command" in server:
+            hint = "headers are for a server at a `url`; what a program is to know stands in its `env`"
+            faults.on_key("P0211", "`headers` for a server that is a program", hint, to=("mcp", name, "headers"))
+        if "env" in server and "url" in server:
+            hint = "variables are for a server that `command` starts; what one at a `url` is told stands in `headers`"
+            faults.on_key("P0211", "`env` for a server that is not started", hint, to=("mcp", name, "env"))
+    check_containers(document.get("containers", {}), tree, faults)
+
+
+def _check_world(server: JsonObject, to: Pointer, faults: Problems) -> None:
+    """What is simulated is not started: it has nothing to be told, and lies in the plan's folder."""
+    if "world" not in server:
+        return
+    if leaves_folder(server["world"]) or not server["world"].strip():
+        hint = "write a path within the plan's folder"
+        faults.add("P0218", f"`{server['world']}` is no file of the plan", hint, to=(*to, "world"))
+    for name in ("env", "headers", "share", "timeout", "writes"):
+        if name in server and not ("command" in server or "url" in server):
+            hint = "a world is no process, and each agent has its own: leave it out"
+            faults.on_key("P0211", f"`{name}` for a simulated world", hint, to=(*to, name))
+
+
+def warn_missing_worlds(document: JsonObject, sources: Sources, faults: Problems) -> None:
+    """Warns of simulated servers whose file is not there: it may come, but a slip of the pen is likelier."""
+    for name, server in document.get("mcp", {}).items():
+        file = server.get("world", "")
+        if file and not faults.is_at(("mcp", name)) and not sources.has_file(file):
+            hint = "write the file that simulates it, or correct its name"
+            faults.warn("P0214", f"there is no file `{file}`", hint, to=("mcp", name, "world"))
+
+
+def written_agents(document: JsonObject, tree: TaskTree) -> Iterator[tuple[JsonObject, Pointer]]:
+    """Every agent that is written out, with its place."""
+    for name, agent in document.get("agents", {}).items():
+        yield agent, ("agents", name)
+    for path, task in tree:
+        if isinstance(task.get("agent"), dict):
+            yield task["agent"], (*json_pointer.task_pointer(path), "agent")
+        for name, hook in task.get("hooks", {}).items():
+            if isinstance(hook.get("agent"), dict):
+                yield hook["agent"], (*json_pointer.task_pointer(path), "hooks", name, "agent")
+
+
+def _check_topology(names: list[str], to: Pointer, tree: TaskTree, faults: Problems) -> None:
+    """Warns of names that are no task yet: agents may add it, but a slip of the pen is likelier."""
+    paths = {"/".join(path) or "." for path, _ in tree}
+    for index, name in enumerate(names):
+        if name not in _WHOM and name.removeprefix("agent/").removeprefix("task/") not in paths:
+            own = "/".join(json_pointer.pointer_owner(to)[0].path)
+            hint = did_you_mean(name, [*_WHOM, *sorted(paths - {own})])
+            faults.warn("P0204", f"there is no task `{name}` to talk to", hint, to=(*to, str(index)))
+
+
+def check_agent(agent: JsonObject, to: Pointer, faults: Problems) -> None:
+    """One agent as written at `to`."""
+    minds = [name for name in DECIDERS if name in agent]
+    if len(minds) > 1:
+        said = " and ".join(f"`{name}`" for name in minds)
+        faults.on_key("P0211", f"{said} together", "an agent has one mind: keep one of them", to=(*to, minds[1]))
+    check_command(agent, "run", to, faults)
+    _check_outside(agent, to, faults)
+    check_steps(agent.get("script", ()), (*to, "script"), faults)
+    if "python" in agent:
+        check_target(agent["python"], (*to, "python"), faults)
+    if "rights" in agent:
+        check_rights_line(agent["rights"], (*to, "rights"), faults)
+    if any(part.startswith("~") for part in str(agent.get("from", "")).split("/")):
+        # What an agent behind a hook has learnt is nobody's to look into.
+        faults.add("P0203", f"`{agent['from']}` is no child to copy", "agents behind hooks are not", to=(*to, "from"))
+
+
+def check_sources(sources: Mapping[str, str], faults: Problems) -> None:
+    """Tells of agents that are to be copies of agents that there are not; `sources` has each agent's by its address."""
+    for address, source in sources.items():
+        if not source.startswith(ADDRESS) or (source in sources and source != address):
+            continue
+        path = addresses.parse_address(address).path
+        to = (*json_pointer.task_pointer(path), "agent", "from")
+        if source == address:
+            faults.add("P0203", f"`{source}` cannot be a copy of itself", "name another agent, or delete it", to=to)
+        elif not faults.is_at(to):
+            above = ADDRESS + "".join(f"{part}/" for part in path[:-1])
+            hint = _copy_meant(source, above, [each for each in sources if each != address])
+            faults.add("P0203", f"there is no `{source}` to copy", hint, to=to)
+
+
+def _copy_meant(source: str, above: str, known: Sequence[str]) -> str:
+    """What may have been meant: an agent below `above` by its name, else one elsewhere by its address."""
+    near = [each.removeprefix(above) for each in known if each.startswith(above)]
+    named = source.removeprefix(above)
+    last = named.rpartition("/")[2]
+    elsewhere = [each for each in known if each.rpartition("/")[2] == last]
+    if nearest_name(named, near) is None and elsewhere:
+        return f"did you mean `{elsewhere[0].removeprefix(above)}`?"
+    return did_you_mean(named, near or known)
+
+
+def _check_outside(agent: JsonObject, to: Pointer, faults: Problems) -> None:
+    how = agent.get("outside")
+    if "outside" in agent and "hooks" in to and is_mcp_client(how):
+        faults.add("P0202", "nobody from outside takes a hook", "give it a `run:`", to=(*to, "outside"))
+    if how is False:
+        faults.add("P0202", "`outside` is true or a map, not false", "leave it out", to=(*to, "outside"))
+    if not isinstance(how, dict):
+        return
+    check_exactly_one("outside", how, (*to, "outside"), faults)
+    check_command(how, "run", (*to, "outside"), faults)
+    if how.get("lease", limits.MCP_CLIENT_LEASE_MIN_S) < limits.MCP_CLIENT_LEASE_MIN_S:
+        least = f"at least {limits.MCP_CLIENT_LEASE_MIN_S:g} s"
+        faults.add("P0202", "a lease that lapses between two calls", least, to=(*to, "outside", "lease"))
+    for name in ("field", "session", "continue"):
+        if name in how and how.get("output", "text") == "text":
+            hint = "answer and session are told apart in JSON alone: add `output: json` or `output: json-lines`"
+            faults.on_key("P0211", f"`{name}` for output that is text", hint, to=(*to, "outside", name))
+
+
+def check_target(target: str, to: Pointer, faults: Problems) -> None:
+    """A Python function must be named by its file and name."""
+    if not _TARGET.fullmatch(target):
+        faults.add("P0223", f"`{target}` does not name a function", "write it as `file.py:name`", to=to)
+
+
+def check_steps(steps: Iterable[JsonObject], to: Pointer, faults: Problems) -> None:
+    """The steps of a script, written at `to`: each does one thing."""
+    for index, step in enumerate(steps):
+        _check_step(step, (*to, str(index)), faults)
+
+
+def _check_step(step: JsonObject, to: Pointer, faults: Problems) -> None:
+    verbs = [name for name in STEP_VERBS if name in step]
+    if len(verbs) > 1:
+        said = " and ".join(f"`{name}`" for name in verbs)
+        faults.add("P0211", f"a step does one thing, this has {said}", "make them two steps", to=to)
+    elif not verbs and not faults.is_at(to):
+        faults.add("P0210", "a step without a verb", "one of " + ", ".join(STEP_VERBS), to=to)
+    if len(verbs) == 1:
+        _check_beside(step, to, faults)
+
+
+def _check_beside(step: JsonObject, to: Pointer, faults: Problems) -> None:
+    for name, (verb, wanted) in _BESIDE.items():
+        if name not in step:
+            continue
+        if verb not in step:
+            faults.on_key("P0211", f"`{name}` without `{verb}`", f"it says more of a `{verb}`", to=(*to, name))
+        elif wanted and isinstance(step[verb], dict | list):
+            said = f"`{name}` beside a `{verb}` that is a map or a list"
+            faults.on_key("P0211", said, f"say all of it in `{verb}`, or write `{verb}: {wanted}`", to=(*to, name))
+
+
+# What must hold in the `models:` table and wherever a model is named: no keys in the plan, URLs that are URLs, names
+# that are no slips of the pen, tapes inside the plan's folder. Headers for tool servers hold no keys either.
+
+_SECRET: Final = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
+_SECRETS: Final = frozenset({"api_key", "key", "authorization", "extra_headers", "headers"})
+_SECRET_HINT: Final = "plans are read by many: write `env:NAME` for a variable, or `file:path` for a file that has it"
+
+
+def check_models(document: JsonObject, tree: TaskTree, faults: Problems) -> None:
+    """Tells of whatever is wrong with the models table and with the names of models."""
+    table: JsonObject = document.get("models", {})
+    for name, row in table.items():
+        _check_row(row, ("models", name), faults)
+    for name, server in document.get("mcp", {}).items():
+        _check_headers(server, ("mcp", name), faults)
+    known = [*PROVIDERS, *(name.partition("/")[0] for name in table)]
+    for text, to in _named(document, tree):
+        _check_name(text, to, known, faults)
+    for agent, to in written_agents(document, tree):
+        if "model" in agent.get("escalate", {}):
+            own = parse_model_name(str(agent.get("model", ""))).provider
+            place = (*to, "escalate", "model")
+            _check_escalation(str(agent["escalate"]["model"]), place, [*known, *([own] if own else [])], faults)
+        for name in _SECRETS.intersection(agent.get("options", ())):
+            hint = "put it under `models:`, as `key: env:NAME`"
+            faults.add("P0226", "a key stands in the plan itself", hint, to=(*to, "options", name))
+
+
+def _check_row(row: JsonObject, to: Pointer, faults: Problems) -> None:
+    if "key" in row and not _is_reference(row["key"]):
+        faults.add("P0226", "a key stands in the plan itself", _SECRET_HINT, to=(*to, "key"))
+    _check_headers(row, to, faults)
+    if "url" in row and not str(row["url"]).startswith(("http://", "https://")):
+        hint = "as in `http://localhost:11434/v1`"
+        faults.add("P0223", f"`{row['url']}` is no URL", hint, to=(*to, "url"))
+
+
+def _check_headers(row: JsonObject, to: Pointer, faults: Problems) -> None:
+    for name, value in row.get("headers", {}).items():
+        if _SECRET.search(name) and not _is_reference(str(value)):
+            faults.add(
+                "P0226", f"what `{name}` holds stands in the plan itself", _SECRET_HINT, to=(*to, "headers", name)
+            )
+
+
+def _is_reference(text: str) -> bool:
+    return any(text.startswith(kind) and len(text) > len(kind) for kind in REFERENCES)
+
+
+def _named(document: JsonObject, tree: TaskTree) -> Iterator[tuple[str, Pointer]]:
+    """Every place where a model is named, but for lines of rights, which are patterns."""
+    for agent, to in written_agents(document, tree):
+        yield from _of_agent(agent, to)
+    for path, task in tree:
+        if "model" in task.get("granted", {}):
+            yield task["granted"]["model"], (*json_pointer.task_pointer(path), "granted", "model")
+    for name, row in document.get("models", {}).items():
+        if "as" in row:
+            yield row["as"], ("models", name, "as")
+
+
+def _of_agent(agent: JsonObject, to: Pointer) -> Iterator[tuple[str, Pointer]]:
+    if "model" in agent:
+        yield agent["model"], (*to, "model")
+    for part in ("compact", "escalate"):
+        if "model" in agent.get(part, {}):
+            yield agent[part]["model"], (*to, part, "model")
+
+
+def _check_name(text: str, to: Pointer, known: list[str], faults: Problems) -> None:
+    name = parse_model_name(text)
+    if name.tape and leaves_folder(name.file):
+        _tell_outside(name.file, to, faults)
+    if name.tape == "record" and not name.real and to[0] != "models":
+        hint = f"write `record/{name.file}@provider/name`"
+        faults.add("P0223", f"`{text}` does not say which model is recorded", hint, to=to)
+    if not text.strip() or "*" in text:
+        faults.add("P0223", f"`{text}` names no single model", "write it as `provider/name`", to=to)
+    if name.provider and name.provider not in known and not faults.are_many:
+        near = nearest_name(name.provider, known)
+        if near is not None:
+            faults.warn("P0213", f"no provider is called `{name.provider}`", f"did you mean `{near}`?", to=to)
+
+
+def _check_escalation(text: str, to: Pointer, known: list[str], faults: Problems) -> None:
+    """Warn of an unknown provider, which would otherwise be found only when the agent is stuck."""
+    provider = parse_model_name(text).provider
+    if provider and provider not in known and nearest_name(provider, known) is None and not faults.are_many:
+        hint = f"name one of {', '.join(PROVIDERS[:4])} …, or say where it is: models: {{{provider}: {{url: …}}}}"
+        faults.warn("P0213", f"no provider is called `{provider}`", hint, to=to)
+
+
+def _tell_outside(path: str, to: Pointer, faults: Problems) -> None:
+    hint = "recordings stay below the plan file's folder"
+    faults.add("P0218", f"`{path}` is outside the plan's folder", hint, to=to)

@@ -1,0 +1,408 @@
+"""Check tasks beyond field types: references, cycles, contradictions, bounds, branches, acceptance checks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from planloop.compiler.names import leaves_folder
+from planloop.compiler.problems import Pointer, Problems
+from planloop.compiler.resolve.needs import NeedsResolver, TaskPath, find_cycles
+from planloop.compiler.scalars import field_name
+from planloop.compiler.suggest import did_you_mean
+from planloop.schemas import json_pointer, limits
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.checks.web_reuse import ReusableSteps, reusable_steps
+from planloop.schemas.diagnostic import ValueProblem
+from planloop.schemas.spec.checks import KIND_FIELDS
+from planloop.schemas.spec.tables import TABLE_BY_NAME, TABLES, fields_by_name
+
+# What must hold for the branches of forks: git takes the name, and no two forks want one branch.
+
+_BAD: Final = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|(^|/)\.|\.lock(/|$)|[./]$|^[-/]|^@$")
+"""What git's own rules for names of branches forbid (git check-ref-format)."""
+
+
+def check_forks(tree: Iterable[tuple[TaskPath, JsonObject]], faults: Problems) -> None:
+    """Tells of branches that cannot be made."""
+    taken: dict[str, TaskPath] = {}
+    for path, task in tree:
+        fork = task.get("fork")
+        branch = fork.get("branch") if isinstance(fork, dict) else None
+        if not isinstance(branch, str):
+            continue
+        to = (*json_pointer.task_pointer(path), "fork", "branch")
+        if not branch or _BAD.search(branch):
+            hint = "letters, digits and `-`, with `/` between parts, as in `try/new-parser`"
+            faults.add("P0223", f"`{branch}` cannot be the name of a branch", hint, to=to)
+        elif (other := _nearest_branch(branch, taken)) is not None:
+            there = (*json_pointer.task_pointer(taken[other]), "fork", "branch")
+            hint = "each fork has a branch of its own; left out, it gets one"
+            words = f"`{branch}` is the branch of two forks"
+            if other != branch:
+                words = f"`{branch}` and `{other}` cannot both be branches"
+            faults.related("P0208", words, hint, to, [(f"`{other}` is named here", there)])
+        else:
+            taken[branch] = path
+
+
+def _nearest_branch(branch: str, taken: Iterable[str]) -> str | None:
+    """One that is the same, or that git would have to keep as a folder where this is a file."""
+    here = f"{branch}/"
+    return next((one for one in taken if f"{one}/".startswith(here) or here.startswith(f"{one}/")), None)
+
+
+# Checks that speak to a program, `http`, `ws` and `web`: what is wrong is told where it stands in the plan.
+
+_KINDS: Final = ("http", "ws")
+
+
+def _found(kind: str, arguments: JsonObject, *, timeout_s: float, has_url: bool) -> Iterator[ValueProblem]:
+    # Patterns take some milliseconds to import, and most plans have no such check.
+    if kind == "http":
+        from planloop.schemas.checks.http_check import http_check_problems  # noqa: PLC0415 - as above
+
+        return http_check_problems(arguments, has_url=has_url)
+    from planloop.schemas.checks.ws_check import ws_check_problems  # noqa: PLC0415 - as above
+
+    return ws_check_problems(arguments, has_url=has_url, timeout_s=timeout_s)
+
+
+def check_served(
+    kind: str, value: Json, to: Pointer, faults: Problems, *, timeout_s: float, has_url: bool = False
+) -> None:
+    """Tells of a check of `kind` that is written at `to` and may take `timeout_s`.
+
+    `has_url`: where the program is is said elsewhere.
+    """
+    if kind not in _KINDS or isinstance(value, str):
+        return
+    is_list = isinstance(value, list)
+    for fault in _found(kind, {"steps": value} if is_list else value, timeout_s=timeout_s, has_url=has_url):
+        _tell(fault, (*to, *(fault.at[1:] if is_list and fault.at else fault.at)), faults)
+
+
+def check_web(check: JsonObject, to: Pointer, faults: Problems, flows: ReusableSteps, *, has_url: bool = False) -> None:
+    """Tells of a web check that is written at `to`, and may reuse `flows`."""
+    from planloop.schemas.checks.web_parser import web_check_problems  # noqa: PLC0415 - a dozen milliseconds, and most plans have no such check
+
+    for fault in web_check_problems(check, has_url=has_url, flows=flows):
+        _tell(fault, (*to, *fault.at), faults)
+
+
+def _tell(fault: ValueProblem, place: Pointer, faults: Problems) -> None:
+    if fault.code != "P0210" or not faults.is_at(place):  # What lacks there may be just what was wrong.
+        _teller(fault, faults)(fault.code, fault.summary, fault.hint, to=place)
+
+
+def _teller(fault: ValueProblem, faults: Problems) -> Callable[..., None]:
+    return faults.on_key if fault.is_key else faults.add
+
+
+# What must hold in a plan beyond the types of its fields: references, rings, contradictions, bounds.
+#
+# Works on the canonical document, from which faulty values were already left out, so that one fault is told once. What
+# agents, containers and hooks must be is in `planloop.compiler.check.agents`; rights and budgets have modules of their
+# own.
+
+KINDS: Final = tuple(row.name for row in KIND_FIELDS)
+_WITH_RUN: Final = ("effect", "timeout")
+_OF_RUN: Final = frozenset(("run", *_WITH_RUN))
+
+
+_WITH_COMMAND: Final = ("json", "run-in")
+
+
+TaskTree: TypeAlias = Sequence[tuple[TaskPath, JsonObject]]
+"""Every task of a plan with its path, in document order, the root first."""
+
+
+def task_tree(document: JsonObject) -> TaskTree:
+    """The tasks of a document, walked once for everybody who looks at all of them."""
+    return tuple(_walk(document))
+
+
+def _walk(document: JsonObject) -> Iterator[tuple[TaskPath, JsonObject]]:
+    stack: list[tuple[TaskPath, JsonObject]] = [((), document)]
+    while stack:
+        path, task = stack.pop()
+        yield path, task
+        children = task.get("tasks")
+        if children:
+            stack.extend(((*path, name), child) for name, child in reversed(children.items()))
+
+
+def resolve_needs(tree: TaskTree, faults: Problems) -> Mapping[TaskPath, tuple[TaskPath, ...]]:
+    """For each task that needs others, their paths. Rings are told, with the way around."""
+    needs = NeedsResolver(dict(tree), faults)
+    found = {path: needs.resolved(path, task["needs"]) for path, task in tree if task.get("needs")}
+    for ring in find_cycles(found, [path for path, _ in tree]):
+        _tell_ring(ring, found, faults)
+    return found
+
+
+def _tell_ring(ring: list[TaskPath], needs: Mapping[TaskPath, tuple[TaskPath, ...]], faults: Problems) -> None:
+    waiting = next((index for index, path in enumerate(ring) if path in needs), 0)
+    ring = [*ring[waiting:], *ring[:waiting]]
+    names = ["/".join(path) or "." for path in ring]
+    to = (*json_pointer.task_pointer(ring[0]), "needs")
+    others = [
+        (f"`{name}` is here", json_pointer.task_pointer(path)) for name, path in zip(names[1:], ring[1:], strict=True)
+    ]
+    way = " → ".join([*names, names[0]])
+    faults.related("P0222", f"tasks wait for each other: {way}", "take one of the needs away", to, others)
+
+
+def check_tasks(document: JsonObject, tree: TaskTree, faults: Problems) -> None:
+    """Tells of whatever in the tree of tasks contradicts itself or passes a bound."""
+    containers = document.get("containers", {})
+    for path, task in tree:
+        # Most tasks have none of what could go wrong: look closer only where there is something to see.
+        if "agent" not in task or not _OF_RUN.isdisjoint(task):
+            _check_work(task, path, faults)
+        if "acceptance" in task:
+            _check_acceptance(task["acceptance"], path, containers, faults)
+        if "cwd" in task:
+            _check_inside(task["cwd"], (*json_pointer.task_pointer(path), "cwd"), faults)
+        if "locks" in task:
+            _check_locks(task["locks"], (*json_pointer.task_pointer(path), "locks"), faults)
+        if path and "containers" in task:
+            _check_containers(task["containers"], path, containers, faults)
+        if "open" in task:
+            _check_open(task["open"], (*json_pointer.task_pointer(path), "open"), faults)
+        if "rights" in task:
+            check_rights_line(task["rights"], (*json_pointer.task_pointer(path), "rights"), faults)
+        if "tasks" in task:
+            _check_bounds(task["tasks"], path, faults)
+    check_forks(tree, faults)
+    _check_moved(document.get("moved", {}), tree, faults)
+
+
+def check_rights_line(line: JsonObject, to: Pointer, faults: Problems) -> None:
+    """Tells of what only the top of a plan, or a tier, may say."""
+    if "tiers" in line and len(to) > 1:
+        hint = "put them under the `rights` at the top"
+        faults.on_key("P0211", "tiers are for the whole plan", hint, to=(*to, "tiers"))
+    if "budget" in line:
+        hint = "put it beside `rights`: here it is for tiers"
+        faults.on_key("P0211", "a budget among rights", hint, to=(*to, "budget"))
+    for index, tier in enumerate(line.get("tiers", ())):
+        if "tiers" in tier:
+            faults.on_key("P0211", "tiers within a tier", "one list", to=(*to, "tiers", str(index), "tiers"))
+
+
+def _check_work(task: JsonObject, path: TaskPath, faults: Problems) -> None:
+    if "agent" not in task and "tasks" not in task and is_command(task.get("run")):
+        return  # The common case, told apart before any pointer is made.
+    to = json_pointer.task_pointer(path)
+    check_command(task, "run", to, faults)
+    if "run" in task and "agent" in task:
+        hint = "keep one: a task is done by a command or by an agent"
+        faults.on_key("P0211", "`run` and `agent` together", hint, to=(*to, "run"))
+    if "run" in task and task.get("tasks"):
+        hint = "put the command into a child, with `needs` if it comes last"
+        faults.on_key("P0211", "`run` and `tasks` together", hint, to=(*to, "run"))
+    if "run" not in task:
+        for name in _WITH_RUN:
+            if name in task:
+                faults.on_key("P0211", f"`{name}` without `run`", "it says how a command is run", to=(*to, name))
+    if not any(name in task for name in ("goal", "run", "agent", "tasks")):
+        _tell_empty(task, path, faults)
+
+
+def is_command(written: Json) -> bool:
+    """Whether there is a command in a shell line or a list of words."""
+    return bool(written.strip() if isinstance(written, str) else written and written[0])
+
+
+def check_exactly_one(table: str, value: JsonObject, to: Pointer, faults: Problems) -> None:
+    """Tells where a map of `table` lacks a member that it must have, or has several that exclude each other."""
+    for group in TABLE_BY_NAME[table].one_of:
+        given = [name for name in group if name in value]
+        wanted = " or ".join(f"`{name}`" for name in group)
+        what = field_name(to)
+        if not given and not faults.is_at(to):
+            faults.on_key("P0210", f"`{what}` lacks {wanted}", "add it", to=to)
+        if len(given) > 1:
+            said = " and ".join(f"`{name}`" for name in given)
+            faults.on_key("P0211", f"`{what}` has {said}", f"keep one of {wanted}", to=(*to, given[1]))
+
+
+def check_command(value: JsonObject, name: str, to: Pointer, faults: Problems) -> None:
+    """Tells when the field `name` of `value` should hold a command, and holds nothing."""
+    if name in value and not is_command(value[name]):
+        faults.add("P0210", f"`{name}` holds no command", "write one, or delete the line", to=(*to, name))
+
+
+def _tell_empty(task: JsonObject, path: TaskPath, faults: Problems) -> None:
+    if faults.is_at(json_pointer.task_pointer(path)):
+        return
+    if path:
+        hint = "give it a `goal`, a `run`, an `agent` or `tasks`"
+        faults.on_key("P0210", f"task `{path[-1]}` says nothing to do", hint, to=json_pointer.task_pointer(path))
+    elif not any(name in task for name in ("agents", "rights", "containers", "toolsets", "mixins", "prompts", "hooks")):
+        faults.warn("P0221", "the plan says nothing to do", "give it `tasks`", to=())
+
+
+def _check_acceptance(checks: list[JsonObject], path: TaskPath, containers: JsonObject, faults: Problems) -> None:
+    ids: set[str] = set()
+    # A check without an id is known by its place, so a stated id must not be the place of such a one either.
+    places = {str(index) for index, check in enumerate(checks) if "id" not in check}
+    for index, check in enumerate(checks):
+        if len(check) == 1 and is_command(check.get("sh")):
+            continue  # The common case, told apart before any pointer is made.
+        to = (*json_pointer.task_pointer(path), "acceptance", str(index))
+        if "id" in check:
+            _check_own_id(check["id"], ids, places, (*to, "id"), faults)
+            ids.add(check["id"])
+        kinds = [kind for kind in KINDS if kind in check]
+        if len(kinds) != 1:
+            if not kinds and faults.is_at(to):
+                continue
+            said = " and ".join(f"`{kind}`" for kind in kinds) or "of none"
+            faults.add("P0211", f"a check is of one kind, this is {said}", "one of " + ", ".join(KINDS), to=to)
+            continue
+        _check_kind(kinds[0], check, to, containers, faults)
+        if kinds[0] == "web":
+            flows = reusable_steps((one["id"], one) for one in checks if "id" in one)
+            check_web(check["web"], (*to, "web"), faults, flows)
+
+
+def _check_own_id(id_: str, ids: set[str], places: set[str], to: Pointer, faults: Problems) -> None:
+    if id_ in ids:
+        faults.add("P0208", f"the id `{id_}` is given twice", "each check has its own", to=to)
+    elif id_ in places:
+        hint = "a check without an id is known by its place, counted from 0: choose another id"
+        faults.add("P0208", f"the id `{id_}` is the place of another check", hint, to=to)
+
+
+def _check_kind(kind: str, check: JsonObject, to: Pointer, containers: JsonObject, faults: Problems) -> None:
+    value = check[kind]
+    check_command(check, "sh", to, faults)
+    if isinstance(value, dict):
+        for group in TABLES[kind].one_of if kind in TABLES else ():
+            _check_one_of(group, value, f"`{kind}`", (*to, kind), faults)
+        if kind in _WITH_COMMAND:
+            check_command(value, "sh", (*to, kind), faults)
+    check_served(kind, value, (*to, kind), faults, timeout_s=float(check.get("timeout", limits.CHECK_TIMEOUT_S)))
+    if "empty" in check and kind != "require-file":
+        hint = "it says whether a required file may be empty"
+        faults.on_key("P0211", "`empty` without `require-file`", hint, to=(*to, "empty"))
+    if kind == "contains" and "pattern" in value:
+        _check_expression(value["pattern"], (*to, kind, "pattern"), faults)
+    if kind in ("container", "run-in"):
+        name = value if isinstance(value, str) else value.get("container")
+        place = (*to, kind) if isinstance(value, str) else (*to, kind, "container")
+        if name is not None and _is_declared(name, place, containers, faults) and kind == "container":
+            check_health(name, place, containers, faults)
+
+
+def _check_locks(locks: Sequence[Json], to: Pointer, faults: Problems) -> None:
+    if len(locks) > limits.LOCKS_DECLARED_MAX:
+        hint = f"at most {limits.LOCKS_DECLARED_MAX}; name the folder above them, as in `src/**`"
+        faults.add("P0212", f"{len(locks)} locks of one task", hint, to=to)
+    for index, lock in enumerate(locks):
+        place = (*to, str(index))
+        if isinstance(lock, dict):
+            _check_one_of(("path",), lock, "a lock", place, faults)
+        path = lock.get("path") if isinstance(lock, dict) else lock
+        if path == "":
+            faults.add("P0210", "a lock without a path", "name a file or a glob; `**` for the whole folder", to=place)
+        elif isinstance(path, str):
+            _check_inside(path, place, faults)
+
+
+def _check_one_of(group: tuple[str, ...], value: JsonObject, what: str, to: Pointer, faults: Problems) -> None:
+    given = [name for name in group if name in value]
+    if len(given) == 1:
+        return
+    wanted = " or ".join(f"`{name}`" for name in group)
+    if given:
+        faults.on_key("P0211", f"{what} has {' and '.join(f'`{name}`' for name in given)}", f"keep {wanted}", to=to)
+    elif not faults.is_at(to):
+        faults.on_key("P0210", f"{what} lacks {wanted}", "add it", to=to)
+
+
+def _check_expression(pattern: str, to: Pointer, faults: Problems) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        faults.add("P0223", f"not a regular expression: {error.msg}", "put `\\` before signs that are meant", to=to)
+
+
+def _is_declared(name: str, to: Pointer, containers: JsonObject, faults: Problems) -> bool:
+    if name not in containers:
+        faults.add("P0213", f"unknown container `{name}`", did_you_mean(name, containers), to=to)
+    return name in containers
+
+
+def check_health(name: str, to: Pointer, containers: JsonObject, faults: Problems) -> None:
+    """Tells when `name` must be healthy but has no way to say that it is."""
+    if "health" not in containers[name]:
+        hint = f"add one under containers/{name}: `health: {{cmd: […]}}`"
+        declared = [(f"`{name}` is declared here", ("containers", name))]
+        faults.related("P0217", f"container `{name}` has no health check", hint, to, declared)
+
+
+def _check_containers(names: list[str], path: TaskPath, containers: JsonObject, faults: Problems) -> None:
+    for index, name in enumerate(names):
+        _is_declared(name, (*json_pointer.task_pointer(path), "containers", str(index)), containers, faults)
+
+
+def _check_inside(path: str, to: Pointer, faults: Problems) -> None:
+    if leaves_folder(path):
+        hint = "workspaces are folders below the plan file's; move the plan file up if need be"
+        faults.add("P0218", f"`{path}` is outside the plan's folder", hint, to=to)
+
+
+def _check_open(paths: list[str], to: Pointer, faults: Problems) -> None:
+    fields = fields_by_name("plan" if to == ("open",) else "task")
+    for index, written in enumerate(paths):
+        name = written.removeprefix("/").split("/")[0]
+        if name not in fields and name != "*":
+            faults.add("P0213", f"unknown field `{name}`", did_you_mean(name, fields), to=(*to, str(index)))
+
+
+def _check_bounds(children: JsonObject, path: TaskPath, faults: Problems) -> None:
+    to = (*json_pointer.task_pointer(path), "tasks")
+    if len(children) > limits.CHILDREN_MAX:
+        summary = f"{len(children):,} child tasks, more than the {limits.CHILDREN_MAX:,} allowed"
+        faults.on_key("P0224", summary, "group them", to=to)
+    if len(path) == limits.TASK_DEPTH_MAX and children:
+        summary = f"tasks deeper than {limits.TASK_DEPTH_MAX} levels"
+        faults.on_key("P0224", summary, "delegation that deep is a loop, not a plan", to=to)
+
+
+def _check_moved(moved: Mapping[str, Json], tree: TaskTree, faults: Problems) -> None:
+    if not moved:
+        return
+    paths = {"/".join(path) for path, _ in tree}
+    entered = set(moved.values())
+    taken: dict[str, str] = {}
+    for old, new in moved.items():
+        to = ("moved", old)
+        if old in paths and old not in entered:
+            hint = "a task stands there now: take the line away, or name what was there before"
+            faults.on_key("P0216", f"`{old}` is still in the plan", hint, to=to)
+        elif _comes_back(old, moved):
+            hint = "move one of them out of the way in a save of its own"
+            faults.on_key("P0216", f"`{old}` and `{new}` cannot change places in one edit", hint, to=to)
+        if new not in paths or not new:
+            hint = did_you_mean(new, sorted(paths - {""}))
+            hint = f"it moved on: write `{old}: {moved[new]}`" if new in moved else hint
+            faults.add("P0216", f"nothing is at `{new}` to move `{old}` to", hint, to=to)
+        elif new in taken:
+            hint = "one task has one past"
+            faults.add("P0216", f"`{taken[new]}` and `{old}` both move to `{new}`", hint, to=to)
+        taken[new] = old
+
+
+def _comes_back(start: str, moved: Mapping[str, Json]) -> bool:
+    """Whether the moves from `start` lead round to it: then none of them could be made first."""
+    at: Json = moved[start]
+    for _ in moved:
+        if at == start or at not in moved:
+            break
+        at = moved[at]
+    return bool(at == start)

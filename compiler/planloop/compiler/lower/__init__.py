@@ -1,0 +1,1 @@
+"""Turn a checked document into the objects that the plan wants."""

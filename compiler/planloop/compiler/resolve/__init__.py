@@ -1,0 +1,1 @@
+"""Resolve names and references in a plan."""

@@ -1,0 +1,1 @@
+"""Write changes of a document back into its source text."""

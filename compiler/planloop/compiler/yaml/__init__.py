@@ -1,0 +1,1 @@
+"""Read and write YAML, with positions."""

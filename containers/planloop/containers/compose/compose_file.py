@@ -1,0 +1,184 @@
+"""Export a plan's containers as a Compose file that Compose 1.29 and 2 read.
+
+It has no `version`: without one both read it by the Compose specification. What Compose cannot say is left out, and
+told by `unsupported_in_compose`.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.objects.container import INTERNAL, NO_NETWORK, ContainerSpec, Health, Mount, Port
+from planloop.schemas.secret import REFERENCES, SECRET
+
+_CONDITIONS: Final = {
+    "started": "service_started",
+    "healthy": "service_healthy",
+    "completed": "service_completed_successfully",
+}
+_VARIABLES: Final = ("env:", SECRET)
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # What Compose takes for one.
+_DEFAULT: Final = "default"
+
+
+def compose_file(specs: Mapping[str, ContainerSpec]) -> JsonObject:
+    """The Compose file of the containers, by name."""
+    networks = {name: {"internal": True} if name == INTERNAL else {} for name in _named(specs, _networks)}
+    volumes: JsonObject = {name: {} for name in _named(specs, _volumes)}
+    parts: JsonObject = {"services": {name: _looked_up(_service(name, spec), spec) for name, spec in specs.items()}}
+    return parts | ({"networks": networks} if networks else {}) | ({"volumes": volumes} if volumes else {})
+
+
+def unsupported_in_compose(specs: Mapping[str, ContainerSpec]) -> list[str]:
+    """What a Compose file cannot say of them, a sentence each."""
+    found = []
+    for name, spec in specs.items():
+        if spec.rootfs:
+            found.append(
+                f"`{name}`: Compose makes no image of `{spec.rootfs}`; load one as `{service_image(name, spec)}`"
+            )
+        if spec.keep != "never":
+            found.append(f"`{name}`: `keep` is not known to Compose, which leaves all containers until `down`")
+        if spec.ttl_s is not None:
+            found.append(f"`{name}`: `ttl` is not known to Compose")
+        for key, value in spec.env.items():
+            if value.startswith(REFERENCES) and not _variable(value):
+                found.append(f"`{name}`: Compose reads no `{value}`; give it `{key}` another way")
+        if any(mount.host == "." and not mount.is_read_only for mount in spec.mounts):
+            found.append(
+                f"`{name}`: under Compose the plan file and `.git` can be written in `.`, and `.plan` is there"
+            )
+        if spec.task:
+            found.append(f"`{name}`: Compose has no tasks: it is up from the start")
+    return found
+
+
+def service_image(name: str, spec: ContainerSpec) -> str:
+    """The image that a service names."""
+    return spec.image or f"{name}:rootfs"
+
+
+def _named(specs: Mapping[str, ContainerSpec], of: Callable[[ContainerSpec], Iterable[str]]) -> list[str]:
+    """Each name once, in the order of the plan."""
+    return list(dict.fromkeys(each for spec in specs.values() for each in of(spec)))
+
+
+def _networks(spec: ContainerSpec) -> list[str]:
+    return [name for name in spec.networks if name not in (_DEFAULT, NO_NETWORK)]
+
+
+def _volumes(spec: ContainerSpec) -> list[str]:
+    return [mount.volume for mount in spec.mounts if mount.volume]
+
+
+def _looked_up(service: JsonObject, spec: ContainerSpec) -> JsonObject:
+    """The service with its variables, in which alone Compose is to replace anything."""
+    env = {key: shown for key, value in spec.env.items() if (shown := _value(value)) is not None}
+    out: JsonObject = {key: _escaped(part) for key, part in service.items()}
+    return out | ({"environment": env} if env else {})
+
+
+def _service(name: str, spec: ContainerSpec) -> JsonObject:
+    parts: dict[str, Json] = {
+        "image": None if spec.build else service_image(name, spec),
+        "build": _build(spec.build),
+        "command": None if spec.cmd is None else list(spec.cmd),
+        "entrypoint": None if spec.entrypoint is None else list(spec.entrypoint),
+        "working_dir": spec.workdir,
+        "user": spec.user,
+        "volumes": [_volume(mount) for mount in spec.mounts],
+        "ports": [_port(port) for port in spec.ports],
+        "networks": [] if spec.is_cut_off else list(spec.networks),
+        "network_mode": "none" if spec.is_cut_off else None,
+        "depends_on": {need: {"condition": _CONDITIONS[how]} for need, how in spec.needs.items()},
+        "healthcheck": None if spec.health is None else _healthcheck(spec.health),
+        "cpus": spec.cpu,
+        "mem_limit": spec.memory_bytes,
+        "pids_limit": spec.pids,
+        "read_only": spec.is_read_only or None,
+        "cap_drop": list(spec.cap_drop),
+        "cap_add": list(spec.cap_add),
+        "security_opt": ["no-new-privileges"],
+        "init": True,
+        "restart": spec.restart,
+        "logging": {"driver": "json-file", "options": {"max-size": str(spec.logs_bytes)}},
+        "labels": dict(spec.labels),
+    }
+    return {key: value for key, value in parts.items() if value not in (None, "", [], {})}
+
+
+def _build(build: JsonObject) -> JsonObject:
+    names = {"folder": "context", "file": "dockerfile", "target": "target", "args": "args"}
+    return {names[key]: _path(value) if key == "folder" else value for key, value in build.items()}
+
+
+def _volume(mount: Mount) -> JsonObject:
+    kind = "bind" if mount.host else "volume" if mount.volume else "tmpfs"
+    source = {"source": _path(mount.host) if mount.host else mount.volume} if kind != "tmpfs" else {}
+    return {"type": kind, **source, "target": mount.target} | ({"read_only": True} if mount.is_read_only else {})
+
+
+def _path(path: str) -> str:
+    """A host path as Compose takes one: it must look like a path."""
+    return path if path.startswith(("/", "./", "../", "~")) or path in (".", "..") else f"./{path}"
+
+
+def _port(port: Port) -> str:
+    return f"127.0.0.1:{port.host or ''}:{port.inside}"
+
+
+def _healthcheck(health: Health) -> JsonObject:
+    return {
+        "test": _test(health),
+        "interval": _seconds(health.interval_s),
+        "timeout": _seconds(health.timeout_s),
+        "retries": health.retries,
+        "start_period": _seconds(health.start_period_s),
+    }
+
+
+def _test(health: Health) -> list[str]:
+    """What Compose has run inside. Which of the usual programs the image has nobody knows, so each is tried."""
+    if health.cmd:
+        return ["CMD", *health.cmd]
+    if health.http:
+        url = shlex.quote(health.http if "://" in health.http else f"http://127.0.0.1{health.http}")
+        return ["CMD-SHELL", f"wget -q -O /dev/null {url} || curl -fsS -o /dev/null {url}"]
+    return ["CMD-SHELL", f"nc -z 127.0.0.1 {health.tcp} || bash -c '</dev/tcp/127.0.0.1/{health.tcp}'"]
+
+
+def _seconds(seconds: float) -> str:
+    return f"{round(seconds * 1000)}ms"
+
+
+def _value(value: str) -> str | None:
+    """A variable's value; a secret is taken from the environment of whoever calls Compose, and must be there.
+
+    None for what Compose cannot look up.
+    """
+    if not value.startswith(REFERENCES):
+        return str(_escaped(value))
+    name = _variable(value)
+    return f"${{{name}:?}}" if name else None
+
+
+def _variable(reference: str) -> str:
+    """The variable that holds what is pointed at; empty when no variable does."""
+    name = reference.partition(":")[2]
+    return name if reference.startswith(_VARIABLES) and _VARIABLE.fullmatch(name) else ""
+
+
+def _escaped(part: Json) -> Json:
+    """All text in it so that Compose replaces nothing: it does so wherever it sees `$`, and a doubled one is one."""
+    match part:
+        case str():
+            return part.replace("$", "$$")
+        case list():
+            return [_escaped(one) for one in part]
+        case dict():
+            return {key: _escaped(one) for key, one in part.items()}
+    return part

@@ -1,0 +1,1 @@
+"""Container engines: the port, Docker and Podman behind it, and commands inside containers."""

@@ -1,0 +1,326 @@
+"""Run a command inside a container on the user's terminal, for `plan exec`.
+
+It is all that its process does, so nothing here is async: one loop waits for the terminal and for the engine. Commands
+that the plan runs inside go through `ContainerEngine.run` instead, which keeps what they say and has deadlines.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any, Final, Protocol, TypeVar
+
+import anyio
+
+from planloop.containers.engine import exec_kill
+from planloop.containers.engine.docker_client import NO_DEADLINE, DockerClient
+from planloop.containers.engine.docker_engine import DockerEngine
+from planloop.containers.engine.docker_exec import NOT_STARTED, START_FAILED, DockerExecs
+from planloop.containers.engine.docker_frames import FrameDecoder
+from planloop.containers.engine.engine import EngineErrorReason, EngineFailed, ExecCommand
+from planloop.schemas import limits
+from planloop.schemas.frozen import frozen
+
+T = TypeVar("T")
+READ_BYTES: Final = 65_536
+LOOK_S: Final = 0.02
+LOOK_LAST_S: Final = 0.5  # A command that has closed its outputs may run for hours.
+DETACHING: Final = "ctrl-@,ctrl-\\,ctrl-@"
+"""The keys that make the engine let go: such as nobody presses, because those it has by default begin with ctrl-p."""
+
+
+class Console(Protocol):
+    """Where a command's input comes from and its output goes. `input` is None for a command without any.
+
+    `resized` is a descriptor that can be read when the window has another size, None for no window.
+    """
+
+    @property
+    def input(self) -> int | None: ...
+
+    @property
+    def resized(self) -> int | None: ...
+
+    def size(self) -> tuple[int, int]:
+        """Lines and columns of the window."""
+        ...
+
+    def write(self, piece: bytes, *, is_error: bool) -> None: ...
+
+
+@frozen
+class AttachEnd:
+    """`code` is None when it did not start: `said` is then why, in the engine's words."""
+
+    code: int | None
+    said: str = ""
+
+
+def attach_exec(env: Mapping[str, str], ref: str, inside: ExecCommand, console: Console) -> AttachEnd:
+    """Runs `inside` to its end; a window at the console is a terminal for it. Raises EngineFailed.
+
+    What it started is ended when this process is, before that: also by KILL.
+    """
+    attached = _Attached(env, ref, inside, console)
+    with _watched(lambda: _is_ended(lambda: DockerEngine(env).end(ref, inside.mark))) as over:
+        try:
+            left = attached.run()
+        except BaseException:
+            execs = DockerExecs(DockerClient(env), sees_host=True)
+            if not attached.identity or _is_ended(lambda: execs.end_one(ref, attached.identity, inside)):
+                over()
+            raise
+        over()
+        return left
+
+
+def _is_ended(end: Callable[[], Awaitable[None]]) -> bool:
+    """Whether `end` ended the command, in a time after which whoever waits for it is let go."""
+
+    async def ended() -> bool:
+        with anyio.move_on_after(limits.ENGINE_CALL_S):
+            await end()
+            return True
+        return False
+
+    try:
+        return anyio.run(ended)
+    except EngineFailed as failed:
+        return failed.reason in (
+            EngineErrorReason.NOT_FOUND,
+            EngineErrorReason.NOT_RUNNING,
+        )  # The container has gone, and all in it.
+
+
+@contextmanager
+def _woken() -> Iterator[int]:
+    """A descriptor that can be read once a signal has come: one that comes just before a `select` does not end that."""
+    heard, said = os.pipe()
+    os.set_blocking(said, False)
+    before = signal.set_wakeup_fd(said, warn_on_full_buffer=False)
+    try:
+        yield heard
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(heard)
+        os.close(said)
+
+
+@contextmanager
+def _watched(end: Callable[[], object]) -> Iterator[Callable[[], None]]:
+    """A second process calls `end` unless what the block is given was called: nobody may catch a KILL.
+
+    It is waited for only where it has nothing to do, so that who interrupts the ending as well is let go.
+    """
+    is_over = False
+
+    def over() -> None:
+        nonlocal is_over
+        is_over = True
+
+    heard, said = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _watch(heard, said, end)
+    os.close(heard)
+    try:
+        yield over
+    finally:
+        if is_over:
+            with suppress(BrokenPipeError):
+                os.write(said, b".")
+        os.close(said)
+        if is_over:
+            os.waitpid(child, 0)
+
+
+def _watch(heard: int, said: int, end: Callable[[], object]) -> None:
+    try:
+        os.setsid()  # Away from the terminal, whose signals are for the other one.
+        os.close(said)
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            os.dup2(nowhere, descriptor)
+        if not os.read(heard, 1):
+            end()
+    finally:
+        os._exit(0)
+
+
+class _Attached:
+    """One command, from its creation to its exit code. `identity` is the engine's name of it once it may have begun."""
+
+    def __init__(self, env: Mapping[str, str], ref: str, inside: ExecCommand, console: Console) -> None:
+        self._env = env
+        self._ref = ref
+        self._inside = inside
+        self._console = console
+        self._frames = FrameDecoder()
+        self._withheld = b""
+        self._is_first = True
+        self.identity = ""
+
+    def run(self) -> AttachEnd:
+        inside, is_terminal = self._inside, self._console.resized is not None
+        env = {**inside.env, exec_kill.VARIABLE: exec_kill.mark_value(inside.mark)}
+        made = self._ask(
+            lambda api: api.exec_create(
+                self._ref,
+                list(inside.argv),
+                stdin=self._console.input is not None,
+                tty=is_terminal,
+                environment=env,
+                workdir=inside.workdir or None,
+                user=inside.user,
+                detach_keys=DETACHING,
+            )
+        )
+        self.identity = identity = str(made["Id"])
+        answer = self._ask(lambda api: _started(api, identity, is_terminal=is_terminal))
+        line = _Line(answer)
+        try:
+            if is_terminal:
+                self._resize(identity)
+            self._take(line.early())
+            with _woken() as woken:
+                self._pump(line, identity, woken)
+        finally:
+            line.close()
+        return self._ended(identity)
+
+    def _ask(self, ask: Callable[[Any], T]) -> T:
+        """Raises EngineFailed."""
+
+        async def asked() -> T:
+            return await DockerClient(self._env).call(ask)
+
+        return anyio.run(asked)
+
+    def _pump(self, line: _Line, identity: str, woken: int) -> None:
+        """Carries both ways until the command's side is at its end, or a signal's handler raises."""
+        typed, resized = self._console.input, self._console.resized
+        while True:
+            wanted = [each for each in (line.fileno(), woken, typed, resized) if each is not None]
+            ready = [] if line.is_pending() else select.select(wanted, [], [])[0]
+            if line.fileno() in ready or not ready:
+                piece = line.read()
+                if not piece:
+                    return
+                self._take(piece)
+            if woken in ready:
+                os.read(woken, READ_BYTES)
+            if typed in ready and typed is not None:
+                keys = os.read(typed, READ_BYTES)
+                if not keys:
+                    line.end()
+                    typed = None
+                else:
+                    line.write(keys)
+            if resized in ready and resized is not None:
+                os.read(resized, READ_BYTES)
+                self._resize(identity)
+
+    def _take(self, piece: bytes) -> None:
+        is_terminal = self._console.resized is not None
+        for out, is_error in [(piece, False)] if is_terminal else self._frames.apart(piece):
+            if self._is_first and out.startswith(NOT_STARTED):
+                self._withheld += out
+            elif out:
+                self._is_first = False
+                self._console.write(out, is_error=is_error)
+
+    def _resize(self, identity: str) -> None:
+        lines, columns = self._console.size()
+        with suppress(EngineFailed):  # It may be over already.
+            self._ask(lambda api: api.exec_resize(identity, height=lines, width=columns))
+
+    def _ended(self, identity: str) -> AttachEnd:
+        state = self._ask(lambda api: api.exec_inspect(identity))
+        pause_s = LOOK_S
+        while state["Running"]:  # It has closed its outputs before its end.
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, LOOK_LAST_S)
+            state = self._ask(lambda api: api.exec_inspect(identity))
+        code = state["ExitCode"]
+        if self._withheld and not state.get("Pid") and code in START_FAILED:
+            return AttachEnd(None, self._withheld.decode(errors="replace").strip())
+        if self._withheld:
+            self._console.write(self._withheld, is_error=False)
+        if code is None:
+            raise EngineFailed(EngineErrorReason.NOT_RUNNING, "the container went away under it")
+        return AttachEnd(int(code))
+
+
+def _started(api: Any, identity: str, *, is_terminal: bool) -> Any:
+    """An open answer that is the command's input and output from then on."""
+    answer = api._post_json(
+        api._url("/exec/{0}/start", identity),
+        headers={"Connection": "Upgrade", "Upgrade": "tcp"},
+        data={"Tty": is_terminal, "Detach": False},
+        stream=True,
+        timeout=NO_DEADLINE,
+    )
+    api._raise_for_status(answer)
+    return answer
+
+
+class _Line:
+    """The connection below an answer: a socket, one with TLS, or the two pipes of an ssh."""
+
+    def __init__(self, answer: Any) -> None:
+        self._answer = answer  # It closes the connection when it is collected.
+        self._buffer = answer.raw._fp.fp
+        below = getattr(self._buffer, "channel", None) or getattr(self._buffer.raw, "_sock", self._buffer.raw)
+        self._process = getattr(below, "proc", None)
+        self._socket = below
+
+    def early(self) -> bytes:
+        """What came together with the head of the answer, and was read with that."""
+        if self._process is not None:
+            return b""
+        self._socket.settimeout(0)
+        try:
+            return bytes(self._buffer.read1(READ_BYTES) or b"")
+        except (BlockingIOError, OSError):
+            return b""
+        finally:
+            self._socket.settimeout(None)
+
+    def fileno(self) -> int:
+        return int(self._socket.fileno() if self._process is None else self._process.stdout.fileno())
+
+    def is_pending(self) -> bool:
+        """Whether there is more to read that no `select` tells of."""
+        return bool(hasattr(self._socket, "pending") and self._socket.pending())
+
+    def read(self) -> bytes:
+        try:
+            if self._process is not None:
+                return os.read(self._process.stdout.fileno(), READ_BYTES)
+            return bytes(self._socket.recv(READ_BYTES))
+        except OSError:
+            return b""  # Whoever asks for the exit code is told why.
+
+    def write(self, data: bytes) -> None:
+        with suppress(OSError):  # It ended without reading all of it.
+            if self._process is not None:
+                self._process.stdin.write(data)
+                self._process.stdin.flush()
+            else:
+                self._socket.sendall(data)
+
+    def end(self) -> None:
+        with suppress(OSError):
+            if self._process is not None:
+                self._process.stdin.close()
+            else:
+                self._socket.shutdown(socket.SHUT_WR)
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._answer.close()

@@ -1,0 +1,383 @@
+"""Call the `docker` package off the event loop: one thread a call with a deadline, and streams that close on cancel."""
+
+from __future__ import annotations
+
+import _thread
+import json
+import socket
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from http.client import HTTPException, IncompleteRead
+from queue import SimpleQueue
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+from weakref import finalize
+
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
+from anyio.abc import TaskGroup
+
+from planloop.containers.engine import docker_errors
+from planloop.containers.engine.address import engine_address
+from planloop.containers.engine.docker_frames import ChunkDecoder
+from planloop.containers.engine.engine import EngineFailed
+from planloop.schemas import limits
+
+# Threads for calls that block, of which nobody waits for one that is given up: not even the process at its end.
+#
+# Not anyio's worker threads, which the process joins when it ends: an engine that hangs would hold it up. They are
+# kept and used again, and started below `threading`, whose `start` makes the event loop wait until the kernel has let
+# the new one run: tens of milliseconds on a busy machine.
+
+Returned = TypeVar("Returned")
+Raised = TypeVar("Raised", bound=Exception)
+_Work: TypeAlias = "SimpleQueue[Callable[[], bool] | None]"
+
+IDLE_MAX: Final = 8  # More of them are let go.
+
+
+class CallThreads(Generic[Raised]):
+    """`run` from one event loop. What is run may raise `fault` and nothing else."""
+
+    def __init__(self, fault: type[Raised]) -> None:
+        self._fault = fault
+        self._idle: list[_Work] = []
+        finalize(self, _let_go, self._idle)
+
+    async def run(self, work: Callable[[], Returned], limiter: anyio.CapacityLimiter) -> Returned:
+        """What `work` gives, in a thread that is left alone when this is cancelled."""
+        token, is_done = anyio.lowlevel.current_token(), anyio.Event()
+        given: list[Returned] = []
+        failed: list[Raised] = []
+
+        def body() -> bool:
+            """Whether the thread goes on afterwards."""
+            try:
+                given.append(work())
+            except self._fault as fault:
+                failed.append(fault)
+            finally:
+                is_wanted = False
+                with suppress(anyio.RunFinishedError):
+                    is_wanted = anyio.from_thread.run_sync(finish, token=token)
+            return is_wanted
+
+        def finish() -> bool:
+            is_done.set()
+            is_wanted = bool(given or failed) and len(self._idle) < IDLE_MAX
+            if is_wanted:
+                self._idle.append(own)
+            return is_wanted
+
+        async with limiter:
+            own = self._idle.pop() if self._idle else _started()
+            own.put(body)
+            await is_done.wait()
+        if failed:
+            raise failed[0]
+        assert given, "a call in a thread failed in a way that nobody foresaw; its thread said how"
+        return given[0]
+
+
+def _started() -> _Work:
+    work: _Work = SimpleQueue()
+    _thread.start_new_thread(_live, (work,))
+    return work
+
+
+def _live(work: _Work) -> None:
+    while (body := work.get()) is not None and body():
+        del body  # What it holds is not kept until the next one.
+
+
+def _let_go(idle: list[_Work]) -> None:
+    for work in idle:
+        work.put(None)
+
+
+# The `docker` package off the event loop: one call in a thread with a deadline, and streams that a cancel closes.
+#
+# The package is imported in the first call's thread: it takes a fifth of a second. A thread that is given up holds up
+# nobody, not even the end of the process; what it opens after that it closes itself.
+
+T = TypeVar("T")
+Decode: TypeAlias = Callable[[bytes], bytes]
+"""What takes off what is wrapped around a piece, in the thread that has read it; nothing, while there is no more."""
+READ_BYTES: Final = 65_536
+NO_DEADLINE: Final = (limits.ENGINE_CALL_S, None)
+"""`timeout` of a request whose answer comes bit by bit: it is connected soon, and each bit takes its time."""
+LOOK_FIRST_S: Final = 0.01
+LOOK_LAST_S: Final = 0.5
+
+
+class DockerClient:
+    """Speaks to one engine. `call` and `stream` are given functions that run in a thread with docker's APIClient."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._env = env
+        self.address = engine_address(env)
+        self._api: Any = None
+        self._making = threading.Lock()
+        self._threads = CallThreads(EngineFailed)
+        self._calls = anyio.CapacityLimiter(limits.ENGINE_CALLS_AT_ONCE)
+        self._streams = anyio.CapacityLimiter(limits.ENGINE_STREAMS_AT_ONCE)
+
+    async def call(self, ask: Callable[[Any], T], *, timeout_s: float = limits.ENGINE_CALL_S) -> T:
+        """What `ask` gives, asked in a thread. Raises EngineFailed."""
+        with self.deadline(timeout_s):
+            return await self._threads.run(lambda: self._translated(lambda: ask(self._connected())), self._calls)
+
+    async def work(self, work: Callable[[], T]) -> T:
+        """What `work` gives that asks no engine but takes a while. In a thread; it may raise EngineFailed only."""
+        return await self._threads.run(work, self._calls)
+
+    @asynccontextmanager
+    async def stream(
+        self, ask: Callable[[Any], Any], *, timeout_s: float = limits.ENGINE_CALL_S
+    ) -> AsyncGenerator[DockerStream]:
+        """The answer that `ask` gives (a `requests.Response` asked for with `stream`) as it comes in, then closed.
+
+        `timeout_s` is how long it may take to begin. There is no deadline around the body, which may be in a generator.
+        """
+        opening = _Opening(self.address)
+        try:
+            with self.deadline(timeout_s):
+                await self._threads.run(lambda: self._translated(lambda: self._open(ask, opening)), self._streams)
+            yield DockerStream(opening, lambda read: self._threads.run(lambda: self._translated(read), self._streams))
+        finally:
+            opening.close()
+
+    def _open(self, ask: Callable[[Any], Any], opening: _Opening) -> None:
+        api = self._connected()
+        opening.fill(ask(api))
+        api._raise_for_status(opening.response)
+
+    @contextmanager
+    def deadline(self, timeout_s: float) -> Iterator[None]:
+        """Raises EngineFailed TIMED_OUT when what is inside takes longer."""
+        with anyio.move_on_after(timeout_s) as scope:
+            yield
+        if scope.cancelled_caught:
+            raise docker_errors.timeout_error(self.address, timeout_s)
+
+    def broken_off(self) -> EngineFailed:
+        """What to raise when a stream ends that goes on for as long as the engine lives."""
+        return docker_errors.unreachable_error(self.address, ConnectionResetError())
+
+    def _translated(self, work: Callable[[], T]) -> T:
+        """In a thread: what `work` gives, faults of the package and of the line as EngineFailed."""
+        try:
+            return work()
+        except _faults() as error:
+            raise self._fault(error) from error
+
+    def _fault(self, error: Exception) -> EngineFailed:
+        from docker.errors import APIError, DockerException
+        from requests.exceptions import InvalidURL, Timeout
+
+        if isinstance(error, APIError):
+            status = error.response.status_code if error.response is not None else 0
+            return docker_errors.engine_error(str(error.explanation or error), status=status)
+        if isinstance(error, Timeout):
+            return docker_errors.timeout_error(self.address, limits.ENGINE_CALL_S)
+        if isinstance(error, InvalidURL) or (isinstance(error, DockerException) and not error.__cause__):
+            return docker_errors.configuration_error(self.address, error)
+        return docker_errors.unreachable_error(self.address, error)
+
+    def _connected(self) -> Any:
+        """The package's client, made at the first call that finds an engine."""
+        with self._making:
+            if self._api is None:
+                self._api = _api(self._env, self.address)
+            return self._api
+
+
+@asynccontextmanager
+async def engine_task_group() -> AsyncGenerator[TaskGroup]:
+    """A task group out of which a fault of the engine comes as it is, not in a group of its own."""
+    try:
+        async with anyio.create_task_group() as group:
+            yield group
+    except BaseExceptionGroup as grouped:
+        faults, others = grouped.split(EngineFailed)
+        if faults is None or others is not None:
+            raise
+        first: BaseException = faults
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from None
+
+
+async def poll_until(is_so: Callable[[], Awaitable[bool]]) -> None:
+    """Returns when `is_so`, which nobody tells: looks soon, then ever more rarely."""
+    look_s = LOOK_FIRST_S
+    while True:
+        if await is_so():
+            return
+        await anyio.sleep(look_s)
+        look_s = min(2 * look_s, LOOK_LAST_S)
+
+
+def _faults() -> tuple[type[Exception], ...]:
+    """What the package raises, and what it lets through of the layers below it. Only asked when something is raised."""
+    from docker.errors import DockerException
+    from urllib3.exceptions import HTTPError
+
+    return DockerException, HTTPError, HTTPException, OSError
+
+
+def _api(env: Mapping[str, str], address: str) -> Any:
+    from docker import APIClient
+    from docker.utils import kwargs_from_env
+
+    if address.startswith("unix://"):  # The package forgets to close a socket that it could not connect.
+        with socket.socket(socket.AF_UNIX) as line:
+            line.connect(address.removeprefix("unix://"))
+    return APIClient(
+        **{**kwargs_from_env(dict(env)), "base_url": address},
+        version="auto",
+        timeout=limits.ENGINE_CALL_S,
+        max_pool_size=limits.ENGINE_CALLS_AT_ONCE,
+        use_ssh_client=True,
+        credstore_env=dict(env),
+    )
+
+
+class _Opening:
+    """A response that may come when nobody wants it any more."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.response: Any = None
+        self.is_closed = False
+        self._lock = threading.Lock()
+
+    def fill(self, response: Any) -> None:
+        with self._lock:
+            self.response = response
+            if self.is_closed:
+                _shut(response)
+
+    def close(self) -> None:
+        with self._lock:
+            self.is_closed = True
+            if self.response is not None:
+                _shut(self.response)
+
+
+class DockerStream:
+    """A response as it comes in. `pieces` decodes HTTP's chunks; `read` and `write` are of an upgraded connection."""
+
+    def __init__(self, opening: _Opening, in_thread: Callable[[Callable[[], bytes]], Awaitable[bytes]]) -> None:
+        self._opening = opening
+        self._response = opening.response
+        self._in_thread = in_thread
+
+    async def pieces(self, decode: Decode = bytes) -> AsyncIterator[bytes]:
+        """What `decode` makes of its body as it comes."""
+        answer = self._response.raw._fp
+        # The package and the library take one chunk at a time, which is a line, and each would be a way to a thread.
+        chunks = ChunkDecoder() if answer.chunked else None
+
+        def more() -> bytes:
+            return bytes(answer.read1(READ_BYTES)) if chunks is None else _unchunked(answer.fp, chunks)
+
+        while piece := await self._read(lambda: _decoded(more, decode)):
+            yield piece
+
+    async def _read(self, read: Callable[[], bytes]) -> bytes:
+        return await self._in_thread(lambda: self._until_closed(read))
+
+    def _until_closed(self, read: Callable[[], bytes]) -> bytes:
+        """In a thread that may come too late: below, a closed stream is anything from a value to no attribute."""
+        try:
+            return read()
+        except (AttributeError, ValueError):
+            if self._opening.is_closed:
+                return b""
+            raise
+
+    async def values(self) -> AsyncIterator[dict[str, Any]]:
+        """The JSON objects of its body, one a line."""
+        rest = b""
+        async for piece in self.pieces():
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                if line.strip():
+                    yield self._value(line)
+        if rest.strip():
+            yield self._value(rest)
+
+    def _value(self, line: bytes) -> dict[str, Any]:
+        try:
+            return dict(json.loads(line))
+        except ValueError as error:  # It died in the middle of a line.
+            raise docker_errors.unreachable_error(self._opening.address, error) from error
+
+    async def read(self, decode: Decode = bytes) -> bytes:
+        """What `decode` makes of what comes next on the upgraded connection; empty at its end.
+
+        From the buffer that has read the head: what came with that is in there.
+        """
+        buffer = self._response.raw._fp.fp
+        return await self._read(lambda: _decoded(lambda: bytes(buffer.read1(READ_BYTES)), decode))
+
+    async def write(self, data: bytes) -> None:
+        """Writes all of it, then tells the other side that this was all."""
+        line = _socket_of(self._response)
+
+        def send() -> bytes:
+            with suppress(OSError):  # It ended without reading all of it.
+                if data:
+                    line.sendall(data)
+                _end_input(line)
+            return b""
+
+        await self._read(send)
+
+
+def _unchunked(line: Any, chunks: ChunkDecoder) -> bytes:
+    """What is in the next of `chunks` that `line` has anything of; empty after the last. Raises IncompleteRead."""
+    piece = b""
+    while not piece and not chunks.is_over:
+        if not (came := line.read1(READ_BYTES)):
+            raise IncompleteRead(came)
+        try:
+            piece = chunks.feed(came)
+        except ValueError as error:  # Of `read1`, it would say that the line is closed.
+            raise IncompleteRead(came) from error
+    return piece
+
+
+def _decoded(more: Callable[[], bytes], decode: Decode) -> bytes:
+    """What `decode` makes of what comes next, once that is anything; empty at the end."""
+    while piece := more():
+        if made := decode(piece):
+            return made
+    return b""
+
+
+def _socket_of(response: Any) -> Any:
+    """The socket below an open response; of a connection over ssh, what behaves like one."""
+    buffer = response.raw._fp.fp
+    return getattr(buffer, "channel", None) or getattr(buffer.raw, "_sock", buffer.raw)
+
+
+def _end_input(line: Any) -> None:
+    if hasattr(line, "proc"):
+        line.proc.stdin.close()
+    else:
+        line.shutdown(socket.SHUT_WR)
+
+
+def _shut(response: Any) -> None:
+    """Ends whoever waits for more of it, then closes it."""
+    with suppress(OSError, AttributeError):
+        line = _socket_of(response)
+        if hasattr(line, "proc"):
+            line.close()
+        else:
+            line.shutdown(socket.SHUT_RDWR)
+    with suppress(OSError):
+        response.close()

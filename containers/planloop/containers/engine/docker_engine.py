@@ -1,0 +1,318 @@
+"""The container engine for Docker 20.10 and later, and for Podman's Docker socket.
+
+Which call of the API serves which method, and in which order. Next door: threads and deadlines (`docker_client.py`),
+the API's JSON (`docker_json.py`), its refusals (`planloop.containers.engine.docker_errors`), commands inside
+(`docker_exec.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+
+from planloop.containers.engine import docker_errors, docker_exec, docker_images, docker_json
+from planloop.containers.engine.docker_client import NO_DEADLINE, DockerClient, engine_task_group, poll_until
+from planloop.containers.engine.docker_frames import FrameDecoder
+from planloop.containers.engine.engine import (
+    LISTENING,
+    ContainerCreation,
+    ContainerLimits,
+    EngineErrorReason,
+    EngineEvent,
+    EngineFacts,
+    EngineFailed,
+    ExecCommand,
+    ExecEnd,
+    FoundContainer,
+    ImageBuild,
+    ImageFacts,
+)
+from planloop.schemas import limits
+from planloop.schemas.frozen import remade
+
+NO_COMMAND_CODES: Final = (1, 126, 127)
+"""What an init process ends with that could not run its command: Podman's with the first, Docker's with the others."""
+INIT_PIECES: Final = 3
+"""Of a log, in which the last line is whole: Podman 4 counts each piece in which one was written."""
+
+NOT_PAUSED: Final = ("is not paused", "resume a stopped container")
+"""What engines say to who lets one go on that somebody else did before, or that ended."""
+
+
+class DockerEngine:
+    """The `ContainerEngine` that the environment names. Nothing is asked of it, and nothing imported, before the first
+    call.
+
+    `sees_host`: whether processes in containers may be ended from outside, where that can be done; else from inside.
+    """
+
+    def __init__(self, env: Mapping[str, str], *, sees_host: bool = True) -> None:
+        self._client = DockerClient(env)
+        self._naming = anyio.Lock()
+        self._is_podman: bool | None = None
+        self._execs = docker_exec.DockerExecs(self._client, sees_host=sees_host)
+
+    async def facts(self) -> EngineFacts:
+        info, version = await self._client.call(lambda api: (api.info(), api.version()))
+        return docker_json.engine_facts_from_json(info, version, self._client.address)
+
+    async def image(self, name: str) -> ImageFacts | None:
+        with _gone_is_fine():
+            return docker_json.image_from_json(await self._client.call(lambda api: api.inspect_image(name)))
+        return None
+
+    async def pull(self, name: str, on_progress: Callable[[str], None]) -> ImageFacts:
+        await docker_images.pull_image(self._client, name, on_progress)
+        return await self._made(name)
+
+    async def load(self, archive: Path) -> ImageFacts:
+        return await self._made(await docker_images.load_image(self._client, archive))
+
+    async def build(self, build: ImageBuild, on_line: Callable[[str], None]) -> ImageFacts:
+        return await self._made(await docker_images.build_image(self._client, build, on_line))
+
+    async def _made(self, name: str) -> ImageFacts:
+        image = await self.image(name)
+        if image is None:
+            raise EngineFailed(
+                EngineErrorReason.NO_IMAGE, f"the image {name} went away at once", "look who removes images"
+            )
+        return image
+
+    async def networks(self, labels: Mapping[str, str]) -> tuple[str, ...]:
+        raw = await self._selected(labels, lambda api, filters: api.networks(filters=filters))
+        return tuple(sorted(one["Name"] for one in raw))
+
+    async def make_network(self, name: str, labels: Mapping[str, str], *, is_internal: bool) -> None:
+        # Engines look for the name and take it in two steps: two at once would make two, and neither could be used.
+        async with self._naming:
+            there = await self._networks_named(name)
+            if not there:
+                with _if(EngineErrorReason.NAME_TAKEN):  # Another process was faster.
+                    await self._client.call(
+                        lambda api: api.create_network(
+                            name, driver="bridge", internal=is_internal, labels=dict(labels), check_duplicate=True
+                        )
+                    )
+                there = await self._networks_named(name)
+            first, *others = there
+            _check_ours("network", name, first.get("Labels"), labels)
+            for other in others:
+                await self._remove_network(other["Id"])
+
+    async def _networks_named(self, name: str) -> list[Any]:
+        """Those of exactly that name, the oldest first: there may be several, and then nobody may say the name."""
+        raw = await self._client.call(lambda api: api.networks(names=[name]))
+        return sorted((one for one in raw if one["Name"] == name), key=lambda one: (one["Created"], one["Id"]))
+
+    async def remove_network(self, name: str) -> None:
+        found = await self._networks_named(name)
+        for one in found:
+            # Asked for by its id, Podman 4 and 5 take it away from under those that run in it.
+            await self._remove_network(one["Id"] if len(found) > 1 else name)
+
+    async def _remove_network(self, identity: str) -> None:
+        with _gone_is_fine():
+            await self._client.call(lambda api: api.remove_network(identity))
+
+    async def volumes(self, labels: Mapping[str, str]) -> tuple[str, ...]:
+        raw = await self._selected(labels, lambda api, filters: api.volumes(filters=filters)["Volumes"] or [])
+        return tuple(sorted(one["Name"] for one in raw))
+
+    async def make_volume(self, name: str, labels: Mapping[str, str]) -> None:
+        made = await self._client.call(lambda api: api.create_volume(name, labels=dict(labels)))
+        _check_ours("volume", name, made.get("Labels"), labels)
+
+    async def remove_volume(self, name: str) -> None:
+        with _gone_is_fine():
+            await self._client.call(lambda api: api.remove_volume(name))
+
+    async def _selected(self, labels: Mapping[str, str], ask: Callable[[Any, dict[str, Any]], Any]) -> Any:
+        filters = {"label": docker_json.label_filters(labels)}
+        return await self._client.call(lambda api: ask(api, filters)) if labels else []
+
+    async def containers(self, labels: Mapping[str, str]) -> tuple[FoundContainer, ...]:
+        raw = await self._selected(labels, lambda api, filters: api.containers(all=True, filters=filters))
+        found: dict[str, FoundContainer | None] = {}
+
+        async def look(one: Any) -> None:
+            found[one["Id"]] = await self._looked_at(one)
+
+        async with engine_task_group() as group:
+            for one in raw:
+                group.start_soon(look, one)
+        return tuple(each for one in raw if (each := found[one["Id"]]) is not None)
+
+    async def _looked_at(self, listed: Any) -> FoundContainer | None:
+        """What there is of one among many. An engine may be stuck with one and answer about all others."""
+        with anyio.move_on_after(limits.ENGINE_LOOK_S):
+            return await self.container(listed["Id"])
+        return docker_json.listed_container_from_json(listed)
+
+    async def container(self, ref: str) -> FoundContainer | None:
+        with _gone_is_fine():
+            raw = await self._inspected(ref)
+            found = docker_json.container_from_json(raw)
+            if found.state == "exited" and found.exit_code in NO_COMMAND_CODES and not found.error:
+                return remade(found, error=await self._said_by_init(found.id, docker_json.program_from_json(raw)))
+            return found
+        return None
+
+    async def _said_by_init(self, ref: str, program: str) -> str:
+        """Why the container's init process could not run `program`; nothing if it could."""
+        log = await self._client.call(lambda api: api.logs(ref, stdout=False, tail=INIT_PIECES))
+        return docker_errors.init_error((log.decode(errors="replace").splitlines() or [""])[-1], program)
+
+    async def _inspected(self, ref: str) -> Any:
+        return await self._client.call(lambda api: api.inspect_container(ref))
+
+    async def create(self, creation: ContainerCreation) -> str:
+        body = docker_json.creation_json(creation, is_podman=await self._is_podman_asked(creation))
+        try:
+            made = await self._client.call(lambda api: api.create_container_from_config(body, creation.name))
+            identity, connected = str(made["Id"]), set(creation.networks[:1])
+        except EngineFailed as failed:
+            if failed.reason is not EngineErrorReason.NAME_TAKEN:
+                raise
+            raw = await self._inspected(creation.name)
+            _check_ours("container", creation.name, raw["Config"].get("Labels"), creation.labels)
+            identity, connected = str(raw["Id"]), set(raw["NetworkSettings"]["Networks"] or {})
+        # One call takes one network before API 1.44. Whoever died in between left the rest to be done.
+        for network in creation.networks:
+            if network not in connected:
+                await self._connect(identity, network, creation)
+        return identity
+
+    async def _is_podman_asked(self, creation: ContainerCreation) -> bool:
+        """Whether it is Podman that is to make it; asked once, and only for what both make in different ways."""
+        if self._is_podman is None and any(map(docker_json.is_tmpfs, creation.mounts)):
+            self._is_podman = docker_json.is_podman(await self._client.call(lambda api: api.version()))
+        return bool(self._is_podman)
+
+    async def _connect(self, identity: str, network: str, creation: ContainerCreation) -> None:
+        aliases = list(creation.aliases)
+        await self._client.call(lambda api: api.connect_container_to_network(identity, network, aliases=aliases))
+
+    async def start(self, ref: str) -> None:
+        if await self._thaw(ref):
+            return
+        # One that somebody else has let go on is started for nothing, one that ended instead runs once more.
+        await self._client.call(lambda api: api.start(ref))
+        # The engine starts the init process, which is there; whether that finds the command shows a moment later.
+        started = await self.container(ref)
+        if started is not None and started.state == "exited" and started.error:
+            raise docker_errors.no_command_error(started.error)
+
+    async def stop(self, ref: str, grace_s: float) -> None:
+        await self._thaw(ref)
+        whole_s = math.ceil(grace_s)
+        with _gone_is_fine():
+            await self._client.call(
+                lambda api: api.stop(ref, timeout=whole_s), timeout_s=limits.ENGINE_CALL_S + whole_s
+            )
+
+    async def _thaw(self, ref: str) -> bool:
+        """Lets a paused one go on; whether it was this that did.
+
+        A paused one cannot answer TERM, engines refuse to stop it, and Docker hangs for good when it removes it.
+        """
+        found = await self.container(ref)
+        if found is None or found.state != "paused":
+            return False
+        try:
+            await self._client.call(lambda api: api.unpause(ref))
+        except EngineFailed as failed:
+            is_gone = failed.reason in (EngineErrorReason.NOT_FOUND, EngineErrorReason.NO_IMAGE)
+            if not is_gone and not any(words in str(failed) for words in NOT_PAUSED):
+                raise
+            return False
+        return True
+
+    async def remove(self, ref: str) -> None:
+        await self._thaw(ref)
+        try:
+            with _gone_is_fine():
+                await self._client.call(lambda api: api.remove_container(ref, force=True, v=True))
+        except EngineFailed as failed:
+            if "already in progress" not in str(failed):
+                raise
+
+            async def is_gone() -> bool:
+                return await self.container(ref) is None
+
+            with self._client.deadline(limits.ENGINE_CALL_S):
+                await poll_until(is_gone)
+
+    async def update(self, ref: str, bound: ContainerLimits) -> None:
+        body = docker_json.limits_json(bound)
+
+        def ask(api: Any) -> Any:
+            return api._result(api._post_json(api._url("/containers/{0}/update", ref), data=body), True)
+
+        await self._client.call(ask)
+
+    async def run(self, ref: str, inside: ExecCommand) -> ExecEnd:
+        return await self._execs.run(ref, inside)
+
+    async def end(self, ref: str, mark: str) -> None:
+        await self._execs.end(ref, mark)
+
+    async def logs(self, ref: str, *, after: float = 0.0, is_following: bool = True) -> AsyncGenerator[bytes, None]:
+        params = {"stdout": 1, "stderr": 1, "follow": int(is_following), "since": f"{after:.9f}"}
+
+        def ask(api: Any) -> Any:
+            return api._get(api._url("/containers/{0}/logs", ref), params=params, stream=True, timeout=NO_DEADLINE)
+
+        async with self._client.stream(ask) as stream:
+            async for piece in stream.pieces(FrameDecoder().feed):
+                yield piece
+
+    async def events(self, labels: Mapping[str, str]) -> AsyncGenerator[EngineEvent, None]:
+        filters = {"type": ["container"], "label": docker_json.label_filters(labels)}
+
+        def ask(api: Any) -> Any:
+            from docker.utils import convert_filters
+
+            params = {"filters": convert_filters(filters)}
+            return api._get(api._url("/events"), params=params, stream=True, timeout=NO_DEADLINE)
+
+        if not labels:
+            return
+        async with self._client.stream(ask) as stream:
+            yield LISTENING
+            async for value in stream.values():
+                event = docker_json.event_from_json(value)
+                if labels.items() <= event.labels.items():  # To Podman, one of several is enough.
+                    yield event
+        raise self._client.broken_off()
+
+
+@contextmanager
+def _if(*fine: EngineErrorReason) -> Iterator[None]:
+    """A refusal for one of these reasons is no fault."""
+    try:
+        yield
+    except EngineFailed as failed:
+        if failed.reason not in fine:
+            raise
+
+
+def _gone_is_fine() -> AbstractContextManager[None]:
+    """What is not there, or not any more, is no fault."""
+    return _if(EngineErrorReason.NOT_FOUND, EngineErrorReason.NO_IMAGE)
+
+
+def _check_ours(kind: str, name: str, found: Mapping[str, str] | None, wanted: Mapping[str, str]) -> None:
+    """Raises EngineFailed NAME_TAKEN unless what has the name carries all the labels wanted."""
+    if not wanted.items() <= (found or {}).items():
+        remove = {"container": "docker rm", "network": "docker network rm", "volume": "docker volume rm"}[kind]
+        raise EngineFailed(
+            EngineErrorReason.NAME_TAKEN,
+            f"there is a {kind} {name} that is not this plan's",
+            f"if nobody needs it: {remove} {name}",
+        )

@@ -1,0 +1,339 @@
+"""The port to a container engine: what it takes and returns, and why it can fail.
+
+Nothing here knows plans. What is ours carries labels, and a method that lists or removes is told which. Every method
+may be called again after a crash: what is there already is found and given, what is gone already is no error. No method
+holds up the event loop; each has a deadline (`limits.ENGINE_CALL_S` unless it says otherwise) and raises EngineFailed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import field
+from enum import StrEnum
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias
+
+from planloop.reconciler.effects.processes import ExitCause
+from planloop.schemas.frozen import frozen
+
+
+class EngineErrorReason(StrEnum):
+    """Why the engine did not do what was asked."""
+
+    ENGINE_DOWN = "EngineDown"  # Nobody listens, or it stopped answering. Heals.
+    NO_ACCESS = "NoAccess"  # Its socket may not be opened.
+    TIMED_OUT = "TimedOut"  # Heals.
+    NO_IMAGE = "NoImage"
+    NO_REGISTRY = "NoRegistry"  # It is not here, and where it might be had does not answer now. Heals.
+    BUILD_FAILED = "BuildFailed"
+    PORT_TAKEN = "PortTaken"  # Heals.
+    NAME_TAKEN = "NameTaken"  # By a container without our labels.
+    NO_SECRET = "NoSecret"  # What its environment points at is not there. Never said by an engine. Heals.
+    NO_COMMAND = "NoCommand"  # The program is not in the image, or cannot be run.
+    DISK_FULL = "DiskFull"  # Heals.
+    NOT_FOUND = "NotFound"  # No container, network or volume of that name.
+    NOT_RUNNING = "NotRunning"
+    REFUSED = "Refused"  # Anything else that it says no to, in its own words.
+
+
+HEALS = frozenset(
+    (
+        EngineErrorReason.ENGINE_DOWN,
+        EngineErrorReason.TIMED_OUT,
+        EngineErrorReason.NO_REGISTRY,
+        EngineErrorReason.PORT_TAKEN,
+        EngineErrorReason.NO_SECRET,
+        EngineErrorReason.DISK_FULL,
+    )
+)
+"""Reasons for which trying again later may help though nobody changes the plan."""
+
+
+class EngineFailed(Exception):
+    """`str()` is a sentence for people in our words; `hint` says what to do about it, with a command where one does."""
+
+    def __init__(self, reason: EngineErrorReason, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.hint = hint
+
+    @property
+    def words(self) -> str:
+        """Both in one line."""
+        return f"{self}; {self.hint}" if self.hint else str(self)
+
+
+@frozen
+class EngineFacts:
+    """`bounds` are those limits that the engine's kernel really holds: of `cpu`, `memory` and `pids`.
+
+    `maps_users`: root of a container is another user of this machine, as with a rootless engine.
+    """
+
+    name: str
+    version: str
+    address: str
+    bounds: frozenset[str] = frozenset()
+    maps_users: bool = False
+
+
+@frozen
+class ImageFacts:
+    """`id` is the digest of its configuration, `sha256:…`: the same content has the same one.
+
+    `user` is empty for root.
+    """
+
+    id: str
+    size_bytes: int
+    user: str = ""
+
+
+@frozen
+class ImageBuild:
+    """`file` is relative to the folder; empty for `Dockerfile`. `target` empty for the last stage."""
+
+    folder: Path
+    file: str = ""
+    target: str = ""
+    args: Mapping[str, str] = field(default_factory=dict)
+
+
+@frozen
+class ContainerLimits:
+    """Limits of a container; None for no bound. `cpu` in processors."""
+
+    cpu: float | None = None
+    memory_bytes: int | None = None
+    pids: int | None = None
+
+
+@frozen
+class ContainerMount:
+    """What is mounted at `target`: exactly one of an absolute `host` path, a `volume` and memory (neither given)."""
+
+    target: str
+    host: str = ""
+    volume: str = ""
+    is_read_only: bool = False
+
+
+@frozen
+class PublishedPort:
+    """`inside` is reached at `host` of `address`; `host` 0 is any free port."""
+
+    inside: int
+    host: int = 0
+    address: str = "127.0.0.1"
+
+
+@frozen
+class ContainerCreation:
+    """A container to be made. `image` is an id or a name that is there; `networks` by name, `aliases` its names there.
+
+    Without `networks` it has the loopback device and nothing else. It gets an init process that reaps what it leaves,
+    and may gain no privileges. `host_name` is what it calls itself; empty: a name that the engine makes up each time.
+    """
+
+    name: str
+    image: str
+    labels: Mapping[str, str]
+    cmd: tuple[str, ...] | None = None
+    entrypoint: tuple[str, ...] | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    workdir: str = ""
+    host_name: str = ""
+    user: str = ""
+    mounts: tuple[ContainerMount, ...] = ()
+    ports: tuple[PublishedPort, ...] = ()
+    networks: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    bound: ContainerLimits = ContainerLimits()
+    is_read_only: bool = False
+    cap_drop: tuple[str, ...] = ("ALL",)
+    cap_add: tuple[str, ...] = ()
+    logs_bytes: int = 10_000_000
+
+
+RunState: TypeAlias = Literal["created", "running", "paused", "restarting", "removing", "exited", "dead"]
+"""What engines say of a container."""
+
+
+@frozen
+class FoundContainer:
+    """A container as the engine has it. Times in seconds since 1970, 0 for never.
+
+    `addresses` are its own by network, `ports` the host ports by the port inside. `error` is why it could not start.
+    `workdir` is where a command starts that is told nothing else: the image's own unless the container has one.
+    `env` are all its variables, secrets too: never kept, never shown.
+    Not `is_whole` is one that is listed and not answered about: its state may be old, and only `labels` are sure.
+    """
+
+    id: str
+    name: str
+    image: str
+    state: RunState
+    labels: Mapping[str, str]
+    exit_code: int = 0
+    is_out_of_memory: bool = False
+    error: str = ""
+    created_at: float = 0.0
+    started_at: float = 0.0
+    ended_at: float = 0.0
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    ports: Mapping[int, int] = field(default_factory=dict)
+    bound: ContainerLimits = ContainerLimits()
+    is_whole: bool = True
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    workdir: str = "/"
+
+
+@frozen
+class ExecCommand:
+    """A command in a running container. `env` is added to the container's own. `mark` names it there (see `run`).
+
+    `output_bytes_max` None is `limits.OUTPUT_KEPT_BYTES_MAX`. A mark has letters, digits and any of `_.-`.
+    """
+
+    argv: tuple[str, ...]
+    mark: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    workdir: str = ""
+    user: str = ""
+    stdin: bytes = b""
+    timeout_s: float | None = None
+    output_bytes_max: int | None = None
+
+
+@frozen
+class ExecEnd:
+    """`code` is None unless EXITED; 128 + n for signal n. `output` is stdout and stderr mixed."""
+
+    ending: ExitCause
+    code: int | None
+    output: bytes
+
+
+@frozen
+class EngineEvent:
+    """Something happened to the container `id`: `action` as engines name it (`start`, `die`, `oom`, `destroy` …).
+
+    The first one is LISTENING: from there on none is missed, so who lists after it knows everything.
+    """
+
+    id: str
+    action: str
+    labels: Mapping[str, str]
+
+
+LISTENING = EngineEvent("", "listening", {})
+
+
+class ContainerEngine(Protocol):
+    """A container engine. `labels` that select are all of them required; the empty map selects nothing.
+
+    `ref` is the id or the name of a container. Whoever leaves a generator before its end closes it (`aclosing`).
+    """
+
+    async def facts(self) -> EngineFacts: ...
+
+    async def image(self, name: str) -> ImageFacts | None:
+        """The image of that name, digest or id, if it is there."""
+        ...
+
+    async def pull(self, name: str, on_progress: Callable[[str], None]) -> ImageFacts:
+        """Fetches it, for `limits.ENGINE_PULL_S` at most. `on_progress` is told how far it is, in words.
+
+        Raises EngineFailed NO_IMAGE when there is none to be had, NO_REGISTRY when nobody can be asked.
+        """
+        ...
+
+    async def load(self, archive: Path) -> ImageFacts:
+        """Takes the one image of an archive as `docker save` writes them, within `limits.ENGINE_BUILD_S`."""
+        ...
+
+    async def build(self, build: ImageBuild, on_line: Callable[[str], None]) -> ImageFacts:
+        """Builds it, for `limits.ENGINE_BUILD_S` at most. Raises EngineFailed BUILD_FAILED with its last lines."""
+        ...
+
+    async def networks(self, labels: Mapping[str, str]) -> tuple[str, ...]:
+        """The names of those with the labels."""
+        ...
+
+    async def make_network(self, name: str, labels: Mapping[str, str], *, is_internal: bool) -> None:
+        """An internal one has no way out. One with the same labels is left; another is EngineFailed NAME_TAKEN."""
+        ...
+
+    async def remove_network(self, name: str) -> None:
+        """Raises EngineFailed REFUSED while a container runs in it."""
+        ...
+
+    async def volumes(self, labels: Mapping[str, str]) -> tuple[str, ...]:
+        """The names of those with the labels."""
+        ...
+
+    async def make_volume(self, name: str, labels: Mapping[str, str]) -> None:
+        """One with the same labels is left with what is in it; another is EngineFailed NAME_TAKEN."""
+        ...
+
+    async def remove_volume(self, name: str) -> None:
+        """Raises EngineFailed REFUSED while a container has it, running or not."""
+        ...
+
+    async def containers(self, labels: Mapping[str, str]) -> tuple[FoundContainer, ...]:
+        """Those with the labels in whatever state, also those that were never started.
+
+        One that does not answer within `limits.ENGINE_LOOK_S` is given as it is listed and is not `is_whole`.
+        """
+        ...
+
+    async def container(self, ref: str) -> FoundContainer | None: ...
+
+    async def create(self, creation: ContainerCreation) -> str:
+        """Makes it and gives its id. One of that name with the same labels is given as it is.
+
+        Raises EngineFailed NAME_TAKEN, NO_IMAGE, NO_COMMAND ….
+        """
+        ...
+
+    async def start(self, ref: str) -> None:
+        """One that runs already is left as it is, and a paused one goes on. Raises PORT_TAKEN, NO_COMMAND ….
+
+        A command that cannot be run may show only after this has returned: then it is `exited` with an `error`.
+        """
+        ...
+
+    async def stop(self, ref: str, grace_s: float) -> None:
+        """TERM, and KILL after `grace_s`; a paused one too. Returns when it has ended."""
+        ...
+
+    async def remove(self, ref: str) -> None:
+        """Kills it if it runs, and removes it with its unnamed volumes."""
+        ...
+
+    async def update(self, ref: str, bound: ContainerLimits) -> None:
+        """Changes its limits at once, also while it runs; None lifts one."""
+        ...
+
+    async def run(self, ref: str, inside: ExecCommand) -> ExecEnd:
+        """Runs a command inside to its end; past a bound, or cancelled, all that it started is killed first.
+
+        What it starts inherits its mark in the environment, so that nothing gets away by changing its group. What it
+        leaves running when it ends in time goes on; `end` ends that too.
+        """
+        ...
+
+    async def end(self, ref: str, mark: str) -> None:
+        """Kills all that was started inside under `mark`, by this or an earlier process; returns when nothing is left.
+
+        The empty mark stands for everything that was started by `run`.
+        """
+        ...
+
+    def logs(self, ref: str, *, after: float = 0.0, is_following: bool = True) -> AsyncGenerator[bytes, None]:
+        """What it has written since `after`, in pieces, stdout and stderr mixed; ends when the container does."""
+        ...
+
+    def events(self, labels: Mapping[str, str]) -> AsyncGenerator[EngineEvent, None]:
+        """What happens from now on to containers with the labels. Raises EngineFailed when it breaks off."""
+        ...

@@ -1,0 +1,279 @@
+"""Fetch packages with this machine's apt and npm and check their digests, without installing them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+import anyio
+from anyio import to_thread
+from anyio.streams.text import TextReceiveStream
+
+from planloop.containers.images.image_tree import ImageEntry, ImageFailed, ImageTree, symlink_entry
+from planloop.schemas import limits
+from planloop.schemas.frozen import frozen, remade
+
+# Runs a program of this machine to its end, for what it prints.
+
+TOLD_LINES: Final = 3
+ANYWHERE: Final = ("env", "-u", "JAVA_TOOL_OPTIONS", "-u", "JDK_JAVA_OPTIONS", "LC_ALL=C")
+"""What it prints and does must not differ with a person's settings."""
+
+
+async def run_for_lines(
+    argv: Sequence[str | Path],
+    *,
+    folder: Path,
+    timeout_s: float,
+    on_line: Callable[[str], None] = lambda _: None,
+) -> list[str]:
+    """What it printed, both streams, line by line, and each line as it comes. Cancelled, it is killed.
+
+    Raises ImageFailed with its last lines when it fails or is not there.
+    """
+    told: list[str] = []
+    try:
+        with anyio.fail_after(timeout_s):
+            code = await _run([*ANYWHERE, *map(str, argv)], folder, told, on_line)
+    except TimeoutError as error:
+        raise ImageFailed(f"{Path(argv[0]).name} did not end within {timeout_s:.0f} s") from error
+    if code:
+        raise ImageFailed(f"{Path(argv[0]).name} failed (exit {code}): {'; '.join(_errors(told))}")
+    return told
+
+
+async def _run(argv: list[str], folder: Path, told: list[str], on_line: Callable[[str], None]) -> int:
+    async with await anyio.open_process(
+        argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as process:
+        assert process.stdout is not None
+        rest = ""
+        async for text in TextReceiveStream(process.stdout, errors="replace"):
+            *lines, rest = (rest + text).split("\n")
+            told += lines
+            for line in lines:
+                on_line(line)
+        told += [rest] if rest else []
+        return await process.wait()
+
+
+def _errors(told: list[str]) -> list[str]:
+    """Those lines that a program marked as its errors, else the last that it printed."""
+    marked = [line.strip() for line in told if line.startswith(("E:", "Error", "dpkg-deb: error"))]
+    return (marked or [line.strip() for line in told if line.strip()])[-TOLD_LINES:]
+
+
+# Debian packages by way of the machine's own apt: which ones, fetched and checked, without installing anything.
+#
+# apt is told that nothing is installed, so that it names all that is needed and where each can be had, whatever this
+# machine has. It writes into our folder only, and works without root. Where the machine has no lists of packages, or
+# old ones, lists of our own are fetched from the machine's sources.
+
+APT_PROGRAMS: Final = ("apt-get", "dpkg-deb", "dpkg")
+OFFERED: Final = re.compile(r"^'\S+' (\S+\.deb) (\d+) (?:(\w+):([0-9a-f]+))?$")
+FETCHED: Final = re.compile(r"^Get:\d+ \S+ \S+ \S+ (\S+) \S+ (\S+) ")
+
+
+@frozen
+class DebianPackage:
+    """`file` is its name as a file, `hash` and `hashed_by` what apt says that its bytes are."""
+
+    file: str
+    size_bytes: int
+    hashed_by: str
+    hash: str
+
+    @property
+    def name(self) -> str:
+        return self.file.split("_")[0]
+
+    @property
+    def version(self) -> str:
+        return unquote(self.file.split("_")[1])
+
+
+class Apt:
+    """apt with its own state in `folder`, which the caller holds for itself."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._has_own_lists = False
+
+    async def architecture(self) -> str:
+        """As Debian and engines call it: `amd64`. Raises ImageFailed where there is no apt."""
+        missing = [program for program in APT_PROGRAMS if shutil.which(program) is None]
+        if missing:
+            raise ImageFailed(
+                f"stock images are made of Debian packages, and this machine has no {missing[0]}",
+                "make them on a Debian or Ubuntu machine: `docker save planloop/NAME` there, `docker load` here",
+            )
+        (said,) = await run_for_lines(["dpkg", "--print-architecture"], folder=Path("/"), timeout_s=limits.APT_ANSWER_S)
+        return said
+
+    async def needed(self, names: Iterable[str], patterns: Sequence[str]) -> list[DebianPackage]:
+        """What `names` need, themselves among it, as far as it fits one of the patterns; in the order of names."""
+        said = await self._asked("-y", "--print-uris", "install", *names)
+        offers = [match for line in said if (match := OFFERED.match(line))]
+        packages = [DebianPackage(one[1], int(one[2]), (one[3] or "").lower(), one[4] or "") for one in offers]
+        fitting = (package for package in packages if _fits(package.name, patterns))
+        return sorted(fitting, key=lambda package: package.file)
+
+    async def fetch(self, packages: Sequence[DebianPackage], folder: Path, on_each: Callable[[str, str], None]) -> None:
+        """Has them all in `folder`; those there already are kept. `on_each` gets name and version as they come.
+
+        Raises ImageFailed.
+        """
+        wrong = await to_thread.run_sync(_cleared, packages, folder)
+
+        def tell(line: str) -> None:
+            if match := FETCHED.match(line):
+                on_each(match[1], match[2])
+
+        names = [f"{package.name}={package.version}" for package in wrong]
+        if names:
+            argv = [*self._argv(), "download", *names]
+            await run_for_lines(argv, folder=folder, timeout_s=limits.ENGINE_PULL_S, on_line=tell)
+        if wrong := await to_thread.run_sync(_wrong, wrong, folder):
+            raise ImageFailed(f"{wrong[0].file} did not come as apt said it would", "run it again")
+
+    async def _asked(self, *words: str) -> list[str]:
+        try:
+            return await self._said(*words)
+        except ImageFailed:
+            if self._has_own_lists:
+                raise
+        self._has_own_lists = True  # The machine has no lists, or not of all that is wanted.
+        await self._said("update")
+        return await self._said(*words)
+
+    async def renew(self) -> None:
+        """Fetches lists of its own: those of the machine name packages that are no longer there."""
+        if not self._has_own_lists:
+            self._has_own_lists = True
+            await self._said("update")
+
+    async def _said(self, *words: str) -> list[str]:
+        return await run_for_lines([*self._argv(), *words], folder=self._folder, timeout_s=limits.APT_ANSWER_S)
+
+    def _argv(self) -> list[str]:
+        for name in ("lists/partial", "cache/archives/partial"):
+            (self._folder / name).mkdir(parents=True, exist_ok=True)
+        (self._folder / "status").touch()
+        settings: dict[str, object] = {
+            "Dir::State::status": self._folder / "status",
+            "Dir::Cache": self._folder / "cache",
+            "Dir::Cache::pkgcache": "",  # 100 MB on disk to save half a second.
+            "Dir::Cache::srcpkgcache": "",
+            "Debug::NoLocking": 1,
+            "APT::Sandbox::User": "root",  # Else apt complains that its own user cannot write here.
+            "APT::Install-Recommends": 0,
+            "Acquire::ForceHash": "SHA256",
+            "Acquire::Retries": 3,
+        }
+        if self._has_own_lists:
+            settings["Dir::State::lists"] = self._folder / "lists"
+        return ["apt-get", "-q", *(word for name, value in settings.items() for word in ("-o", f"{name}={value}"))]
+
+
+def _fits(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _wrong(packages: Iterable[DebianPackage], folder: Path) -> list[DebianPackage]:
+    """Those that are not in `folder` with all their bytes: apt looks at the size only."""
+    return [package for package in packages if not _is_package_intact(package, folder / package.file)]
+
+
+def _cleared(packages: Iterable[DebianPackage], folder: Path) -> list[DebianPackage]:
+    """The same, out of the way."""
+    folder.mkdir(parents=True, exist_ok=True)
+    wrong = _wrong(packages, folder)
+    for package in wrong:
+        (folder / package.file).unlink(missing_ok=True)
+    return wrong
+
+
+def _is_package_intact(package: DebianPackage, file: Path) -> bool:
+    if not file.is_file() or file.stat().st_size != package.size_bytes:
+        return False
+    if not package.hash:
+        return True
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, package.hashed_by).hexdigest() == package.hash
+
+
+# Packages of npm's registry, each in one version with the digest of its bytes, fetched by the machine's own npm.
+#
+# They lie in `/node_modules`, where node looks from every folder. Nothing of them is run while an image is made.
+
+NODE_MODULES: Final = "node_modules"
+
+
+@frozen
+class NpmTarball:
+    """`sha512` in base64, as npm says it. `architecture` as Debian calls it; empty: of any. `bins` are the programs
+    that it has, by the name that they get in `usr/bin`.
+    """
+
+    name: str
+    version: str
+    sha512: str
+    architecture: str = ""
+    bins: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def file(self) -> str:
+        """What `npm pack` calls it."""
+        return f"{self.name.removeprefix('@').replace('/', '-')}-{self.version}.tgz"
+
+
+def tarballs_for(tarballs: Iterable[NpmTarball], architecture: str) -> list[NpmTarball]:
+    """Those that are for this architecture."""
+    return [tarball for tarball in tarballs if tarball.architecture in ("", architecture)]
+
+
+async def fetch_tarballs(tarballs: Iterable[NpmTarball], folder: Path, on_each: Callable[[str, str], None]) -> None:
+    """Has them all in `folder`, with the bytes that their digests say; those there already are kept.
+
+    Raises ImageFailed.
+    """
+    for tarball in tarballs:
+        if await to_thread.run_sync(_is_tarball_intact, tarball, folder):
+            continue
+        if shutil.which("npm") is None:
+            raise ImageFailed(f"{tarball.name} is a package of npm's, and this machine has no npm", "apt install npm")
+        on_each(tarball.name, tarball.version)
+        argv = ["npm", "pack", "--silent", "--pack-destination", str(folder), f"{tarball.name}@{tarball.version}"]
+        await run_for_lines(argv, folder=folder, timeout_s=limits.ENGINE_PULL_S)
+        if not await to_thread.run_sync(_is_tarball_intact, tarball, folder):
+            raise ImageFailed(f"{tarball.file} did not come with the bytes that it must have", "run it again")
+
+
+def _is_tarball_intact(tarball: NpmTarball, folder: Path) -> bool:
+    try:
+        with (folder / tarball.file).open("rb") as opened:
+            found = hashlib.file_digest(opened, "sha512").digest()
+    except FileNotFoundError:
+        return False
+    return base64.b64encode(found).decode() == tarball.sha512
+
+
+def tarball_entries(tarball: NpmTarball, tree: ImageTree) -> Iterator[ImageEntry]:
+    """What its tar holds, below one folder of any name, as it lies in an image; and links to its programs."""
+    root = f"{NODE_MODULES}/{tarball.name}"
+    for entry in tree:
+        path = entry.path.partition("/")[2]
+        if path:
+            mode = 0o755 if path in tarball.bins.values() else entry.mode
+            yield remade(entry, path=f"{root}/{path}", mode=mode)
+    for name, path in tarball.bins.items():
+        yield symlink_entry(f"usr/bin/{name}", f"/{root}/{path}")

@@ -1,0 +1,1 @@
+"""Sandboxes for commands: cgroup limits, bubblewrap, or a container."""

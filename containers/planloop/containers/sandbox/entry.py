@@ -1,0 +1,121 @@
+"""The first program inside a sandbox: checks its folder and its syscall filter, drops the keyring, runs the command.
+
+the session behind, undoes what kept the enclosure alive, bounds, opens the way out, and becomes the command.
+
+Run as `python -I -S entry.py FOLDER KEYCTL BOUND DOOR PORT ARGV…`: FOLDER is the device and number of the folder,
+KEYCTL the number of that system call, BOUND how many processes there may be, DOOR the unix socket of the proxy outside
+and PORT where commands find it here; `-` for none. Knows nothing of the rest of the product.
+
+The command's variables come by names that mean nothing to the programs outside that enclose it: `LD_PRELOAD` of a task
+is for its command alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import resource
+import signal
+import socket
+import struct
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+
+NONE = "-"
+PREFIX = "PLANLOOP_GIVEN_"
+MOVED_EXIT = 126
+PR_GET_SECCOMP, PR_SET_SECCOMP, FILTERED = 21, 22, 2
+JOIN_SESSION_KEYRING = 1
+NOT_FOUND_EXIT = 127
+PIECE_BYTES = 1 << 16
+CONNECTIONS_MAX = 256
+_BACK = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ)
+
+
+def hide_variables(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables `env` of a command by the names that they have on their way in."""
+    return {f"{PREFIX}{name}": value for name, value in env.items()}
+
+
+def restore_variables(env: Mapping[str, str]) -> dict[str, str]:
+    """The variables that came in as `env`, with those of the command by their own names again."""
+    own = {name.removeprefix(PREFIX): value for name, value in env.items() if name.startswith(PREFIX)}
+    return {**{name: value for name, value in env.items() if not name.startswith(PREFIX)}, **own}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Becomes the command; returns only when there is no such program."""
+    folder, keyctl, bound, door, port, *argv = arguments
+    found = os.stat(".")  # noqa: PTH116 - what starts each command imports little
+    is_moved = folder != f"{found.st_dev}:{found.st_ino}"
+    if why := "its folder was put out of its place" if is_moved else _keys_left(int(keyctl)):
+        print(f"{why}: nothing was run", file=sys.stderr)  # noqa: T201
+        return MOVED_EXIT
+    for number in _BACK:  # Bubblewrap was started deaf to them, so that the command has its grace.
+        signal.signal(number, signal.SIG_DFL)
+    if door != NONE:
+        _open_way(door, int(port))
+    if bound != NONE:
+        resource.setrlimit(resource.RLIMIT_NPROC, (int(bound), int(bound)))
+    try:
+        os.execvpe(argv[0], argv, restore_variables(os.environ))  # noqa: TID251 - a program of its own
+    except OSError as error:
+        print(f"{argv[0]}: there is no such program in here: {error.strerror}", file=sys.stderr)  # noqa: T201
+        return NOT_FOUND_EXIT
+
+
+def _keys_left(keyctl: int) -> str:
+    """Join a new session keyring and refuse every later call to `keyctl`. Return the reason if that fails."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != FILTERED:
+        return "the filter of system calls is not in force"
+    # A kernel without keys has none to leave, and where a filter around this one refuses the call, none are reached.
+    if libc.syscall(keyctl, JOIN_SESSION_KEYRING, None) < 0 and ctypes.get_errno() not in (errno.ENOSYS, errno.EPERM):
+        return f"no session keyring can be made: {os.strerror(ctypes.get_errno())}"
+    # Load the number; is it `keyctl`? Then EPERM, else allow. Other ABIs are refused by the filter around this one.
+    lines = ((0x20, 0, 0, 0), (0x15, 0, 1, keyctl), (0x06, 0, 0, 0x50000 | errno.EPERM), (0x06, 0, 0, 0x7FFF0000))
+    program = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *line) for line in lines))
+    whole = struct.pack("HxxxxxxQ", len(lines), ctypes.addressof(program))
+    if libc.prctl(PR_SET_SECCOMP, FILTERED, whole, 0, 0):
+        return f"the filter of system calls cannot be added to: {os.strerror(ctypes.get_errno())}"
+    return ""
+
+
+def _open_way(door: str, port: int) -> None:
+    """Listens before the command begins, in a process that lives as long as the enclosure."""
+    listening = socket.create_server(("127.0.0.1", port), backlog=CONNECTIONS_MAX)
+    if os.fork():
+        listening.close()
+        return
+    os.setsid()  # The group's TERM is for the command.
+    nothing = os.open("/dev/null", os.O_RDWR)
+    for number in range(3):
+        os.dup2(nothing, number)
+    while True:
+        inside, _ = listening.accept()
+        threading.Thread(target=_carry, args=(inside, door), daemon=True).start()
+
+
+def _carry(inside: socket.socket, door: str) -> None:
+    outside = socket.socket(socket.AF_UNIX)
+    with inside, outside, contextlib.suppress(OSError):
+        outside.connect(door)
+        back = threading.Thread(target=_pour, args=(outside, inside), daemon=True)
+        back.start()
+        _pour(inside, outside)
+        back.join()
+
+
+def _pour(source: socket.socket, sink: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while piece := source.recv(PIECE_BYTES):
+            sink.sendall(piece)
+    with contextlib.suppress(OSError):
+        sink.shutdown(socket.SHUT_WR)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,348 @@
+"""A program that runs one command in a container and passes on its output, exit code and signals. Standard library
+only.
+
+Run under the shim, so what its owner does not live to see is written down and the next one adopts it. It speaks to the
+engine's socket by itself: a second of start-up is too much for a shell line. TERM is passed on to all that carries the
+mark inside; KILL is not, and then the owner ends the mark. What the command leaves running is ended here. Where there
+may be a group for it (`planloop.containers.engine.exec_cgroup`), it waits until it is in there, so that none of it gets
+away. Secrets of the container are masked before its output is anywhere (`planloop.containers.engine.secret_env`).
+
+`python -I -S inside.py SOCKET CONTAINER MARK WORKDIR NAMES STDIN ARGV…`: NAMES are the variables to take along, with
+commas between; STDIN is `in` when there is any.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+# Found by its place: a bare interpreter knows nothing that is installed. The portions of a checkout lie side by side.
+sys.path.append(str(Path(__file__).resolve().parents[3]))
+sys.path.extend(str(Path(__file__).resolve().parents[4] / portion) for portion in ("reconciler", "schemas"))
+
+from planloop.containers.engine import exec_cgroup, exec_kill
+from planloop.containers.engine.docker_frames import GONE, GONE_EXIT, FrameDecoder
+from planloop.containers.engine.secret_env import masks_from_config
+from planloop.containers.sandbox.entry import restore_variables
+from planloop.reconciler.effects.secret_masks import MaskedStream
+
+NOT_FOUND_EXIT = 127
+BROKEN_EXIT = 126
+PIECE_BYTES = 1 << 16
+LOOK_S = 0.01
+LOOK_LAST_S = 0.5
+CALL_S = 30.0
+GONE_S = 1.0  # By then, an engine tells that a container was killed whose commands were.
+KILLED_EXIT = 137
+GATE = 'IFS= read -r go && [ "$go" = go ] || exit 126; exec "$@"'
+GO = b"go\n"
+CLOSED_GATE = f"{GATE} </dev/null"
+"""Lines of sh that become the command when they are told to `go`; what it is to read comes behind that, or nothing."""
+
+TERM_SCRIPT = r"""
+for folder in /proc/[0-9]*; do
+  pid=${folder##*/}
+  [ "$pid" = $$ ] || [ "$pid" = 1 ] && continue
+  while line=; IFS= read -r line || [ -n "$line" ]; do
+    case $line in *"$1"*) kill -s TERM "$pid"; break;; esac
+  done 2>/dev/null <"$folder/environ"
+done
+"""
+
+
+class EngineRefusedExec(Exception):
+    """The engine said no; `str()` is what it said."""
+
+
+class EngineConnection(http.client.HTTPConnection):
+    """A connection to the engine, by its unix socket."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("engine", timeout=CALL_S)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+class ExecContainer:
+    """A container on the engine at `path`."""
+
+    def __init__(self, path: str, name: str) -> None:
+        self._path = path
+        self._name = name
+
+    def ask(self, method: str, where: str, body: object = None) -> Any:
+        """The engine's answer. Raises EngineRefusedExec, OSError."""
+        line = EngineConnection(self._path)
+        try:
+            line.request(method, where, json.dumps(body) if body is not None else None, _JSON)
+            answer = line.getresponse()
+            read = answer.read()
+        finally:
+            line.close()
+        said = json.loads(read) if read.strip() else {}
+        if answer.status >= 400:
+            raise EngineRefusedExec(str(said.get("message", read)))
+        return said
+
+    def make(self, argv: Sequence[str], **more: object) -> str:
+        """A command that can be begun; its id."""
+        wish = {"AttachStdout": True, "AttachStderr": True, "Tty": False, "Cmd": list(argv), **more}
+        return str(self.ask("POST", f"/containers/{self._name}/exec", wish)["Id"])
+
+    def begin(self, command: str) -> tuple[socket.socket, bytes]:
+        """Begins it; its input and output as one stream, and what came of that already."""
+        line = EngineConnection(self._path)
+        upgrade = {**_JSON, "Connection": "Upgrade", "Upgrade": "tcp"}
+        line.request("POST", f"/exec/{command}/start", json.dumps({"Detach": False, "Tty": False}), upgrade)
+        stream, data = line.sock, b""
+        while b"\r\n\r\n" not in data and (piece := stream.recv(PIECE_BYTES)):
+            data += piece
+        head, _, rest = data.partition(b"\r\n\r\n")
+        status = head.split(b" ", 2)[1:2]
+        if status not in ([b"101"], [b"200"]):
+            raise EngineRefusedExec(rest.decode(errors="replace").strip() or "the command could not be begun")
+        stream.settimeout(None)
+        return stream, rest
+
+    def state(self, command: str) -> dict[str, Any]:
+        """How far it is, once it has ended."""
+        pause_s = LOOK_S
+        while (state := dict(self.ask("GET", f"/exec/{command}/json")))["Running"]:
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, LOOK_LAST_S)
+        return state
+
+    def pid(self, command: str) -> int:
+        """Its number on the engine's machine; 0 for one that did not begin. Engines say first that it runs."""
+        deadline = time.monotonic() + CALL_S
+        while time.monotonic() < deadline:
+            state = self.ask("GET", f"/exec/{command}/json")
+            if state.get("Pid") or _has_ended(state):
+                return int(state.get("Pid") or 0)
+            time.sleep(LOOK_S)
+        raise TimeoutError("the engine does not say whether it began")
+
+    def is_over(self, command: str) -> bool:
+        """Whether it has ended; what it left running may still hold its output."""
+        return _has_ended(self.ask("GET", f"/exec/{command}/json"))
+
+    def raw(self) -> dict[str, Any]:
+        """All that the engine says of the container."""
+        return dict(self.ask("GET", f"/containers/{self._name}/json"))
+
+    def main(self) -> tuple[str, int]:
+        """The container's whole id, and its first process; 0 when it has none."""
+        return _main(self.raw())
+
+    def script(self, argv: Sequence[str]) -> None:
+        """Runs something of ours to its end."""
+        command = self.make(argv)
+        stream, _ = self.begin(command)
+        deadline = time.monotonic() + CALL_S
+        with stream:
+            while select.select([stream], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                if not stream.recv(PIECE_BYTES):
+                    return
+        raise TimeoutError("what was asked for inside does not end")
+
+    def is_gone(self) -> bool:
+        """Whether it does not run any more; one that is killed is told of a little after what ran inside."""
+        deadline, pause_s = time.monotonic() + GONE_S, LOOK_S
+        while self.main()[1]:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(pause_s)
+            pause_s *= 2
+        return True
+
+
+_TROUBLES = (EngineRefusedExec, OSError, http.client.HTTPException, ValueError)
+_JSON = {"Content-Type": "application/json", "Host": "engine"}
+
+
+def _main(raw: dict[str, Any]) -> tuple[str, int]:
+    return str(raw["Id"]), int(raw["State"].get("Pid") or 0)
+
+
+def _has_ended(state: dict[str, Any]) -> bool:
+    """One that was begun may not run for a while yet: only one that has ended has an exit code."""
+    return not state["Running"] and state["ExitCode"] is not None
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the command; its exit code, or ours for what never began."""
+    path, container, mark, workdir, names, given, *argv = arguments
+    room, has_input = ExecContainer(path, container), given == "in"
+    # Deaf from the first moment: TERM means nothing before there is somebody to pass it on to.
+    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=_pass_on, args=(room, mark), daemon=True).start())
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        raw = room.raw()
+        (identity, first), secrets = _main(raw), masks_from_config(raw["Config"]).stream()
+        place = exec_cgroup.exec_cgroup_root(identity, first) if first else None
+        wish = {"Env": _variables(names, mark), "WorkingDir": workdir}
+        begun = _begun(room, argv, wish, has_input=has_input, is_gated=place is not None)
+    except _TROUBLES as error:
+        print(f"the container {container[:12]} could not run it: {error}", file=sys.stderr)  # noqa: T201
+        return BROKEN_EXIT
+    try:
+        before = exec_cgroup.kernel_counts(first) if place is not None else exec_cgroup.KernelCounts()
+        if place is not None:
+            _enter(room, begun, place, mark)
+        if begun.gated:
+            begun.stream.sendall(GO)
+        if has_input:
+            threading.Thread(target=_feed, args=(begun.stream,), daemon=True).start()
+        _show(begun.stream, begun.rest, secrets, lambda: _end_if_over(room, begun.command, mark))
+        state = room.state(begun.command)
+        code = int(state["ExitCode"] if state["ExitCode"] is not None else KILLED_EXIT)
+        if code == KILLED_EXIT and room.is_gone():
+            return _gone()
+    except _TROUBLES as error:
+        print(f"the container {container[:12]} says no more of it: {error}", file=sys.stderr)  # noqa: T201
+        return _gone()
+    if place is not None:
+        _tell(before, exec_cgroup.kernel_counts(first))
+    with contextlib.suppress(*_TROUBLES):  # The owner ends it then.
+        _end(room, mark)
+    return NOT_FOUND_EXIT if not state.get("Pid") and code in (BROKEN_EXIT, NOT_FOUND_EXIT) else code
+
+
+@dataclass(frozen=True, slots=True)  # Loaded by a bare interpreter, which has no msgspec.
+class StartedExec:
+    """A command that has begun: its input and output, and what came of that already.
+
+    `gated` is the process, by its number on this machine, that waits to become it; 0 for one that waits for nothing.
+    """
+
+    command: str
+    stream: socket.socket
+    rest: bytes
+    gated: int = 0
+
+
+def _begun(
+    room: ExecContainer, argv: Sequence[str], wish: Mapping[str, object], *, has_input: bool, is_gated: bool
+) -> StartedExec:
+    """Begins the command, behind a gate if `is_gated` and the image has a shell for one. Raises `_TROUBLES`."""
+    if is_gated:
+        gate = ("/bin/sh", "-c", GATE if has_input else CLOSED_GATE, "sh")
+        command = room.make((*gate, *argv), **wish, AttachStdin=True)
+        stream, rest = room.begin(command)
+        if pid := room.pid(command):
+            return StartedExec(command, stream, rest, pid)
+        stream.close()  # Nothing of it has begun: without a shell, what the image has may need none.
+    command = room.make(argv, **wish, AttachStdin=has_input)
+    return StartedExec(command, *room.begin(command))
+
+
+def _enter(room: ExecContainer, begun: StartedExec, place: Path, mark: str) -> None:
+    """It is in a group of its own; where that cannot be, it is ended by its mark alone."""
+    if pid := begun.gated or room.pid(begun.command):
+        with contextlib.suppress(OSError):
+            exec_cgroup.enter_exec_cgroup(place, mark, pid)
+
+
+def _variables(names: str, mark: str) -> list[str]:
+    """What the command is to have in its environment."""
+    own = restore_variables(os.environ)  # noqa: TID251 - a program of its own
+    return [
+        *(f"{name}={own[name]}" for name in names.split(",") if name in own),
+        f"{exec_kill.VARIABLE}={exec_kill.mark_value(mark)}",
+    ]
+
+
+def _gone() -> int:
+    os.write(1, b"\n" + GONE)
+    return GONE_EXIT
+
+
+def _tell(before: exec_cgroup.KernelCounts, after: exec_cgroup.KernelCounts) -> None:
+    """What the kernel did in the container while the command ran, at the end of its output."""
+    lines = []
+    if after.memory_kills > before.memory_kills:
+        lines.append("its container has no more memory, and processes in it were stopped")
+    if after.refused_processes > before.refused_processes:
+        lines.append("more processes at once were wanted in its container than its limits allow")
+    for line in lines:
+        os.write(1, f"\n[planloop] {line}\n".encode())
+
+
+def _feed(stream: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while piece := os.read(0, PIECE_BYTES):
+            stream.sendall(piece)
+        stream.shutdown(socket.SHUT_WR)
+
+
+def _show(stream: socket.socket, rest: bytes, secrets: MaskedStream, look: Callable[[], object]) -> None:
+    """Passes on what is written until nobody can write any more; while it is quiet, `look` is called now and then."""
+    frames, piece, pause_s = FrameDecoder(), rest, LOOK_S
+    while True:
+        _write(secrets.feed(frames.feed(piece)))
+        while not select.select([stream], [], [], pause_s)[0]:
+            pause_s = min(2 * pause_s, LOOK_LAST_S)
+            look()
+        piece = stream.recv(PIECE_BYTES)
+        if not piece:
+            _write(secrets.flush())
+            return
+
+
+def _write(out: bytes) -> None:
+    while out:
+        out = out[os.write(1, out) :]
+
+
+def _pass_on(room: ExecContainer, mark: str) -> None:
+    with contextlib.suppress(*_TROUBLES):
+        container, first = room.main()
+        if not first or _term_from_outside(container, first, mark):
+            return
+        room.script(("/bin/sh", "-c", TERM_SCRIPT, "sh", exec_kill.mark_pattern(mark)))
+
+
+def _term_from_outside(container: str, first: int, mark: str) -> bool:
+    """Whether this machine shows us the container's processes; then those under the mark have heard TERM."""
+    try:
+        if container not in Path(f"/proc/{first}/cgroup").read_text():
+            return False
+        for process in exec_kill.container_processes(container, first, mark):
+            if process.is_marked:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGTERM)
+    except OSError:
+        return False
+    return True
+
+
+def _end_if_over(room: ExecContainer, command: str, mark: str) -> None:
+    if room.is_over(command):
+        _end(room, mark)
+
+
+def _end(room: ExecContainer, mark: str) -> None:
+    """Nothing of the command outlives it, and so its output ends too."""
+    container, first = room.main()
+    if first and not exec_kill.kill_from_outside(container, first, mark):
+        room.script(exec_kill.kill_argv(mark))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

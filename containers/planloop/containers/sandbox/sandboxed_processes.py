@@ -1,0 +1,286 @@
+"""A `Processes` that runs each command in the sandbox that its `ProcessCommand.sandbox` asks for.
+
+The enclosed command runs under the same shim, so a crash of the owner is survived and the next one adopts it. What an
+enclosure has beside its processes (bounds, a way out, commands inside a container) is named by the operation, so that
+whoever ends it, ends that too. What cannot be enclosed as asked is NOT_STARTED: nothing ever runs in less.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+from planloop.containers.engine.docker_frames import GONE, GONE_EXIT
+from planloop.containers.sandbox import bubblewrap, cgroups, proxy, seccomp
+from planloop.containers.sandbox.bubblewrap import BwrapPrograms, SandboxHome
+from planloop.containers.sandbox.cgroups import PlanCgroups
+from planloop.containers.sandbox.container_sandbox import NoSandboxContainers, SandboxContainers
+from planloop.containers.sandbox.entry import hide_variables
+from planloop.containers.sandbox.write_guard import SandboxUnfit, note_outside_access, search_path_outside
+from planloop.reconciler.effects.local_processes import start_obstacle
+from planloop.reconciler.effects.processes import (
+    CommandSandbox,
+    ExitCause,
+    OperationTrace,
+    ProcessCommand,
+    Processes,
+    ProcessExit,
+)
+from planloop.schemas import limits
+from planloop.schemas.canonical_json import JsonObject, decode, encode
+from planloop.schemas.objects import sandbox
+from planloop.schemas.objects.sandbox import BUBBLEWRAP, CONTAINER, NOTHING
+
+BWRAP: Final = "bwrap"
+SANDBOX_NOTE: Final = "enclosed.json"
+FILTER_FILE: Final = "calls.bpf"
+"""The file with the filter of system calls, beside the folder of the enclosures."""
+
+EMPTY_LOOK_S: Final = 0.01
+MESSAGE_PREFIX: Final = "[planloop] "
+PROXY_VARIABLES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+
+
+class SandboxedProcesses:
+    """A `Processes` over `inner`. `folder` is where it keeps what it must know of an operation after a crash."""
+
+    def __init__(
+        self,
+        inner: Processes,
+        folder: Path,
+        home: SandboxHome,
+        *,
+        groups: Callable[[], PlanCgroups | None] = lambda: None,
+        rooms: SandboxContainers | None = None,
+    ) -> None:
+        self._inner = inner
+        self._folder = folder
+        self._home = home
+        self._find_groups = groups
+        self._rooms = rooms or NoSandboxContainers()
+
+    @cached_property
+    def _own(self) -> str:
+        return os.path.realpath(self._folder)
+
+    @cached_property
+    def _groups(self) -> PlanCgroups | None:
+        return self._find_groups()
+
+    async def run(self, op: str, command: ProcessCommand) -> ProcessExit:
+        """See `Processes.run`."""
+        box = command.sandbox
+        if box is None or box.tier == NOTHING:
+            return await self._inner.run(op, command)
+        command = replace(
+            command,
+            memory_bytes_max=_least(box.memory_bytes, command.memory_bytes_max),
+            processes_max=_least(box.processes, command.processes_max),
+        )
+        if box.tier < CONTAINER and (obstacle := start_obstacle(command)):
+            return _not_started(obstacle)
+        try:
+            async with self._way_out(op, box) as refused:
+                return self._told(op, refused, await self._inner.run(op, self._enclosed(op, command, box)))
+        except SandboxUnfit as unfit:
+            return _not_started(str(unfit))
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._clear(op)
+
+    async def trace(self, op: str) -> OperationTrace:
+        """See `Processes.trace`. What is lost is over inside its container as well."""
+        found = await self._inner.trace(op)
+        if found is OperationTrace.LOST:
+            await self._clear(op)
+        return found
+
+    async def adopt(self, op: str, timeout_s: float | None = None) -> ProcessExit:
+        """See `Processes.adopt`. Its way out is open again."""
+        try:
+            async with self._reopened(op) as refused:
+                return self._told(op, refused, await self._inner.adopt(op, timeout_s))
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._clear(op)
+
+    async def stop(self, op: str) -> None:
+        """See `Processes.stop`."""
+        try:
+            await self._inner.stop(op)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._clear(op)
+
+    async def read_output(self, op: str, after: int = 0) -> bytes:
+        return await self._inner.read_output(op, after)
+
+    def forget(self, ops: Sequence[str]) -> None:
+        self._inner.forget(ops)
+
+    async def sweep(self, keep: frozenset[str]) -> list[str]:
+        """See `Processes.sweep`. Also what runs on in containers, and bounds that nobody is in."""
+        swept = await self._inner.sweep(keep)
+        for op in self._noted() - keep:
+            await self._clear(op)
+        if self._groups is not None:
+            for op in set(self._groups.ops()) - keep:
+                await self._ungroup(op)
+            if not keep:
+                self._groups.close()
+        return swept
+
+    def _enclosed(self, op: str, command: ProcessCommand, box: CommandSandbox) -> ProcessCommand:
+        """What the processes beneath run. Raises SandboxUnfit."""
+        match box.tier:
+            case sandbox.GROUP:
+                return self._bounded(op, command, replace(command, sandbox=None), ())
+            case sandbox.BUBBLEWRAP:
+                return self._wrapped(op, command)
+            case _:
+                ref, enclosed = self._rooms.enclosed(op, command)
+                self._note(op, {"container": ref, "of": self._own})
+                return enclosed
+
+    def _wrapped(self, op: str, command: ProcessCommand) -> ProcessCommand:
+        own = search_path_outside(os.pathsep.join(os.get_exec_path()), self._home.folder)
+        box, bwrap = command.sandbox, shutil.which(BWRAP, path=own)
+        assert box is not None, "only what asks for it"
+        if bwrap is None:
+            raise SandboxUnfit("bwrap is not there: install bubblewrap with your system's package manager")
+        door, env = "", dict(command.env)
+        if box.hosts and not box.network:
+            door = str(self._folder / op)
+            here = f"http://127.0.0.1:{limits.SANDBOX_PROXY_PORT}"
+            env |= dict.fromkeys(PROXY_VARIABLES, here)
+        processes = command.processes_max or limits.SANDBOX_PROCESSES
+        has_groups = self._groups is not None
+        calls, keyctl = self._calls(), seccomp.syscall_numbers(self._home.machine)["keyctl"]
+        means = BwrapPrograms(bwrap, calls, keyctl, door, None if has_groups else processes)
+        argv = bubblewrap.bwrap_argv(means, self._home, command)
+        note_outside_access(self._home.folder)
+        # What a task says of its environment means nothing outside: it may name programs, and libraries for all.
+        outside = {"PATH": own, **hide_variables(env)}
+        wrapped = replace(command, argv=tuple(argv), shell="", env=outside, sandbox=None, processes_max=None)
+        bounded = replace(command, processes_max=processes)
+        return self._bounded(op, bounded, wrapped, wrapped.argv)
+
+    def _calls(self) -> str:
+        """The file with the filter of system calls for this machine, written if it is missing. Raises SandboxUnfit."""
+        wanted, file = seccomp.seccomp_program(self._home.machine), self._folder.with_name(FILTER_FILE)
+        if wanted is None:
+            known = " and ".join(seccomp.KNOWN)
+            raise SandboxUnfit(f"there is no filter of system calls for {self._home.machine}, only for {known}")
+        try:
+            if not file.exists() or file.read_bytes() != wanted:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                fresh = file.with_suffix(".new")
+                fresh.write_bytes(wanted)
+                fresh.replace(file)
+        except OSError as error:
+            raise SandboxUnfit(f"the filter of system calls cannot be written to {file}: {error.strerror}") from error
+        return str(file)
+
+    def _bounded(self, op: str, wanted: ProcessCommand, command: ProcessCommand, argv: Sequence[str]) -> ProcessCommand:
+        """`command` under the bounds of `wanted`, in a group of its own where there may be one, else as rlimits."""
+        groups = self._groups
+        if groups is None or (wanted.memory_bytes_max is None and wanted.processes_max is None):
+            return command
+        try:
+            folders = groups.make(op, wanted.memory_bytes_max, wanted.processes_max)
+        except OSError as error:
+            raise SandboxUnfit(f"its memory and processes cannot be bounded: {error}") from error
+        enter = ("/bin/sh", "-c", cgroups.ENTER + 'exec "$@"', "sh", str(len(folders)), *folders)
+        inner = argv or command.argv or ("/bin/sh", "-c", command.shell)
+        return replace(command, argv=(*enter, *inner), shell="", memory_bytes_max=None, processes_max=None)
+
+    @asynccontextmanager
+    async def _way_out(self, op: str, box: CommandSandbox) -> AsyncIterator[Sequence[str]]:
+        """The proxy of an enclosure that may ask some hosts; what it refused."""
+        if box.tier != BUBBLEWRAP or box.network or not box.hosts:
+            yield ()
+            return
+        self._note(op, {"hosts": list(box.hosts)})
+        async with proxy.serve_proxy(self._folder / op, box.hosts) as refused:
+            yield refused
+
+    @asynccontextmanager
+    async def _reopened(self, op: str) -> AsyncIterator[Sequence[str]]:
+        hosts = self._read(op).get("hosts")
+        if not hosts:
+            yield ()
+            return
+        async with proxy.serve_proxy(self._folder / op, hosts) as refused:
+            yield refused
+
+    def _told(self, op: str, refused: Sequence[str], ended: ProcessExit) -> ProcessExit:
+        """`ended`, with what the enclosure did to it at the end of the output."""
+        if ended.code == GONE_EXIT and ended.output.endswith(GONE) and self._read(op).get("container"):
+            return replace(ended, ending=ExitCause.LOST, code=None)
+        lines = []
+        if self._groups is not None:
+            told = self._groups.told(op)
+            if told.memory_kills:
+                lines.append("it wanted more memory than its sandbox has, and was stopped")
+            if told.refused_processes:
+                lines.append("it wanted more processes at once than its sandbox allows")
+        if refused:
+            lines.append(f"its sandbox may not ask {', '.join(refused)}: `hosts` in the plan's `rights` names what may")
+        if not lines:
+            return ended
+        gap = b"" if not ended.output or ended.output.endswith(b"\n") else b"\n"
+        return replace(
+            ended, output=ended.output + gap + "".join(f"{MESSAGE_PREFIX}{line}\n" for line in lines).encode()
+        )
+
+    async def _clear(self, op: str) -> None:
+        """Ends what of `op` is not among the processes beneath, and forgets it."""
+        await self._ungroup(op)
+        note = self._read(op)
+        # A copy of the plan's folder has the notes, too, and what they tell of is not its own.
+        container = note.get("container") if note.get("of", self._own) == self._own else None
+        # What an engine that is down could not end now, the next owner ends.
+        if note and (not container or await self._rooms.end(str(container), op)):
+            shutil.rmtree(self._folder / op, ignore_errors=True)
+
+    async def _ungroup(self, op: str) -> None:
+        """Removes the groups of `op`; who was killed in them takes a moment to go."""
+        groups = self._groups
+        with anyio.move_on_after(limits.SANDBOX_EMPTY_S):
+            while groups is not None and not groups.remove(op):  # noqa: ASYNC110 - nobody tells of an empty group
+                await anyio.sleep(EMPTY_LOOK_S)
+
+    def _note(self, op: str, what: JsonObject) -> None:
+        folder = self._folder / op
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+        (folder / SANDBOX_NOTE).touch(mode=0o600)
+        (folder / SANDBOX_NOTE).write_bytes(encode(what))
+
+    def _read(self, op: str) -> JsonObject:
+        with suppress(OSError, ValueError):
+            found = decode((self._folder / op / SANDBOX_NOTE).read_bytes())
+            if isinstance(found, dict):
+                return found
+        return {}
+
+    def _noted(self) -> frozenset[str]:
+        try:
+            return frozenset(entry.name for entry in self._folder.iterdir())
+        except OSError:
+            return frozenset()
+
+
+def _not_started(why: str) -> ProcessExit:
+    return ProcessExit(ExitCause.NOT_STARTED, None, why.encode())
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return min((each for each in (one, other) if each is not None), default=None)

@@ -1,0 +1,477 @@
+"""When a conflict opens: long waits, cycles of waits and contested files; and the messages about it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from planloop.controllers.agent.conflicts import participants
+from planloop.controllers.agent.conflicts.participants import locks_of_party, task_of_party, touches, yielding_party
+from planloop.controllers.agent.mail import message_policy
+from planloop.controllers.agent.observe import ObservedAgent
+from planloop.controllers.shared.leases import grants, owners
+from planloop.controllers.shared.leases.grants import Wants
+from planloop.controllers.shared.leases.lock_paths import path_in_tree
+from planloop.controllers.shared.leases.owners import LockOwner
+from planloop.reconciler.store.store import View
+from planloop.schemas import limits
+from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.frozen import frozen
+from planloop.schemas.log.record import Change, Drop, Put
+from planloop.schemas.objects import conflict as conflicts
+from planloop.schemas.objects.conflict import (
+    PERSON,
+    ConflictCause,
+    ConflictParty,
+    ConflictSpec,
+    ConflictStatus,
+    conflict_from_json,
+    conflict_status_from_json,
+    party_name,
+)
+from planloop.schemas.objects.lock import DEADLOCK
+from planloop.schemas.objects.message import Delivery, Message
+from planloop.schemas.resource import Resource
+
+# A conflict is opened, or joined when the same two stand against each other over the same files already. Pure.
+#
+# Who waits opens it when its wait is over the limit or was a ring, who wants to talk by `contest`: always the one that
+# asks, in the append of its own step. Whom it comes before is found when it is first looked at
+# (`planloop.controllers.agent.conflicts.decide`).
+
+
+@frozen
+class ConflictClaim:
+    """What `party` wants: that `against` makes room on `paths`."""
+
+    party: ConflictParty
+    against: str
+    paths: tuple[str, ...]
+    because: ConflictCause
+
+
+@frozen
+class OpenedConflict:
+    """The conflict with `against` that stands by now. No changes: everything about it was said before."""
+
+    address: str
+    against: str
+    changes: tuple[Change, ...]
+    is_new: bool
+
+
+def open_conflict(view: View, ask: ConflictClaim, now: float, also: int = 0) -> OpenedConflict:
+    """Opens a conflict for `ask`, or joins the one that these two have over these files.
+
+    `also` counts those that the same append opens before it.
+    """
+    between = conflicts_between_parties(view, ask.party.agent, ask.against)
+    meant = [
+        one for one in between if any(touches(path, ask.paths) for path in conflict_status_from_json(one.status).paths)
+    ]
+    if not meant:
+        return _new(view, ask, now, also)
+    first, *rest = sorted(meant, key=lambda one: conflicts.conflict_number(one.address))
+    # What is ruled stays as it was ruled; what is open is one question from now on.
+    taken_in = [one for one in rest if one.state == conflicts.OPEN]
+    joined = _joined(view, first, ask, taken_in)
+    absorbed = [change for one in taken_in for change in _absorbed(view, one, first, now)]
+    return OpenedConflict(joined.address, ask.against, (*joined.changes, *absorbed), is_new=False)
+
+
+def open_conflicts(
+    view: View, party: ConflictParty, others: Iterable[str], paths: tuple[str, ...], because: ConflictCause, now: float
+) -> tuple[OpenedConflict, ...]:
+    """The conflicts of `party` with each of `others` over `paths`. One that stands is joined, a new one needs room."""
+    found: list[OpenedConflict] = []
+    for other in others:
+        new_count = sum(one.is_new for one in found)
+        made = open_conflict(view, ConflictClaim(party, other, paths, because), now, also=new_count)
+        if not made.is_new or has_conflict_room(view, new_count):
+            found.append(made)
+    return tuple(found)
+
+
+def conflicts_between_parties(view: View, one: str, other: str) -> Iterable[Resource]:
+    """The conflicts that stand between two parties."""
+    for each in view.list(conflicts.CONFLICT_KIND):
+        if is_conflict_open(each) and {one, other} == set(conflict_from_json(each.spec).parties):
+            yield each
+
+
+def is_contested(view: View, asker: str, holder: str, paths: Sequence[str]) -> bool:
+    """Whether somebody else stands against `holder` over any of these files already."""
+    for each in view.list(conflicts.CONFLICT_KIND):
+        spec, status = conflict_from_json(each.spec), conflict_status_from_json(each.status)
+        # One that is ruled moves the holder only if that is who gives way.
+        moves = status.state == conflicts.OPEN or (status.ruling and yielding_party(spec, status.ruling) == holder)
+        is_theirs = spec.holds == holder and spec.wants != asker and moves
+        if is_conflict_open(each) and is_theirs and any(touches(path, paths) for path in status.paths):
+            return True
+    return False
+
+
+def has_conflict_room(view: View, also: int = 0) -> bool:
+    """Whether one more conflict may stand, beside `also` that the same append opens."""
+    return sum(map(is_conflict_open, view.list(conflicts.CONFLICT_KIND))) + also < limits.CONFLICTS_OPEN_MAX
+
+
+def is_conflict_open(conflict: Resource) -> bool:
+    """Whether a conflict stands."""
+    return conflict.state in (conflicts.OPEN, conflicts.RULED)
+
+
+def holder_as_party(view: View, agent: str, paths: Sequence[str]) -> ConflictParty:
+    """The one in the way as a party, with what it says that it holds the files for."""
+    found = view.get(agent)
+    uid, incarnation = ("", 0) if found is None else (found.uid, int(found.status.get("incarnation") or 0))
+    return ConflictParty(agent, uid, incarnation, _reasons(view, agent, paths))
+
+
+def _reasons(view: View, agent: str, paths: Sequence[str]) -> str:
+    return "; ".join(dict.fromkeys(one.reason for _, one in locks_of_party(view, agent, paths) if one.reason))
+
+
+def _new(view: View, ask: ConflictClaim, now: float, also: int) -> OpenedConflict:
+    known = view.list(conflicts.CONFLICT_KIND)
+    number = 1 + also + max((conflicts.conflict_number(each.address) for each in known), default=0)
+    address = conflicts.conflict_address(number)
+    uid = conflicts.conflict_uid(address, now)
+    spec = ConflictSpec(ask.party.agent, ask.against, ask.because)
+    parties = {each.agent: [each.to_json()] for each in (ask.party, holder_as_party(view, ask.against, ask.paths))}
+    status: JsonObject = {
+        "state": conflicts.OPEN,
+        "paths": sorted(ask.paths),
+        "parties": parties,
+        "since": now,
+        "started_at": now,
+    }
+    refs = tuple(dict.fromkeys((*spec.parties, *_tasks(view, spec.parties), *_locks(view, ask.paths))))
+    put = Put(address, uid, spec.to_json(), refs, status=status)
+    return OpenedConflict(address, ask.against, (put, *_forgotten(known, also)), is_new=True)
+
+
+def _tasks(view: View, parties: Iterable[str]) -> Iterable[str]:
+    return (task_of_party(view, each) for each in parties)
+
+
+def _locks(view: View, paths: Sequence[str]) -> Iterable[str]:
+    """The locks that the conflict is about: it is looked at again when one of them changes hands."""
+    named = (f"lock/{path}" for path in paths)
+    touched = (each.address for each in view.list("lock") if touches(str(each.spec["path"]), paths))
+    return (*named, *touched)
+
+
+def _forgotten(known: Sequence[Resource], also: int) -> Iterable[Change]:
+    """The oldest that are over, when there are many. The newest stays, so that no number is used twice.
+
+    Of several that one append opens each has others forgotten.
+    """
+    over = sorted(
+        (each for each in known if not is_conflict_open(each)), key=lambda one: conflicts.conflict_number(one.address)
+    )
+    surplus = max(0, len(known) + 1 + also - limits.CONFLICTS_KEPT_MAX)
+    first = max(0, surplus - 1) if also else 0
+    return tuple(Drop(each.address, each.uid) for each in over[first:surplus])
+
+
+def _joined(view: View, conflict: Resource, ask: ConflictClaim, taken_in: Sequence[Resource]) -> OpenedConflict:
+    """Says what is new about the asker and its paths, and what it has of those that it takes in."""
+    status = conflict_status_from_json(conflict.status)
+    merge: JsonObject = {}
+    # Its end takes them out of the plan, as theirs would have.
+    orders = [order for one in taken_in for order in one.status.get("order") or ()]
+    if orders:
+        merge["order"] = [*(conflict.status.get("order") or ()), *orders]
+    theirs = (path for one in taken_in for path in conflict_status_from_json(one.status).paths)
+    paths = tuple(sorted({*status.paths, *ask.paths, *theirs}))
+    if paths != status.paths:
+        merge["paths"] = list(paths)
+    known = status.parties.get(ask.party.agent)
+    party = _merged(known, ask.party)
+    if party != known:
+        merge["parties"] = {party.agent: [party.to_json()]}
+    if not merge:
+        return OpenedConflict(conflict.address, ask.against, (), is_new=False)
+    refs = tuple(dict.fromkeys((*conflict.refs, *_locks(view, paths))))
+    put = Put(conflict.address, conflict.uid, conflict.spec, refs, conflict.owner, status=merge)
+    return OpenedConflict(conflict.address, ask.against, (put,), is_new=False)
+
+
+def _absorbed(view: View, conflict: Resource, into: Resource, now: float) -> Iterable[Change]:
+    """The end of a conflict that another one has taken in."""
+    merge: JsonObject = {
+        "state": conflicts.OVER,
+        "why": f"it is part of {into.address}",
+        "due_at": None,
+        "ended_at": now,
+    }
+    yield Put(conflict.address, conflict.uid, conflict.spec, status=merge)
+    approval = view.get(conflicts.conflict_approval_address(conflict.address))
+    if approval is not None:
+        yield Drop(approval.address, approval.uid)
+
+
+def _merged(known: ConflictParty | None, said: ConflictParty) -> ConflictParty:
+    """What a party says by now: a word it leaves out stays as it was."""
+    if known is None or (known.uid, known.incarnation) != (said.uid, said.incarnation):
+        return said
+    return ConflictParty(
+        said.agent,
+        said.uid,
+        said.incarnation,
+        said.intent or known.intent,
+        said.proposal or known.proposal,
+        said.call or known.call,
+    )
+
+
+def describe_paths(status: ConflictStatus) -> str:
+    """The paths in words, as both parties name them."""
+    found = [path_in_tree(path) for path in status.paths]
+    fork = next((f" (in {fork})" for _, fork in found if fork), "")
+    return ", ".join(f"`{path}`" for path, _ in found) + fork
+
+
+# What a call that waits for locks does about it: a wait over the limit and a ring of waits become conflicts. Pure.
+
+WAIT_CONFLICTS = "conflicts"
+"""In a call's status: the conflicts that were opened for its wait; absent while it has not waited long."""
+
+
+@frozen
+class StalledWait:
+    """A wait that was looked at: `conflicts` are those that were opened for it, if any.
+
+    `call` is merged into the call's status; at `due_at` it is looked at again, or given up.
+    """
+
+    changes: tuple[Change, ...]
+    call: JsonObject
+    conflicts: tuple[str, ...]
+    due_at: float | None
+
+    @property
+    def unblocks(self) -> tuple[str, ...]:
+        """What a person could do about them."""
+        return tuple(f"plan approve {each} --{how}" for each in self.conflicts for how in ("release", "sequence"))
+
+
+def first_check_at(since: float, gives_up_at: float) -> float:
+    """When a wait that began at `since` is to be looked at first."""
+    return min(since + limits.CONFLICT_AFTER_S, gives_up_at)
+
+
+def check_wait(seen: ObservedAgent, view: View, call: Resource) -> StalledWait | None:
+    """What becomes of a wait over the limit, or of one whose conflicts are over; None while it waits as before.
+
+    One that said itself how long it would wait is given up then; any other waits for the ruling.
+    """
+    status, now = call.status, seen.now
+    gives_up_at = float(status.get("gives_up_at") or now)
+    is_bound = wait_deadline(call) is not None
+    if known := status.get(WAIT_CONFLICTS):
+        if any((one := view.get(each)) is not None and is_conflict_open(one) for each in known):
+            return None
+        # Somebody else has it by now, or has it again: that is another wait.
+        gives_up_at = gives_up_at if is_bound else now + limits.LOCK_WAIT_S
+        return StalledWait((), {WAIT_CONFLICTS: None, "gives_up_at": gives_up_at}, (), first_check_at(now, gives_up_at))
+    if float(status.get("due_at") or gives_up_at) > now or gives_up_at <= now:
+        return None
+    addresses, changes = _opened(seen, view, call, "wait")
+    if not addresses:
+        # It is behind others who wait, or one of them has said it: looked at again, the longer it waits the later.
+        waited_s = max(now - float(status.get("waits_since") or now), limits.CONFLICT_AFTER_S)
+        return StalledWait((), {}, (), min(now + limits.CONFLICT_LATER * waited_s, gives_up_at))
+    return StalledWait(changes, {WAIT_CONFLICTS: list(addresses)}, addresses, gives_up_at if is_bound else None)
+
+
+def wait_deadline(call: Resource) -> float | None:
+    """When a call gives up that said itself how long it would wait, in seconds since 1970; None: it did not say."""
+    is_bound = call.spec["arguments"].get("wait_s") is not None
+    return float(call.status["gives_up_at"]) if is_bound and "gives_up_at" in call.status else None
+
+
+def deadlock_changes(seen: ObservedAgent, view: View, call: Resource) -> tuple[Change, ...]:
+    """The changes that open a conflict for a wait that was refused because it was part of a ring."""
+    refused: JsonObject = call.status.get("refused") or {}
+    return _opened(seen, view, call, "deadlock")[1] if refused.get("reason") == DEADLOCK else ()
+
+
+def holders_against(view: View, owner: LockOwner, wants: Wants) -> Iterator[str]:
+    """The parties whose grants keep `owner` from having `wants` now."""
+    yield from dict.fromkeys(
+        participants.party_of_owner(view, each.holder.owner)
+        for each in grants.blocking_grants(view, owner.address, wants)
+    )
+
+
+def _opened(
+    seen: ObservedAgent, view: View, call: Resource, because: ConflictCause
+) -> tuple[tuple[str, ...], tuple[Change, ...]]:
+    """The conflicts with everybody who is in the way, and the changes that open or join them."""
+    wants: Wants = call.status.get("wants") or {}
+    waits_on = call.address if because == "wait" else ""
+    me = seen.resource
+    party = ConflictParty(me.address, me.uid, seen.status.incarnation, intent=_intent(seen, call), call=waits_on)
+    # The first of a queue speaks for all of it: who holds the files is to be moved once.
+    others = (
+        other
+        for other in holders_against(view, owners.lock_owner(me), wants)
+        if because != "wait" or not is_contested(view, me.address, other, tuple(wants))
+    )
+    made = open_conflicts(view, party, others, tuple(sorted(wants)), because, seen.now)
+    return tuple(one.address for one in made), tuple(change for one in made for change in one.changes)
+
+
+def _intent(seen: ObservedAgent, call: Resource) -> str:
+    """What it wants the files for: its own reason, and what its task is."""
+    reason, goal = str(call.status.get("reason") or ""), "" if seen.task_spec is None else seen.task_spec.goal
+    return "; ".join(part for part in (reason, goal and f"its task: {goal}") if part)[: limits.CONFLICT_WORDS_MAX]
+
+
+# What a conflict says to whom, as the changes that deliver it: before whom it is, the parties, and at its end all.
+#
+# Pure. Ids come from the conflict's number, so that nothing that is done twice arrives twice. Whoever is gone or has no
+# room hears nothing: a party's word is also the result of its call, and a conflict that cannot be told goes on upward.
+
+CONFLICT_SENDER = "controller:conflict"
+
+CONFLICT_READERS = ("model", "outside")
+"""The minds that a message may take out of what they wait for."""
+
+CONFLICT_HEADLINES: Mapping[str, str] = {
+    "wait": "{wants} has waited for {paths} for a while, and {holds} has it.",
+    "deadlock": "{wants} and {holds} waited for each other in a ring over {paths}.",
+    "contest": "{wants} wants {paths}, which {holds} holds.",
+}
+
+
+@frozen
+class ConflictCase:
+    """A conflict as it is told: `changes` are what each party has changed since it took or asked for the files."""
+
+    address: str
+    spec: ConflictSpec
+    status: ConflictStatus
+    changes: Mapping[str, str]
+    why: str = ""
+
+
+@frozen
+class ConflictRuling:
+    """A ruling of the conflict at `address`, the `count`-th."""
+
+    address: str
+    count: int
+
+
+def describe_conflict(case: ConflictCase) -> str:
+    """The conflict with both sides in words, for whoever is to rule."""
+    spec = case.spec
+    parts = [
+        f"{case.address}: {conflict_headline(case)}",
+        *((f"It comes to you because {case.why}.",) if case.why else ()),
+    ]
+    for agent, does in ((spec.wants, "wants"), (spec.holds, "holds")):
+        parts.append(_side(case, agent, does))
+    return "\n".join(parts)
+
+
+def conflict_headline(case: ConflictCase) -> str:
+    """What it is about, in one sentence."""
+    wants, holds = party_name(case.spec.wants), party_name(case.spec.holds)
+    return CONFLICT_HEADLINES[case.spec.because].format(wants=wants, holds=holds, paths=describe_paths(case.status))
+
+
+def _side(case: ConflictCase, agent: str, does: str) -> str:
+    party = case.status.parties[agent]
+    lines = [f"- {party_name(agent)} ({does}): {party.intent or 'says nothing about why'}"]
+    if party.proposal:
+        lines.append(f"  proposes: {party.proposal}")
+    changed = case.changes.get(agent, "")
+    lines.append("  changed so far:" if changed else "  has changed nothing so far")
+    return "\n".join((*lines, *(f"  {line}" for line in changed.splitlines())))
+
+
+def resolve_instructions(address: str, spec: ConflictSpec) -> str:
+    """What whoever rules may do."""
+    ways = ((how, spec.usual(how).partition("/")[2], words) for how, words in spec.ways().items())
+    said = "\n".join(f"- {how} (for_agent='{who}'): {words}" for how, who, words in ways)
+    return (
+        f"You are above both: say how it goes on with `resolve(conflict='{address}', how=…, for_agent=…, plan=…)`.\n"
+        f"{said}\nThe other one as `for_agent` has each the other way round. `plan` is what they are told of it. "
+        "If you do not answer soon it goes to the one above you."
+    )
+
+
+def assignment_changes(view: View, case: ConflictCase, to: str, what: str, now: float) -> tuple[Change, ...] | None:
+    """The changes that bring the conflict before the agent `to`; None when it cannot be told.
+
+    It steers those who read: whoever waits for its children has to hear why they do not get on.
+    """
+    text = f"{describe_conflict(case)}\n{resolve_instructions(case.address, case.spec)}"
+    body: JsonObject = {"conflict": case.address, "text": text, "paths": list(case.status.paths)}
+    body |= {"wants": case.spec.wants, "holds": case.spec.holds}
+    message = _message(case.address, to, f"before.{what}", body, now)
+    delivered = message_policy.delivery_changes(view, replace(message, delivery=_mode(view, to)))
+    return None if isinstance(delivered, message_policy.DeliveryRefused) else delivered
+
+
+def opening_messages(view: View, case: ConflictCase, to: str, now: float) -> tuple[Change, ...]:
+    """The changes that tell both parties that it stands, before whom, and that they may write to each other."""
+    where = "a person" if to == PERSON else to
+    changes: tuple[Change, ...] = ()
+    for agent in case.spec.parties:
+        other = next(each for each in case.spec.parties if each != agent)
+        party = case.status.parties[other]
+        says = "; ".join(part for part in (party.intent, party.proposal and f"it proposes: {party.proposal}") if part)
+        paths = describe_paths(case.status)
+        text = f"{case.address} stands between you and {party_name(other)} over {paths}; it is before {where}."
+        text += f" {party_name(other)}: {says}." if says else ""
+        if other.startswith("agent/"):
+            text += f" You may write to each other with `send(to='{other.partition('/')[2]}')` until it is over."
+        message = _message(case.address, agent, "open", {"conflict": case.address, "text": text}, now)
+        wakes = agent == case.spec.holds and case.spec.because == "contest"
+        changes += _delivered(view, replace(message, wakes=wakes))
+    return changes
+
+
+def ruling_messages(view: View, ruling: ConflictRuling, agent: str, text: str, now: float) -> tuple[Change, ...]:
+    """The changes that tell a party what was ruled and what it is to do; it is woken for it, in whatever it waits."""
+    body: JsonObject = {"conflict": ruling.address, "text": f"{ruling.address}: {text}"}
+    message = _message(ruling.address, agent, f"ruled.{ruling.count}", body, now)
+    return _delivered(view, replace(message, delivery=_mode(view, agent)))
+
+
+def closing_messages(view: View, case: ConflictCase, why: str, now: float) -> tuple[Change, ...]:
+    """The changes that leave one state record of a conflict that is over with everybody who was in it."""
+    ruling = case.status.ruling
+    facts: JsonObject = {"key": case.address, "conflict": "over", "why": why, "paths": list(case.status.paths)}
+    if ruling is not None:
+        facts |= {"how": ruling.how, "for": ruling.for_agent, "by": ruling.by, "plan": ruling.plan}
+    changes: tuple[Change, ...] = ()
+    for agent in dict.fromkeys((*case.spec.parties, case.status.before)):
+        message = _message(case.address, agent, "over", facts, now)
+        changes += _delivered(view, replace(message, kind="state", wakes=False))
+    return changes
+
+
+def _mode(view: View, agent: str) -> Delivery:
+    """How it is to hear what cannot wait. A script or program looks at messages itself: its calls are not given up."""
+    found = view.get(agent)
+    mind = {} if found is None else found.spec.get("mind") or {}
+    return "steer" if mind.get("kind") in CONFLICT_READERS else "queue"
+
+
+def _delivered(view: View, message: Message) -> tuple[Change, ...]:
+    if not message.receiver.startswith("agent/"):
+        return ()  # A command that holds a declared lock, or a person: nobody who reads messages.
+    delivered = message_policy.delivery_changes(view, message)
+    return () if isinstance(delivered, message_policy.DeliveryRefused) else delivered
+
+
+def _message(address: str, agent: str, what: str, body: JsonObject, now: float) -> Message:
+    return Message(
+        f"{address}.{what}.{agent.partition('/')[2]}", "conflict", CONFLICT_SENDER, agent, body, now, address
+    )

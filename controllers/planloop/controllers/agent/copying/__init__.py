@@ -1,1 +1,0 @@
-"""Agents as copies of others, and in files."""

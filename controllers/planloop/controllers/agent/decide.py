@@ -1,0 +1,469 @@
+"""Decide the next step of an agent: pure functions from an observation to one step.
+
+Reasons to be awake are recomputed from state at every pass (law 3): nothing that woke the controller is looked at.
+No reason means asleep, and an agent that is asleep is rows in the store (law 12). How a step is done is
+`planloop.controllers.agent.controller`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from planloop.controllers.agent import budget, escalation, external_lease
+from planloop.controllers.agent.hooks import watchers
+from planloop.controllers.agent.hooks.questions import HookMoment, HookWait
+from planloop.controllers.agent.mail import wake_reasons
+from planloop.controllers.agent.mail.wake_reasons import WakeNews, collect_news, is_redirected
+from planloop.controllers.agent.observe import ObservedAgent, served_prompt_of
+from planloop.controllers.agent.status import OpenTurn, TurnCall
+from planloop.controllers.agent.steps import (
+    AgentRest,
+    AgentStep,
+    AnswerQuestion,
+    ApplyApprovals,
+    AskDecider,
+    AuthorizeCalls,
+    BeginIncarnation,
+    CancelJobs,
+    CloseTurn,
+    CollectResults,
+    ConsultHooks,
+    EndLease,
+    EndTurn,
+    EscalateModel,
+    InterruptTurn,
+    ReleaseAgent,
+    ResolveWait,
+    RunCalls,
+    StartTurn,
+)
+from planloop.controllers.agent.tools.tool import CallEnding
+from planloop.controllers.agent.turn import model_request, pending_calls
+from planloop.controllers.shared.ledger import BudgetShortage
+from planloop.schemas.frozen import frozen
+from planloop.schemas.objects.agent import NO_MODEL, AgentState
+from planloop.schemas.objects.approval import WAITING
+from planloop.schemas.objects.call import FINAL_STATES, CallState
+from planloop.schemas.objects.fork import AWAITING_FORK
+from planloop.schemas.objects.ledger import format_amount, unit_to_name
+from planloop.schemas.objects.mcp import is_offer_known
+from planloop.schemas.objects.message import ThreadAnswer as GivenAnswer
+from planloop.schemas.objects.task import ENDED
+from planloop.schemas.resource import Resource
+
+_HOOK_OVER: Final = "its hook is over"
+DECIDER_JOB: Final = "mind"
+"""Before the key of a job that asks the agent's mind."""
+
+
+IsParallel: TypeAlias = Callable[[TurnCall], bool]
+ResolveCall: TypeAlias = Callable[[Resource], CallEnding | None]
+"""What has become of a waiting call, read from the same view; None while it waits as before."""
+
+
+HasUnaskedHooks: TypeAlias = Callable[[HookMoment], bool]
+"""Whether hooks have still to be heard at this moment of the turn."""
+
+
+def resolve_nothing(_: Resource) -> None:
+    """No waiting call is over."""
+
+
+def no_hooks_left(_: HookMoment) -> bool:
+    """No hook has anything to say."""
+    return False
+
+
+def decide(
+    seen: ObservedAgent,
+    is_parallel: IsParallel,
+    resolved: ResolveCall = resolve_nothing,
+    life: str = "",
+    unasked: HasUnaskedHooks = no_hooks_left,
+) -> AgentStep:
+    """The one next step of this agent. `life` names the owner that decides: its own failures only are believed."""
+    step = _step(seen, DecisionContext(is_parallel, resolved, life, unasked))
+    if isinstance(step, AgentRest):
+        answer = wake_reasons.answer_if_unable(seen, step.state, step.condition, step.why)
+        return step if answer is None else AnswerQuestion(answer)
+    return step
+
+
+@frozen
+class DecisionContext:
+    """What a decision needs beside the agent."""
+
+    is_parallel: IsParallel
+    resolved: ResolveCall
+    life: str
+    unasked: HasUnaskedHooks
+
+
+def _step(seen: ObservedAgent, around: DecisionContext) -> AgentStep:
+    if seen.resource.deleting:
+        return _stop(seen, "it was removed") or ReleaseAgent()
+    if seen.is_watcher:
+        return _watching(seen, around)
+    if seen.is_over and (step := _answering(seen, around)) is not None:
+        return step
+    if seen.task is None or seen.go is None or seen.task_state in ENDED:
+        return _without_go(seen)
+    if seen.go != seen.status.incarnation:
+        return _stop(seen, "it begins anew") or BeginIncarnation(seen.go)
+    if seen.task_state == "paused":
+        return _paused(seen)
+    if seen.status.open is not None:
+        return _within(seen, seen.status.open, around)
+    return _between(seen)
+
+
+def _stop(seen: ObservedAgent, why: str) -> AgentStep | None:
+    """The next rung of the ladder, None when nothing is left to stop."""
+    if seen.live:
+        return CancelJobs(tuple(sorted(seen.live)))
+    if seen.status.open is not None or seen.calls:
+        return CloseTurn(why)
+    return None
+
+
+def _without_go(seen: ObservedAgent) -> AgentStep:
+    if seen.task_state == "paused":
+        return _paused(seen)
+    if (stop := _stop(seen, f"its task is {seen.task_state or 'gone'}")) is not None:
+        return stop
+    if seen.task_state in ENDED:
+        return _over(seen, f"its task is {seen.task_state}")
+    if seen.is_over:
+        return _over(seen, "its own part of its task is done")
+    is_leaving = seen.task_state == "stopping"
+    return AgentRest(AgentState.IDLE, "its task is stopping" if is_leaving else "its task has not started")
+
+
+def _over(seen: ObservedAgent, why: str) -> AgentStep:
+    return AgentRest(AgentState.ENDED, why) if seen.status.seat is None else EndLease(why)
+
+
+def _answering(seen: ObservedAgent, around: DecisionContext) -> AgentStep | None:
+    """The next step towards an answer of an agent whose task is over; None when it owes none."""
+    status = seen.status
+    if status.open is not None:
+        return _within(seen, status.open, around) if status.open.is_answer else None
+    if not wake_reasons.unanswered_questions(seen) or seen.live or seen.calls:
+        return None
+    if len(wake_reasons.unanswered_questions(seen)) == len(status.asked) and not (status.is_answering and status.again):
+        return AnswerQuestion(wake_reasons.answer_of_task(seen))
+    return _start(seen, collect_news(seen))
+
+
+def _watching(seen: ObservedAgent, around: DecisionContext) -> AgentStep:
+    """The next step of an agent that is there for a hook: it is woken by what it is asked and by nothing else."""
+    status, incarnation = seen.status, 0 if seen.task is None else int(seen.task.status.get("incarnation") or 0)
+    if seen.hook is None:
+        return _stop(seen, _HOOK_OVER) or _gone(seen)
+    if not incarnation:
+        return _stop(seen, "nobody is there to be watched") or AgentRest(AgentState.IDLE, "the agent has not started")
+    if incarnation != status.incarnation:
+        return _stop(seen, "the agent that it watches begins anew") or BeginIncarnation(incarnation)
+    if seen.task_state == "paused":
+        return _paused(seen)
+    if status.open is not None:
+        if not watchers.is_answer_awaited(status.open, status.asked):
+            return _stop(seen, "nobody waits for its answer any more") or _within(seen, status.open, around)
+        return _within(seen, status.open, around)
+    found = collect_news(seen)
+    if found.reasons:
+        return _start(seen, found)
+    return AgentRest(AgentState.ENDED if seen.task_state in ENDED else AgentState.ASLEEP, "waits to be asked")
+
+
+def _gone(seen: ObservedAgent) -> AgentStep:
+    """Its hook is over: whoever asks it is told so."""
+    if wake_reasons.unanswered_questions(seen):
+        return AnswerQuestion(GivenAnswer(_HOOK_OVER, "Gone"))
+    return AgentRest(AgentState.ENDED, _HOOK_OVER)
+
+
+def _paused(seen: ObservedAgent) -> AgentStep:
+    if seen.status.open is None and (why := external_lease.why_agent_lease_ends(seen)):
+        return EndLease(why)
+    # The boundary: what runs comes to its end, nothing new begins.
+    if seen.live:
+        return AgentRest(AgentState.RUNNING, "paused after what runs now")
+    return AgentRest(AgentState.BLOCKED, "paused", "Paused", (f"plan resume {seen.spec.task}",))
+
+
+def _within(seen: ObservedAgent, turn: OpenTurn, around: DecisionContext) -> AgentStep:
+    """The next step of an open turn."""
+    if _is_stopped(seen, turn) and (stopping := _interrupted(seen, turn)) is not None:
+        return stopping
+    if not turn.is_replied:
+        if seen.hooks and not _is_thinking(seen) and around.unasked("opening"):
+            return ConsultHooks("opening")
+        return _running("it is thinking") if seen.live else _asking(seen, turn, around.life)
+    open_calls = [turn.standing(call) for call in turn.calls if call.address not in turn.results]
+    objects = [seen.calls[call.address] for call in open_calls if call.address in seen.calls]
+    if any(each.state == CallState.PROPOSED for each in objects):
+        return ConsultHooks("reply") if seen.hooks and around.unasked("reply") else AuthorizeCalls()
+    if answered := tuple(each for each in objects if is_answered(seen, each)):
+        return ApplyApprovals(answered)
+    ended = tuple(each for each in objects if _has_ended(seen, each))
+    if ended:
+        return CollectResults(ended)
+    if not open_calls:
+        return _ending(seen, around) if seen.hooks else EndTurn()
+    return _resolving(objects, around.resolved) or _running_calls(seen, open_calls, objects, around.is_parallel)
+
+
+def _is_thinking(seen: ObservedAgent) -> bool:
+    """Whether the mind is being asked, and not one of its hooks."""
+    return any(key.startswith(f"{DECIDER_JOB}:") for key in seen.live)
+
+
+def _ending(seen: ObservedAgent, around: DecisionContext) -> AgentStep:
+    """The turn ends when its hooks have been heard; with somebody at the door nobody has to be kept from sleeping."""
+    for moment in ("reply", "results"):
+        if around.unasked(moment):
+            return ConsultHooks(moment)
+    if seen.interrupts:
+        return CancelJobs(tuple(sorted(seen.live))) if seen.live else EndTurn()
+    return ConsultHooks("closing") if around.unasked("closing") else EndTurn()
+
+
+def _asking(seen: ObservedAgent, turn: OpenTurn, life: str) -> AgentStep:
+    """The mind is asked, unless it failed and is not to be asked again yet."""
+    if seen.is_moving:
+        return _moving(seen)
+    if turn.failure is None:
+        return AskDecider()
+    why = model_request.describe_failure(seen, turn.failure)
+    match model_request.remedy_for(seen, turn.failure, life):
+        case "ask":
+            return AskDecider()
+        case "wait":
+            after_s = max(0.0, (turn.failure.retry_at or 0.0) - seen.now)
+            again = f"{why}; asked again {model_request.describe_pause(turn.failure)}"
+            if not model_request.is_long_pause(turn.failure):
+                return AgentRest(AgentState.RUNNING, again, after_s=after_s, is_wait=True)
+            ways = model_request.ways_to_unblock(seen, turn.failure)
+            return AgentRest(AgentState.BLOCKED, again, "NoModel", ways, after_s=after_s, is_wait=True)
+        case "blocked":
+            if seen.unread:
+                return InterruptTurn()
+            ways = model_request.ways_to_unblock(seen, turn.failure)
+            return AgentRest(AgentState.BLOCKED, why, NO_MODEL, ways, is_wait=True)
+
+
+def _resolving(objects: list[Resource], resolved: ResolveCall) -> AgentStep | None:
+    """The first waiting call that is over or a step further."""
+    for each in objects:
+        if pending_calls.is_call_waiting(each) and (ending := resolved(each)) is not None:
+            return ResolveWait(each, ending)
+    return None
+
+
+def _running_calls(
+    seen: ObservedAgent, open_calls: list[TurnCall], objects: list[Resource], is_parallel: IsParallel
+) -> AgentStep:
+    startable = _startable(seen, open_calls, is_parallel)
+    if startable:
+        return _moving(seen) if seen.is_moving else RunCalls(startable)
+    return _waiting(seen, objects)
+
+
+def rest_for_hooks(seen: ObservedAgent, waits: HookWait) -> AgentRest:
+    """How an agent rests whose hooks are asked: the time of programs is its own, that of agents is theirs."""
+    after_s = None if waits.due_at is None else max(0.0, waits.due_at - seen.now)
+    return AgentRest(AgentState.RUNNING, waits.why, after_s=after_s, is_wait=not waits.is_thinking)
+
+
+def rest_for_long_prompt(seen: ObservedAgent) -> AgentRest | None:
+    """How an agent rests whose model finds the prompt too long though nothing of it can be made shorter."""
+    failure = None if seen.status.open is None else seen.status.open.failure
+    if failure is None:
+        return None
+    ways = model_request.ways_to_unblock(seen, failure)
+    return AgentRest(AgentState.BLOCKED, model_request.describe_failure(seen, failure), NO_MODEL, ways, is_wait=True)
+
+
+def _is_stopped(seen: ObservedAgent, turn: OpenTurn) -> bool:
+    """Whether the step in flight is to be given up: for an interrupting message, or for news while calls only wait.
+
+    That of an outside agent is, too, when its client is gone or takes it back; what it said first becomes a reply.
+    """
+    if seen.interrupts or (turn.is_replied and external_lease.is_turn_abandoned(seen)):
+        return True
+    if not turn.is_replied and seen.nature.is_redirected:
+        return is_redirected(seen)
+    is_wait = not seen.live and bool(pending_calls.waiting_calls(seen, turn.calls))
+    return is_wait and (is_redirected(seen) or any(each.delivery == "steer" for each in seen.unread))
+
+
+def _interrupted(seen: ObservedAgent, turn: OpenTurn) -> AgentStep | None:
+    """What an interrupting message stops; None when nothing of the step is left but to end it."""
+    if turn.is_replied and all(call.address in turn.results for call in turn.calls):
+        return None
+    if seen.live:
+        return CancelJobs(tuple(sorted(seen.live)))
+    left = (seen.calls.get(call.address) for call in turn.calls if call.address not in turn.results)
+    is_open = any(call is not None and call.state != CallState.UNKNOWN for call in left)
+    return InterruptTurn() if is_open or not turn.is_replied else None
+
+
+def is_answered(seen: ObservedAgent, call: Resource) -> bool:
+    """Whether a call that waits for approval has its answer; one whose approval is gone has it too: no."""
+    if call.state != CallState.AWAITING_APPROVAL:
+        return False
+    approval = seen.approvals.get(str(call.status.get("approval")))
+    return approval is None or approval.state != WAITING
+
+
+def _has_ended(seen: ObservedAgent, call: Resource) -> bool:
+    return call.state in FINAL_STATES or (call.state == CallState.UNKNOWN and seen.nature.judges_doubt)
+
+
+def job_key(call: str) -> str:
+    """The key of the job that runs the call object at `call`."""
+    return call
+
+
+def _startable(seen: ObservedAgent, open_calls: list[TurnCall], is_parallel: IsParallel) -> tuple[Resource, ...]:
+    """Authorised calls whose turn it is: a call that may not run beside others waits for all before it."""
+    found: list[Resource] = []
+    is_first = True
+    for call in open_calls:
+        alongside = is_parallel(call)
+        if not alongside and not is_first:
+            break
+        each = seen.calls.get(call.address)
+        if each is not None and _is_to_start(seen, each):
+            found.append(each)
+        if not alongside:
+            break
+        is_first = False
+    return tuple(found)
+
+
+def _is_to_start(seen: ObservedAgent, call: Resource) -> bool:
+    # Started without a job: an earlier owner began it, and its process is there to be adopted.
+    return call.state in (CallState.AUTHORIZED, CallState.STARTED) and job_key(call.address) not in seen.live
+
+
+def _waiting(seen: ObservedAgent, objects: list[Resource]) -> AgentStep:
+    doubtful = [each.address for each in objects if each.state == CallState.UNKNOWN]
+    if doubtful:
+        ways = tuple(f"plan approve {address} {word}" for address in doubtful for word in ("--happened", "--did-not"))
+        return AgentRest(AgentState.BLOCKED, f"{doubtful[0]} may or may not have happened", "InDoubt", ways)
+    asking = [each for each in objects if each.state == CallState.AWAITING_APPROVAL]
+    if asking and not seen.live:
+        names = [str(each.status.get("approval", each.address)) for each in asking]
+        return AgentRest(
+            AgentState.BLOCKED,
+            f"{asking[0].spec['tool']} needs somebody's yes",
+            "AwaitingApproval",
+            tuple(f"plan approve {name}" for name in names),
+            is_wait=True,
+        )
+    only = [each for each in objects if pending_calls.is_call_waiting(each)]
+    if only and not seen.live:
+        wait = pending_calls.rest_of_waiting(only)
+        after_s = None if wait.due_at is None else max(0.0, wait.due_at - seen.now)
+        return AgentRest(wait.state, wait.why, wait.condition, wait.unblocks, after_s, is_wait=True)
+    return _running("its calls run")
+
+
+def _running(why: str) -> AgentRest:
+    return AgentRest(AgentState.RUNNING, why)
+
+
+def _between(seen: ObservedAgent) -> AgentStep:
+    """No turn is open: start one if there is a reason and the budget allows, else rest."""
+    if why := external_lease.why_agent_lease_ends(seen):
+        return EndLease(why)
+    found = collect_news(seen)
+    claim = seen.status.claim
+    if claim is not None and not found.reopens:
+        return AgentRest(AgentState.CLAIMED, f"it says {claim.kind}; its task decides")
+    if why := escalation.why_escalate(seen):
+        return EscalateModel(why)
+    if not found.reasons:
+        return _asleep(seen)
+    return _start(seen, found)
+
+
+def _start(seen: ObservedAgent, found: WakeNews) -> AgentStep:
+    """A turn, if the budget allows one."""
+    if (seen.is_to_move or seen.is_moving) and not seen.is_watcher:
+        return _moving(seen)
+    standing = budget.turn_allowance(
+        seen.task, seen.left, seen.caps, can_think=seen.hands_over, had_last=seen.status.had_last
+    )
+    if standing == "spent":
+        return rest_until_budget(seen, budget.spent_units(seen.left))
+    return _without_servers(seen) or StartTurn(found, is_last=standing == "last")
+
+
+def _moving(seen: ObservedAgent) -> AgentRest:
+    fork = "its fork" if seen.fork is None else seen.fork.address
+    return AgentRest(AgentState.BLOCKED, f"waits for {fork}", AWAITING_FORK, (f"plan describe {fork}",), is_wait=True)
+
+
+def rest_until_budget(seen: ObservedAgent, spent: tuple[str, ...], short: BudgetShortage | None = None) -> AgentRest:
+    """Until the budget of these units grows. `short`: something is left, but less than the next request may take."""
+    lacking = {} if short is None else short.asked
+    found = [budget.binding_limit(seen, unit, lacking.get(unit)) for unit in spent]
+    words = "; ".join(bound.words for bound, _ in found)
+    unit = next((unit for unit in spent if short is not None and short.left.get(unit, 0) > 0), None)
+    if short is not None and unit is not None:
+        bound = found[spent.index(unit)][0]
+        of = "dollars" if unit == "usd" else unit_to_name(unit)
+        left, asked = f"{short.left[unit]:f} {of}", f"{short.asked[unit]:f}"
+        of_bound = f"{format_amount(unit, bound.amount)} ({', '.join(bound.lines)})"
+        words = f"too little of {bound.holder} is left: {left} of {of_bound}, and the next request may take {asked}"
+    return AgentRest(AgentState.PARKED, words, "BudgetSpent", tuple(dict.fromkeys(way for _, way in found)))
+
+
+def _without_servers(seen: ObservedAgent) -> AgentRest | None:
+    """Before its first words an agent waits to know what its servers offer, for it is told of that once."""
+    starting = [each.address for each in seen.servers if not each.deleting and not is_offer_known(each.status)]
+    if starting:
+        ways = tuple(f"plan describe {address}" for address in starting)
+        return AgentRest(AgentState.BLOCKED, f"waits for {', '.join(starting)} to start", "AwaitingServer", ways)
+    return next(
+        (_without_prompt(seen, name) for name in seen.spec.served_prompts if not served_prompt_of(seen, name).text),
+        None,
+    )
+
+
+def _without_prompt(seen: ObservedAgent, name: str) -> AgentRest:
+    """It does not begin without the instructions that the plan gives it."""
+    address, fault = f"mcp/{name.partition('/')[0]}", served_prompt_of(seen, name).fault
+    why = f"its prompt `{name}` is not to be had: {fault}" if fault else f"waits for its prompt `{name}`"
+    return AgentRest(AgentState.BLOCKED, why, "AwaitingServer", (f"plan describe {address}",))
+
+
+def _asleep(seen: ObservedAgent) -> AgentRest:
+    if seen.nature.is_guest:
+        return external_lease.rest_until_client(seen)
+    live = [child.address for child in seen.children if child.is_live]
+    due = next_timer_due(seen)
+    after_s = None if due is None else max(0.0, due - seen.now)
+    if not live and seen.status.wake_at is None and (rest := pending_calls.rest_until_approved(seen)) is not None:
+        return rest
+    if seen.status.wake_at is not None:
+        return AgentRest(AgentState.ASLEEP, "sleeps until its timer is due", after_s=after_s)
+    if live:
+        return AgentRest(
+            AgentState.ASLEEP, f"waits for {', '.join(live[:3])}{' …' if len(live) > 3 else ''}", after_s=after_s
+        )
+    return AgentRest(AgentState.ASLEEP, "waits for a message", after_s=after_s)
+
+
+def next_timer_due(seen: ObservedAgent) -> float | None:
+    """When the next timer or watchdog of a sleeping agent is due, seconds since 1970; None when it has none."""
+    status = seen.status
+    dues = [] if status.wake_at is None else [status.wake_at]
+    every = seen.spec.wake_every_s
+    if every is not None and status.ended_at is not None and any(child.is_live for child in seen.children):
+        dues.append(status.ended_at + every)
+    return min(dues) if dues else None

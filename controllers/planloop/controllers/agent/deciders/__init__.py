@@ -1,0 +1,1 @@
+"""What decides for an agent: the port, and the deciders that need no model."""

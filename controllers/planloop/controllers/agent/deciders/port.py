@@ -1,0 +1,335 @@
+"""The port of every decider: its input, its reply, the traits of each kind, and replies written as JSON actions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from typing import Final, Literal, Protocol, TypeAlias
+
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.frozen import frozen, mutable, remade
+from planloop.schemas.objects.agent import (
+    CliAgentSpec,
+    DeciderSpec,
+    McpClientSpec,
+    ModelDeciderSpec,
+    ProgramSpec,
+    PythonFunctionSpec,
+    ScriptSpec,
+)
+from planloop.schemas.objects.call import CallResult
+from planloop.schemas.objects.message import Message
+
+# The port of everything that decides: a script, a program, a Python function, and later a model.
+#
+# A mind is asked once a turn with all it may know and answers with text and calls; it touches nothing itself. What it
+# wants to keep between turns it hands back as `memory`. A mind may be asked again with the same input after a crash.
+
+NextMove: TypeAlias = Literal["again", "sleep", "final"]
+
+
+class DeciderFailed(Exception):
+    """The mind gave no usable answer. The message is for people; the agent claims failure with it."""
+
+
+@frozen
+class CallOutcome:
+    """One call of the turn before, its one result, and what hooks say to it."""
+
+    id: str
+    tool: str
+    arguments: JsonObject
+    result: CallResult
+    comments: tuple[str, ...] = ()
+
+    def to_json(self) -> JsonObject:
+        out: JsonObject = {"id": self.id, "tool": self.tool, "arguments": self.arguments}
+        out["result"] = self.result.to_json()
+        return out | {"comments": list(self.comments)} if self.comments else out
+
+
+@frozen
+class ChildView:
+    """A child task as its parent's mind sees it. `state` is a TaskState's text, empty before the first reconcile."""
+
+    task: str
+    state: str
+    goal: str = ""
+    result: Json = None
+    message: str = ""
+    is_removing: bool = False
+
+    def to_json(self) -> JsonObject:
+        out: JsonObject = {"task": self.task, "state": self.state, "goal": self.goal, "message": self.message}
+        return out | {"result": self.result, "is_removing": self.is_removing}
+
+
+@frozen
+class TurnInput:
+    """All that a mind is told for one turn: levels (goal, children, budget) and what is new (messages, results).
+
+    `op` is the operation id of this asking, the key that a model's request or a program's process goes under.
+    `cwd` is the absolute workspace. `rejected` holds the verdict on the last claim when it was not accepted. `now` is
+    seconds since 1970. `comments` are what hooks say to the beginning of the turn.
+    """
+
+    agent: str
+    incarnation: int
+    turn: int
+    op: str
+    now: float
+    goal: str
+    cwd: str
+    notes: str = ""
+    prompt: str = ""
+    checks: tuple[JsonObject, ...] = ()
+    reasons: tuple[str, ...] = ()
+    messages: tuple[Message, ...] = ()
+    results: tuple[CallOutcome, ...] = ()
+    children: tuple[ChildView, ...] = ()
+    tools: tuple[str, ...] = ()
+    budget_left: Mapping[str, float] = field(default_factory=dict)
+    rejected: JsonObject | None = None
+    memory: Json = None
+    options: JsonObject = field(default_factory=dict)
+    comments: tuple[str, ...] = ()
+
+    def to_json(self) -> JsonObject:
+        """One turn as a program is told it."""
+        said: JsonObject = {"comments": list(self.comments)} if self.comments else {}
+        return said | {
+            "agent": self.agent,
+            "incarnation": self.incarnation,
+            "turn": self.turn,
+            "op": self.op,
+            "now": self.now,
+            "goal": self.goal,
+            "cwd": self.cwd,
+            "notes": self.notes,
+            "prompt": self.prompt,
+            "checks": list(self.checks),
+            "reasons": list(self.reasons),
+            "messages": [message.to_json() for message in self.messages],
+            "results": [outcome.to_json() for outcome in self.results],
+            "children": [child.to_json() for child in self.children],
+            "tools": list(self.tools),
+            "budget_left": dict(self.budget_left),
+            "rejected": self.rejected,
+            "memory": self.memory,
+            "options": self.options,
+        }
+
+
+@frozen
+class ProposedCall:
+    """A call as a mind asks for it, not yet looked at. `arguments` may be anything; `key` is the mind's own id for it.
+
+    `fault` says why it could not even be read; such a call still gets its one result. `is_parallel` lets it run beside
+    its neighbours though it is not a mere read. `extra` are fields that the mind's provider wants back with the call.
+    """
+
+    tool: str
+    arguments: Json
+    key: str = ""
+    fault: str = ""
+    is_parallel: bool = False
+    extra: JsonObject = field(default_factory=dict)
+
+
+@frozen
+class DeciderReply:
+    """What a mind answers. With calls it is asked again when they have their results, whatever `then` says.
+
+    `then`: `again` at once, `sleep` until a reason to wake (`sleep_s` sets a timer), `final` claims that the work is
+    done with `text` as its result. `memory` is given back next turn; `usage` is what the answer cost, by unit; `note`
+    is what the mind is told of its own answer; `data` goes into the record of the reply, for readers;
+    `extra` are fields that the mind's provider wants back with the message.
+    """
+
+    text: str = ""
+    calls: tuple[ProposedCall, ...] = ()
+    then: NextMove = "sleep"
+    sleep_s: float | None = None
+    memory: Json = None
+    usage: JsonObject = field(default_factory=dict)
+    note: str = ""
+    data: JsonObject = field(default_factory=dict)
+    extra: JsonObject = field(default_factory=dict)
+
+
+class DeciderPort(Protocol):
+    """Decides. Adapters raise DeciderFailed; everything else that goes wrong is an answer."""
+
+    async def respond(self, turn: TurnInput) -> DeciderReply: ...
+
+
+# What the kinds of minds are like, in one table: whatever differs between them elsewhere is asked here by name.
+
+
+@frozen
+class DeciderTraits:
+    """How an agent with such a mind is treated.
+
+    `is_model`: it is asked by requests that are reserved and billed, has a transcript, and has something to hand over
+    when its budget ends. `is_instant`: it answers in place, without anything outside this process. `is_redirected`: an
+    edit of its goal stops what it is asked. `outlives_owner`: its request may go on without us and is taken up again.
+    `judges_doubt`: it is told of an unknown outcome; else a person has to say. `may_go_round`: it could do the same
+    turn for ever. `is_guest`: it is somebody outside, whose every call brings about a turn, and nothing else does.
+    """
+
+    is_model: bool = False
+    is_instant: bool = False
+    is_redirected: bool = False
+    outlives_owner: bool = False
+    judges_doubt: bool = True
+    may_go_round: bool = True
+    is_guest: bool = False
+
+
+TRAITS_BY_KIND: Final[dict[type[DeciderSpec], DeciderTraits]] = {
+    ScriptSpec: DeciderTraits(is_instant=True, judges_doubt=False, may_go_round=False),
+    ProgramSpec: DeciderTraits(),
+    PythonFunctionSpec: DeciderTraits(),
+    ModelDeciderSpec: DeciderTraits(is_model=True, is_redirected=True),
+    CliAgentSpec: DeciderTraits(is_redirected=True, outlives_owner=True),
+    McpClientSpec: DeciderTraits(is_instant=True, may_go_round=False, is_guest=True),
+}
+
+
+def traits_of(mind: DeciderSpec) -> DeciderTraits:
+    """The nature of `mind`."""
+    return TRAITS_BY_KIND[type(mind)]
+
+
+# The actions that scripts and programs speak: small maps that become text and calls.
+#
+# `{say: text}`, `{say: text, to: who}` · `{call: {tool: {arguments}}}` or `{call: tool, with: {arguments}}`, a list for
+# several · `{patch: [ops], reason: text}` · `{task: {…}}` · `{send: {to, text}}` · `{sleep: 2s}` · `{done: result}` ·
+# `{fail: reason}` · `{parallel: [actions]}` · `{again: true}` · `{memory: anything}`. An action that makes no sense
+# becomes a call with a fault, so that whoever wrote it gets a result that says why.
+
+ACTION_VERBS = frozenset("say call patch task send sleep done fail parallel again memory".split())
+
+_BESIDE = {"call": "with", "say": "to"}
+"""Of verbs that may hold all there is to say: the field in which the rest stands when they do not."""
+_DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)(ms|s|m|h|d))+")
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+SLEEP_S_END = 10 * 365 * 86400.0
+_UNIT_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+@mutable
+class ReplyDraft:
+    """A reply in the making: actions are added one by one."""
+
+    texts: list[str] = field(default_factory=list)
+    calls: list[ProposedCall] = field(default_factory=list)
+    then: NextMove = "sleep"
+    sleep_s: float | None = None
+    memory: Json = None
+
+    def reply(self) -> DeciderReply:
+        return DeciderReply("\n".join(self.texts), tuple(self.calls), self.then, self.sleep_s, self.memory)
+
+
+def reply_from_actions(actions: Iterable[Json], memory: Json = None) -> DeciderReply:
+    """The reply that `actions` add up to. `memory` is kept unless an action sets it."""
+    draft = ReplyDraft(memory=memory)
+    for action in actions:
+        add_action(draft, action)
+    return draft.reply()
+
+
+def add_action(draft: ReplyDraft, action: Json) -> None:
+    """Adds one action. Never raises: nonsense becomes a call with a fault."""
+    if isinstance(action, str):
+        draft.texts.append(action)
+        return
+    verb = verb_of(action)
+    if verb is None:
+        draft.calls.append(
+            ProposedCall("?", action, fault=f"an action is a map with one of {', '.join(sorted(ACTION_VERBS))}")
+        )
+        return
+    value = action[verb]
+    match verb:
+        case "say" if "to" not in action and not isinstance(value, dict):
+            draft.texts.append(str(value))
+        case "sleep":
+            _sleep(draft, value)
+        case "again":
+            draft.then = "again" if value else draft.then
+        case "memory":
+            draft.memory = value
+        case "parallel":
+            _alongside(draft, value)
+        case _:
+            draft.calls += calls_of_action(verb, value, action)
+
+
+def _alongside(draft: ReplyDraft, value: Json) -> None:
+    inner = ReplyDraft()
+    for each in value if isinstance(value, list) else [value]:
+        add_action(inner, each)
+    draft.texts += inner.texts
+    draft.calls += [remade(call, is_parallel=True) for call in inner.calls]
+
+
+def verb_of(action: Json) -> str | None:
+    """The one verb of an action, None when there is none or more than one."""
+    if not isinstance(action, dict):
+        return None
+    verbs = [key for key in action if key in ACTION_VERBS]
+    return verbs[0] if len(verbs) == 1 else None
+
+
+def calls_of_action(verb: str, value: Json, action: JsonObject) -> list[ProposedCall]:
+    """The calls behind one action with this verb."""
+    key = str(action.get("key", ""))
+    if isinstance(value, dict | list) and (beside := _BESIDE.get(verb)) in action:
+        return [ProposedCall("?", action, key, f"`{beside}` is not read where `{verb}` is a map or a list")]
+    match verb:
+        case "say":
+            message = value if isinstance(value, dict) else {"to": action["to"], "text": str(value)}
+            return [ProposedCall("send", message, key)]
+        case "patch":
+            return [ProposedCall("plan_patch", {"ops": value, "reason": str(action.get("reason", ""))}, key)]
+        case "done":
+            return [ProposedCall("done", {"result": value}, key)]
+        case "fail":
+            return [ProposedCall("fail", {"reason": str(value)}, key)]
+        case "task" if isinstance(value, list):
+            return [ProposedCall("task", {"tasks": value}, key)]
+        case "call":
+            return _calls(value, action.get("with", {}), key)
+        case _:
+            return [ProposedCall(verb, value, key)]
+
+
+def _calls(value: Json, arguments: Json, key: str) -> list[ProposedCall]:
+    if isinstance(value, str):
+        return [ProposedCall(value, arguments, key)]
+    if isinstance(value, list):
+        return [call for each in value for call in _calls(each, {}, key)]
+    if isinstance(value, dict) and value:
+        return [ProposedCall(tool, {} if given is None else given, key) for tool, given in value.items()]
+    return [ProposedCall("?", value, key, "`call` names a tool: `call: {shell: {command: make}}`")]
+
+
+def _sleep(draft: ReplyDraft, value: Json) -> None:
+    seconds = parse_seconds(value)
+    if seconds is None:
+        draft.calls.append(ProposedCall("?", value, fault="`sleep` is a time such as 2s, 1m30s or a number of seconds"))
+        return
+    draft.then, draft.sleep_s = "sleep", seconds
+
+
+def parse_seconds(value: Json) -> float | None:
+    """Seconds in `2`, `1.5`, `2s`, `1m30s`; None for anything else, and for what is longer than clocks can count."""
+    seconds = -1.0
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        seconds = float(min(value, SLEEP_S_END))
+    if isinstance(value, str) and _DURATION.fullmatch(value.strip()):
+        seconds = sum(float(number) * _UNIT_S[unit] for number, unit in _PART.findall(value))
+    return seconds if 0 <= seconds < SLEEP_S_END else None

@@ -1,0 +1,395 @@
+"""Programs as deciders, one run a turn: programs and Python functions that answer in actions, and CLI agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Final
+
+from planloop.controllers.agent.deciders import port
+from planloop.controllers.agent.deciders.port import DeciderFailed, DeciderReply, TurnInput
+from planloop.controllers.agent.services import AgentServices
+from planloop.reconciler.effects.processes import (
+    CommandSandbox,
+    ExitCause,
+    OperationTrace,
+    ProcessCommand,
+    Processes,
+    ProcessExit,
+)
+from planloop.reconciler.effects.secret_masks import SecretMasks
+from planloop.reconciler.effects.truncate import truncate_output
+from planloop.schemas import json_pointer, limits
+from planloop.schemas.canonical_json import Json, JsonObject, decode_foreign, encode
+from planloop.schemas.frozen import frozen
+from planloop.schemas.objects.agent import CliAgentSpec
+from planloop.schemas.objects.budget import Cost
+
+# A program as a mind: each turn it is started with one JSON line and answers with JSON lines of actions.
+#
+# A line that is not a JSON map is a remark for the log. Exit codes other than 0, and answers that are none, are
+# failures; a program that prints nothing says nothing and sleeps.
+
+OUTPUT_TAIL_CHARS: Final = 600  # Of its output, in the reason of a failure.
+
+
+class ProgramRunner:
+    """Runs `argv` once a turn."""
+
+    @dataclass(frozen=True, slots=True)
+    class Setting:
+        """Absolute working folder, the whole environment, seconds for one turn, and what it is enclosed in."""
+
+        cwd: str
+        env: Mapping[str, str]
+        timeout_s: float
+        sandbox: CommandSandbox | None = None
+
+    def __init__(self, processes: Processes, argv: Sequence[str], setting: Setting) -> None:
+        self._processes = processes
+        self._argv = tuple(argv)
+        self._setting = setting
+
+    async def respond(self, turn: TurnInput) -> DeciderReply:
+        command = ProcessCommand(
+            cwd=self._setting.cwd,
+            argv=self._argv,
+            env=self._setting.env,
+            stdin=encode(turn.to_json()) + b"\n",
+            timeout_s=self._setting.timeout_s,
+            output_bytes_max=limits.MIND_OUTPUT_BYTES_MAX,
+            sandbox=self._setting.sandbox,
+        )
+        ended = await self._processes.run(turn.op, command)
+        if ended.ending is not ExitCause.EXITED or ended.code != 0:
+            raise DeciderFailed(_complaint(self._argv[0], ended))
+        return reply_from_output(ended.output.decode(errors="replace"), turn.memory)
+
+
+def reply_from_output(output: str, memory: Json) -> DeciderReply:
+    """The reply in a program's output: its actions in order; `memory` is kept unless an action sets it."""
+    parsed = [_action(line) for line in output.splitlines() if line.strip()]
+    found = [action for action in parsed if action is not None]
+    reply = port.reply_from_actions(found, memory)
+    # Several things at once are its wish: calls of one answer may run side by side only if it says `parallel`.
+    return replace(reply, calls=reply.calls[: limits.TURN_ACTIONS_MAX + 1])
+
+
+def _action(line: str) -> Json:
+    """The action on a line; None for a remark."""
+    if not line.lstrip().startswith("{"):
+        return None
+    try:
+        return decode_foreign(line)
+    except ValueError as error:
+        return {"malformed": f"{error}: {line[:200]}"}
+
+
+def _complaint(program: str, ended: ProcessExit) -> str:
+    tail = ended.output.decode(errors="replace").strip()[-OUTPUT_TAIL_CHARS:]
+    how = f"exited with {ended.code}" if ended.ending is ExitCause.EXITED else ended.ending.value
+    return f"{program} {how}" + (f": {tail}" if tail else "")
+
+
+# A Python function `file.py:name` as a mind: a program like any other, in a process of its own (`python_child.py`).
+#
+# The function is given the turn as a map and returns an action, a list of actions, a text, or None. The file is looked
+# for below the plan's folder, `lib:name` in `../library/`. A process of its own keeps a hanging or dying function from
+# taking the owner with it.
+
+PYTHON_CHILD: Final = Path(__file__).with_name("python_child.py")
+LIBRARY_FOLDER: Final = Path(__file__).parents[1] / "library"
+LIBRARY_FUNCTION: Final = "step"  # What the function of a library agent is called.
+
+
+def python_runner(world: AgentServices, target: str, setting: ProgramRunner.Setting) -> ProgramRunner:
+    """The mind behind `target`. Raises DeciderFailed when it does not name a function in a file."""
+    return ProgramRunner(world.processes, python_command(world, target), setting)
+
+
+def python_command(world: AgentServices, target: str) -> tuple[str, ...]:
+    """What runs the function `target` once, on a JSON line. Raises DeciderFailed when there is no such file."""
+    file, colon, name = target.rpartition(":")
+    if file == "lib" and name.isidentifier() and (path := LIBRARY_FOLDER / f"{name}.py").is_file():
+        return world.python, str(PYTHON_CHILD), str(path), LIBRARY_FUNCTION
+    if not colon or not name.isidentifier():
+        raise DeciderFailed(f"`{target}` does not name a function: write `file.py:name`")
+    path = world.folder / file
+    if not path.is_file():
+        raise DeciderFailed(f"there is no file `{file}` in the plan's folder")
+    return world.python, str(PYTHON_CHILD), str(path), name
+
+
+# What another command-line agent printed, read as its answer, its session and what it used.
+#
+# Tolerant: such programs differ, and print remarks between their JSON. Known shapes are a last `result`, a `text`, or
+# the text parts of a `message.content`; what the agent's tools returned is not its answer. Pure.
+
+FINAL_KEYS: Final = ("result", "response", "answer", "output", "final")
+"""Where a whole run's answer stands; it outranks what was said on the way."""
+
+SAID_KEYS: Final = ("text", "content", "message", "item")
+SESSION_KEYS: Final = ("session_id", "sessionId", "session", "thread_id", "conversation_id")
+NOT_SAID: Final = frozenset({"user", "tool", "system", "tool_result", "tool_use", "reasoning", "thinking"})
+"""Roles and types of messages that are not the agent's own words."""
+
+COST_KEYS: Final = ("total_cost_usd", "cost_usd", "cost")
+_IN: Final = ("input_tokens", "prompt_tokens", "inputTokens")
+_OUT: Final = ("output_tokens", "completion_tokens", "outputTokens")
+_BESIDE: Final = ("cache_read_input_tokens", "cache_creation_input_tokens")
+"""Tokens of the prompt that some programs do not count among those of `input_tokens`."""
+
+
+@frozen
+class CliAgentOutput:
+    """`answer` is None when there is none; `usage` has tokens `in`, `out`, `cached`, and `usd` as it was reported."""
+
+    answer: str | None
+    session: str = ""
+    usage: JsonObject | None = None
+    is_error: bool = False
+
+
+def read_output(output: str, how: CliAgentSpec) -> CliAgentOutput:
+    """What there is in the whole output of one turn."""
+    if how.output == "text":
+        return CliAgentOutput(output.strip() or None)
+    events = list(_events(output))
+    return CliAgentOutput(
+        _answer(events, how.pointer),
+        _session(events, how.session),
+        _usage(events),
+        any(event.get("is_error") is True for event in events[-1:]),
+    )
+
+
+def _events(output: str) -> Iterator[JsonObject]:
+    """The JSON maps in the output: of the whole of it, or of each line."""
+    whole = _decoded(output)
+    found = [whole] if whole is not None else [_decoded(line) for line in output.splitlines()]
+    for each in found:
+        if isinstance(each, list):
+            yield from (item for item in each if isinstance(item, dict))
+        elif isinstance(each, dict):
+            yield each
+
+
+def _decoded(text: str) -> Json:
+    if not text.lstrip().startswith(("{", "[")):
+        return None
+    try:
+        return decode_foreign(text)
+    except ValueError:
+        return None
+
+
+def _answer(events: Sequence[JsonObject], where: str) -> str | None:
+    if where:
+        found = [text for event in events if (text := _text_at(event, where))]
+        return found[-1] if found else None
+    finals = [text for event in events for key in FINAL_KEYS if (text := _said(event.get(key)))]
+    if finals:
+        return finals[-1]
+    said = [text for event in events if (text := _said(event))]
+    return said[-1] if said else None
+
+
+def _text_at(event: JsonObject, where: str) -> str:
+    try:
+        return _said(json_pointer.value_at(event, json_pointer.parse_pointer(where)))
+    except (KeyError, IndexError, ValueError, TypeError):
+        return ""
+
+
+def _said(value: Json) -> str:
+    """The words in a value: a text, the first of the known members of a map, the parts of a list."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, list):
+        return "\n".join(text for each in value if (text := _said(each)))
+    if not isinstance(value, dict) or not NOT_SAID.isdisjoint((str(value.get("role")), str(value.get("type")))):
+        return ""
+    return next((text for key in SAID_KEYS if (text := _said(value.get(key)))), "")
+
+
+def _session(events: Sequence[JsonObject], where: str) -> str:
+    if where:
+        found = [text for event in events if (text := _text_at(event, where))]
+    else:
+        found = [
+            event[key] for event in events for key in SESSION_KEYS if isinstance(event.get(key), str) and event[key]
+        ]
+    return found[-1] if found else ""
+
+
+def _usage(events: Sequence[JsonObject]) -> JsonObject | None:
+    """The last usage that was reported: where several are, the last is the sum."""
+    out: JsonObject = {}
+    for event in events:
+        for holder in (event, event.get("message"), event.get("item")):
+            if isinstance(holder, dict):
+                out |= _tokens(holder.get("usage")) | _cost(holder)
+    return out or None
+
+
+def _tokens(usage: Json) -> JsonObject:
+    if not isinstance(usage, dict):
+        return {}
+    cached = _first(usage, ("cached_input_tokens", "cache_read_input_tokens"))
+    details = usage.get("prompt_tokens_details")
+    if isinstance(details, dict):
+        cached = cached or _first(details, ("cached_tokens",))
+    found: JsonObject = {"in": _first(usage, _IN) + sum(_first(usage, (key,)) for key in _BESIDE)}
+    return found | {"out": _first(usage, _OUT), "cached": cached, "raw": usage}
+
+
+def _first(usage: JsonObject, keys: Sequence[str]) -> int:
+    return next((int(usage[key]) for key in keys if _is_number(usage.get(key))), 0)
+
+
+def _cost(holder: JsonObject) -> JsonObject:
+    return next(({"usd": str(holder[key])} for key in COST_KEYS if _is_number(holder.get(key))), {})
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < limits.USAGE_MAX
+
+
+def reported_cost(usage: JsonObject) -> Cost | None:
+    """What a program says that it used; None when it says nothing. Money that it does not speak of is unknown."""
+    if not usage:
+        return None
+    usd = Decimal(usage["usd"]) if "usd" in usage else None
+    return Cost(tokens=int(usage.get("in", 0)) + int(usage.get("out", 0)), usd=usd)
+
+
+# Another command-line agent as a mind: it is given a prompt, works in the task's folder, and prints its answer.
+#
+# What it prints is a claim that the task is done; the acceptance checks decide, and a claim they reject is a turn with
+# what failed in its prompt. It is bounded as any mind is: by time, turns and what its task has left. It has effects of
+# its own, so a request that outlives its owner is taken up again and not made twice (law 5).
+
+OUTPUT_TAIL_BYTES: Final = 1_200  # Of its output, in the reason of a failure.
+ANSWER_BYTES: Final = limits.CLAIM_BYTES_MAX // 2  # Quotes and line ends take twice the room in JSON.
+SESSION_PLACEHOLDER: Final = "{session}"
+SHELL_COMMAND: Final = ("sh", "-c")
+
+CLI_AGENT_RULES: Final = (
+    "You work alone in the current folder. Nobody reads along and nobody answers questions. Do the task, look "
+    "yourself whether the checks above hold, then print your answer: what you did, in a few sentences."
+)
+STOPPED_NOTE: Final = "You were stopped in the middle of this. Look at what is already there before you go on."
+
+
+@frozen
+class CliAgentBriefing:
+    """What it is told: `whole` from the beginning, `news` when it goes on with a session that knows the rest."""
+
+    whole: str
+    news: str
+
+
+@frozen
+class CliAgentRunner:
+    """Runs the program once a turn. `keep` stores a blob; `secrets` are values that nothing may show.
+
+    `stale` is the request of an owner that did not live to see its answer: it may be running still.
+    """
+
+    processes: Processes
+    how: CliAgentSpec
+    setting: ProgramRunner.Setting
+    briefing: CliAgentBriefing
+    keep: Callable[[bytes], str]
+    secrets: tuple[str, ...] = ()
+    stale: str | None = None
+
+    async def respond(self, turn: TurnInput) -> DeciderReply:
+        """Its answer as a final one. Raises DeciderFailed."""
+        session = session_from_memory(turn.memory) if self.how.resume else ""
+        trace, ended = await self._taken_up()
+        if ended is None:
+            prompt = self.briefing.news if session else self.briefing.whole
+            if trace is not OperationTrace.NEVER_BEGAN:
+                prompt = f"{prompt}\n\n{STOPPED_NOTE}"
+            ended = await self.processes.run(turn.op, self._command(prompt, session))
+        return self._reply(turn, session, ended)
+
+    async def _taken_up(self) -> tuple[OperationTrace, ProcessExit | None]:
+        """What became of the request of an earlier owner: its end, if it came to one by itself."""
+        if self.stale is None:
+            return OperationTrace.NEVER_BEGAN, None
+        trace = await self.processes.trace(self.stale)
+        ended: ProcessExit | None = None
+        if trace in (OperationTrace.RUNNING, OperationTrace.ENDED):
+            ended = await self.processes.adopt(self.stale, self.setting.timeout_s)
+        self.processes.forget([self.stale])
+        was_killed = ended is not None and (ended.code is None or ended.code < 0)
+        return trace, None if was_killed else ended
+
+    def _command(self, prompt: str, session: str) -> ProcessCommand:
+        argv = self.how.argv
+        if session:
+            argv = tuple(word.replace(SESSION_PLACEHOLDER, session) for word in self.how.resume)
+        stdin = prompt.encode()
+        if self.how.prompt == "argument":
+            if len(stdin) > limits.PROMPT_ARGUMENT_BYTES_MAX:
+                raise DeciderFailed("the prompt is too long for an argument: use `prompt: stdin`")
+            argv, stdin = _with_argument(argv, prompt), b""
+        return ProcessCommand(
+            cwd=self.setting.cwd,
+            argv=argv,
+            env=self.setting.env,
+            stdin=stdin,
+            timeout_s=self.setting.timeout_s,
+            output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX,
+            sandbox=self.setting.sandbox,
+        )
+
+    def _reply(self, turn: TurnInput, session: str, ended: ProcessExit) -> DeciderReply:
+        output = SecretMasks(self.secrets).mask(ended.output)
+        blob = self.keep(output) if output else ""
+        printed = read_output(output.decode(errors="replace"), self.how)
+        if ended.ending is not ExitCause.EXITED or ended.code != 0 or printed.is_error or printed.answer is None:
+            raise DeciderFailed(_cli_agent_complaint(self.how, ended, printed, output))
+        memory: JsonObject = {"session": printed.session or session, "turns": turns_from_memory(turn.memory) + 1}
+        return DeciderReply(
+            text=truncate_output(printed.answer.encode(), ANSWER_BYTES),
+            then="final",
+            memory=memory,
+            usage=printed.usage or {},
+            data={"blob": blob} if blob else {},
+        )
+
+
+def _with_argument(argv: tuple[str, ...], prompt: str) -> tuple[str, ...]:
+    if argv[:2] == SHELL_COMMAND and len(argv) == 3:
+        # Quoted by the shell itself: the prompt is data, whatever is in it.
+        return (*SHELL_COMMAND, f'{argv[2]} "$1"', "sh", prompt)
+    return (*argv, prompt)
+
+
+def _cli_agent_complaint(how: CliAgentSpec, ended: ProcessExit, printed: CliAgentOutput, output: bytes) -> str:
+    name = how.argv[2].split()[0] if how.argv[:2] == SHELL_COMMAND and how.argv[2].split() else how.argv[0]
+    tail = (printed.answer or output.decode(errors="replace").strip())[-OUTPUT_TAIL_BYTES:]
+    if ended.ending is not ExitCause.EXITED:
+        what = ended.ending.value
+    elif ended.code != 0:
+        what = f"exited with {ended.code}"
+    elif printed.is_error:
+        what = "says that it failed"
+    else:
+        what = "gave no answer"
+    return f"{name} {what}" + (f": {tail}" if tail else "")
+
+
+def session_from_memory(memory: Json) -> str:
+    """The session that an earlier turn left, empty when there is none."""
+    return str(memory.get("session") or "") if isinstance(memory, dict) else ""
+
+
+def turns_from_memory(memory: Json) -> int:
+    """How many turns it has answered."""
+    return int(memory.get("turns", 0)) if isinstance(memory, dict) else 0

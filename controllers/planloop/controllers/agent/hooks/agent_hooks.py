@@ -1,0 +1,405 @@
+"""Hooks that are agents: what they are shown, how they are asked, and their answer as a verdict. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from planloop.controllers.agent.hooks import verdicts
+from planloop.controllers.agent.mail import message_policy
+from planloop.controllers.agent.mail.message_policy import DeliveryRefused
+from planloop.controllers.agent.observe import ObservedAgent
+from planloop.controllers.agent.status import AgentStatus, OpenTurn, PastCall
+from planloop.controllers.agent.turn import transcript
+from planloop.reconciler.effects.truncate import truncate_output
+from planloop.reconciler.store.store import View
+from planloop.schemas import limits, patterns
+from planloop.schemas.canonical_json import Json, JsonObject, decode, encode, encode_text
+from planloop.schemas.frozen import frozen
+from planloop.schemas.log.record import Change, Drop, Put, SetStatus
+from planloop.schemas.objects import message as objects_message
+from planloop.schemas.objects.call import CallResult, CallState, arguments_as_map
+from planloop.schemas.objects.hook import HookAgent, HookPoint, HookSpec, HookVerdict, hook_from_json, is_hook_agent
+from planloop.schemas.objects.message import Message, ThreadSpec
+from planloop.schemas.objects.task import ENDED
+from planloop.schemas.resource import Resource
+
+# Who waits for whom: a hook is not asked by an agent that it waits for itself, at whatever distance.
+#
+# An agent waits for the speaker of its discussion, for the children whose ends it wants, and for its hooks. Found from
+# the objects at every look; nothing is kept.
+
+
+def is_waiting_on(view: View, agent: str, other: str) -> bool:
+    """Whether `agent` goes on only when `other` has done something, directly or through others that it waits for."""
+    known, front = {agent}, [agent]
+    while front:
+        for each in _next(view, front.pop()):
+            if each == other:
+                return True
+            if each not in known:
+                known.add(each)
+                front.append(each)
+    return False
+
+
+def _next(view: View, agent: str) -> Iterator[str]:
+    for each in view.owned_by(agent):
+        if each.kind == "thread":
+            yield from _asked(view, each)
+        elif each.kind == "call" and each.state == CallState.AWAITING_CHILD:
+            for task in each.status.get("ends", ()):
+                yield str(task).replace("task/", "agent/", 1)
+
+
+def _asked(view: View, thread: Resource) -> Iterator[str]:
+    spec = thread.spec
+    if spec["kind"] == "hook":
+        if not thread.status.get("answers"):
+            yield str(spec["speakers"][0])
+    elif spec["kind"] == "discuss" and view.get(str(spec["call"])) is not None:
+        yield str(spec["speakers"][int(thread.status.get("asked", 0))])
+
+
+# The transcript of a watched agent as hooks may see it: the newest turns, or messages with a text in them. Pure.
+#
+# A hook says in the plan how much it is shown with each question (`transcript`); an agent behind a hook may look for
+# more by the tool of that name. Turns that were made shorter are shown as they were.
+
+ExcerptBlobs = Callable[[str], bytes | None]
+
+TURNS_DEFAULT: Final = 10
+CHARS_DEFAULT: Final = 1_000
+
+
+@frozen
+class TranscriptExcerpt:
+    """What is wanted: messages of the newest `turns`, or of the one turn `only`, in which `match` occurs.
+
+    `match` is a text with stars, whatever the case; empty, all. A text is cut to `chars` characters.
+    """
+
+    turns: int = TURNS_DEFAULT
+    match: str = ""
+    chars: int = CHARS_DEFAULT
+    only: int | None = None
+
+
+def parse_excerpt(written: Json) -> TranscriptExcerpt:
+    """What `transcript` of a hook says: a number of turns, or a map."""
+    fields = written if isinstance(written, dict) else {"turns": written}
+    return TranscriptExcerpt(
+        turns=min(int(fields.get("turns", TURNS_DEFAULT)), limits.HOOK_TRANSCRIPT_TURNS_MAX),
+        match=str(fields.get("match", "")),
+        chars=min(int(fields.get("chars", CHARS_DEFAULT)), limits.HOOK_TRANSCRIPT_CHARS_MAX),
+    )
+
+
+def excerpt_messages(status: AgentStatus, wanted: TranscriptExcerpt, blobs: ExcerptBlobs) -> list[JsonObject]:
+    """The messages, oldest first: `turn`, `role` (user, assistant or tool), `text`, and `calls` of an assistant.
+
+    At most `limits.HOOK_TRANSCRIPT_SHOWN_BYTES` of them, the newest.
+    """
+    found: list[JsonObject] = []
+    size = 0
+    turns: list[int] = []
+    for turn, message in _newest_first(status, blobs):
+        if turn not in turns:
+            turns.append(turn)
+        if wanted.only is None and len(turns) > wanted.turns:
+            break
+        one = _entry(turn, message, wanted.chars)
+        if (wanted.only is not None and turn != wanted.only) or not _fits(message, wanted.match):
+            continue
+        size += len(encode(one))
+        if size > limits.HOOK_TRANSCRIPT_SHOWN_BYTES:
+            break
+        found.append(one)
+    return found[::-1]
+
+
+def excerpt_text(messages: Iterable[JsonObject]) -> str:
+    """The messages of `shown` as lines to read."""
+    return "\n".join(_line(one) for one in messages)
+
+
+def _line(one: JsonObject) -> str:
+    calls = "".join(f" → {call['tool']}({encode(call['arguments']).decode()})" for call in one.get("calls", ()))
+    return f"turn {one['turn']} {one['role']}: {one['text']}{calls}"
+
+
+def _newest_first(status: AgentStatus, blobs: ExcerptBlobs) -> Iterator[tuple[int, JsonObject]]:
+    """Chat messages with their turns: those of the open turn as far as it has come, then of the ended ones."""
+    opened = status.open
+    if opened is not None:
+        yield from ((opened.turn, message) for message in reversed([*_of_open(opened)]))
+    if not status.transcript:
+        # Scripts and programs keep no transcript: of them there is what their last turn called.
+        last = status.turn - (1 if opened is not None else 0)
+        yield from ((last, message) for message in reversed([*_of_past(status.past)]))
+        return
+    whole = transcript.original_turns(status.transcript, lambda digest: blobs(digest) or b"{}")
+    for key, digest in reversed(whole.items()):
+        lines = (blobs(digest) or b"").splitlines()
+        yield from ((int(key), decode(line)) for line in reversed(lines))
+
+
+def _of_open(opened: OpenTurn) -> Iterator[JsonObject]:
+    if text := transcript.describe_news(opened.messages, (), {}):
+        yield {"role": "user", "content": text}
+    if not opened.is_replied:
+        return
+    made = [call for call in opened.calls if not call.is_implied]
+    yield {
+        "role": "assistant",
+        "content": opened.text,
+        "calls": [(call.tool, arguments_as_map(call.arguments)) for call in made],
+    }
+    yield from (_result(opened.results[call.address]) for call in made if call.address in opened.results)
+
+
+def _of_past(past: Iterable[PastCall]) -> Iterator[JsonObject]:
+    for call in past:
+        yield {"role": "assistant", "content": "", "calls": [(call.tool, arguments_as_map(call.arguments))]}
+        yield _result(call.result)
+
+
+def _result(result: CallResult) -> JsonObject:
+    return {"role": "tool", "content": transcript.result_text(result)}
+
+
+def _entry(turn: int, message: JsonObject, chars: int) -> JsonObject:
+    one: JsonObject = {"turn": turn, "role": message["role"], "text": truncate_output(_text(message).encode(), chars)}
+    calls = [{"tool": tool, "arguments": _cut_excerpt(given, chars)} for tool, given in _calls(message)]
+    return one | ({"calls": calls} if calls else {})
+
+
+def _text(message: JsonObject) -> str:
+    content = message.get("content") or ""
+    if isinstance(content, list):
+        content = "".join(str(part.get("text") or "") for part in content)
+    return str(content)
+
+
+def _calls(message: JsonObject) -> Iterator[tuple[str, JsonObject]]:
+    yield from message.get("calls", ())
+    for call in message.get("tool_calls") or ():
+        given = call["function"]["arguments"]
+        yield str(call["function"]["name"]).replace(transcript.WIRE_DOT, "."), arguments_as_map(decode(given))
+
+
+def _cut_excerpt(given: JsonObject, chars: int) -> JsonObject:
+    return {name: truncate_output(one.encode(), chars) if isinstance(one, str) else one for name, one in given.items()}
+
+
+def _fits(message: JsonObject, match: str) -> bool:
+    if not match:
+        return True
+    calls = " ".join(f"{tool} {encode(given).decode()}" for tool, given in _calls(message))
+    # Looked for in the whole text, not in what is shown of it.
+    return patterns.star_regex(f"*{match.casefold()}*").fullmatch(f"{_text(message)} {calls}".casefold()) is not None
+
+
+# What a hook that is an agent is shown of the one it watches: a compact, labelled part of its turn.
+#
+# Texts and the maps of programs are cut to what a message has room for, the longest things first. Values of secrets are
+# in none of it: the log, which all of this is from, has none.
+
+ANSWER_HINT: Final = (
+    'You are asked as a hook. Say ALLOW, with a comment if it is to hear one, or DENY and why, or {"decision": …, '
+    '"reason": …, "comment": …}.'
+)
+"""Said with each question to an agent that has other work too."""
+
+BODY_READERS: Final = frozenset({"model", "outside"})
+"""Kinds of minds that read text; the others compute with the question as it is."""
+
+QUESTION_ABOUT: Final = (
+    "tool_name",
+    "tool_input",
+    "tool_input_original",
+    "tool_response",
+    "prompt",
+    "notes",
+    "reply",
+    "claim",
+)
+QUESTION_LEVELS: Final = ("children", "reasons")
+"""What a reader may want to know beside what it is asked about. Ids, times and what is left of time are not in it: the
+same run is to give the same words."""
+
+QUESTION_WORDS: Final = {
+    "on-input": "this is what it is told now; you may comment on it",
+    "before-call": "it is about to make this call; allow it, deny it, or give other arguments",
+    "on-patch": "it is about to change the plan by this call; allow it, deny it, or give other arguments",
+    "after-call": "this call has ended; you may comment on the result",
+    "before-reply": "it is about to give this answer; allow it, or deny it and say what is missing",
+    "on-wake": "it begins a turn; you may comment",
+    "on-sleep": "its turn is over and it would sleep; a comment wakes it",
+    "on-child": "a child of it has ended; you may comment",
+    "on-conflict": "it is in a conflict; you may comment",
+    "on-budget": "little of its budget is left; you may comment",
+    "on-end": "it says that its work is over; you may comment",
+}
+
+
+def question_body(hook: HookSpec, question: JsonObject, *, is_text: bool, is_made: bool = True) -> Json:
+    """The body of the message that asks `hook`.
+
+    `is_made`: its agent was made for it, and so knows already how to answer.
+    """
+    if is_text and not is_made:
+        question = {**question, "answer": ANSWER_HINT}
+    for longest in limits.HOOK_SHOWN_BYTES:
+        # Of a transcript the newest end counts, of other lists the beginning.
+        newest = {name: question[name][-limits.HOOK_ITEMS_SHOWN_MAX :] for name in ("transcript",) if name in question}
+        cut = {name: _cut(value, longest) for name, value in (question | newest).items()}
+        body = _body(hook, cut, is_text=is_text)
+        if len(encode(body)) <= limits.MESSAGE_BYTES_MAX:
+            return body
+    brief: JsonObject = {
+        name: question[name] for name in ("version", "id", "hook_event_name", "agent") if name in question
+    }
+    return _body(hook, brief, is_text=is_text)
+
+
+def _body(hook: HookSpec, question: JsonObject, *, is_text: bool) -> Json:
+    return question_text(hook, question) if is_text else {"hook": hook.name, "question": question}
+
+
+def question_text(hook: HookSpec, question: JsonObject) -> str:
+    """The question in words: who is at which point, what it is about, and how things stand."""
+    point = str(question.get("hook_event_name", ""))
+    turn = f", turn {question['turn']}" if "turn" in question else ""
+    lines = [f"{point}: {question.get('agent', hook.watches)}{turn}: {QUESTION_WORDS.get(point, 'you may comment')}."]
+    lines += [f"{name}:\n{_plain(question[name])}" for name in QUESTION_ABOUT if question.get(name)]
+    if transcript := question.get("transcript"):
+        lines.append(f"what it has lived through, the newest last:\n{excerpt_text(transcript)}")
+    if goal := question.get("goal"):
+        lines.append(f"its goal: {goal}")
+    levels: JsonObject = {name: question[name] for name in QUESTION_LEVELS if question.get(name)}
+    if changed := question.get("files_changed"):
+        levels["files that others have changed"] = sorted(changed)
+    if levels:
+        lines.append(f"how it stands: {encode_text(levels)}")
+    if how := question.get("answer"):
+        lines.append(str(how))
+    return "\n".join(lines)
+
+
+def _plain(value: Json) -> str:
+    return value if isinstance(value, str) else encode_text(value)
+
+
+def _cut(value: Json, longest: int) -> Json:
+    """`value` with every text in it cut to `longest` bytes and every list to the items that a reader would look at."""
+    if isinstance(value, str):
+        return truncate_output(value.encode(), longest)
+    if isinstance(value, list):
+        kept = [_cut(item, longest) for item in value[: limits.HOOK_ITEMS_SHOWN_MAX]]
+        over = len(value) - len(kept)
+        return [*kept, f"… {over} more"] if over else kept
+    if isinstance(value, dict):
+        return {name: _cut(item, longest) for name, item in value.items()}
+    return value
+
+
+# Hooks whose mind is an agent: how a question is put to it, and how its answer becomes a verdict.
+#
+# A question is a message in the inbox of the hook's agent and a thread that the watched agent owns; the answer writes
+# itself into the thread (`planloop.controllers.agent.mail.wake_reasons`), which wakes that agent. Everything is found
+# again from these two after a crash: asking twice changes nothing, a second answer finds no question, and a late one no
+# thread. Pure.
+
+QUESTION_KIND: Final = "hook"
+
+
+def question_changes(
+    view: View, seen: ObservedAgent, hook: Resource, asked: JsonObject, due_at: float
+) -> tuple[Change, ...] | HookVerdict:
+    """The changes that put `asked` (`facts.question_json`; its `id` is unique in the plan) to the agent of `hook`.
+
+    None are left when it was put before. A verdict, with its `fault`, when it cannot be asked. `due_at`, in seconds
+    since 1970, is when nobody waits any more.
+    """
+    spec, question_id = hook_from_json(hook.spec), str(asked["id"])
+    address = f"thread/{question_id}"
+    if view.get(address) is not None:
+        return ()
+    agent = view.get(agent_of_hook(spec))
+    why = _hindrance(view, spec, agent)
+    if agent is None or why:
+        return HookVerdict(fault=why)
+    message = Message(
+        question_id,
+        QUESTION_KIND,
+        seen.resource.address,
+        agent.address,
+        question_body(
+            spec, asked, is_text=agent.spec["mind"]["kind"] in BODY_READERS, is_made=is_hook_agent(agent.address)
+        ),
+        seen.now,
+        thread=address,
+        cause=seen.plan_rev,
+        asks=True,
+        expires_at=due_at,
+    )
+    delivered = message_policy.delivery_changes(view, message, is_counted=False)
+    if isinstance(delivered, DeliveryRefused):
+        return HookVerdict(fault=f"{delivered.reason}: {delivered.message}")
+    # What the thread is about is the point: the answer is read by it.
+    wanted = ThreadSpec("hook", seen.resource.address, str(asked["hook_event_name"]), (agent.address,))
+    made = Put(address, objects_message.thread_uid(address), wanted.to_json(), owner=seen.resource.address)
+    status: JsonObject = {"state": "open", "asked_at": seen.now, "due_at": due_at}
+    return (made, SetStatus(address, made.uid, status), *delivered)
+
+
+def read_answer(view: View, seen: ObservedAgent, hook: Resource, question_id: str) -> HookVerdict | None:
+    """What the agent of `hook` answered to the question of that id; None while it has not.
+
+    An agent that cannot answer as things stand (out of budget, gone, ended, waiting itself for whoever asks) is a
+    verdict with a `fault`, and so is one that is late.
+    """
+    found, spec = view.get(f"thread/{question_id}"), hook_from_json(hook.spec)
+    if found is None:
+        return HookVerdict(fault="the question was withdrawn")
+    said = objects_message.thread_status_from_json(found.status).answers.get(question_id)
+    if said is not None:
+        point: HookPoint = found.spec["prompt"]
+        return verdicts.parse_verdict(said, point)
+    if seen.now >= float(found.status["due_at"]):
+        return HookVerdict(fault=f"{agent_of_hook(spec)} did not answer in time")
+    why = _hindrance(view, spec, view.get(agent_of_hook(spec)))
+    return HookVerdict(fault=why) if why else None
+
+
+def withdraw_question_changes(view: View, hook: Resource, question_id: str) -> tuple[Change, ...]:
+    """The changes that take the question away when it was answered, or is waited for no more."""
+    found, agent = view.get(f"thread/{question_id}"), view.get(agent_of_hook(hook_from_json(hook.spec)))
+    gone: tuple[Change, ...] = () if found is None else (Drop(found.address, found.uid),)
+    if agent is None:
+        return gone
+    places = (place for place in ("inbox", "asked") if question_id in agent.status.get(place, {}))
+    merge: JsonObject = {place: {question_id: None} for place in places}
+    return (*gone, SetStatus(agent.address, agent.uid, merge)) if merge else gone
+
+
+def agent_of_hook(hook: HookSpec) -> str:
+    """The agent that is asked for `hook`."""
+    assert isinstance(hook.mind, HookAgent), "only agents are asked by a message"
+    return hook.mind.address
+
+
+def _hindrance(view: View, hook: HookSpec, agent: Resource | None) -> str:
+    """Why no answer is to be expected as things stand; empty when there may be one."""
+    name = agent_of_hook(hook)
+    if agent is None or agent.deleting:
+        return f"{name} is gone"
+    if name == hook.watches:
+        return f"{name} would be asked about itself"
+    task = view.get(str(agent.spec["task"]))
+    if task is not None and task.spec["pause"] and task.state not in ENDED:
+        return f"{name} is paused"
+    if is_waiting_on(view, name, hook.watches):
+        return f"{name} itself waits for {hook.watches}"
+    return ""

@@ -1,0 +1,66 @@
+"""Run a program and capture stdout and stderr apart: `capture_child.py BYTES_MAX ARG…`; stdin is passed on.
+
+Prints one JSON line: `code`, `out` and `err`, or `fault` when it could not be started or printed too much. Needs
+nothing but the standard library. What the program starts stays in the process group that the owner can stop.
+"""
+
+import json
+import subprocess
+import sys
+import threading
+from typing import IO
+
+CHUNK = 1 << 16
+LINGER_S = 0.5
+OBJECTION_EXIT = 2
+WORDS_BYTES = 1 << 14  # Of what is only told.
+ENDLESS_BYTES = 64 << 20
+
+
+def read_bounded(pipe: IO[bytes], into: bytearray, bytes_max: int, program: "subprocess.Popen[bytes]") -> None:
+    """Reads `pipe` to its end and keeps the beginning, and one byte more where there was more.
+
+    A program that prints without end is stopped, with whatever prints for it.
+    """
+    read = 0
+    while chunk := pipe.read1(CHUNK):  # type: ignore[attr-defined]
+        into.extend(chunk[: bytes_max + 1 - len(into)])
+        read += len(chunk)
+        if read > ENDLESS_BYTES:
+            program.kill()
+            pipe.close()
+            return
+
+
+def run_captured(argv: list[str], bytes_max: int) -> dict[str, object]:
+    """What the program did. An objection counts however much it says: its words are echoes of what an agent wrote."""
+    try:
+        program = subprocess.Popen(argv, stdin=sys.stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    except (OSError, ValueError) as error:
+        return {"fault": f"{argv[0]}: {error}"}
+    assert program.stdout is not None and program.stderr is not None, "both are pipes"
+    out, err = bytearray(), bytearray()
+    readers = [
+        threading.Thread(target=read_bounded, args=(pipe, into, bytes_max, program), daemon=True)
+        for pipe, into in ((program.stdout, out), (program.stderr, err))
+    ]
+    for reader in readers:
+        reader.start()
+    code = program.wait()
+    for reader in readers:
+        reader.join(LINGER_S)  # What it left running may hold the pipes open; that is no reason to wait for it.
+    if code == OBJECTION_EXIT:
+        out, err = out[:WORDS_BYTES], err[:WORDS_BYTES]
+    elif max(len(out), len(err)) > bytes_max:
+        return {"fault": f"it printed more than {bytes_max} bytes"}
+    return {"code": code, "out": out.decode(errors="replace"), "err": err[:WORDS_BYTES].decode(errors="replace")}
+
+
+def main() -> None:
+    """One run."""
+    line = json.dumps(run_captured(sys.argv[2:], int(sys.argv[1])), ensure_ascii=False) + "\n"
+    sys.stdout.buffer.write(line.encode(errors="replace"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,275 @@
+"""The contract of Claude Code's hook scripts: our question in their terms, their answer as a verdict."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from planloop.controllers.agent.hooks.verdicts import exit_verdict, failed_verdict
+from planloop.schemas import limits
+from planloop.schemas.canonical_json import Json, JsonObject, decode_foreign
+from planloop.schemas.linear_regex import UnsupportedRegex, compile_linear_regex
+from planloop.schemas.objects.hook import Decision, HookPoint, HookVerdict
+from planloop.schemas.tools import AGENT_TOOL
+
+# Our tools by the names, and with the arguments, that scripts written for Claude Code's hook contract expect. Pure.
+#
+# A call that has no like there keeps its own name; a tool of a server is `mcp__server__tool`, as there. Paths are given
+# absolute, as those scripts get them, and taken back relative where they lie in the agent's folder.
+
+CLAUDE_TOOL_NAMES: Final[Mapping[str, str]] = {
+    "write": "Write",
+    "edit": "Edit",
+    "read": "Read",
+    "shell": "Bash",
+    "list": "Glob",
+    "search": "Grep",
+    "fetch": "WebFetch",
+    "task": "Task",
+}
+_ALSO: Final[Mapping[str, Sequence[str]]] = {"Task": ("Agent",), "Edit": ("MultiEdit",)}
+"""Names that the same calls have, or had, in other versions: who guards one of them means these."""
+
+_PLAIN: Final = re.compile(r"[\w\-|, ]*", re.ASCII)
+_PATHS: Final = frozenset({"file_path", "path"})
+
+CLAUDE_ARGUMENT_NAMES: Final[Mapping[str, Mapping[str, str]]] = {
+    "write": {"path": "file_path"},
+    "edit": {"path": "file_path", "old": "old_string", "new": "new_string", "every": "replace_all"},
+    "read": {"path": "file_path", "first": "offset", "lines": "limit"},
+    "shell": {"timeout_s": "timeout"},
+    "list": {"glob": "pattern"},
+    "search": {"text": "pattern"},
+    "task": {"goal": "description"},
+}
+"""Our argument and theirs, where the two differ."""
+
+
+def claude_tool_name(tool: str) -> str:
+    """What the tool is called there; an agent that is called like a tool is a task for a subagent."""
+    if tool.startswith(AGENT_TOOL):
+        return CLAUDE_TOOL_NAMES["task"]
+    server, dot, own = tool.partition(".")
+    return f"mcp__{server}__{own}" if dot else CLAUDE_TOOL_NAMES.get(tool, tool)
+
+
+def claude_matches(matcher: str, tool: str) -> bool:
+    """Whether a matcher of a `settings.json` is for `tool`: `Write|Edit`, `Edit, Write`, `^Notebook`, `*`.
+
+    Of plain names one has to be the tool's, with case; anything else is an expression that is found in it somewhere.
+    """
+    if matcher.strip() in ("", "*"):
+        return True
+    name = claude_tool_name(tool)
+    names = (name, *_ALSO.get(name, ()))
+    if _PLAIN.fullmatch(matcher):
+        return any(one.strip() in names for one in re.split(r"[|,]", matcher))
+    try:
+        return any(compile_linear_regex(matcher).found_in(each) for each in names)
+    except UnsupportedRegex:
+        return True  # Better asked too often than a guard that is never asked.
+
+
+def claude_arguments(tool: str, arguments: JsonObject, cwd: str) -> JsonObject:
+    """The arguments of a call as such a script reads them."""
+    theirs = CLAUDE_ARGUMENT_NAMES.get(tool, {})
+    named = {theirs.get(name, name): _scaled(name, value) for name, value in arguments.items()}
+    return {name: _absolute(value, cwd) if name in _PATHS else value for name, value in named.items()}
+
+
+def own_arguments(tool: str, updated: JsonObject, cwd: str) -> JsonObject:
+    """Inverse of `given`: what such a script wants the arguments to be."""
+    ours = {theirs: name for name, theirs in CLAUDE_ARGUMENT_NAMES.get(tool, {}).items()}
+    local = {name: _relative(value, cwd) if name in _PATHS else value for name, value in updated.items()}
+    named = {ours.get(name, name): value for name, value in local.items()}
+    return {name: _in_seconds(value) if name == "timeout_s" else value for name, value in named.items()}
+
+
+def _scaled(name: str, value: object) -> object:
+    return value * 1000 if name == "timeout_s" and isinstance(value, int | float) else value  # Milliseconds there.
+
+
+def _in_seconds(value: object) -> object:
+    return value / 1000 if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+def _absolute(value: object, cwd: str) -> object:
+    return os.path.normpath(Path(cwd) / value) if isinstance(value, str) else value
+
+
+def _relative(value: object, cwd: str) -> object:
+    if not isinstance(value, str) or not value.startswith(f"{cwd}/"):
+        return value
+    return value.removeprefix(f"{cwd}/")
+
+
+# The contract of Claude Code's hook scripts: our question in their words, their answer as a verdict.
+#
+# A script gets one JSON value on stdin. Exit 0 with JSON on stdout says what it wants, exit 2 objects with stderr as
+# the reason, any other exit code is an error that blocks nothing: here a fault, whose policy is `note` unless the hook
+# states another (`planloop.controllers.agent.hooks.verdicts`). Source: the hooks reference of Claude Code.
+
+CAPTURE_CHILD: Final = Path(__file__).with_name("capture_child.py")
+
+CLAUDE_EVENTS: Final[Mapping[HookPoint, str]] = {
+    "before-call": "PreToolUse",
+    "on-patch": "PreToolUse",
+    "after-call": "PostToolUse",
+    "on-input": "UserPromptSubmit",
+    "before-reply": "Stop",
+    "on-child": "SubagentStop",
+    "on-wake": "SessionStart",
+    "on-sleep": "Notification",
+    "on-budget": "Notification",
+    "on-conflict": "Notification",
+    "on-end": "SessionEnd",
+}
+"""Their event for each of our points."""
+
+CLAUDE_DECISIONS: Final[Mapping[str, Decision]] = {"allow": "allow", "deny": "deny", "ask": "ask", "defer": "defer"}
+_STATED: Final = ("approve", "block", "allow", "deny")
+_OBJECTS: Final = 2  # The exit code by which a script objects.
+_CONTEXT: Final = frozenset({"UserPromptSubmit", "SessionStart"})
+"""Events at which whatever a script prints is told to the model."""
+
+
+def claude_question(asked: JsonObject, transcript: str) -> JsonObject:
+    """Our question (`facts.question_json`) as such a script reads it; it may look at what was said in `transcript`."""
+    point: HookPoint = asked["hook_event_name"]
+    event, agent = CLAUDE_EVENTS[point], str(asked["agent"])
+    out: JsonObject = {
+        "session_id": agent,
+        "transcript_path": transcript,
+        "cwd": asked["cwd"],
+        "permission_mode": "default",
+        "hook_event_name": event,
+    }
+    match event:
+        case "PreToolUse" | "PostToolUse":
+            out |= _call(asked)
+        case "UserPromptSubmit":
+            out["prompt"] = asked.get("prompt", "")
+        case "Stop" | "SubagentStop":
+            out |= {"stop_hook_active": asked["sent_back"] > 0, "last_assistant_message": asked.get("reply", "")}
+        case "SessionStart":
+            out["source"] = "startup" if asked["turn"] == 1 else "resume"
+        case "SessionEnd":
+            out["reason"] = "other"
+        case _:
+            out |= {"message": f"{agent} {_NOTICES[point]}", "notification_type": point}
+    return out
+
+
+_NOTICES: Final[Mapping[HookPoint, str]] = {
+    "on-sleep": "waits for your input",
+    "on-budget": "has little of its budget left",
+    "on-conflict": "is in a conflict",
+}
+
+
+def _call(asked: JsonObject) -> JsonObject:
+    tool, cwd = str(asked["tool_name"]), str(asked["cwd"])
+    given = claude_arguments(tool, asked["tool_input"], cwd)
+    out: JsonObject = {"tool_name": claude_tool_name(tool), "tool_input": given}
+    out["tool_use_id"] = asked["tool_use_id"]
+    if "tool_response" in asked:
+        out["tool_response"] = _response(tool, asked["tool_response"], given)
+    return out
+
+
+def _response(tool: str, result: JsonObject, given: JsonObject) -> JsonObject:
+    """The result as they have it: a command's output is its stdout, a file tool names the file."""
+    is_good = result["state"] == "Succeeded"
+    out: JsonObject = {"success": is_good}
+    if tool == "shell":
+        out |= {"stdout": result["text"], "stderr": "", "interrupted": result.get("error") == "TimedOut"}
+        out |= {"exit_code": result.get("exit_code")}
+    elif "file_path" in given:
+        out |= {"filePath": given["file_path"], "content": result["text"]}
+    else:
+        out["content"] = result["text"]
+    return out if is_good else out | {"error": result["text"]}
+
+
+def claude_verdict(asked: JsonObject, output: bytes) -> HookVerdict:
+    """What `planloop.controllers.agent.hooks.capture_child` saw the script do, as a verdict."""
+    try:
+        ran = decode_foreign(output.decode(errors="replace"))
+    except ValueError:
+        return failed_verdict("what it printed cannot be read")
+    if "fault" in ran:
+        return failed_verdict(str(ran["fault"]))
+    out, err = str(ran["out"]).strip(), str(ran["err"]).strip()
+    if ran["code"] == _OBJECTS:
+        return HookVerdict("deny", _clipped(err or out) or "no reason given")
+    if ran["code"] != 0:
+        return exit_verdict(int(ran["code"]), _clipped(err)[-limits.REASON_CHARS_MAX :])
+    event = CLAUDE_EVENTS[asked["hook_event_name"]]
+    said = _map_in(out)
+    if said is None and out.startswith("{") and event not in _CONTEXT:
+        return failed_verdict(f"its answer is no JSON map: {out[-limits.VALUE_SHOWN_CHARS :]}")
+    if said is None:
+        return HookVerdict(comment=_clipped(out) if event in _CONTEXT else "")
+    return _understood(asked, said)
+
+
+def _map_in(text: str) -> JsonObject | None:
+    """The JSON map that is the whole output; anything else is a remark."""
+    if not text.startswith("{"):
+        return None
+    try:
+        found = decode_foreign(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _understood(asked: JsonObject, said: JsonObject) -> HookVerdict:
+    own = said.get("hookSpecificOutput")
+    specific: JsonObject = own if isinstance(own, dict) else {}
+    comment = _joined(specific.get("additionalContext"), said.get("additionalContext"), said.get("systemMessage"))
+    if said.get("continue") is False:
+        # Theirs ends the whole session; here what was about to happen does not, and the agent is told why.
+        return HookVerdict("deny", _clipped(said.get("stopReason")) or "it was told to stop", comment=comment)
+    decision, reason = _decision(said, specific)
+    if decision == "allow" and (why := _misunderstood(said, specific)):
+        return failed_verdict(why)
+    updated = specific.get("updatedInput")
+    arguments = None
+    if isinstance(updated, dict) and decision in ("allow", "ask") and "tool_name" in asked:
+        arguments = own_arguments(str(asked["tool_name"]), updated, str(asked["cwd"]))
+    return HookVerdict(decision, reason, arguments, comment)
+
+
+def _decision(said: JsonObject, specific: JsonObject) -> tuple[Decision, str]:
+    asked_for = specific.get("permissionDecision")
+    if isinstance(asked_for, str) and asked_for in CLAUDE_DECISIONS:
+        return CLAUDE_DECISIONS[asked_for], _clipped(specific.get("permissionDecisionReason"))
+    if said.get("decision") in ("block", "deny"):
+        return "deny", _clipped(said.get("reason")) or "no reason given"
+    return "allow", _clipped(said.get("reason")) if said.get("decision") == "approve" else ""
+
+
+def _misunderstood(said: JsonObject, specific: JsonObject) -> str:
+    """What of the answer is no word of that contract, so that it is no permission either; empty for nothing."""
+    asked_for, stated = specific.get("permissionDecision"), said.get("decision")
+    if asked_for is not None and asked_for not in list(CLAUDE_DECISIONS):
+        return f"`permissionDecision` is {', '.join(CLAUDE_DECISIONS)}, not {str(asked_for)[:40]}"
+    if stated is not None and stated not in _STATED:
+        return f"`decision` is {', '.join(_STATED)}, not {str(stated)[:40]}"
+    if not isinstance(said.get("continue", True), bool):
+        return f"`continue` is true or false, not {str(said['continue'])[:40]}"
+    if not isinstance(specific.get("updatedInput", {}), dict | None):
+        return "`updatedInput` is a map"
+    return ""
+
+
+def _joined(*parts: Json) -> str:
+    return _clipped("\n".join(str(part) for part in parts if part))
+
+
+def _clipped(words: Json) -> str:
+    return str(words)[: limits.HOOK_WORDS_CHARS_MAX] if words else ""

@@ -1,0 +1,296 @@
+"""Hooks that are programs or Python functions: one JSON question on stdin, one JSON verdict on stdout."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, assert_never
+
+from planloop.controllers.agent.deciders.port import DeciderFailed
+from planloop.controllers.agent.deciders.program import python_command
+from planloop.controllers.agent.hooks import claude_code
+from planloop.controllers.agent.hooks.verdicts import exit_verdict, failed_verdict, strictness
+from planloop.controllers.agent.observe import ObservedAgent
+from planloop.controllers.agent.run_environment import (
+    RESERVED_VARIABLES,
+    agent_sandbox,
+    command_environment,
+    function_sandbox,
+    resolve_agent_workspace,
+)
+from planloop.controllers.agent.services import AgentServices
+from planloop.controllers.agent.status import OpenTurn
+from planloop.controllers.agent.tools.errors import ToolDenied, ToolError
+from planloop.controllers.agent.tools.workspace import Workspace
+from planloop.controllers.agent.turn import prompt, transcript
+from planloop.controllers.shared.workspace import WorkspaceFault, is_git_outside, real_folder, resolve_workspace
+from planloop.reconciler.effects.processes import ExitCause, ProcessCommand
+from planloop.reconciler.effects.truncate import last_line
+from planloop.reconciler.store import state_files
+from planloop.schemas import limits
+from planloop.schemas.canonical_json import Json, JsonObject, decode, decode_foreign, encode
+from planloop.schemas.frozen import frozen
+from planloop.schemas.objects.call import arguments_as_map
+from planloop.schemas.objects.hook import HOOK_VERSION, STRICTNESS, HookFunction, HookProgram, HookSpec, HookVerdict
+from planloop.schemas.shell.variables import with_git_settings
+
+# The file that Claude Code's hook scripts look into for what was said: one JSON line a message, oldest first.
+#
+# Made anew from the agent's own transcript whenever such a script is asked, and replaced in one go. Nothing reads it
+# but those scripts.
+
+ReadBlob = Callable[[str], bytes | None]
+
+
+def transcript_path(folder: Path, plan: str, agent: str) -> Path:
+    """Where the transcript of `agent` is, for scripts: a file of its own, in folders like those of its address."""
+    name = agent.removesuffix("/.")  # Of the top, `agent/.`, which no other agent is called.
+    return folder / ".plan" / plan.partition("/")[2] / "transcripts" / f"{name}.jsonl"
+
+
+def write_transcript(path: Path, seen: ObservedAgent, blobs: ReadBlob) -> None:
+    """Writes what the agent has lived through, its newest end where it is long. Raises OSError."""
+    lines: list[bytes] = []
+    size = 0
+    for message in reversed([*_messages(seen, blobs)]):
+        line = encode(_line(message, seen.resource.address)) + b"\n"
+        size += len(line)
+        if size > limits.HOOK_TRANSCRIPT_BYTES_MAX:
+            break
+        lines.append(line)
+    state_files.make_folder(path.parent)
+    fresh = path.with_suffix(".new")
+    state_files.write_private_file(fresh, b"".join(reversed(lines)))
+    fresh.replace(path)
+
+
+def _messages(seen: ObservedAgent, blobs: ReadBlob) -> Iterator[JsonObject]:
+    """Chat messages, those of the open turn too as far as it has come."""
+    for chunk in seen.status.transcript.values():
+        for line in (blobs(chunk.blob) or b"").splitlines():
+            yield decode(line)
+    opened = seen.status.open
+    if opened is None:
+        return
+    if not seen.nature.is_model and seen.task_spec is not None:
+        yield {"role": "user", "content": seen.task_spec.goal}
+    for line in prompt.news_messages(opened):
+        yield decode(line)
+    yield from _reply(opened)
+
+
+def _reply(opened: OpenTurn) -> Iterator[JsonObject]:
+    """The reply of the open turn, and the results that its calls have so far."""
+    if not opened.is_replied:
+        return
+    calls = [
+        {"id": call.address, "function": {"name": call.tool, "arguments": arguments_as_map(call.arguments)}}
+        for call in opened.calls
+        if not call.is_implied
+    ]
+    yield {"role": "assistant", "content": opened.text or None, "tool_calls": calls}
+    for call in opened.calls:
+        if call.address in opened.results and not call.is_implied:
+            text = transcript.result_text(opened.results[call.address])
+            yield {"role": "tool", "tool_call_id": call.address, "content": text}
+
+
+def _line(message: JsonObject, agent: str) -> JsonObject:
+    """A chat message as a line of such a transcript."""
+    match message["role"]:
+        case "assistant":
+            said = message.get("content") or []
+            parts = said if isinstance(said, list) else [{"type": "text", "text": said}]
+            text = [part for part in parts if part.get("type") == "text"]
+            return _said("assistant", [*text, *map(_use, message.get("tool_calls") or ())], agent)
+        case "tool":
+            result = {"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": message["content"]}
+            return _said("user", [result], agent)
+        case _:
+            return _said("user", message["content"], agent)
+
+
+def _said(role: str, content: Json, agent: str) -> JsonObject:
+    return {"type": role, "sessionId": agent, "message": {"role": role, "content": content}}
+
+
+def _use(call: JsonObject) -> JsonObject:
+    given = call["function"]["arguments"]
+    arguments = decode(given) if isinstance(given, str) else given
+    name = claude_code.claude_tool_name(str(call["function"]["name"]).replace(transcript.WIRE_DOT, "."))
+    return {"type": "tool_use", "id": call["id"], "name": name, "input": arguments}
+
+
+# Programs and Python functions as hooks: one JSON question on stdin, one JSON verdict on stdout, version 1.
+#
+# Each runs in a process of its own. Whatever else it does (dies, hangs, prints what is no verdict, is not there) is a
+# fault; an exit code is never a verdict. It has no effect that the plan depends on, so after a crash it is asked again,
+# with the same `id` in its question.
+
+VERDICT_MEMBERS: Final = frozenset(
+    {"version", "decision", "reason", "arguments", "comment", "say", "memory", "state", "is_last"}
+)
+"""What a verdict may have. `say` is what a function gives that returns a text; `state` is `memory`, as it was asked."""
+
+
+async def run_hook_program(world: AgentServices, seen: ObservedAgent, hook: HookSpec, asked: JsonObject) -> HookVerdict:
+    """What the program or function of `hook` answers to `asked` (`facts.question_json`); a fault when it gives none."""
+    mind = hook.mind
+    assert isinstance(mind, HookProgram | HookFunction), "rules and agents are asked otherwise"
+    is_foreign = isinstance(mind, HookProgram) and mind.contract == "claude-code"
+    timeout_s = hook.timeout_s or limits.HOOK_PROGRAM_S
+    try:
+        place = _place(world, seen, hook)
+        argv = _argv(world, mind)
+    except (ToolError, DeciderFailed) as fault:
+        return failed_verdict(str(fault))
+    env, told = place.env, asked
+    # What speaks another product's words runs through our interpreter too.
+    is_ours = isinstance(mind, HookProgram) and not is_foreign
+    box = agent_sandbox(world, seen) if is_ours else function_sandbox(world, seen)
+    if is_foreign:
+        if box is not None:
+            box = replace(box, readable=(*box.readable, str(_transcript(world, seen).parent)))
+        told = _in_their_words(world, seen, asked)
+        env |= {"CLAUDE_PROJECT_DIR": str(world.folder)}
+        argv = (world.python, str(claude_code.CAPTURE_CHILD), str(limits.HOOK_OUTPUT_BYTES_MAX), *argv)
+    command = ProcessCommand(
+        cwd=place.cwd,
+        argv=argv,
+        env=env,
+        stdin=encode(told) + b"\n",
+        timeout_s=timeout_s,
+        output_bytes_max=2 * limits.HOOK_OUTPUT_BYTES_MAX,
+        sandbox=box,
+    )
+    op = world.ids.mint()
+    ended = await world.processes.run(op, command)
+    world.processes.forget([op])
+    if ended.ending is ExitCause.TIMED_OUT:
+        return failed_verdict(f"it gave no verdict within {timeout_s:g} s")
+    if ended.ending is not ExitCause.EXITED:
+        return failed_verdict(": ".join(part for part in (ended.ending.value, last_line(ended.output)) if part))
+    if ended.code != 0:
+        return exit_verdict(ended.code or 0, last_line(ended.output))
+    return claude_code.claude_verdict(asked, ended.output) if is_foreign else parse_hook_output(ended.output)
+
+
+@frozen
+class HookProcess:
+    """Where a program runs, and with which variables."""
+
+    cwd: str
+    env: dict[str, str]
+
+
+def _place(world: AgentServices, seen: ObservedAgent, hook: HookSpec) -> HookProcess:
+    """The workspace of the task where the hook is set: what `./guard` is does not depend on whom it watches.
+
+    Raises ToolError where that is no folder to work in.
+    """
+    task = world.store.view.get(f"task/{hook.set_at.partition('/')[2]}") if hook.set_at else None
+    if task is None or task.address == seen.spec.task:
+        space = resolve_agent_workspace(world, seen)
+        space.ensure()
+        return HookProcess(str(space.root), command_environment(world, seen))
+    whole = real_folder(world.folder)
+    folder = resolve_workspace(world.store.view, task.spec["cwd"], whole)
+    if isinstance(folder, WorkspaceFault):
+        raise ToolDenied(f"where the hook is set: {folder.words}")
+    Workspace(whole, folder).ensure()  # Following no link: one may have come since.
+    own = {
+        str(name): str(value)
+        for name, value in task.spec["env"].items()
+        if not str(name).startswith(RESERVED_VARIABLES)
+    }
+    env = {**world.env, **own}
+    return HookProcess(str(folder), with_git_settings(env, may_run_all=False, is_owners=is_git_outside(env, whole)))
+
+
+def _in_their_words(world: AgentServices, seen: ObservedAgent, asked: JsonObject) -> JsonObject:
+    path = _transcript(world, seen)
+    with contextlib.suppress(OSError):  # A full disk is no reason not to ask: few scripts look there.
+        write_transcript(path, seen, world.store.get_blob)
+    return claude_code.claude_question(asked, str(path))
+
+
+def _transcript(world: AgentServices, seen: ObservedAgent) -> Path:
+    return transcript_path(world.folder, world.plan, seen.resource.address)
+
+
+def _argv(world: AgentServices, mind: HookProgram | HookFunction) -> tuple[str, ...]:
+    match mind:
+        case HookProgram(argv=argv):
+            return argv
+        case HookFunction(target=target):
+            return python_command(world, target)
+        case other:
+            assert_never(other)
+
+
+def parse_hook_output(output: bytes) -> HookVerdict:
+    """The verdict that a program printed: its whole output, or the last line that is a JSON map, after remarks.
+
+    Of several lines with decisions the strictest counts. Nothing printed is an `allow` that says nothing.
+    """
+    text = output.decode(errors="replace").strip()
+    if not text:
+        return HookVerdict()
+    answer = _map_in(text)
+    if answer is None:
+        return failed_verdict(f"its answer is no JSON map: {text[-limits.VALUE_SHOWN_CHARS :]}")
+    return verdict_from_json(answer)
+
+
+def _map_in(text: str) -> JsonObject | None:
+    lines = [line for line in text.splitlines() if line.lstrip().startswith("{")]
+    found = list(_maps([text])) or list(_maps(reversed(lines)))
+    return max(found, key=lambda one: strictness(one.get("decision")), default=None)
+
+
+def _maps(candidates: Iterable[str]) -> Iterator[JsonObject]:
+    for candidate in candidates:
+        with contextlib.suppress(ValueError):
+            found = decode_foreign(candidate)
+            if isinstance(found, dict):
+                yield found
+
+
+def verdict_from_json(answer: JsonObject) -> HookVerdict:
+    """The verdict that is `answer`, version 1; a fault that says what is wrong with it."""
+    why = _fault(answer)
+    if why:
+        return failed_verdict(why)
+    memory: Json = answer.get("memory", answer.get("state"))
+    return HookVerdict(
+        decision=answer.get("decision", "allow"),
+        reason=clip_words(answer.get("reason")),
+        arguments=answer.get("arguments"),
+        comment=clip_words(answer.get("comment") or answer.get("say")),
+        memory=memory,
+        is_last=answer.get("is_last", False),
+    )
+
+
+def _fault(answer: JsonObject) -> str:
+    version = answer.get("version", HOOK_VERSION)
+    if version != HOOK_VERSION:
+        return f"its answer is version {version}, and here is version {HOOK_VERSION}"
+    if unknown := sorted(set(answer) - VERDICT_MEMBERS):
+        return f"its answer has {', '.join(unknown)}, which no verdict has"
+    if answer.get("decision", "allow") not in STRICTNESS:
+        return f"`decision` is {', '.join(STRICTNESS)}, not {str(answer['decision'])[:40]}"
+    if not isinstance(answer.get("arguments", {}), dict | None):
+        return "`arguments` is a map"
+    if not isinstance(answer.get("is_last", False), bool):
+        return "`is_last` is true or false"
+    if len(encode(answer.get("memory", answer.get("state")))) > limits.HOOK_MEMORY_BYTES_MAX:
+        return f"it keeps more than {limits.HOOK_MEMORY_BYTES_MAX >> 10} KiB"
+    return ""
+
+
+def clip_words(words: Json) -> str:
+    """Words for the agent, bounded; empty for none."""
+    return str(words)[: limits.HOOK_WORDS_CHARS_MAX] if words else ""

@@ -1,0 +1,344 @@
+"""Which hooks are asked what, at which point of the open turn. Pure.
+
+A turn has five moments: *opening* before the mind is asked, *reply* before its calls or its answer count, *starting*
+before a call that had to wait begins (for hooks that are new or were changed meanwhile), *results* when every call has
+ended, *closing* when the agent would sleep or end. Within one, questions stand in a fixed order and
+form groups; those of a group go to different hooks and are put at once. The next group waits for the verdicts of the
+one before, so that a hook has one question at a time and its memory is never raced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal, TypeAlias
+
+from planloop.controllers.agent.hooks import claude_code, verdicts
+from planloop.controllers.agent.mail.wake_reasons import VERDICT_CLAIM, is_own_news
+from planloop.controllers.agent.observe import ObservedAgent
+from planloop.controllers.agent.status import OpenTurn, TurnCall, TurnVerdict, verdict_key
+from planloop.controllers.agent.turn import permissions
+from planloop.controllers.agent.turn.permissions import ENDING_TOOLS, CallRefused, ToolMap
+from planloop.schemas import limits, patterns
+from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.frozen import frozen, remade
+from planloop.schemas.objects.approval import YES
+from planloop.schemas.objects.call import CallState, arguments_as_map
+from planloop.schemas.objects.hook import STARTING, HookPoint, HookProgram, HookSpec, HookVerdict
+from planloop.schemas.resource import Resource
+from planloop.schemas.tools import AGENT_TOOL, PATCHING_TOOLS
+
+HookMoment: TypeAlias = Literal["opening", "reply", "starting", "results", "closing"]
+
+LATE_POINT: Final = limits.HOOK_REWRITES_MAX + 2
+"""The `rewrites` of a question that is put right before a call starts, and those above for each further one."""
+
+_GOING_ON: Final = frozenset({"results", "again"})
+
+
+@frozen
+class HookQuestion:
+    """One question to one hook. `call` has the arguments that it would start with now."""
+
+    hook: Resource
+    spec: HookSpec
+    point: HookPoint
+    index: int = 0
+    rewrites: int = 0
+    call: TurnCall | None = None
+
+    @property
+    def key(self) -> str:
+        """Names it within its turn."""
+        return verdict_key(self.spec.name, self.point, self.index, self.rewrites)
+
+
+QuestionGroup: TypeAlias = tuple[HookQuestion, ...]
+
+
+@frozen
+class RewrittenCall:
+    """A call as its hooks' verdicts have it so far: the arguments after `rewrites` rewritings, the last one by `by`.
+
+    `said` are the verdicts on these arguments, `asks` the questions on them that have none yet. `refused` says why the
+    arguments stand no more though nobody denied them: the rights, or a rewriting without end.
+    """
+
+    call: TurnCall
+    rewrites: int = 0
+    by: str = ""
+    said: tuple[verdicts.CountedVerdict, ...] = ()
+    asks: QuestionGroup = ()
+    refused: str = ""
+
+    @property
+    def merged(self) -> verdicts.MergedVerdict:
+        """What the verdicts come to."""
+        return verdicts.merge_verdicts(self.said)
+
+
+@frozen
+class HookWait:
+    """Hooks that the agent waits for. `is_thinking`: a program or a function works, which is the agent's own time.
+
+    `due_at`, in seconds since 1970, is when somebody is waited for no more (None: jobs bound themselves).
+    """
+
+    hooks: tuple[str, ...]
+    is_thinking: bool
+    due_at: float | None = None
+
+    @property
+    def why(self) -> str:
+        """For people."""
+        return f"asks {', '.join(self.hooks[: limits.CHILDREN_NAMED_MAX])}"
+
+
+def pending_questions(seen: ObservedAgent, moment: HookMoment, tools: ToolMap) -> QuestionGroup:
+    """The questions of `moment` that are to be put now, or wait for their verdicts; none when the moment is over."""
+    opened = seen.status.open
+    if opened is None or not seen.hooks:
+        return ()
+    for group in _groups(seen, opened, moment, tools):
+        unasked = tuple(each for each in group if each.key not in opened.fired)
+        if unasked:
+            return unasked
+    return ()
+
+
+def _groups(seen: ObservedAgent, opened: OpenTurn, moment: HookMoment, tools: ToolMap) -> Iterator[QuestionGroup]:
+    match moment:
+        case "opening":
+            for point, index in _opening_points(opened):
+                yield _to_all(seen, point, index)
+        case "reply":
+            yield from _before_calls(seen, opened, tools)
+            if is_final_reply(seen, opened):
+                yield _to_all(seen, "before-reply", 0)
+        case "starting":
+            yield from _before_starts(seen, opened, tools)
+        case "results":
+            yield from _after_calls(seen, opened, tools)
+        case "closing":
+            if (last := _last_point(seen, opened)) is not None:
+                yield _to_all(seen, last, 0)
+
+
+def _opening_points(opened: OpenTurn) -> Iterator[tuple[HookPoint, int]]:
+    """What a turn begins with. The index counts messages, so that one which comes later is a question of its own."""
+    heard, reasons = len(opened.messages), set(opened.reasons)
+    if reasons - _GOING_ON:
+        yield "on-wake", 0
+    if opened.turn == 1 or any(not is_own_news(each) for each in opened.messages):
+        yield "on-input", heard
+    if any(reason.startswith("child ") for reason in reasons):
+        yield "on-child", heard
+    if "budget" in reasons:
+        yield "on-budget", 0
+    if any(each.kind == "conflict" for each in opened.messages):
+        yield "on-conflict", heard
+
+
+def _last_point(seen: ObservedAgent, opened: OpenTurn) -> HookPoint | None:
+    """Where the turn leads; None when the agent goes on, or is parked."""
+    if verdict_on_answer(seen, opened).decision != "allow":
+        return None
+    if opened.claim is not None:
+        return None if opened.claim["kind"] == VERDICT_CLAIM else "on-end"
+    goes_on = bool(opened.calls) or opened.then == "again" or any(each.wakes for each in seen.unread)
+    if goes_on or opened.is_last or opened.is_answer:
+        return None
+    return "on-sleep"
+
+
+def _to_all(seen: ObservedAgent, point: HookPoint, index: int) -> QuestionGroup:
+    return tuple(HookQuestion(hook, spec, point, index) for hook, spec in seen.hooks.values() if point in spec.on)
+
+
+def _about(
+    seen: ObservedAgent, point: HookPoint, index: int, call: TurnCall, tools: ToolMap, rewrites: int = 0
+) -> QuestionGroup:
+    """The questions about a call: at a patch, a hook that guards patches is asked as such, once."""
+    out: list[HookQuestion] = []
+    for hook, spec in seen.hooks.values():
+        asked: HookPoint = (
+            "on-patch" if point == "before-call" and "on-patch" in spec.on and changes_plan(call) else point
+        )
+        if call.tool in ENDING_TOOLS and spec.match in ("", "*"):
+            continue  # How it ends is a reply, unless a hook is after these very calls: who is refused asks for ever.
+        if asked in spec.on and is_hook_for_call(spec, call, tools):
+            out.append(HookQuestion(hook, spec, asked, index, rewrites, call))
+    return tuple(out)
+
+
+def questions_about_new_arguments(seen: ObservedAgent, call: TurnCall, tools: ToolMap) -> QuestionGroup:
+    """The questions about a call of the open turn that something else than a hook has given these arguments."""
+    assert seen.status.open is not None, "calls run inside a turn"
+    index = [each.address for each in seen.status.open.calls].index(call.address)
+    return _about(seen, "before-call", index, normalize_call(call, tools), tools, limits.HOOK_REWRITES_MAX + 1)
+
+
+def _before_starts(seen: ObservedAgent, opened: OpenTurn, tools: ToolMap) -> Iterator[QuestionGroup]:
+    for index, call in enumerate(opened.calls):
+        made = seen.calls.get(call.address)
+        if made is not None and made.state == CallState.AUTHORIZED:
+            yield _since(seen, opened, index, normalize_call(opened.standing(call), tools), tools)
+
+
+def _after_calls(seen: ObservedAgent, opened: OpenTurn, tools: ToolMap) -> Iterator[QuestionGroup]:
+    for index, call in enumerate(opened.calls):
+        if _has_run(opened, call):
+            yield _about(seen, "after-call", index, normalize_call(opened.standing(call), tools), tools)
+
+
+def _since(seen: ObservedAgent, opened: OpenTurn, index: int, call: TurnCall, tools: ToolMap) -> QuestionGroup:
+    """The questions about a call that was ruled on, to hooks that were not asked about it as they are now."""
+    asked = _asked_about(opened, index)
+    out: list[HookQuestion] = []
+    for each in _about(seen, "before-call", index, call, tools):
+        before = [one for one in asked if one.hook == each.spec.name]
+        if not before or not {hook_version(each.hook), ""} & {one.version for one in before}:
+            count = sum(one.rewrites >= LATE_POINT for one in before)
+            out.append(remade(each, rewrites=LATE_POINT + count))
+    return tuple(out)
+
+
+def late_verdicts(seen: ObservedAgent, call: str) -> list[TurnVerdict]:
+    """The verdicts on the call at this address that were given after it was ruled on, the newest last."""
+    opened = seen.status.open
+    assert opened is not None, "calls start inside a turn"
+    index = [each.address for each in opened.calls].index(call)
+    found = [one for one in _asked_about(opened, index) if one.rewrites >= LATE_POINT]
+    return sorted(found, key=lambda one: one.rewrites)
+
+
+def _asked_about(opened: OpenTurn, index: int) -> list[TurnVerdict]:
+    return [one for one in opened.fired.values() if one.point in STARTING and one.index == index]
+
+
+def hook_version(hook: Resource) -> str:
+    """What is another one when the plan says something else of the hook, or it is another hook of its name."""
+    return f"{hook.uid}.{hook.generation}"
+
+
+def normalize_call(call: TurnCall, tools: ToolMap) -> TurnCall:
+    """The call as its tool takes it: no other name of an argument, and no number in quotes, gets past a hook."""
+    tool = tools.get(call.tool)
+    return call if tool is None else remade(call, arguments=tool.plain(arguments_as_map(call.arguments)))
+
+
+def changes_plan(call: TurnCall) -> bool:
+    """Whether a call changes the plan: an agent as a tool begins a child, a yes grants what was asked for."""
+    if call.tool == "answer":
+        return str(arguments_as_map(call.arguments).get("answer", "")).strip().lower() in YES
+    return call.tool in PATCHING_TOOLS or call.tool.startswith(AGENT_TOOL)
+
+
+def is_hook_for_call(spec: HookSpec, call: TurnCall, tools: ToolMap) -> bool:
+    """Whether the hook wants to be asked about `call`."""
+    if not spec.match:
+        return True
+    given = arguments_as_map(call.arguments)
+    if isinstance(spec.mind, HookProgram) and spec.mind.contract == "claude-code":
+        return claude_code.claude_matches(spec.match, call.tool) or _is_covered(spec.match, call.tool, given, tools)
+    return _is_covered(spec.match, call.tool, given, tools)
+
+
+def _is_covered(match: str, name: str, given: JsonObject, tools: ToolMap) -> bool:
+    tool = tools.get(name)
+    subjects = () if tool is None else tool.subjects(given)
+    server, dot, _ = name.partition(".")
+    return any(patterns.find_denial((match,), each, subjects) for each in ((name, server) if dot else (name,)))
+
+
+def _before_calls(seen: ObservedAgent, opened: OpenTurn, tools: ToolMap) -> Iterator[QuestionGroup]:
+    made = [seen.calls.get(call.address) for call in opened.calls]
+    if not any(each is not None and each.state == CallState.PROPOSED for each in made):
+        return
+    rulings = permissions.check_calls(seen, tools, ())
+    for index, ruled in enumerate(rulings):
+        if not isinstance(ruled, CallRefused):
+            yield rewritten_call(seen, index, tools).asks
+
+
+def rewritten_call(seen: ObservedAgent, index: int, tools: ToolMap) -> RewrittenCall:
+    """The call at `index` of the open turn after the verdicts that there are, through every rewriting.
+
+    Other arguments go through the rights and through all hooks again; what the rights refuse is refused.
+    """
+    opened = seen.status.open
+    assert opened is not None, "hooks are asked inside a turn"
+    call, by = normalize_call(opened.calls[index], tools), ""
+    order = tuple(seen.hooks)
+    for rewrites in range(limits.HOOK_REWRITES_MAX + 1):
+        asked = _about(seen, "before-call", index, call, tools, rewrites)
+        asks = tuple(each for each in asked if each.key not in opened.fired)
+        said = verdicts.counted_verdicts(_on(opened, index, rewrites), order)
+        now = RewrittenCall(call, rewrites, by, tuple(said), asks)
+        wanted = verdicts.first_rewrite(said, arguments_as_map(call.arguments))
+        if asks or wanted is None or now.merged.decision in ("deny", "defer"):
+            return now
+        by, arguments = wanted
+        if rewrites == limits.HOOK_REWRITES_MAX:
+            return _without_end(now, by)
+        call = normalize_call(remade(call, arguments=arguments), tools)
+        ruled = permissions.check_call(call, seen.spec, tools, ())
+        if isinstance(ruled, CallRefused):
+            why = f"{ruled.result.text} (with the arguments that hook {by} gave it)"
+            return RewrittenCall(call, rewrites + 1, by, refused=why)
+    raise AssertionError("the last rewriting returns")
+
+
+def _on(opened: OpenTurn, index: int, rewrites: int) -> Iterator[TurnVerdict]:
+    """The verdicts on a call with the arguments that it has after so many rewritings."""
+    for one in opened.fired.values():
+        if one.point in STARTING and (one.index, one.rewrites) == (index, rewrites):
+            yield one
+
+
+def _without_end(now: RewrittenCall, name: str) -> RewrittenCall:
+    """Rewriting for ever denies, whatever the policy for faults: what stood before the next one suits a hook not."""
+    why = f"it broke: it rewrote the arguments more than {limits.HOOK_REWRITES_MAX} times"
+    return remade(now, said=(*now.said, verdicts.CountedVerdict(name, HookVerdict("deny", why))))
+
+
+def _has_run(opened: OpenTurn, call: TurnCall) -> bool:
+    result = opened.results.get(call.address)
+    return result is not None and result.state != CallState.DENIED
+
+
+def is_final_reply(seen: ObservedAgent, opened: OpenTurn) -> bool:
+    """Whether the reply is an answer, and not a step on the way to one: nothing is called but what ends the work.
+
+    What ends it beside other calls is an answer when all of them have ended, and is judged by what came of them. In a
+    last turn there is nobody to send an answer back to.
+    """
+    if opened.is_last or not (opened.text or opened.calls) or (opened.then == "again" and not opened.calls):
+        return False
+    if any(call.tool not in ENDING_TOOLS for call in opened.calls):
+        return opened.claim is not None and opened.claim["kind"] in ENDING_TOOLS
+    return all(_is_proposed(seen, call) for call in opened.calls) and not _is_nap(seen, opened)
+
+
+def _is_nap(seen: ObservedAgent, opened: OpenTurn) -> bool:
+    """Whether a model only says that it waits for its children, and nobody else is there to hear it.
+
+    From the turn alone: a child that ends meanwhile makes no answer of what was said.
+    """
+    if opened.calls or opened.then != "sleep" or not seen.nature.is_model or seen.status.asked:
+        return False
+    has_asked = any(one.spec["kind"] == "request" for one in seen.approvals.values())
+    return not has_asked and not any(each.sender.startswith("human:") for each in opened.messages)
+
+
+def _is_proposed(seen: ObservedAgent, call: TurnCall) -> bool:
+    made = seen.calls.get(call.address)
+    return made is not None and made.state == CallState.PROPOSED
+
+
+def verdict_on_answer(seen: ObservedAgent, opened: OpenTurn) -> verdicts.MergedVerdict:
+    """What the hooks say to the final answer; an `allow` when it passes, as it does after it was sent back often."""
+    if seen.status.sent_back >= limits.HOOK_SENT_BACK_MAX:
+        return verdicts.MergedVerdict()
+    order = tuple(seen.hooks)
+    said = (one for one in opened.fired.values() if one.point == "before-reply")
+    return verdicts.merge_verdicts(verdicts.counted_verdicts(said, order))

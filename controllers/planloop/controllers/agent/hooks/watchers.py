@@ -1,0 +1,119 @@
+"""Agents that work for a hook: how they live, what they read, and what they may spend. Pure.
+
+Such an agent lives as long as the agent that it watches is at work, from nothing in each incarnation of that. Only
+questions and messages wake it, one question a turn; each of its turns is an answer and none a claim, for it has no task
+of its own. It is over when its hook has quit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+
+from planloop.reconciler.store.store import View
+from planloop.schemas.objects import hook as hooks
+from planloop.schemas.objects.agent import AgentSpec
+from planloop.schemas.objects.budget import Budget
+from planloop.schemas.objects.hook import hook_address
+from planloop.schemas.objects.message import Message
+from planloop.schemas.resource import Resource
+
+if TYPE_CHECKING:
+    from planloop.controllers.agent.status import AgentUsage, OpenTurn
+
+QUESTION_KEY: Final = "hook"
+"""The kind of a message that is a question to a hook."""
+
+
+def hook_of(view: View, agent: str, spec: AgentSpec) -> Resource | None:
+    """The hook that the agent was made for; None for others, and when it is gone or over."""
+    found = view.get(hook_address(spec.watches, agent.rpartition("/~")[2])) if spec.watches else None
+    return None if found is None or is_hook_over(view, found) else found
+
+
+def is_hook_over(view: View, hook: Resource) -> bool:
+    """Whether nobody asks for this hook any more in the present run of the agent that it watches.
+
+    A read-only copy is over with its original at once, and not only when its controller has looked.
+    """
+    if hook.deleting:
+        return True
+    original = view.get(hook.spec["original"]) if hook.spec["is_read_only"] else None
+    if original is not None:
+        return is_hook_over(view, original)
+    return hooks.has_hook_ended(hook.spec, hook.status, watched_incarnation(view, hook))
+
+
+def watched_incarnation(view: View, hook: Resource) -> int:
+    """The incarnation of the agent that the hook watches."""
+    agent = view.get(str(hook.spec["watches"]))
+    return hooks.FIRST_RUN if agent is None else int(agent.status.get("incarnation", hooks.FIRST_RUN))
+
+
+def hooks_served(view: View, agent: str) -> tuple[Resource, ...]:
+    """The hooks that the agent at `agent` is, those that are over left out."""
+    found = (each for each in view.list("hook") if each.spec["mind"].get("address") == agent)
+    return tuple(each for each in found if not is_hook_over(view, each))
+
+
+def is_listening(view: View, agent: str, other: str) -> bool:
+    """Whether the agent, which has a task of its own, is a hook of the agent at `other`."""
+    watched = view.get(other)
+    about = () if watched is None else (view.get(str(each)) for each in watched.spec["hooks"])
+    return any(
+        one is not None and one.spec["mind"].get("address") == agent and not is_hook_over(view, one) for one in about
+    )
+
+
+def left_for_watcher(left: Mapping[str, float], budget: Budget, used: AgentUsage) -> dict[str, float]:
+    """`left` of the task's budget, where the agent's own bounds leave less of it."""
+    found = dict(left)
+    for unit, bound in budget.to_json().items():
+        if unit != "retries":
+            rest = max(Decimal(0), Decimal(str(bound)) - Decimal(str(getattr(used, unit))))
+            found[unit] = min(found.get(unit, float(rest)), float(rest))
+    return found
+
+
+def readable_messages(messages: Sequence[Message], asked: Iterable[Message]) -> tuple[Message, ...]:
+    """Which of the unread `messages` the next turn may have, when `asked` are read and not answered.
+
+    A question to a hook is answered by itself and before others, for somebody's call waits for it: nothing else that
+    wants an answer is heard with it.
+    """
+    if any(each.kind == QUESTION_KEY for each in asked):
+        return tuple(each for each in messages if not each.asks)
+    first = next((each for each in messages if each.kind == QUESTION_KEY), None)
+    if first is None:
+        return tuple(messages)
+    return tuple(each for each in messages if not each.asks or each is first)
+
+
+def has_more_to_do(opened: OpenTurn, asked: Mapping[str, Message], now: Sequence[Message]) -> bool:
+    """Whether there is more to do for an agent that has answered the questions `now`: work it was at, another question.
+
+    A question to a hook comes in between; its answer is not the end of anything.
+    """
+    if not any(each.kind == QUESTION_KEY for each in now):
+        return False
+    is_between = set(opened.reasons) != {"message"} or any(each.kind != QUESTION_KEY for each in opened.messages)
+    return is_between or len(now) < len(asked)
+
+
+def is_asked_by_hook(asked: Mapping[str, Message]) -> bool:
+    """Whether what is said next is an answer to the question of a hook."""
+    return any(each.kind == QUESTION_KEY for each in asked.values())
+
+
+def questions_answered(asked: Iterable[Message]) -> tuple[Message, ...]:
+    """Which of the questions the answer of a turn is for: the one to a hook, or else all of them."""
+    found = tuple(asked)
+    return tuple(each for each in found if each.kind == QUESTION_KEY)[:1] or found
+
+
+def is_answer_awaited(opened: OpenTurn, asked: Mapping[str, Message]) -> bool:
+    """Whether somebody still waits for what comes of a turn: of the questions it read one is open, or it had none."""
+    questions = [each for each in opened.messages if each.kind == QUESTION_KEY]
+    is_alone = all(each.kind == QUESTION_KEY for each in opened.messages)
+    return not questions or not is_alone or any(each.id in asked for each in questions)

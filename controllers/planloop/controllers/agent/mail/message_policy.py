@@ -1,0 +1,301 @@
+"""Which agents may write to which, and how a message enters an inbox or is refused. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from planloop.reconciler.store.store import View
+from planloop.schemas import address as addresses
+from planloop.schemas import limits
+from planloop.schemas.address import Address, BadAddress
+from planloop.schemas.canonical_json import Json, JsonObject, encode, sha256_of_value
+from planloop.schemas.frozen import frozen
+from planloop.schemas.log.record import Change, SetStatus
+from planloop.schemas.objects import conflict
+from planloop.schemas.objects.hook import is_hook_agent
+from planloop.schemas.objects.message import Message, message_from_json, thread_from_json
+from planloop.schemas.resource import Resource
+
+# Who may write to whom: up always, down and elsewhere where the plan says, across an open bridge, in a conflict.
+
+PARENT: Final = "parent"
+CHILDREN: Final = "children"
+SIBLINGS: Final = "siblings"
+ALL_RECEIVERS: Final = frozenset({"all", "*"})
+
+
+class NotReachable(Exception):
+    """`reason` is NoSuchAgent or NotAllowed; the message is for whoever wanted to write."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def resolve_receivers(view: View, sender: Resource, to: str) -> Sequence[str]:
+    """The agents that `sender` means by `to`: `parent`, `children`, `siblings`, an id, or an agent's path.
+
+    An id is looked for below the sender, then beside it, then from the root. Raises NotReachable.
+    """
+    mine = addresses.parse_address(sender.address)
+    named = _named(view, mine, to)
+    for each in named:
+        if not may_write_to(view, sender, addresses.parse_address(each)):
+            talks = ", ".join(str(name) for name in sender.spec["talk_to"])
+            raise NotReachable("NotAllowed", f"{sender.address} may talk to {talks}, not to {each}")
+    return named
+
+
+def resolve_names(view: View, sender: Resource, to: str) -> Sequence[str]:
+    """The agents that `sender` means by `to`, whether or not it may write to them. Raises NotReachable."""
+    return _named(view, addresses.parse_address(sender.address), to)
+
+
+def agent_below(view: View, agent: str, name: str) -> Resource:
+    """The agent below the one at `agent` of that id or path. Raises NotReachable; what watches it nobody can name."""
+    mine = addresses.parse_address(agent)
+    path = [part for part in name.removeprefix("agent/").split("/") if part]
+    for candidate in (addresses.agent_address(*mine.path, *path), addresses.agent_address(*path)):
+        found = view.get(str(candidate))
+        is_below = found is not None and found.address != agent and candidate.is_within(mine)
+        if found is not None and is_below and not is_hook_agent(found.address):
+            return found
+    raise NotReachable("NoSuchAgent", f"there is no agent `{name}` below you")
+
+
+def may_write_to(view: View, sender: Resource, receiver: Address) -> bool:
+    """Whether the plan, a bridge or a conflict lets `sender` write to `receiver`."""
+    mine = addresses.parse_address(sender.address)
+    allowed = tuple(str(name) for name in sender.spec["talk_to"])
+    if receiver == mine or is_hook_agent(str(receiver)):
+        return False  # Hooks are asked, by those they watch and without their doing; people may write to them.
+    if CHILDREN in allowed and nearest_agent_above(view, receiver) == str(mine):
+        return True
+    one, other = str(mine), str(receiver)
+    return (
+        is_topology_open(mine, receiver, allowed)
+        or open_bridge(view, one, other) is not None
+        or any(open_conflicts_between(view, one, other))
+    )
+
+
+def is_topology_open(sender: Address, receiver: Address, allowed: Sequence[str]) -> bool:
+    """Whether topology alone lets `sender` write to `receiver`."""
+    if receiver == sender:
+        return False
+    if receiver.path == sender.path[: len(receiver.path)]:
+        return True
+    path = "/".join(receiver.path) or addresses.ROOT
+    return (
+        (CHILDREN in allowed and receiver.parent == sender)
+        or (SIBLINGS in allowed and _is_sibling(sender, receiver))
+        or not ALL_RECEIVERS.union({path, str(receiver)}).isdisjoint(allowed)
+    )
+
+
+def open_bridge(view: View, one: str, other: str) -> str | None:
+    """The address of an open bridge that has both in it; only one of a common ancestor counts."""
+    for each in view.list("thread"):
+        if each.spec["kind"] != "bridge":
+            continue
+        spec = thread_from_json(each.spec)
+        owner = addresses.parse_address(spec.owner)
+        is_above = all(addresses.parse_address(member).is_within(owner) for member in (one, other))
+        if is_above and one in spec.speakers and other in spec.speakers and view.get(spec.owner) is not None:
+            return each.address
+    return None
+
+
+def open_conflicts_between(view: View, one: str, other: str) -> Iterator[str]:
+    """The conflicts that stand between two agents: as long as one does, they may write to each other."""
+    for each in view.list(conflict.CONFLICT_KIND):
+        is_theirs = {one, other} == set(conflict.conflict_from_json(each.spec).parties)
+        if is_theirs and conflict.conflict_status_from_json(each.status).is_open:
+            yield each.address
+
+
+def nearest_agent_above(view: View, mine: Address) -> str | None:
+    """The agent of the nearest task above that has one; groups have none."""
+    above = mine.parent
+    while above is not None:
+        if view.get(str(above)) is not None:
+            return str(above)
+        above = above.parent
+    return None
+
+
+def _named(view: View, mine: Address, to: str) -> Sequence[str]:
+    if to == PARENT:
+        above = nearest_agent_above(view, mine)
+        if above is None:
+            raise NotReachable("NoSuchAgent", "nobody is above the root but the person who applied it")
+        return [above]
+    everybody = [each.address for each in view.list("agent") if not is_hook_agent(each.address)]
+    if to == CHILDREN:
+        return [each for each in everybody if nearest_agent_above(view, addresses.parse_address(each)) == str(mine)]
+    if to == SIBLINGS:
+        return [each for each in everybody if _is_sibling(mine, addresses.parse_address(each))]
+    path = to.removeprefix("agent/").removeprefix("task/")
+    places = (mine.path, mine.path[:-1], ()) if mine.path else ((),)
+    try:
+        candidates = [str(addresses.parse_address(f"agent/{'/'.join((*place, path))}")) for place in places]
+    except BadAddress as error:
+        raise NotReachable("NoSuchAgent", str(error)) from None
+    known = (one for one in candidates if view.get(one) is not None and not is_hook_agent(one))
+    found = next(known, None)
+    if found is None:
+        raise NotReachable("NoSuchAgent", f"there is no agent `{to}`")
+    return [found]
+
+
+def _is_sibling(mine: Address, other: Address) -> bool:
+    # The root's path is as long as no child's: it is nobody's sibling.
+    return len(other.path) == len(mine.path) and other.path[:-1] == mine.path[:-1] and other != mine
+
+
+# Messages: how one gets into an inbox, and what keeps it out.
+#
+# An unread message is a row in the receiver's status; it leaves in the record of the turn that contains it, so nothing
+# is delivered twice or lost. What a sender has sent to each receiver is counted in the sender's own status. A message
+# never grants anything.
+
+MESSAGE_DIGEST_CHARS: Final = 12
+
+
+@frozen
+class DeliveryRefused:
+    """Why a message was not delivered: NoSuchAgent, NotAllowed, Full, Flood, TooLong, Expired, Stale or NoSpeakers."""
+
+    reason: str
+    message: str
+
+
+def delivery_changes(view: View, message: Message, *, is_counted: bool = True) -> tuple[Change, ...] | DeliveryRefused:
+    """The changes that put `message` into its receiver's inbox; none when it is there or was there before.
+
+    Does not look at topology: people may write to all. Of `state` messages only the newest of a sender and key is kept.
+    The second message with an idempotency key changes nothing, nor does one that says what the sender's last one says
+    while that is unread. What agents send to one receiver in `limits.EDGE_WINDOW_S` is bounded.
+    """
+    receiver = view.get(message.receiver)
+    refusal = _refusal(receiver, message)
+    if receiver is None or refusal is not None:
+        return refusal or DeliveryRefused("NoSuchAgent", f"there is no {message.receiver}")
+    inbox = receiver.status.get("inbox", {})
+    if message.id in inbox:
+        return ()
+    sent = _counted(view, message, inbox) if is_counted else (message, ())
+    if sent is None or isinstance(sent, DeliveryRefused):
+        return () if sent is None else sent
+    message, counted = sent
+    incarnation = receiver.status.get("incarnation", 0)
+    gone = [key for key, raw in inbox.items() if _is_overtaken(raw, message, incarnation)]
+    if len(inbox) - len(gone) >= limits.INBOX_MESSAGES_MAX:
+        return DeliveryRefused("Full", f"{message.receiver} has {limits.INBOX_MESSAGES_MAX} unread messages")
+    merge = {**dict.fromkeys(gone), message.id: message.to_json()}
+    return (SetStatus(receiver.address, receiver.uid, {"inbox": merge}), *counted)
+
+
+def _refusal(receiver: Resource | None, message: Message) -> DeliveryRefused | None:
+    if receiver is None or receiver.deleting:
+        return DeliveryRefused("NoSuchAgent", f"there is no {message.receiver}")
+    if receiver.kind != "agent":
+        return DeliveryRefused("NoSuchAgent", f"{message.receiver} is no agent, and reads nothing")
+    if len(encode(message.body)) > limits.MESSAGE_BYTES_MAX:
+        return DeliveryRefused("TooLong", f"a message has at most {limits.MESSAGE_BYTES_MAX} bytes: put it in a file")
+    if message.expires_at is not None and message.expires_at <= message.sent_at:
+        return DeliveryRefused("Expired", "it would have expired before it was read")
+    incarnation = receiver.status.get("incarnation", 0)
+    if message.to_incarnation is not None and message.to_incarnation < incarnation:
+        words = f"it is for run {message.to_incarnation} of {message.receiver}, which is at run {incarnation} now"
+        return DeliveryRefused("Stale", words)
+    return None
+
+
+def _counted(
+    view: View, message: Message, inbox: JsonObject
+) -> tuple[Message, tuple[Change, ...]] | DeliveryRefused | None:
+    """The message with its number, and the change that counts it at its sender; None when it says nothing new.
+
+    Only what one agent sends another by itself is counted: people are trusted to know, and a thread bounds itself.
+    """
+    sender = view.get(message.sender) if message.sender.startswith("agent/") else None
+    if sender is None or message.asks or not message.wakes or message.kind not in ("chat", "state", "control"):
+        return message, ()
+    edge = _edge(sender, message.receiver)
+    said = sha256_of_value([message.kind, message.body])[:MESSAGE_DIGEST_CHARS]
+    if message.idempotency and message.idempotency in edge.keys:
+        return None
+    if said == edge.said and edge.last in inbox:
+        return None
+    is_new_window = message.sent_at >= edge.since + limits.EDGE_WINDOW_S
+    count = 1 if is_new_window else edge.count + 1
+    if count > limits.EDGE_MESSAGES_MAX:
+        words = f"at most {limits.EDGE_MESSAGES_MAX} messages in {limits.EDGE_WINDOW_S:.0f} s to one agent"
+        return DeliveryRefused("Flood", f"{words}: gather what you have to say")
+    keys = (*edge.keys, message.idempotency)[-limits.EDGE_KEYS_MAX :] if message.idempotency else edge.keys
+    since = message.sent_at if is_new_window else edge.since
+    now = _Edge(edge.seq + 1, since, count, said, message.id, keys)
+    merge: JsonObject = {message.receiver: now.to_json(), **_forgotten(view, sender, message.receiver)}
+    return replace(message, seq=now.seq), (SetStatus(sender.address, sender.uid, {"sent": merge}),)
+
+
+@frozen
+class _Edge:
+    """What one agent has sent to another: how many ever, how many since `since`, the last one and its digest."""
+
+    seq: int = 0
+    since: float = 0.0
+    count: int = 0
+    said: str = ""
+    last: str = ""
+    keys: tuple[str, ...] = ()
+
+    def to_json(self) -> JsonObject:
+        out: JsonObject = {"seq": self.seq, "since": self.since, "count": self.count}
+        return out | {"said": self.said, "last": self.last, "keys": list(self.keys)}
+
+
+def _edge(sender: Resource, receiver: str) -> _Edge:
+    raw: JsonObject = sender.status.get("sent", {}).get(receiver, {})
+    return _Edge(**(raw | {"keys": tuple(raw.get("keys", ()))}))
+
+
+def _forgotten(view: View, sender: Resource, receiver: str) -> JsonObject:
+    """Receivers that are gone, when the sender remembers many."""
+    known = sender.status.get("sent", {})
+    if len(known) < limits.EDGES_KEPT_MAX:
+        return {}
+    gone = [each for each in known if view.get(each) is None and each != receiver]
+    return dict.fromkeys(gone or sorted(known, key=lambda each: float(known[each]["since"]))[:1])
+
+
+def _is_overtaken(raw: JsonObject, message: Message, incarnation: int) -> bool:
+    """Whether an unread message makes room for `message`: it is void, or an older word on the same fact."""
+    body = raw.get("body")
+    if message_from_json(raw).is_void(message.sent_at, incarnation):
+        return True
+    if message.kind != "state" or raw.get("kind") != "state" or raw.get("sender") != message.sender:
+        return False
+    key = _key(message.body)
+    return key is not None and _key(body) == key
+
+
+def _key(body: Json) -> Json:
+    return body.get("key") if isinstance(body, dict) else None
+
+
+def parent_message_changes(
+    view: View, agent: Resource, body: JsonObject, message_id: str, now: float
+) -> tuple[Change, ...]:
+    """The changes that tell the agent above of a fact about `agent`; none when nobody is there or its inbox is full."""
+    # Nobody sees the hooks above it, so what becomes of one is told to nobody.
+    above = None if agent.spec.get("watches") else nearest_agent_above(view, addresses.parse_address(agent.address))
+    if above is None:
+        return ()
+    message = Message(message_id, "state", agent.address, above, body, now)
+    # Made by the controller, so it does not count against what the agent itself may send.
+    delivered = delivery_changes(view, message, is_counted=False)
+    return () if isinstance(delivered, DeliveryRefused) else delivered

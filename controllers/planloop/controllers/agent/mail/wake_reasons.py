@@ -1,0 +1,474 @@
+"""Why an agent starts a turn: messages, goal edits, ended children, containers, verdicts; the answers it owes. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import field
+from functools import lru_cache
+from typing import Final
+
+from planloop.controllers.agent import budget
+from planloop.controllers.agent.hooks import watchers
+from planloop.controllers.agent.observe import ObservedAgent, ObservedChild
+from planloop.controllers.agent.status import OpenTurn, wrap_value
+from planloop.controllers.agent.turn import transcript
+from planloop.controllers.shared import container_exec
+from planloop.reconciler.effects.truncate import truncate_output
+from planloop.schemas import limits
+from planloop.schemas.canonical_json import Json, JsonObject, encode, sha256_of_value
+from planloop.schemas.frozen import frozen, mutable
+from planloop.schemas.log.record import Change, SetStatus
+from planloop.schemas.objects import message as objects_message
+from planloop.schemas.objects.agent import NO_MODEL, AgentState
+from planloop.schemas.objects.approval import APPROVED, REJECTED
+from planloop.schemas.objects.call import CallState
+from planloop.schemas.objects.message import Message, MessageKind, ThreadAnswer
+from planloop.schemas.objects.task import ENDED, TaskState
+from planloop.schemas.resource import Resource
+
+# What an agent owes: questions it has been asked, and how each gets its one answer.
+#
+# Pure. A question is a message that `asks`. Read, it moves from the inbox to `asked`; the answer takes it away there
+# and writes itself into the thread in the same record, so that it is given once. While the task lives a claim is no
+# answer yet: the verdict on it is. When the task is over a question is a reason for a turn of its own, which changes no
+# verdict.
+
+FAILURE_CONDITIONS: Final = {
+    "AwaitingApproval": "Blocked",
+    "AwaitingInput": "Blocked",
+    "InDoubt": "Blocked",
+    NO_MODEL: NO_MODEL,
+}
+"""The error of a question whose agent cannot go on, by the condition that blocks it. Not here: a lock is soon free; and
+who asks sees for itself that an agent is paused, for when both are paused both are to go on later."""
+
+
+VERDICT_CLAIM: Final = "verdict"
+"""The kind of a claim that is none: it ends the turn with the answer to the question of a hook, and no work with it."""
+
+
+def unanswered_questions(seen: ObservedAgent) -> tuple[Message, ...]:
+    """Every question that waits for this agent's answer, read or not, oldest first."""
+    unread = (message for message in seen.unread if message.asks)
+    return tuple(sorted((*seen.status.asked.values(), *unread), key=lambda each: (each.sent_at, each.id)))
+
+
+def owed_merge(messages: Iterable[Message]) -> JsonObject:
+    """The merge into `asked` for the messages that a turn reads."""
+    return {message.id: message.to_json() for message in messages if message.asks}
+
+
+def unanswered_merge(seen: ObservedAgent) -> JsonObject:
+    """The merge into the inbox for a new incarnation: what the old one was asked and did not answer."""
+    return {message.id: message.to_json() for message in seen.status.asked.values()}
+
+
+def answer_changes(
+    seen: ObservedAgent, answer: ThreadAnswer, to: Iterable[Message]
+) -> tuple[JsonObject, tuple[Change, ...]]:
+    """The merge into the agent's status and the changes that give `answer` to the questions `to`."""
+    merge: JsonObject = {"asked": {}, "inbox": {}}
+    changes: list[Change] = []
+    for message in to:
+        merge["asked" if message.id in seen.status.asked else "inbox"][message.id] = None
+        if message.thread:
+            said: JsonObject = {"answers": {message.id: wrap_value(answer.to_json())}}
+            changes.append(SetStatus(message.thread, objects_message.thread_uid(message.thread), said))
+    return {name: value for name, value in merge.items() if value}, tuple(changes)
+
+
+def answer_of_turn(seen: ObservedAgent, turn: OpenTurn) -> ThreadAnswer | None:
+    """What a turn that ends says to the open questions; None while the work on an answer goes on."""
+    if not seen.status.asked:
+        return None
+    if turn.claim is not None:
+        is_answer = turn.is_answer or turn.claim["kind"] == VERDICT_CLAIM
+        return answer_of_claim(turn.claim["kind"], turn.claim["result"]) if is_answer else None
+    if turn.calls or turn.then == "again":
+        return None
+    # Whoever is asked as a hook and says nothing has nothing against it.
+    is_owed = turn.is_answer or any(each.kind == "hook" for each in seen.status.asked.values())
+    return _of_text(turn.text) if turn.text or is_owed else None
+
+
+def answer_of_claim(kind: str, result: Json) -> ThreadAnswer:
+    """The answer that a claim is."""
+    if kind == "fail":
+        return ThreadAnswer(truncate_output(_text(result).encode(), limits.ANSWER_BYTES_MAX), "Failed")
+    return ThreadAnswer(_of_text(_text(result)).text, value=None if isinstance(result, str) else result)
+
+
+def answer_of_task(seen: ObservedAgent) -> ThreadAnswer:
+    """The answer to what was asked while the task was at work, now that it is over."""
+    assert seen.task is not None, "a task that is over is there"
+    return answer_of_end(seen.task)
+
+
+def answer_of_end(task: Resource) -> ThreadAnswer:
+    """The answer that a task which is over is by itself: its result, or why it failed and the class of that."""
+    if task.state == TaskState.DONE or (task.state not in ENDED and task.status.get("stage") == "done"):
+        return answer_of_claim("done", (task.status.get("result") or {}).get("text"))
+    ready = task.status.get("conditions", {}).get("Ready") or {}
+    return ThreadAnswer(str(ready.get("message") or f"its task is {task.state}"), str(ready.get("reason") or "Failed"))
+
+
+def answer_if_unable(seen: ObservedAgent, state: AgentState, condition: str, why: str) -> ThreadAnswer | None:
+    """What is said for an agent that rests and cannot answer as things stand; None when it may still do so.
+
+    A person who asks can also give the yes or the input that it waits for, so nobody gives up for them.
+    """
+    asked = unanswered_questions(seen)
+    if not asked or (condition in FAILURE_CONDITIONS and all(each.sender.startswith("human:") for each in asked)):
+        return None
+    match state:
+        case AgentState.PARKED:
+            return ThreadAnswer(why, "Parked")
+        case AgentState.BLOCKED:
+            return _failing(condition, why)
+        case AgentState.ENDED:
+            return ThreadAnswer(why, "Cancelled")
+        case AgentState.IDLE if seen.task_state == TaskState.BLOCKED:
+            return ThreadAnswer("its task is blocked" if seen.task is None else why_not_ready(seen.task), "Blocked")
+        case _:
+            return None
+
+
+def answer_if_blocked(agent: Resource) -> ThreadAnswer | None:
+    """The same, of an agent as others see it."""
+    why = str(agent.status.get("why") or "")
+    match agent.state:
+        case AgentState.PARKED:
+            return ThreadAnswer(why, "Parked")
+        case AgentState.BLOCKED:
+            return next(
+                (_failing(name, why) for name in agent.status.get("conditions", {}) if name in FAILURE_CONDITIONS), None
+            )
+        case _:
+            return None
+
+
+def _failing(condition: str, why: str) -> ThreadAnswer | None:
+    error = FAILURE_CONDITIONS.get(condition)
+    return ThreadAnswer(why, error) if error else None
+
+
+def why_not_ready(task: Resource) -> str:
+    """Why a task is not ready, as its controller says it."""
+    condition = task.status.get("conditions", {}).get("Ready") or {}
+    return f"its task is {task.state}: {condition.get('message') or 'it cannot start'}"
+
+
+def _of_text(text: str) -> ThreadAnswer:
+    return ThreadAnswer(truncate_output(text.encode(), limits.ANSWER_BYTES_MAX) if text else "(it said nothing)")
+
+
+def _text(result: Json) -> str:
+    if result is None:
+        return ""
+    return result if isinstance(result, str) else encode(result).decode()
+
+
+# Why an agent is awake, and what it is told: reasons and messages recomputed from state, each fact told once.
+#
+# What was told is kept in the status as digests and tokens (`told`), written by the record that starts the turn, so a
+# crash before that record tells it again and a crash after it does not. Messages of others are in the inbox; these here
+# are made from levels: an edited goal, a child that ended, a container that is not as it was, a verdict, an answer.
+
+NEWS_SENDER: Final = "controller:agent"
+CALL_KEY: Final = "call"  # Why an outside agent has a turn: its client said something.
+UNREAD_ERROR: Final = "Unread"  # The error of a claim that is made over messages that nobody has read.
+FACT_DIGEST_CHARS: Final = 12
+_MADE: Final = re.compile(r"\d+\.\d+\.\d+")  # Incarnation, turn, number: what people and agents send has other ids.
+
+
+@frozen
+class WakeNews:
+    """`reasons` are words for people and programs; `told` is merged into the status with the turn that tells it.
+
+    `read` are the ids of messages that leave the inbox. `reopens` says that an outstanding claim does not end the
+    work: it was rejected, or (`withdraws`) the goal moved under it. `drops` are objects of no more use once told.
+    """
+
+    reasons: tuple[str, ...]
+    messages: tuple[Message, ...]
+    told: JsonObject
+    read: tuple[str, ...]
+    reopens: bool
+    withdraws: bool
+    drops: tuple[Resource, ...]
+
+
+@mutable
+class _Gathering:
+    seen: ObservedAgent
+    reasons: list[str]
+    messages: list[Message]
+    told: JsonObject
+    reopens: bool = False
+    withdraws: bool = False
+    drops: list[Resource] = field(default_factory=list)
+    inbox: tuple[Message, ...] = ()
+
+    def tell(self, reason: str, body: Json, *, sender: str = NEWS_SENDER, kind: MessageKind = "state") -> None:
+        """One made message; its id says which turn and which of its facts it is. No `reason`: it wakes nobody."""
+        self.reasons += [reason] if reason else []
+        status = self.seen.status
+        message_id = f"{status.incarnation}.{status.turn + 1}.{len(self.messages)}"
+        receiver = self.seen.resource.address
+        self.messages.append(Message(message_id, kind, sender, receiver, body, self.seen.now))
+
+
+@lru_cache(maxsize=limits.SPECS_KEPT_MAX)
+def fact_digest(text: str) -> str:
+    """A short digest of a told text."""
+    return sha256_of_value(text)[:FACT_DIGEST_CHARS]
+
+
+def collect_news(seen: ObservedAgent) -> WakeNews:
+    """Everything that is a reason to take a turn now, in a stable order. No reasons: asleep."""
+    inbox = _heard(seen)
+    found = _Gathering(seen, [], [], {}, inbox=inbox)
+    for gather in _OF_WATCHERS if seen.is_watcher else _OF_A_TASK:
+        gather(found)
+    if seen.nature.is_guest:
+        # Nobody from outside can be woken: it hears what there is when it says something.
+        found.reasons[:] = [CALL_KEY] if seen.status.said else []
+    # A discussion whose call was given up: whoever still answers is heard by nobody.
+    found.drops += [each for each in seen.threads.values() if each.spec["call"] and each.spec["call"] not in seen.calls]
+    return WakeNews(
+        tuple(dict.fromkeys(found.reasons)),
+        (*inbox, *found.messages),
+        found.told,
+        tuple(dict.fromkeys((*(each.id for each in inbox), *_void(seen)))),
+        found.reopens,
+        found.withdraws,
+        tuple(found.drops),
+    )
+
+
+def _messages(found: _Gathering) -> None:
+    wakes = [message.kind for message in found.inbox if message.wakes]
+    found.reasons += ["message"] if wakes else []
+    found.reasons += ["conflict"] if "conflict" in wakes else []
+
+
+def _going_on(found: _Gathering) -> None:
+    if found.seen.status.again:
+        found.reasons.append("results" if found.seen.status.past else "again")
+
+
+def _start(found: _Gathering) -> None:
+    if found.seen.status.turn == 0:
+        found.reasons.insert(0, "start")
+
+
+def _heard(seen: ObservedAgent) -> tuple[Message, ...]:
+    """The unread messages that the next turn has.
+
+    A model in the middle of a piece of work gets those that only queue when it would sleep or end; scripts and programs
+    say themselves when they look at a message.
+    """
+    is_at_rest = not seen.status.again or any(call.result.error == UNREAD_ERROR for call in seen.status.past)
+    unread = watchers.readable_messages(seen.unread, seen.status.asked.values())
+    if is_at_rest or not seen.nature.is_model:
+        return unread
+    is_urgent = [each.delivery != "queue" or each.asks or each.kind not in ("chat", "state") for each in unread]
+    return tuple(each for each, urgent in zip(unread, is_urgent, strict=True) if urgent)
+
+
+def _void(seen: ObservedAgent) -> tuple[str, ...]:
+    """Messages that have expired or were for an earlier run: they leave with the next turn, unread."""
+    live = {each.id for each in seen.unread}
+    return tuple(each for each in seen.status.inbox if each not in live)
+
+
+def rejected_verdict(seen: ObservedAgent) -> JsonObject | None:
+    """The verdict on the outstanding claim when it was not accepted."""
+    claim, verdict = seen.status.claim, seen.verdict
+    if claim is None or verdict is None or verdict.get("accepted"):
+        return None
+    is_ours = verdict.get("claim") == claim.seq and verdict.get("incarnation", claim.incarnation) == claim.incarnation
+    return verdict if is_ours else None
+
+
+def _verdict(found: _Gathering) -> None:
+    verdict = rejected_verdict(found.seen)
+    if verdict is None:
+        return
+    found.reopens = True
+    if found.seen.status.told.verdict != verdict["claim"]:
+        found.told["verdict"] = verdict["claim"]
+        found.tell("verdict", {"rejected": verdict})
+
+
+def has_unread_news(seen: ObservedAgent) -> bool:
+    """Whether messages or the ends of children wait to be told, so that nothing said now can be the last word."""
+    told = seen.status.told.children
+    if seen.is_watcher:
+        return False  # Each question has an answer of its own.
+    is_unheard = any(child.is_ended and told.get(child.address) != child.token for child in seen.children)
+    return is_unheard or any(each.wakes for each in seen.unread)
+
+
+def failed_children(seen: ObservedAgent) -> tuple[ObservedChild, ...]:
+    """The children that have failed and still stand so: not begun anew, and not being taken away."""
+    return tuple(each for each in seen.children if each.state == TaskState.FAILED and not each.view.is_removing)
+
+
+def describe_failures(failed: Sequence[ObservedChild]) -> str:
+    """The failed children and why, in one line; empty for none."""
+    named = [f"{each.address} failed: {each.view.message or 'it says no more'}" for each in failed]
+    more = len(named) - limits.CHILDREN_NAMED_MAX
+    return "; ".join(named[: limits.CHILDREN_NAMED_MAX]) + (f"; and {more} more" if more > 0 else "")
+
+
+def is_redirected(seen: ObservedAgent) -> bool:
+    """Whether the goal or the notes are other than the mind was told last."""
+    spec, told = seen.task_spec, seen.status.told
+    if spec is None or seen.is_watcher:
+        return False
+    return (fact_digest(spec.goal), fact_digest(spec.notes)) != (told.goal, told.notes)
+
+
+def redirection_news(seen: ObservedAgent) -> tuple[tuple[Message, ...], JsonObject]:
+    """What a mind that is being asked is told of an edit of its goal or notes, and the merge into `told` with it."""
+    found = _Gathering(seen, [], [], {})
+    _edits(found)
+    return tuple(found.messages), found.told
+
+
+def _edits(found: _Gathering) -> None:
+    spec, told = found.seen.task_spec, found.seen.status.told
+    if spec is None:
+        return
+    for name, text, before in (("goal", spec.goal, told.goal), ("notes", spec.notes, told.notes)):
+        now = fact_digest(text)
+        if now == before:
+            continue
+        found.told[name] = now
+        if found.seen.status.turn > 0:
+            # The first turn has both in its input; only an edit of what was told is news.
+            found.reopens = found.withdraws = True
+            found.tell(name, {name: text})
+
+
+def _children(found: _Gathering) -> None:
+    told = found.seen.status.told.children
+    tokens = {child.address: child.token for child in found.seen.children if child.is_ended}
+    for child in found.seen.children:
+        if not child.is_ended or told.get(child.address) == child.token:
+            continue
+        view = child.view
+        facts = {"task": view.task, "state": view.state, "result": view.result, "message": view.message}
+        found.tell(f"child {child.state}", facts, sender=child.address.replace("task/", "agent/", 1))
+    changed: JsonObject = {address: token for address, token in tokens.items() if told.get(address) != token}
+    # A child that is gone or at work again is forgotten, so that its next ending is told.
+    changed |= {address: None for address in told if address not in tokens}
+    if changed:
+        found.told["children"] = changed
+
+
+def _containers(found: _Gathering) -> None:
+    """Containers that it works with and that are not as it knows them. Its first turn begins with those as they are."""
+    seen, told = found.seen, found.seen.status.told.containers
+    changed: JsonObject = {}
+    for container in seen.containers:
+        now, before = container_exec.container_progress(container), told.get(container.address, "")
+        if not now.run or now.run == before:
+            continue
+        changed[container.address] = now.run
+        if before and seen.status.turn > 0:
+            # One that is started again and again wakes nobody each time: that is told with the next turn.
+            is_urgent = bool({now.run, before} & {container_exec.UNHEALTHY, container_exec.ENDED})
+            facts = {"container": container.address, "state": now.state, "message": now.since(before)}
+            found.tell(f"container {now.state}" if is_urgent else "", facts)
+    if changed:
+        found.told["containers"] = changed
+
+
+def _answers(found: _Gathering) -> None:
+    """What was asked for and is answered; the object is dropped with the turn that tells it, so it is told once."""
+    for approval in found.seen.approvals.values():
+        if approval.state in (APPROVED, REJECTED) and approval.spec["kind"] not in ("call", "input"):
+            facts = {"answer": approval.state, "reason": approval.status.get("reason", "")}
+            found.tell("answer", {**_asked_for(approval), **facts}, kind="approval")
+            found.drops.append(approval)
+        elif approval.address in found.seen.unanswerable:
+            facts = {"answer": "nobody", "reason": "whoever was asked takes no turns any more"}
+            found.tell("answer", {**_asked_for(approval), **facts}, kind="approval")
+            found.drops.append(approval)
+    for call in unknown_calls(found.seen):
+        if call.state != CallState.UNKNOWN:
+            happened = call.state == CallState.SUCCEEDED
+            facts = {"call": _name_of(found.seen, call), "tool": call.spec["tool"], "happened": happened}
+            found.tell("answer", facts, kind="approval")
+            found.drops.append(call)
+
+
+def is_own_news(message: Message) -> bool:
+    """Whether it is one of those made here, from levels: nobody sent it."""
+    return _MADE.fullmatch(message.id) is not None
+
+
+def _asked_for(approval: Resource) -> JsonObject:
+    """What was asked for, without the revision and the id that a held patch got: they differ from run to run."""
+    what: JsonObject = approval.spec["what"]
+    if approval.spec["kind"] == "request":
+        return {"asked": approval.address, "what": what}
+    return {"what": {name: what[name] for name in ("ops", "reason") if name in what}}
+
+
+def _name_of(seen: ObservedAgent, call: Resource) -> str:
+    """A call as the mind knows it: models by its place, for they are shown no ids."""
+    if not seen.nature.is_model:
+        return call.address
+    return transcript.model_call_id(call.spec["turn"], call.spec["index"])
+
+
+def unknown_calls(seen: ObservedAgent) -> Sequence[Resource]:
+    """Calls of earlier turns that were told as unknown and wait for somebody's word."""
+    turn = seen.status.open
+    current = {call.address for call in turn.calls} if turn is not None else set()
+    return [call for address, call in seen.calls.items() if address not in current]
+
+
+def _timers(found: _Gathering) -> None:
+    seen = found.seen
+    if seen.status.wake_at is not None and seen.status.wake_at <= seen.now:
+        found.reasons.append("timer")
+    every, ended_at = seen.spec.wake_every_s, seen.status.ended_at
+    has_live = any(child.is_live for child in seen.children)
+    if every is not None and ended_at is not None and has_live and ended_at + every <= seen.now:
+        found.reasons.append("watchdog")
+
+
+def _low_budget(found: _Gathering) -> None:
+    seen = found.seen
+    if not found.reasons:
+        return  # Nobody is woken by that alone.
+    own = seen.task_spec.budget if seen.task_spec is not None else seen.spec.budget
+    is_low = any(budget.is_budget_low(seen.left, bounds) for bounds in (own, seen.spec.budget, seen.spec.cap.budget))
+    if is_low and not seen.status.told.budget:
+        found.told["budget"] = True
+        found.tell("budget", {"budget_left": dict(seen.left)})
+    elif seen.status.told.budget and not is_low:
+        found.told["budget"] = False
+
+
+_OF_WATCHERS: Final = (_answers, _messages, _going_on)
+"""What can be news to an agent that was made for a hook: nothing that is about a task, for it has none."""
+
+_OF_A_TASK: Final = (
+    _verdict,
+    _edits,
+    _children,
+    _containers,
+    _answers,
+    _timers,
+    _messages,
+    _going_on,
+    _start,
+    _low_budget,
+)
+"""What can be news to any other agent, in the order in which it is told."""

@@ -1,0 +1,170 @@
+"""How many calls or turns may run at once, and which calls may start now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+
+from planloop.controllers.agent.mixins.middleware import add_trace
+from planloop.controllers.agent.mixins.steps import MixinStep, steps_for_call, steps_for_turn
+from planloop.controllers.agent.observe import ObservedAgent
+from planloop.controllers.agent.tools.tool import CallEnding, Tool
+from planloop.controllers.agent.turn.pending_calls import WAITS_SINCE
+from planloop.controllers.agent.turn.permissions import ToolMap
+from planloop.reconciler.engine.work_pools import WorkPlane
+from planloop.schemas.frozen import frozen, mutable
+from planloop.schemas.objects.call import CallState
+from planloop.schemas.objects.sandbox import CONTAINER, sandbox_request
+from planloop.schemas.resource import Resource
+from planloop.schemas.tools import PATH_TOOLS
+
+# Permits: how many calls or turns may run at once, by agent or by a name that agents share.
+#
+# Whoever gets no permit is not started at all and holds nothing; it is looked at again when one may be free. Permits
+# are as old as the owner's jobs: a holder that is no live job of the work plane has given its permit back.
+
+
+@frozen
+class PermitLimit:
+    """So many at once under this key."""
+
+    key: str
+    permits: int
+
+
+def permit_limits(steps: Sequence[MixinStep], uid: str) -> tuple[PermitLimit, ...]:
+    """The bounds in `steps`; one without a name is the agent's own."""
+    found = [step for step in steps if step.verb == "concurrency-limit"]
+    return tuple(
+        PermitLimit(
+            f"name:{step.table['name']}" if step.table.get("name") else f"{uid}:{step.mixin}:{step.on}:{index}", each
+        )
+        for index, step in enumerate(found)
+        for each in [int(step.table.get("permits", 1))]
+    )
+
+
+@mutable
+class _Counted:
+    permits: int
+    holders: dict[str, None] = field(default_factory=dict)
+    waiting: dict[str, None] = field(default_factory=dict)
+
+
+@mutable
+class PermitPool:
+    """The permits of one owner. `job` is a key of the work plane, `owner` the address that it belongs to.
+
+    Between `take` and the start of its job nothing may be awaited: only `sweep` looks for holders that are no jobs.
+    """
+
+    work: WorkPlane
+    _counted: dict[str, _Counted] = field(default_factory=dict)
+
+    def take(self, bounds: Sequence[PermitLimit], job: str, owner: str) -> PermitLimit | None:
+        """Takes all the permits that `job` needs, or none: then the bound that is reached. `owner` is poked later."""
+        for bound in bounds:
+            counted = self._of(bound)
+            if job not in counted.holders and len(counted.holders) >= bound.permits:
+                counted.waiting[owner] = None
+                return bound
+        for bound in bounds:
+            self._counted[bound.key].holders[job] = None
+        return None
+
+    def adopt(self, bounds: Sequence[PermitLimit], job: str) -> None:
+        """Counts a job that runs whether there is room or not: an earlier owner started it."""
+        for bound in bounds:
+            self._of(bound).holders[job] = None
+
+    @property
+    def are_out(self) -> bool:
+        """Whether anybody holds a permit or waits for one."""
+        return bool(self._counted)
+
+    def sweep(self) -> None:
+        """Pokes whoever waits where there is room again, in the order in which they came."""
+        for key, counted in list(self._counted.items()):
+            self._drop_dead(counted)
+            if counted.waiting and len(counted.holders) < counted.permits:
+                for owner in counted.waiting:
+                    self.work.poke(owner)
+                counted.waiting = {}
+            if not counted.holders and not counted.waiting:
+                del self._counted[key]
+
+    def _of(self, bound: PermitLimit) -> _Counted:
+        counted = self._counted.setdefault(bound.key, _Counted(bound.permits))
+        counted.permits = bound.permits
+        return counted
+
+    def _drop_dead(self, counted: _Counted) -> None:
+        for job in [job for job in counted.holders if not self.work.is_live(job)]:
+            del counted.holders[job]
+
+
+# Which calls may start now under the permits of their agents' mixins, and which run in place.
+
+
+def steps_of_call(seen: ObservedAgent, call: Resource, tool: Tool) -> tuple[MixinStep, ...]:
+    """The steps that a call object of the agent goes through."""
+    return steps_for_call(seen.spec, tool.name, tool.subjects(call.spec["arguments"]), is_free=tool.is_free)
+
+
+def runs_in_place(seen: ObservedAgent, call: Resource, tool: Tool) -> bool:
+    """Whether the call needs no job: its whole effect is in its record, and no program has a say in it.
+
+    What is in a container is not read from one moment to the next.
+    """
+    if tool.name in PATH_TOOLS and sandbox_request(seen.spec.sandbox).tier >= CONTAINER:
+        return False
+    return tool.is_instant and not any(step.is_program for step in steps_of_call(seen, call, tool))
+
+
+def trace_in_place(seen: ObservedAgent, call: Resource, tool: Tool, ending: CallEnding) -> CallEnding:
+    """The ending of a call that ran in place, with what `trace` writes down of it."""
+    is_traced = any(step.verb == "trace" for step in steps_of_call(seen, call, tool))
+    return add_trace(ending, 0.0, 1) if is_traced else ending
+
+
+def trace_wait(seen: ObservedAgent, call: Resource, tool: Tool | None, ending: CallEnding) -> CallEnding:
+    """The same for a call that waited, from when it began to."""
+    is_traced = tool is not None and any(step.verb == "trace" for step in steps_of_call(seen, call, tool))
+    return add_trace(ending, seen.now - float(call.status.get(WAITS_SINCE, seen.now)), 1) if is_traced else ending
+
+
+def take_call_permits(
+    permits: PermitPool, seen: ObservedAgent, tools: ToolMap, calls: Sequence[Resource]
+) -> tuple[tuple[Resource, ...], PermitLimit | None]:
+    """The calls that have their permits, and the bound that the first of the others waits for."""
+    if not seen.spec.mixins:
+        return tuple(calls), None
+    owner, full = seen.resource.address, None
+    found: list[Resource] = []
+    for call in calls:
+        bounds = permit_limits(steps_of_call(seen, call, tools[str(call.spec["tool"])]), seen.resource.uid)
+        if call.state == CallState.STARTED:
+            permits.adopt(bounds, call.address)
+        elif (reached := permits.take(bounds, call.address, owner)) is not None:
+            full = full or reached
+            continue
+        found.append(call)
+    return tuple(found), full
+
+
+def take_turn_permit(permits: PermitPool, seen: ObservedAgent, job: str) -> PermitLimit | None:
+    """The bound that the asking of the mind waits for; None: it has its permits."""
+    if not seen.spec.mixins:
+        return None
+    return permits.take(permit_limits(steps_for_turn(seen.spec), seen.resource.uid), job, seen.resource.address)
+
+
+def asking_needs_job(seen: ObservedAgent) -> bool:
+    """Whether the mind is asked in a job though it could answer in place: a program has a say in it."""
+    return any(step.is_program for step in steps_for_turn(seen.spec))
+
+
+def describe_permit_limit(bound: PermitLimit) -> str:
+    """Why somebody waits for `bound`, for people."""
+    name = bound.key.removeprefix("name:") if bound.key.startswith("name:") else ""
+    return f"waits for one of {bound.permits} permits" + (f" of `{name}`" if name else "")

@@ -1,0 +1,399 @@
+"""The layers of mixins around a call and around a turn's request: retry, time limit, cache, guard, trace."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import field, replace
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+import anyio
+
+from planloop.controllers.agent.deciders.port import DeciderFailed, DeciderReply
+from planloop.controllers.agent.mixins import retry_policy, steps
+from planloop.controllers.agent.mixins.retry_policy import retry_cost_changes
+from planloop.controllers.agent.mixins.steps import MixinStep, steps_for_call
+from planloop.controllers.agent.observe import ObservedAgent
+from planloop.controllers.agent.services import AgentServices
+from planloop.controllers.agent.tools.errors import ToolDenied
+from planloop.controllers.agent.tools.tool import CallEnding, Settlement, Tool, ToolContext
+from planloop.controllers.agent.tools.workspace import SKIPPED_FOLDERS
+from planloop.controllers.agent.turn import records
+from planloop.schemas import limits
+from planloop.schemas.canonical_json import Json, JsonObject, sha256_of_value
+from planloop.schemas.frozen import frozen, mutable
+from planloop.schemas.log.record import Change
+from planloop.schemas.objects.call import CallResult, CallState, EffectClass
+
+# Answers of reading calls kept in memory: for the same agent and arguments, until something may have changed.
+#
+# Any call that is not a mere read, of whichever agent, makes every answer stale, and so does a change of a file below
+# the path that an answer is about. What is lost with the owner is only time.
+
+
+@frozen
+class _Kept:
+    answer: Settlement
+    at: float
+    writes: int
+    marks: str
+
+
+@mutable
+class ResultCache:
+    """The answers of one owner. `writes` counts the moments at which something may have changed."""
+
+    writes: int = 0
+    _kept: dict[str, OrderedDict[str, _Kept]] = field(default_factory=dict)
+
+    def changed(self) -> None:
+        """Something may have been written: no answer is good any more."""
+        self.writes += 1
+        self._kept.clear()
+
+    async def answered(
+        self, context: ToolContext, step: MixinStep, inner: Callable[[], Awaitable[CallEnding]]
+    ) -> CallEnding:
+        """The kept answer if it is still good, else that of `inner`, kept if it may be."""
+        if context.spec.effect is not EffectClass.READ or isinstance(context.space, ToolDenied):
+            return await inner()
+        agent = f"{context.seen.resource.uid}:{context.spec.incarnation}"
+        key = sha256_of_value([context.spec.tool, context.spec.arguments])
+        marks = await anyio.to_thread.run_sync(_marks, context) if _paths(context) else ""
+        good_s = float(step.table.get("for", limits.CACHE_GOOD_S))
+        kept = self._kept.get(agent, OrderedDict()).get(key)
+        now = context.world.clock.now()
+        if kept is not None and kept.marks == marks and now - kept.at <= good_s:
+            self._kept[agent].move_to_end(key)
+            return replace(kept.answer, data={**kept.answer.data, "cached": True})
+        writes = self.writes
+        ending = await inner()
+        if _may_keep(ending) and writes == self.writes:
+            assert isinstance(ending, Settlement), "only settlements are kept"
+            self._keep(agent, key, _Kept(ending, now, writes, marks), int(step.table.get("entries", 64)))
+        return ending
+
+    def _keep(self, agent: str, key: str, kept: _Kept, entries: int) -> None:
+        if len(self._kept) > limits.SPECS_KEPT_MAX:
+            self._kept.clear()
+        answers = self._kept.setdefault(agent, OrderedDict())
+        answers[key] = kept
+        while len(answers) > min(entries, limits.CACHE_ENTRIES_MAX):
+            answers.popitem(last=False)
+
+
+def _may_keep(ending: CallEnding) -> bool:
+    if not isinstance(ending, Settlement) or ending.result.state is not CallState.SUCCEEDED:
+        return False
+    return not (ending.changes or ending.agent or ending.turn)
+
+
+def _paths(context: ToolContext) -> list[Path]:
+    """What on disk the call is about: its arguments that name something in the workspace."""
+    root = context.workspace.root
+    named = [str(value) for name, value in context.spec.arguments.items() if name == "path"]
+    if not named and context.spec.tool == "search":
+        named = ["."]
+    return [root / name for name in named]
+
+
+def _marks(context: ToolContext) -> str:
+    """A digest of names, sizes and times below the paths of the call: another one after nearly any change."""
+    marks: list[Json] = []
+    for path in _paths(context):
+        marks += _mark_below(path)
+    return sha256_of_value(marks)
+
+
+def _mark_below(path: Path) -> list[Json]:
+    found: list[Json] = [_mark(path)]
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(name for name in folders if name not in SKIPPED_FOLDERS)
+        for name in sorted(names):
+            found.append(_mark(Path(folder) / name))
+            if len(found) > limits.FILES_SEARCHED_MAX:
+                return found
+    return found
+
+
+def _mark(path: Path) -> Json:
+    try:
+        about = path.lstat()
+    except OSError:
+        return [str(path), None]
+    out: list[Json] = [str(path), about.st_size, about.st_mtime_ns, about.st_ino]
+    return out
+
+
+# One call inside the layers of its agent's mixins: the first stated is the outermost, the tool is in the middle.
+#
+# Every layer keeps two promises: the tool runs only under an intent that is durable (a try again has its own, law 5),
+# and the call has exactly one ending. What layers note goes into the record that settles the call.
+
+InnerCall: TypeAlias = Callable[[], Awaitable[CallEnding]]
+
+
+class CallAttempts(Protocol):
+    """The start of a call as its layers see it: `running.CallRun`."""
+
+    context: ToolContext
+    tool: Tool
+    tries: int
+
+    @property
+    def cache(self) -> ResultCache: ...
+
+    async def perform(self) -> CallEnding:
+        """Runs the tool under the present intent."""
+        ...
+
+    async def again(self, failed: CallResult, pause_s: float) -> Settlement | None:
+        """Writes down that it failed, pauses, and makes a new intent; a settlement says why there is none."""
+        ...
+
+    def narrowed(self, arguments: JsonObject) -> Settlement | None:
+        """Takes other arguments, which pass every denial first; a settlement says which one holds."""
+        ...
+
+
+def steps_for_context(context: ToolContext, tool: Tool) -> tuple[MixinStep, ...]:
+    """The steps that the call in `context` goes through."""
+    subjects = tool.subjects(context.spec.arguments)
+    return steps_for_call(context.seen.spec, tool.name, subjects, is_free=tool.is_free)
+
+
+async def run_layers(call: CallAttempts, steps: Sequence[MixinStep]) -> CallEnding:
+    """The ending of the call after all its layers."""
+    inner: InnerCall = call.perform
+    for step in reversed(steps):
+        inner = _layer(call, step, inner)
+    return await inner()
+
+
+def _layer(call: CallAttempts, step: MixinStep, inner: InnerCall) -> InnerCall:
+    async def layer() -> CallEnding:
+        match step.verb:
+            case "trace":
+                return await _traced(call, inner)
+            case "retry":
+                return await _retried(call, step, inner)
+            case "timeout":
+                return await _timed(call, step, inner)
+            case "cache":
+                return await call.cache.answered(call.context, step, inner)
+            case "python" | "run" if step.point == "before":
+                return await _guarded(call, step, inner)
+            case "python" | "run":
+                return await _looked_at(call, step, inner)
+            case _:
+                return await inner()  # Permits were taken before the call began.
+
+    return layer
+
+
+def add_trace(ending: CallEnding, seconds: float, tries: int) -> CallEnding:
+    """The ending with what `trace` writes down of it."""
+    if not isinstance(ending, Settlement):
+        return ending
+    outcome = ending.result.error or str(ending.result.state)
+    found: JsonObject = {"seconds": round(max(0.0, seconds), 6), "outcome": outcome}
+    return add_call_note(ending, {"trace": found | ({"tries": tries} if tries > 1 else {})})
+
+
+def add_call_note(ending: Settlement, note: JsonObject) -> Settlement:
+    """The settlement with more in the data of its record."""
+    return replace(ending, data={**ending.data, **note})
+
+
+async def _traced(call: CallAttempts, inner: InnerCall) -> CallEnding:
+    clock = call.context.world.clock
+    began = clock.now()
+    ending = await inner()
+    return add_trace(ending, clock.now() - began, call.tries)
+
+
+async def _retried(call: CallAttempts, step: MixinStep, inner: InnerCall) -> CallEnding:
+    while True:
+        ending = await inner()
+        if not isinstance(ending, Settlement) or call.tries > retry_policy.retries_max(step):
+            return ending
+        if not retry_policy.may_retry(step, ending.result, call.context.spec.effect):
+            return ending
+        refused = await call.again(ending.result, retry_policy.retry_pause_s(step, call.tries))
+        if refused is not None:
+            return refused
+
+
+async def _timed(call: CallAttempts, step: MixinStep, inner: InnerCall) -> CallEnding:
+    bound_s = float(step.given) if isinstance(step.given, int | float) else limits.CALL_TIMEOUT_S
+    is_process = call.context.spec.is_process
+    if is_process:
+        # The process is stopped by its own bound, so that what it printed is kept; the scope below is for the rest.
+        before = call.context.time_s
+        call.context = replace(call.context, time_s=bound_s if before is None else min(before, bound_s))
+    slack_s = 2 * limits.TERM_GRACE_S if is_process else 0.0
+    with anyio.move_on_after(bound_s + slack_s):
+        return await inner()
+    text = f"it took longer than {bound_s:g} s and was stopped ({step.words})"
+    if is_process or call.context.spec.effect.may_run_again:
+        return Settlement(CallResult(CallState.FAILED, text, "TimedOut"))
+    return Settlement(CallResult(CallState.UNKNOWN, f"{text}: it may have happened", "Unknown"))
+
+
+async def _guarded(call: CallAttempts, step: MixinStep, inner: InnerCall) -> CallEnding:
+    said = await steps.ask_about_call(call.context, step, steps.call_question(call.context, step))
+    if said.deny:
+        return Settlement(CallResult(CallState.DENIED, f"denied by {step.words}: {said.deny}", "Denied"))
+    if said.arguments is not None and said.arguments != call.context.spec.arguments:
+        refused = call.narrowed(said.arguments)
+        if refused is not None:
+            return refused
+    ending = await inner()
+    return add_call_note(ending, {"notes": [said.note]}) if said.note and isinstance(ending, Settlement) else ending
+
+
+async def _looked_at(call: CallAttempts, step: MixinStep, inner: InnerCall) -> CallEnding:
+    ending = await inner()
+    if not isinstance(ending, Settlement):
+        return ending
+    said = await steps.ask_about_call(call.context, step, steps.call_question(call.context, step, ending.result))
+    return steps.add_step_comment(ending, step, said)
+
+
+# The asking of a mind inside the layers of its agent's mixins, as calls are made inside them.
+#
+# A mind that fails raises DeciderFailed through the layers; asked again, it is asked under a request of its own,
+# recorded and billed. A language model's own attempts are the turn's business and lie inside of all this.
+
+LookUpAgent: TypeAlias = Callable[[str], ObservedAgent | None]
+AskFunction: TypeAlias = Callable[[ObservedAgent, str], Awaitable[DeciderReply]]
+"""Asks the mind for the open turn under an operation id. Raises DeciderFailed."""
+InnerAsk: TypeAlias = Callable[[], Awaitable[DeciderReply]]
+RenewRequest: TypeAlias = Callable[[ObservedAgent, str], tuple[Change, ...] | None]
+"""The changes that go with asking once more, under another operation id; None: it cannot be paid for."""
+
+
+def renew_for_free(seen: ObservedAgent, op: str) -> tuple[Change, ...]:
+    """Asking once more costs nothing that is set aside before."""
+    del seen, op
+    return ()
+
+
+@mutable
+class LayeredAsk:
+    """One asking for one open turn. `op` is the id of its latest request, `seen` the agent as of then."""
+
+    world: AgentServices
+    look: LookUpAgent
+    seen: ObservedAgent
+    op: str
+    ask: AskFunction
+    renew: RenewRequest = renew_for_free
+    tries: int = 1
+
+    async def answer(self, steps: Sequence[MixinStep]) -> DeciderReply:
+        """The reply after all layers. Raises DeciderFailed."""
+        inner: InnerAsk = self._ask
+        for step in reversed(steps):
+            inner = self._layer(step, inner)
+        return await inner()
+
+    async def _ask(self) -> DeciderReply:
+        return await self.ask(self.seen, self.op)
+
+    def _layer(self, step: MixinStep, inner: InnerAsk) -> InnerAsk:
+        async def layer() -> DeciderReply:
+            match step.verb:
+                case "trace":
+                    return await self._traced(inner)
+                case "retry":
+                    return await self._retried(step, inner)
+                case "timeout":
+                    return await self._timed(step, inner)
+                case "python" | "run" if step.point == "before":
+                    return await self._guarded(step, inner)
+                case "python" | "run":
+                    return await self._looked_at(step, inner)
+                case _:
+                    return await inner()  # The permit was taken before the mind was asked.
+
+        return layer
+
+    async def _traced(self, inner: InnerAsk) -> DeciderReply:
+        began = self.world.clock.now()
+        reply = await inner()
+        found: JsonObject = {"seconds": round(max(0.0, self.world.clock.now() - began), 6), "outcome": "replied"}
+        return add_reply_note(reply, {"trace": found | ({"tries": self.tries} if self.tries > 1 else {})})
+
+    async def _retried(self, step: MixinStep, inner: InnerAsk) -> DeciderReply:
+        while True:
+            try:
+                return await inner()
+            except DeciderFailed as fault:
+                if self.tries > retry_policy.retries_max(step) or not await self._again(step, fault):
+                    raise
+
+    async def _again(self, step: MixinStep, fault: DeciderFailed) -> bool:
+        """Whether the mind may be asked again, after a pause; then under a new request."""
+        await self.world.clock.sleep(retry_policy.retry_pause_s(step, self.tries))
+        store, seen = self.world.store, self.look(self.seen.resource.address)
+        opened = None if seen is None else seen.status.open
+        if seen is None or opened is None or opened.op != self.op or opened.is_replied or not seen.is_wanted:
+            return False
+        if seen.left.get("retries", 1) < 1:
+            return False
+        op = self.world.ids.mint()
+        draft, more = records.draft_decider_request(seen, op), self.renew(seen, op)
+        if more is None:
+            return False
+        note: JsonObject = {**draft.data, "retry": self.tries, "failed": str(fault)}
+        draft = replace(draft, changes=(*draft.changes, *more, *retry_cost_changes(seen, store.view)), data=note)
+        await store.append(draft, {seen.resource.address: seen.resource.rev})
+        now = self.look(self.seen.resource.address)
+        if now is None:
+            return False
+        self.world.processes.forget([self.op])
+        self.seen, self.op, self.tries = now, op, self.tries + 1
+        return True
+
+    async def _timed(self, step: MixinStep, inner: InnerAsk) -> DeciderReply:
+        bound_s = float(step.given) if isinstance(step.given, int | float) else limits.CALL_TIMEOUT_S
+        with anyio.move_on_after(bound_s):
+            return await inner()
+        raise DeciderFailed(f"no answer within {bound_s:g} s ({step.words})")
+
+    async def _guarded(self, step: MixinStep, inner: InnerAsk) -> DeciderReply:
+        said = await steps.ask_about_turn(self.world, self.seen, step, self._told(step))
+        if said.deny:
+            raise DeciderFailed(f"the turn was denied by {step.words}: {said.deny}")
+        reply = await inner()
+        return add_reply_note(reply, {"notes": [said.note]}) if said.note else reply
+
+    async def _looked_at(self, step: MixinStep, inner: InnerAsk) -> DeciderReply:
+        reply = await inner()
+        said = await steps.ask_about_turn(self.world, self.seen, step, self._told(step, reply))
+        if said.withhold:
+            raise DeciderFailed(f"the answer was withheld by {step.words}: {said.withhold}")
+        found = {name: text for name, text in (("comment", said.comment), ("note", said.note)) if text}
+        return (
+            add_reply_note(reply, {"notes": [f"{step.mixin}: {text}" for text in found.values()]}) if found else reply
+        )
+
+    def _told(self, step: MixinStep, reply: DeciderReply | None = None) -> JsonObject:
+        """What a step is told about a turn."""
+        task, opened = self.seen.task_spec, self.seen.status.open
+        told: JsonObject = {"version": steps.STEP_VERSION, "point": step.point, "on": step.on}
+        told |= {"agent": self.seen.resource.address, "goal": "" if task is None else task.goal}
+        told["turn"] = 0 if opened is None else opened.turn
+        told["messages"] = [] if opened is None else [message.to_json() for message in opened.messages]
+        if reply is not None:
+            calls = [{"tool": call.tool, "arguments": call.arguments} for call in reply.calls]
+            told["reply"] = {"text": reply.text, "calls": calls}
+        return told
+
+
+def add_reply_note(reply: DeciderReply, note: JsonObject) -> DeciderReply:
+    """The reply with more in the data of its record."""
+    return replace(reply, data={**reply.data, **note})

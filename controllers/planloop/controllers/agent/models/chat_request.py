@@ -1,0 +1,361 @@
+"""A request of the OpenAI chat API as bytes, and the dialects of the servers that take it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final, Literal
+
+from planloop.controllers.agent.models import errors
+from planloop.controllers.agent.models.errors import lower_case_body
+from planloop.controllers.agent.models.port import ModelRequest
+from planloop.schemas import canonical_json, limits
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.frozen import frozen
+
+# The history of a conversation in the stricter forms that some servers want. Pure; messages are JSON bytes.
+#
+# Templates of Mistral, Devstral, Gemma and others let user and assistant alternate and take no user message after the
+# result of a call; some servers refuse fields that they do not know in the messages of the assistant.
+
+SYSTEM_PREFIX: Final = b'{"role":"system"'
+USER_PREFIX: Final = b'{"role":"user"'
+TOOL_PREFIX: Final = b'{"role":"tool"'
+ASSISTANT_PREFIX: Final = b'{"role":"assistant"'
+CONTINUE_MESSAGE: Final = canonical_json.encode({"role": "user", "content": "Go on."})
+
+THOUGHTS_FIELD: Final = "reasoning_content"
+_PLAIN: Final = frozenset(("role", "content", "tool_calls"))
+_CALL: Final = frozenset(("id", "type", "function"))
+
+
+def append_message(before: Sequence[bytes], message: bytes) -> tuple[bytes, ...]:
+    """What the last of `before` and `message` become together: one message for two of a user, never two of a model."""
+    last = before[-1]
+    if last.startswith(USER_PREFIX) and message.startswith(USER_PREFIX):
+        return (_with_text(last, _text(message)),)
+    if last.startswith(ASSISTANT_PREFIX) and message.startswith(ASSISTANT_PREFIX):
+        return (last, CONTINUE_MESSAGE, message)
+    return (last, message)
+
+
+def append_text(messages: Sequence[bytes], text: str) -> tuple[bytes, ...]:
+    """The messages with `text` at the end of the last one, if that is no model's; else with a message of its own."""
+    last = messages[-1]
+    if last.startswith((USER_PREFIX, TOOL_PREFIX)):
+        return (*messages[:-1], _with_text(last, text))
+    return (*messages, canonical_json.encode({"role": "user", "content": text}))
+
+
+def alternate_roles(messages: Sequence[bytes]) -> list[bytes]:
+    """The messages with those of a user that follow results put at the end of the last result."""
+    out: list[bytes] = []
+    for message in messages:
+        if out and message.startswith(USER_PREFIX) and out[-1].startswith((TOOL_PREFIX, USER_PREFIX)):
+            out[-1] = _with_text(out[-1], _text(message))
+        else:
+            out.append(message)
+    return out
+
+
+def merge_system_into_user(messages: Sequence[bytes]) -> list[bytes]:
+    """The messages with the text of the system's at the beginning of the first one of the user."""
+    if not messages[0].startswith(SYSTEM_PREFIX):
+        return list(messages)
+    first = USER_PREFIX + messages[0].removeprefix(SYSTEM_PREFIX)
+    rest = list(messages[1:])
+    if rest and rest[0].startswith(USER_PREFIX):
+        return [_with_text(first, _text(rest[0])), *rest[1:]]
+    return [first, *rest]
+
+
+def strip_foreign_fields(messages: Sequence[bytes]) -> list[bytes]:
+    """The messages without the fields that only the provider which sent them knows."""
+    return [_plain(one) if one.startswith(ASSISTANT_PREFIX) else one for one in messages]
+
+
+def add_blank_thoughts(messages: Sequence[bytes]) -> list[bytes]:
+    """The messages with a blank `reasoning_content` where one of the assistant has calls and none.
+
+    DeepSeek and Moonshot want it of every such message, also of those that another model wrote.
+    """
+    return [_with_thoughts(one) if one.startswith(ASSISTANT_PREFIX) else one for one in messages]
+
+
+def add_blank_content(messages: Sequence[bytes], text: str) -> list[bytes]:
+    """The messages with `text` where one of the assistant has calls and no content."""
+    return [_with_blank(one, text) if one.startswith(ASSISTANT_PREFIX) else one for one in messages]
+
+
+def foreign_field_names(messages: Sequence[bytes]) -> frozenset[str]:
+    """The names of those fields, at every depth."""
+    found: set[str] = set()
+    for message in messages:
+        if message.startswith(ASSISTANT_PREFIX):
+            found |= _names(message)
+    return frozenset(found)
+
+
+@lru_cache(maxsize=limits.TOOLSETS_KEPT_MAX * 16)
+def _plain(message: bytes) -> bytes:
+    said = canonical_json.decode(message)
+    kept: JsonObject = {name: value for name, value in said.items() if name in _PLAIN}
+    if isinstance(kept.get("content"), list):
+        parts = (part for part in kept["content"] if isinstance(part, dict) and part.get("type") == "text")
+        kept["content"] = "".join(str(part.get("text", "")) for part in parts) or None
+    if kept.get("tool_calls"):
+        kept["tool_calls"] = [_plain_call(call) for call in kept["tool_calls"]]
+    return canonical_json.encode(kept)
+
+
+@lru_cache(maxsize=limits.TOOLSETS_KEPT_MAX * 16)
+def _with_thoughts(message: bytes) -> bytes:
+    said = canonical_json.decode(message)
+    is_lacking = said.get("tool_calls") and not said.get(THOUGHTS_FIELD)
+    return canonical_json.encode(said | {THOUGHTS_FIELD: " "}) if is_lacking else message
+
+
+@lru_cache(maxsize=limits.TOOLSETS_KEPT_MAX * 16)
+def _with_blank(message: bytes, text: str) -> bytes:
+    said = canonical_json.decode(message)
+    return message if said.get("content") else canonical_json.encode(said | {"content": text})
+
+
+def _plain_call(call: JsonObject) -> JsonObject:
+    function = {name: call["function"][name] for name in ("name", "arguments")}
+    return {name: value for name, value in call.items() if name in _CALL} | {"function": function}
+
+
+def _names(message: bytes) -> set[str]:
+    said = canonical_json.decode(message)
+    found = {name for name in said if name not in _PLAIN}
+    for call in said.get("tool_calls") or ():
+        found |= {name for name in call if name not in _CALL}
+        found |= call["function"].keys() - {"name", "arguments"}
+    parts = said["content"] if isinstance(said["content"], list) else []
+    blocks: list[Json] = [value for name, value in said.items() if name not in _PLAIN] + parts
+    for one in (one for value in blocks for one in (value if isinstance(value, list) else [value])):
+        if isinstance(one, dict):
+            found |= {str(one.get("type") or "text")} - {"text"}
+            found |= {"signature"} & one.keys()
+    return found
+
+
+@lru_cache(maxsize=limits.TOOLSETS_KEPT_MAX)
+def _with_text(message: bytes, text: str) -> bytes:
+    said = canonical_json.decode(message)
+    return canonical_json.encode(said | {"content": f"{said['content']}\n\n{text}" if said["content"] else text})
+
+
+def _text(message: bytes) -> str:
+    return str(canonical_json.decode(message)["content"])
+
+
+# The request of the OpenAI chat API as bytes, and how servers differ in what they take.
+#
+# The history is joined from the bytes that each message was encoded to once: a request costs a copy, not a
+# serialisation.
+
+LimitField = Literal["max_tokens", "max_completion_tokens"]
+
+OWN_OPTIONS: Final = frozenset({"model", "messages", "tools", "stream", "stream_options", "n"})
+"""What no option of a plan may change; `stream: false` is heard all the same."""
+
+LIMIT_FIELDS: Final[tuple[LimitField, ...]] = ("max_tokens", "max_completion_tokens")
+
+_ORDER: Final = re.compile(
+    r"(?:must|should) alternate|alternate (?:between|user)|alternating|conversation roles|unexpected role"
+    r"|invalid_request_message_order|user message after tool|message order|consecutive (?:user|messages)"
+    r"|after role|role (?:'user'|user) (?:is not allowed|cannot|must)"
+)
+"""How templates and Mistral say that the order of the messages is not theirs."""
+
+_NO_STREAM: Final = re.compile(
+    r"stream\w*[^.]{0,40}(?:not (?:supported|available|allowed|implemented)|unsupported|cannot|can't|must be false)"
+    r"|(?:not support|n't support|unsupported|cannot|can't|verified to)[^.]{0,40}stream"
+)
+_NO_SYSTEM: Final = re.compile(
+    r"system (?:role|message|prompt|instruction)s?(?: is| are)? not (?:supported|enabled|allowed)"
+    r"|(?:not|n't) support (?:the )?(?:role )?[`'\"]?system|unexpected role \W*system"
+    r"|developer instruction is not enabled"
+)
+_FOREIGN: Final = re.compile(
+    r"extra|unsupported|not (?:permitted|allowed|supported)|un(?:known|expected|recognized)|remove|invalid `"
+)
+_NO_OPTION: Final = re.compile(
+    r"unsupported|n[o']t support|not (?:permitted|allowed|available|enabled)|un(?:known|expected|recognized)|deprecated"
+    r"|extra inputs|cannot both|only [^.]{0,40}(?:supported|allowed)|cannot be (?:used|set|specified)"
+)
+"""How a server says that a model does not have an option, or has one value of it only."""
+
+_TOGETHER: Final = re.compile(r"both|together|use only one")
+TOOL_OPTIONS: Final = frozenset(("tool_choice", "parallel_tool_calls"))
+
+_NO_NULL: Final = re.compile(
+    r"content type: <nil>|content\W{0,8}(?:field )?(?:is required|cannot be null|must be a (?:valid )?string)"
+    r"|content.{0,60}(?:none is not an allowed|input should be a valid string|null value)"
+)
+"""How a server says that a message of the assistant has to have a text beside its calls."""
+
+_NO_EMPTY: Final = re.compile(r"content.{0,60}(?:is empty|must be non-?empty|contain non-whitespace|cannot be empty)")
+_TOOLS_TOO: Final = re.compile(
+    r"must define tools|expects `?tools|toolconfig"
+    r"|tools?\W{0,3} (?:field |param\w* )?must be (?:defined|provided|specified)"
+)
+"""How Anthropic and Bedrock say that a history with calls wants tools, though none may be called any more."""
+
+CALL_PLACEHOLDER: Final = "Calling tools."
+PLACEHOLDER_TOOLS: Final = canonical_json.encode(
+    [
+        {
+            "type": "function",
+            "function": {
+                "name": "none",
+                "description": "There are no tools any more. Answer with text.",
+                "parameters": {"type": "object", "properties": {}},
+            },
+        }
+    ]
+)
+
+_MISSING: Final = re.compile(r"missing|required|must be (?:passed|provided|included)|expected")
+
+
+@frozen
+class ChatDialect:
+    """What a server takes: of options, of a reply's length, and of the history.
+
+    `output_max` is the longest reply of the model. `is_strict` wants roles that alternate, and one that does not
+    `takes_system` has that message in the first of the user. `is_plain` wants no fields that
+    the server does not know, `needs_thoughts` those of every message with calls. `is_streamed` is False where the
+    server cannot send the reply in pieces. `states_end` is True once the server has said why a reply ended. `without`
+    names options of the plan that the model does not take. `blank` is the text beside calls where there is none, and
+    `wants_tools` is True where a history with calls needs a declaration.
+    """
+
+    limit_field: LimitField = "max_tokens"
+    takes_usage_option: bool = True
+    is_limit_settled: bool = False
+    output_max: int | None = None
+    is_strict: bool = False
+    takes_system: bool = True
+    is_plain: bool = False
+    needs_thoughts: bool = False
+    is_streamed: bool = True
+    states_end: bool = False
+    without: frozenset[str] = frozenset()
+    blank: str | None = None
+    wants_tools: bool = False
+
+    def limit_name(self, options: JsonObject) -> LimitField:
+        """What the longest reply is called: as the plan has it, unless the server refused one of the names."""
+        stated = None if self.is_limit_settled else next((one for one in LIMIT_FIELDS if one in options), None)
+        return stated or self.limit_field
+
+    def after(self, status: int, said: bytes, request: ModelRequest) -> ChatDialect | None:
+        """The dialect to try when the server refused `request` with `said`; None when no other one would help."""
+        lower = lower_case_body(said)
+        if status in (400, 422, 500) and self.takes_system and _NO_SYSTEM.search(lower):
+            return replace(self, takes_system=False)
+        if status in (400, 422, 500) and not self.is_strict and _ORDER.search(lower):
+            return replace(self, is_strict=True)
+        if status not in (400, 404, 422, 501):
+            return None
+        if self.takes_usage_option and ("stream_options" in lower or "include_usage" in lower):
+            return replace(self, takes_usage_option=False)
+        is_too_long = errors.is_too_long(status, lower)
+        sent = self.limit_name(request.options)
+        if not self.is_limit_settled and sent in lower and not is_too_long:
+            other: LimitField = "max_tokens" if sent == "max_completion_tokens" else "max_completion_tokens"
+            return replace(self, limit_field=other, is_limit_settled=True)
+        if self.is_streamed and is_streamed(request.options) and _NO_STREAM.search(lower):
+            return replace(self, is_streamed=False)
+        option = None if is_too_long else _refused_option(lower, request.options.keys() - self.without)
+        if option is not None:
+            return replace(self, without=self.without | {option})
+        return self._after_fields(lower, request)
+
+    def _after_fields(self, lower: str, request: ModelRequest) -> ChatDialect | None:
+        """The dialect to try when fields of the history may be the matter: one that is missing, or one too many."""
+        if self.blank is None and _NO_NULL.search(lower):
+            return replace(self, blank="")
+        if self.blank != CALL_PLACEHOLDER and _NO_EMPTY.search(lower):
+            return replace(self, blank=CALL_PLACEHOLDER)
+        if not (self.wants_tools or request.tools) and _TOOLS_TOO.search(lower):
+            return replace(self, wants_tools=True)
+        is_missing = _MISSING.search(lower) is not None and _FOREIGN.search(lower) is None
+        if not self.needs_thoughts and THOUGHTS_FIELD in lower and is_missing:
+            return replace(self, needs_thoughts=True, is_plain=False)
+        if not (self.is_plain or self.needs_thoughts or is_missing) and _names_one(lower, request):
+            return replace(self, is_plain=True)
+        return None
+
+
+def lowered_for_request(
+    status: int, said: bytes, request: ModelRequest, dialect: ChatDialect
+) -> errors.LoweredLimit | None:
+    """The longest reply to ask for instead, when the server refused `request` because it may not be as long."""
+    asked = stated_options(request, dialect)
+    stated = next((asked[name] for name in LIMIT_FIELDS if isinstance(asked.get(name), int)), None)
+    return errors.lowered_limit(status, lower_case_body(said), stated)
+
+
+def is_streamed(options: JsonObject) -> bool:
+    """Whether the reply is asked for in pieces: yes, unless the plan says `stream: false`."""
+    return options.get("stream") is not False
+
+
+def encode_body(model: str, request: ModelRequest, dialect: ChatDialect) -> bytes:
+    """The body that asks `model`, the provider's own name, for what `request` wants."""
+    messages = strip_foreign_fields(request.messages) if dialect.is_plain else request.messages
+    messages = messages if dialect.takes_system else merge_system_into_user(messages)
+    messages = add_blank_thoughts(messages) if dialect.needs_thoughts else messages
+    messages = alternate_roles(messages) if dialect.is_strict else messages
+    messages = messages if dialect.blank is None else add_blank_content(messages, dialect.blank)
+    parts = [b'{"model":', canonical_json.encode(model), b',"messages":[', b",".join(messages), b"]"]
+    if request.tools:
+        parts += [b',"tools":', request.tools]
+    elif dialect.wants_tools:
+        parts += [b',"tools":', PLACEHOLDER_TOOLS]
+    more: JsonObject = {"stream": dialect.is_streamed and is_streamed(request.options)}
+    if more["stream"] and dialect.takes_usage_option:
+        more["stream_options"] = {"include_usage": True}
+    more |= stated_options(request, dialect)
+    return b"".join((*parts, b",", canonical_json.encode(more)[1:]))
+
+
+def stated_options(request: ModelRequest, dialect: ChatDialect) -> JsonObject:
+    """The plan's options as they stand, with the smallest bound: the plan's, this attempt's or the model's.
+
+    Those that the model does not take are left out, and without tools those that are about tools.
+    """
+    left_out = OWN_OPTIONS | dialect.without | (frozenset() if request.tools else TOOL_OPTIONS)
+    options = {name: value for name, value in request.options.items() if name not in left_out}
+    stated = [options.pop(name) for name in LIMIT_FIELDS if isinstance(options.get(name), int)]
+    bounds = [*stated, *([] if request.output_tokens_max is None else [request.output_tokens_max])]
+    if bounds and dialect.output_max is not None:
+        bounds.append(dialect.output_max)
+    return options | ({dialect.limit_name(request.options): min(bounds)} if bounds else {})
+
+
+def _refused_option(lower: str, options: Iterable[str]) -> str | None:
+    """The plan's option that a refusal names as one the model lacks; the last of two that exclude each other."""
+    if not _NO_OPTION.search(lower):
+        return None
+    places = {
+        found.start(): name
+        for name in options
+        if name not in OWN_OPTIONS and name not in LIMIT_FIELDS
+        for found in [re.search(rf"(?<![a-z_]){re.escape(name)}(?![a-z_])|{name.replace('_', '')}\b", lower)]
+        if found
+    }
+    if not places:
+        return None
+    return places[max(places) if _TOGETHER.search(lower) else min(places)]
+
+
+def _names_one(lower: str, request: ModelRequest) -> bool:
+    """Whether a refusal names a field that another server, or an earlier model, put into the history."""
+    return any(name.lower() in lower for name in foreign_field_names(request.messages))

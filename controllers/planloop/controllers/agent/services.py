@@ -1,0 +1,156 @@
+"""What the agent controller needs from outside, in one value, with the ports that it calls.
+
+`planloop.owner.build` builds the real World; tests build one over a real store, real processes and a temporary folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from planloop.controllers.agent.deciders.port import DeciderReply
+from planloop.controllers.agent.models.port import ModelClient, NoModelClient
+from planloop.controllers.shared.container_exec import ContainerCommands
+from planloop.controllers.shared.simulated_worlds import NoWorlds, Worlds
+from planloop.reconciler.clock import Clock, Ids
+from planloop.reconciler.effects.processes import Processes
+from planloop.reconciler.engine.work_pools import WorkPlane
+from planloop.reconciler.store.store import Store
+from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.frozen import frozen
+from planloop.schemas.log.patch import Author, Patch, PatchVerdict
+from planloop.schemas.log.record import Change, SubRecord
+from planloop.schemas.objects.call import CallResult
+from planloop.schemas.objects.hook import HookVerdict
+from planloop.schemas.objects.mcp import ServerFailed
+
+if TYPE_CHECKING:
+    from planloop.controllers.agent.observe import ObservedAgent
+
+
+class PatchGate(Protocol):
+    """Takes patches of the plan document: `planloop.reconciler.admission.gate`."""
+
+    async def submit(self, patch: Patch) -> PatchVerdict: ...
+
+    async def rule(self, patch: Patch, changes: Sequence[Change], also: Sequence[SubRecord]) -> PatchVerdict:
+        """The same, with `changes` and `also` in the record if it is accepted."""
+        ...
+
+    async def approve(
+        self, address: str, by: Author, reason: str = "", content: JsonObject | None = None
+    ) -> PatchVerdict:
+        """Says yes to what waits at `address`. Raises errors.Terminal when nothing does."""
+        ...
+
+    async def reject(self, address: str, by: Author, reason: str = "") -> int:
+        """Says no; returns the revision. Raises errors.Terminal when nothing waits there."""
+        ...
+
+
+class ToolServers(Protocol):
+    """The tool servers of a plan as an agent uses them; what they offer is in the status of `mcp/<name>` objects.
+
+    `planloop.controllers.mcp` has the real one. Cancelling a method cancels the request at the server. `by` is the
+    agent that asks. All raise `ServerFailed` (`planloop.schemas.objects.mcp`).
+    """
+
+    async def call(
+        self, server: str, tool: str, arguments: JsonObject, *, by: str, op: str, on_progress: Callable[[str], None]
+    ) -> CallResult:
+        """One tool call; `op` is passed on as the idempotency key.
+
+        `AwaitingInput` is a state of the result too: the server asks for something, which is in its `value`.
+        """
+        ...
+
+    async def answer(
+        self, asked: JsonObject, content: JsonObject | None, *, op: str, on_progress: Callable[[str], None]
+    ) -> CallResult:
+        """Goes on with a call that waits for input; `asked` is the `value` of that result. None declines.
+
+        `op` is the operation under which it goes on.
+        """
+        ...
+
+    async def prompt(self, server: str, name: str, arguments: JsonObject, *, by: str) -> str: ...
+
+    async def resource(self, server: str, uri: str, *, by: str) -> str: ...
+
+
+class NoToolServers:
+    """`ToolServers` of a plan that has none."""
+
+    async def call(
+        self, server: str, tool: str, arguments: JsonObject, *, by: str, op: str, on_progress: Callable[[str], None]
+    ) -> CallResult:
+        del tool, arguments, by, op, on_progress
+        raise _no_server(server)
+
+    async def answer(
+        self, asked: JsonObject, content: JsonObject | None, *, op: str, on_progress: Callable[[str], None]
+    ) -> CallResult:
+        del content, op, on_progress
+        raise _no_server(asked["call"]["server"])
+
+    async def prompt(self, server: str, name: str, arguments: JsonObject, *, by: str) -> str:
+        del name, arguments, by
+        raise _no_server(server)
+
+    async def resource(self, server: str, uri: str, *, by: str) -> str:
+        del uri, by
+        raise _no_server(server)
+
+
+def _no_server(name: str) -> ServerFailed:
+    return ServerFailed("NoServer", f"there is no server `{name}`")
+
+
+class HookReplay(Protocol):
+    """Answers in place of hooks that are rules, programs and functions, as in a replay. `key` is `status.Fired.key`."""
+
+    def at_once(self, agent: str, turn: int, key: str) -> HookVerdict:
+        """The verdict of a rule. Raises `Conflict` when it is not its place yet."""
+        ...
+
+    def first(self, agent: str, turn: int, key: str) -> tuple[HookVerdict, bool]:
+        """What the rule before an agent said, and whether the agent was asked. Raises `Conflict` like `at_once`."""
+        ...
+
+    async def verdict(self, agent: str, turn: int, key: str) -> HookVerdict:
+        """The verdict of a program or a function."""
+        ...
+
+
+@frozen
+class AgentServices:
+    """`plan` is the plan's address, `folder` the absolute folder of the plan file.
+
+    `env` is the clean environment that commands start from; a task's own `env` is added to it. `python` is the
+    interpreter for Python minds. `surrounding` is the owner's own environment, of which nothing but what the plan names
+    by `env:NAME` is read. `pool` and `mind_pool` are the work plane's bounds for calls and for asking minds. `minds`
+    answers in place of minds that are processes, as in a replay; None: they do. `hooks` likewise for hooks.
+    `containers` are the plan's; None: nothing runs in any. `worlds` are the simulated ones.
+    """
+
+    store: Store
+    clock: Clock
+    ids: Ids
+    processes: Processes
+    work: WorkPlane
+    gate: PatchGate
+    plan: str
+    folder: Path
+    env: Mapping[str, str]
+    python: str
+    pool: str = "tools"
+    mind_pool: str = "minds"
+    surrounding: Mapping[str, str] = field(default_factory=dict)
+    models: ModelClient = NoModelClient()
+    minds: Callable[[ObservedAgent], Awaitable[DeciderReply]] | None = None
+    servers: ToolServers = NoToolServers()
+    hooks: HookReplay | None = None
+    containers: ContainerCommands | None = None
+    worlds: Worlds = NoWorlds()

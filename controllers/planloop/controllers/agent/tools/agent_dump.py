@@ -1,0 +1,150 @@
+"""The history of an agent: `recall` reads it back, `dump` writes it to a file, `restore` makes a child from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+from pydantic import Field
+
+from planloop.controllers.agent import agent_copy
+from planloop.controllers.agent.agent_copy import InvalidDump
+from planloop.controllers.agent.mail import message_policy
+from planloop.controllers.agent.mail.message_policy import NotReachable
+from planloop.controllers.agent.tools.delegation import add_children, read_sketch
+from planloop.controllers.agent.tools.errors import ToolFailed
+from planloop.controllers.agent.tools.plan import plan_document
+from planloop.controllers.agent.tools.tool import CallEnding, Settlement, ToolContext, success
+from planloop.controllers.agent.tools.workspace import digest_at, read_file, replace_file
+from planloop.controllers.agent.turn import call_locks, transcript
+from planloop.reconciler.admission import field_ownership
+from planloop.reconciler.effects.truncate import truncate_output
+from planloop.schemas import json_pointer, limits
+from planloop.schemas.canonical_json import decode
+from planloop.schemas.resource import Resource
+
+# The recall tool: what an agent lived through, as it was before its conversation was made shorter.
+
+AROUND_CHARS = 160  # Of a hit, to either side.
+
+
+def recall(
+    context: ToolContext,
+    turn: Annotated[int | None, Field(ge=1, description="The number of a turn of yours: shown in full.")] = None,
+    text: Annotated[str | None, Field(min_length=1, description="What to look for in all of your turns.")] = None,
+) -> Settlement:
+    """Reads back what you said, heard and saw earlier: one turn in full, or the places where a text occurs."""
+    digests = transcript.original_turns(context.seen.status.transcript, lambda digest: _content(context, digest))
+    if turn is not None:
+        return Settlement(success(_turn(context, digests, turn)))
+    if text is None:
+        numbers = ", ".join(str(int(key)) for key in digests)
+        return Settlement(success(f"your turns so far: {numbers or 'none'}"))
+    return Settlement(success(_hits(context, digests, text)))
+
+
+def _turn(context: ToolContext, digests: dict[str, str], turn: int) -> str:
+    found = next((digest for key, digest in digests.items() if int(key) == turn), None)
+    if found is None:
+        raise ToolFailed("NoSuchTurn", f"there is no ended turn {turn}; there are {len(digests)}")
+    return truncate_output(_text(context, found).encode(), limits.RECALL_BYTES)
+
+
+def _hits(context: ToolContext, digests: dict[str, str], text: str) -> str:
+    wanted, lines = text.casefold(), []
+    for key, digest in digests.items():
+        content = _text(context, digest)
+        at = content.casefold().find(wanted)
+        if at >= 0:
+            shown = content[max(0, at - AROUND_CHARS) : at + len(text) + AROUND_CHARS].replace("\n", " ")
+            lines.append(f"turn {int(key)}: …{shown}…")
+        if len(lines) >= limits.RECALL_HITS_MAX:
+            lines.append("[there may be more: look for something longer]")
+            break
+    return "\n".join(lines) or f"`{text}` is nowhere in your turns"
+
+
+def _text(context: ToolContext, digest: str) -> str:
+    return "\n\n".join(transcript.message_line(decode(line)) for line in _content(context, digest).split(b"\n"))
+
+
+def _content(context: ToolContext, digest: str) -> bytes:
+    content = context.world.store.get_blob(digest)
+    if content is None:
+        raise ToolFailed("Gone", "what was said then is not kept any more")
+    return content
+
+
+# `dump` and `restore`: an agent to a file of the workspace and back, as a new child.
+
+DumpPathText = Annotated[str, Field(min_length=1, description="Relative to your workspace.")]
+
+
+async def dump(
+    context: ToolContext,
+    path: DumpPathText,
+    name: Annotated[str, Field(description="An agent below you, by its id or path; blank: you yourself.")] = "",
+) -> Settlement:
+    """Writes an agent to a file: its transcript, its memory and what the plan says of it. `restore` brings it back.
+
+    The agents below it go along, with the hooks that you attached to them.
+    """
+    view = context.world.store.view
+    agent = _below(context, name) if name else view.get(context.agent)
+    assert agent is not None, "an agent that makes a call is there"
+    dump = agent_copy.dump_of_agent(view, plan_document(context), agent, lambda at: _is_its_word(context, at))
+    try:
+        content = agent_copy.encode_dump(dump, context.world.store.get_blob)
+    except InvalidDump as fault:
+        raise ToolFailed("TooLarge", str(fault)) from None
+    with context.workspace.spot(path, "write", "dump", makes_folders=True) as spot:
+        if (refused := call_locks.write_error(context, context.workspace.locked(spot.path))) is not None:
+            return refused
+        if not replace_file(spot, content, digest_at(spot, limits.DUMP_BYTES_MAX), context.spec.op):
+            raise ToolFailed("Changed", f"`{spot.path}` was changed meanwhile: try again")
+        turns = len(dump.carried.get("transcript", {}))
+        with_it = "".join(f", {each}" for each in agent_copy.describe_dump(dump))
+        return Settlement(success(f"{agent.address} is in `{spot.path}`: {turns} turns{with_it}, {len(content)} bytes"))
+
+
+async def restore(
+    context: ToolContext,
+    path: DumpPathText,
+    id: Annotated[str, Field(min_length=1, description="The name of the new child.")],  # noqa: A002 - what models call it
+    goal: Annotated[str, Field(description="What it is to do; blank: what it had.")] = "",
+    prompt: Annotated[str, Field(description="What to do or answer at once; its answer is your result.")] = "",
+    agent: Annotated[str, Field(description="Who it is to be, by name; blank: what the file says it was.")] = "",
+) -> CallEnding:
+    """Makes a child that begins with what the agent in a file lived through, with the rights of any child of yours."""
+    with context.workspace.spot(path, "read", "restore") as spot:
+        content = read_file(spot, limits.DUMP_BYTES_MAX)
+    try:
+        found = agent_copy.decode_dump(content)
+    except InvalidDump as fault:
+        raise ToolFailed("BadDump", f"`{path}`: {fault}") from None
+    found = replace(found, hooks=agent_copy.own_hooks(found, plan_document(context), context.task_path))
+    sources = agent_copy.store_carried(found, context.world.store.put_blob)
+    fields = agent_copy.restore_arguments(found, id, sources, goal, agent)
+    if prompt:
+        fields["prompt"] = prompt
+    return await add_children(context, [read_sketch(fields)])
+
+
+def _is_its_word(context: ToolContext, at: tuple[str, ...]) -> bool:
+    """Whether a hook may be in an agent's file: one that it attached to an agent below itself.
+
+    What else watches an agent is not for agents to read; a copy is watched by it all the same.
+    """
+    own = json_pointer.task_pointer(context.task_path)
+    if at[: len(own)] != own or at[len(own) : len(own) + 1] != ("tasks",):
+        return False
+    plan = context.world.store.view.get(context.world.plan)
+    stamp = None if plan is None else field_ownership.last_change(plan.status.get("stamps", {}), at)
+    return stamp is not None and stamp.author == context.author
+
+
+def _below(context: ToolContext, name: str) -> Resource:
+    try:
+        return message_policy.agent_below(context.world.store.view, context.agent, name)
+    except NotReachable as error:
+        raise ToolFailed(error.reason, str(error)) from None

@@ -1,0 +1,502 @@
+"""The `task` tool and declared agents as tools: add child tasks with agents, and wait for their results."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from difflib import get_close_matches
+from typing import Annotated, Any, Final, TypeAlias, TypedDict, Unpack
+
+from pydantic import Field
+
+from planloop.controllers.agent.mail import wake_reasons
+from planloop.controllers.agent.tools import messages
+from planloop.controllers.agent.tools.errors import ToolFailed
+from planloop.controllers.agent.tools.messages import short_name
+from planloop.controllers.agent.tools.plan import plan_document, submit_patch
+from planloop.controllers.agent.tools.tool import (
+    CallEnding,
+    PendingCall,
+    RegistryObjects,
+    Settlement,
+    Tool,
+    ToolContext,
+    ToolFunction,
+    failure,
+    success,
+)
+from planloop.schemas import address as addresses
+from planloop.schemas import json_pointer, limits
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.frozen import frozen
+from planloop.schemas.json_patch import PatchOp
+from planloop.schemas.objects.agent import ADDRESS, DUMP
+from planloop.schemas.objects.call import CallResult, CallState, EffectClass
+from planloop.schemas.objects.hook import is_hook_agent
+from planloop.schemas.objects.message import ThreadAnswer
+from planloop.schemas.objects.task import ENDED, TaskState
+from planloop.schemas.resource import Resource
+from planloop.schemas.tools import AGENT_TOOL
+
+# From the arguments of the `task` tool to a task of the plan document.
+#
+# What it does not know it passes on as it stands: the gate's schema says what is wrong with it, in words.
+
+TASK_AGENT_FIELDS: Final = ("model", "tools", "deny", "effects", "script", "python", "from")
+"""Fields of a task that are its agent's in the document. So are `instructions`, under the name of `prompt`."""
+
+
+@frozen
+class TaskSketch:
+    """A task to be added: its id and document form, the prompts to keep in the plan, and whose ends are waited for.
+
+    `waits_for` are tasks among it and those below it, as paths below the caller. `under` is the path, below the caller,
+    of the task that gets it as its child; empty: the caller's own. As a call states it, it may be an agent's address.
+    """
+
+    id: str
+    node: JsonObject
+    prompts: dict[str, str] = field(default_factory=dict)
+    waits_for: tuple[str, ...] = ()
+    under: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Its path below the caller."""
+        return "/".join((*self.under, self.id))
+
+    def moved(self, under: tuple[str, ...]) -> TaskSketch:
+        """The same sketch below the task at `under`, with the paths of the tasks that are waited for."""
+        old = "".join(f"{part}/" for part in self.under)
+        new = "".join(f"{part}/" for part in under)
+        return replace(self, under=under, waits_for=tuple(new + path.removeprefix(old) for path in self.waits_for))
+
+
+TaskFields = TypedDict(
+    "TaskFields",
+    {
+        "goal": Annotated[str | None, Field(description="What is to be true at the end; left out, the prompt.")],
+        "prompt": Annotated[str | None, Field(description="What to do or answer at once; its answer is your result.")],
+        "id": Annotated[str | None, Field(description="Its name; made from the goal when left out.")],
+        "instructions": Annotated[
+            str | None,
+            Field(description="Its system prompt: `lib:name`, `file:path`, `mcp:server/name`, a name, or text."),
+        ],
+        "store": Annotated[
+            str | None,
+            Field(description="A name under which `instructions` is kept among the prompts of the plan."),
+        ],
+        "wait": Annotated[bool | None, Field(description="Whether your result is to be how it ends.")],
+        "from": Annotated[str | None, Field(description="An agent below you to copy, with all that it knows.")],
+        "under": Annotated[str | None, Field(description="The agent below you whose child it is; left out, you.")],
+        "agent": Annotated[Any, Field(description="The name of an agent, or a map of its fields.")],
+        "model": str | None,
+        "tools": list[str] | None,
+        "budget": dict[str, Any] | None,
+        "acceptance": Annotated[list[Any] | None, Field(description="Checks that must hold, as in `{sh: npm test}`.")],
+        "needs": Annotated[list[str] | None, Field(description="Ids of tasks that must be done first.")],
+        "run": Annotated[Any, Field(description="A command that does it, instead of an agent.")],
+        "cwd": str | None,
+        "notes": str | None,
+        "retries": int | None,
+        "effects": dict[str, str] | None,
+        "script": list[Any] | None,
+        "tasks": Annotated[
+            list[dict[str, Any]] | None,
+            Field(description="Several children, each as one map; beside a goal or an id, the children of that task."),
+        ],
+    },
+    total=False,
+)
+"""What a child task may be told. Other fields of a task go into `tasks` or `edit_plan`."""
+
+
+def read_sketches(fields: JsonObject) -> list[TaskSketch]:
+    """The tasks that a call with these fields adds. Raises ToolFailed.
+
+    Fields beside `tasks` make one task that has `tasks` as its children; `wait` alone is about each of these.
+    """
+    given = {key: value for key, value in fields.items() if value not in (None, "", [], {})}
+    tasks = given.get("tasks")
+    if not tasks or set(given) - {"tasks", "wait"}:
+        return [read_sketch(fields)]
+    is_waited_for = bool(given.get("wait"))
+    each = [{"wait": True, **raw} if is_waited_for and isinstance(raw, dict) else raw for raw in tasks]
+    return require_distinct([read_sketch(raw) for raw in each])
+
+
+def count_sketches(fields: JsonObject) -> int:
+    """How many tasks a call with these fields adds, at every depth."""
+    tasks = fields.get("tasks")
+    below = [each for each in tasks if isinstance(each, dict)] if isinstance(tasks, list) else []
+    is_one = not below or any(fields.get(key) not in (None, "", [], {}) for key in set(fields) - {"tasks", "wait"})
+    return int(is_one) + sum(map(count_sketches, below))
+
+
+def require_distinct(sketches: list[TaskSketch]) -> list[TaskSketch]:
+    """The same, which all have ids of their own. Raises ToolFailed."""
+    names = [sketch.name for sketch in sketches]
+    if len(set(names)) < len(names):
+        raise ToolFailed("SameId", f"two of these have the same id: {', '.join(names)}")
+    return sketches
+
+
+def collect_prompts(sketches: Iterable[TaskSketch]) -> dict[str, str]:
+    """All prompts to keep. Raises ToolFailed where two texts have one name."""
+    found: dict[str, str] = {}
+    for name, text in (entry for sketch in sketches for entry in sketch.prompts.items()):
+        if found.setdefault(name, text) != text:
+            raise ToolFailed("SameName", f"`store: {name}` names two texts: give each a name")
+    return found
+
+
+def read_sketch(raw: Json) -> TaskSketch:
+    """One task as the plan is to have it. Raises ToolFailed."""
+    if not isinstance(raw, dict):
+        raise ToolFailed("BadArguments", "a task is a map with a goal")
+    fields = {key: value for key, value in raw.items() if value is not None}
+    prompt = str(fields.pop("prompt", ""))
+    is_waited_for = bool(fields.pop("wait", False)) or bool(prompt)
+    if prompt and "goal" in fields:
+        fields["notes"] = "\n\n".join(part for part in (prompt, str(fields.get("notes", ""))) if part)
+    elif prompt:
+        fields["goal"] = prompt
+    copied = f"{fields['from']}-copy" if fields.get("from") else ""
+    name = str(fields.pop("id", "") or _slug(fields.get("goal")) or _slug(copied))
+    if not name:
+        beside = [key for key in fields if key not in ("tasks", "under")]
+        where = f": `{beside[0]}` beside `tasks` is of a task around them" if beside and "tasks" in fields else ""
+        raise ToolFailed("BadArguments", f"a task has a goal, a prompt or an id{where}")
+    under = tuple(part for part in str(fields.pop("under", "")).split("/") if part not in ("", "."))
+    whole = "/".join((*under, name))
+    waits_for = [whole] if is_waited_for else []
+    prompts = _stored(fields)
+    own = {key: fields.pop(key) for key in TASK_AGENT_FIELDS if key in fields}
+    if "instructions" in fields:
+        own["prompt"] = fields.pop("instructions")
+    if own:
+        fields["agent"] = _with(fields.get("agent"), own)
+    if isinstance(children := fields.get("tasks"), list):
+        inner = require_distinct([read_sketch(child) for child in children])
+        if any(sketch.under for sketch in inner):
+            raise ToolFailed("BadArguments", "`under` is for a child of yours, not for one among `tasks`")
+        fields["tasks"] = {sketch.id: sketch.node for sketch in inner}
+        prompts = collect_prompts([TaskSketch(name, {}, prompts), *inner])
+        waits_for += [f"{whole}/{path}" for sketch in inner for path in sketch.waits_for]
+    return TaskSketch(name, fields, prompts, tuple(waits_for), under)
+
+
+def addition_ops(plan: JsonObject, path: Sequence[str], nodes: JsonObject) -> list[PatchOp]:
+    """The operations that add tasks to the task at `path` of the document `plan`."""
+    own = (*json_pointer.task_pointer(path), "tasks")
+    if json_pointer.has_value(plan, own):
+        return [PatchOp("add", (*own, name), node) for name, node in nodes.items()]
+    return [PatchOp("add", own, nodes)]
+
+
+def _stored(fields: JsonObject) -> dict[str, str]:
+    """Takes `store` out of `fields`: its text is to be one of the plan's prompts, and `instructions` is its name."""
+    name = fields.pop("store", None)
+    if name is None:
+        return {}
+    text = str(fields.get("instructions", ""))
+    if not text:
+        raise ToolFailed("BadArguments", "`store` keeps the text of `instructions`, and there is none")
+    fields["instructions"] = name
+    return {str(name): text}
+
+
+def _with(agent: Json, own: JsonObject) -> JsonObject:
+    """An agent with some fields of its own: a name becomes what it extends. Raises ToolFailed."""
+    if agent is None:
+        return own
+    if isinstance(agent, str):
+        return {"extends": agent, **own}
+    if isinstance(agent, dict):
+        if twice := [key for key in own if key in agent and agent[key] != own[key]]:
+            raise ToolFailed("BadArguments", f"`{twice[0]}` is given twice: in `agent` and beside it")
+        return {**agent, **own}
+    raise ToolFailed("BadArguments", "`agent` is a name or a map")
+
+
+def _slug(goal: Json) -> str:
+    words = re.findall(r"[a-z0-9]+", str(goal or "").lower())
+    return "-".join(words)[: limits.TASK_ID_CHARS_MAX].strip("-")
+
+
+# `task`: child tasks with their agents; with `prompt` or `wait` the call's result is what comes of them.
+#
+# Adding is a patch through the gate, safe to repeat after a crash: a child that this call added is not added again. A
+# prompt is part of what is added, so the child has it in its first turn however soon that is; the call then waits for
+# the child's end, which it finds in the child's own row. What a new child may do is computed from the plan like that of
+# any child.
+
+PathTokens: TypeAlias = tuple[str, ...]
+
+
+async def task(context: ToolContext, **fields: Unpack[TaskFields]) -> CallEnding:
+    """Adds a child task with its agent, or several under `tasks`. You wake when one ends, fails or asks.
+
+    With `prompt` your result is the child's answer to it, and with `wait` how it ended. Without either you go on, or
+    sleep until it reports. A child is there until you terminate it: ask it again with `discuss`.
+    """
+    return await add_children(context, [_copying(context, sketch) for sketch in read_sketches(dict(fields))])
+
+
+async def add_children(context: ToolContext, sketches: Sequence[TaskSketch]) -> CallEnding:
+    """Adds the children that are not there yet by this call, and waits for those that are to be waited for."""
+    names = [sketch.name for sketch in sketches]
+    fresh = [sketch for sketch in sketches if not is_child_added(context, sketch.name)]
+    added = await _added(context, fresh) if fresh else Settlement(success(f"{', '.join(names)} are in the plan"))
+    if added.result.state is not CallState.SUCCEEDED or any(_child(context, name) is None for name in names):
+        return added
+    waits_for = [path for sketch in sketches for path in sketch.waits_for]
+    if waits_for:
+        return wait_for_children(context, waits_for)
+    return replace(added, agent=speakers_merge([_task(context, name) for name in names]))
+
+
+def speakers_merge(children: Sequence[str]) -> JsonObject:
+    """The merge that makes the agents of these tasks the speakers of the next discussion."""
+    return {"interlocutors": {"speakers": [_agent_of(child) for child in children], "listeners": []}}
+
+
+def _copying(context: ToolContext, sketch: TaskSketch) -> TaskSketch:
+    """The sketch with every copy in it, at whatever depth, made of the agent that it names, as seen by the caller."""
+    if sketch.under:
+        under = _below(context, "/".join(sketch.under), "to be its parent")[len(context.task_path) :]
+        sketch = sketch.moved(under)
+    return replace(sketch, node=_copied(context, sketch.node, (*context.task_path, *sketch.under)))
+
+
+def _copied(context: ToolContext, node: JsonObject, parent: PathTokens | None) -> JsonObject:
+    """A child that is to be a copy of another has the agent of that one, but for what is said of itself.
+
+    `parent` is the task that gets it, None for one that is new itself.
+    """
+    children = node.get("tasks")
+    if isinstance(children, dict):
+        # A name goes down from the parent, which is new and has no such agent below it: an address does.
+        nested = {id_: _copied(context, each, None) for id_, each in children.items() if isinstance(each, dict)}
+        node = {**node, "tasks": {**children, **nested}}
+    own = node.get("agent")
+    source = str(own.get("from", "")) if isinstance(own, dict) else ""
+    if not isinstance(own, dict) or not source or source.startswith(DUMP):
+        return node
+    path = _below(context, source, "to copy")
+    known = json_pointer.value_at(plan_document(context), json_pointer.task_pointer(path))
+    written = known.get("agent", "lib:child")
+    fields = {"extends": written} if isinstance(written, str) else written
+    name = source if path[:-1] == parent else str(addresses.agent_address(*path))
+    return {**node, "goal": node.get("goal", known.get("goal", source)), "agent": {**fields, **own, "from": name}}
+
+
+def _below(context: ToolContext, name: str, what_for: str) -> PathTokens:
+    """The path of the task of the agent below the caller that is meant. Raises ToolFailed."""
+    own, view = context.task_path, context.world.store.view
+    parts = tuple(part for part in name.removeprefix(ADDRESS).split("/") if part)
+    is_whole = name.startswith(ADDRESS) and len(parts) > len(own) and parts[: len(own)] == own
+    path = parts if is_whole else (*own, *parts)
+    is_there = json_pointer.has_value(plan_document(context), json_pointer.task_pointer(path)) and len(path) > len(own)
+    if not is_there or is_hook_agent(name) or view.get(str(addresses.agent_address(*path))) is None:
+        known = (
+            addresses.parse_address(each.address).path for each in view.list("agent") if not is_hook_agent(each.address)
+        )
+        below = ["/".join(each[len(own) :]) for each in known if len(each) > len(own) and each[: len(own)] == own]
+        of_that_id = [each for each in below if each.rpartition("/")[2] == name.rpartition("/")[2]]
+        near = of_that_id or get_close_matches(name, below, n=1) or below[:5]
+        hint = f"; there is {', '.join(f'`{each}`' for each in near)}" if near else ""
+        raise ToolFailed("NoSuchAgent", f"there is no agent `{name}` below you {what_for}{hint}")
+    return path
+
+
+def is_child_new(context: ToolContext, name: str) -> bool:
+    """Whether the child was added in the turn that is open, so perhaps by this very call before a crash."""
+    present, turn = _child(context, name), context.seen.status.open
+    return present is not None and turn is not None and present.created_rev > turn.base_rev
+
+
+def is_child_added(context: ToolContext, name: str) -> bool:
+    """Whether this call added the child before a crash. Raises ToolFailed when somebody else has."""
+    if _child(context, name) is None:
+        return False
+    if not is_child_new(context, name):
+        raise ToolFailed("Exists", f"there is a `{name}` already: change it with `edit_plan`, or take another id")
+    return True
+
+
+def _child(context: ToolContext, name: str) -> Resource | None:
+    return context.world.store.view.get(_task(context, name))
+
+
+def _task(context: ToolContext, name: str) -> str:
+    return "task/" + "/".join((*context.task_path, name))
+
+
+def _agent_of(task_address: str) -> str:
+    return task_address.replace("task/", "agent/", 1)
+
+
+async def _added(context: ToolContext, sketches: Sequence[TaskSketch]) -> Settlement:
+    prompts, known = collect_prompts(sketches), plan_document(context).get("prompts")
+    for name in prompts:
+        if known and known.get(name, prompts[name]) != prompts[name]:
+            raise ToolFailed("Exists", f"the plan has another prompt `{name}`: take another name in `store`")
+    ops = [PatchOp("add", ("prompts", name), text) for name, text in prompts.items()]
+    if prompts and known is None:
+        ops = [PatchOp("add", ("prompts",), dict(prompts))]
+    for under in dict.fromkeys(sketch.under for sketch in sketches):
+        nodes: JsonObject = {sketch.id: sketch.node for sketch in sketches if sketch.under == under}
+        ops += addition_ops(plan_document(context), (*context.task_path, *under), nodes)
+    return await submit_patch(context, ops, f"adds {', '.join(sketch.name for sketch in sketches)}")
+
+
+def wait_for_children(context: ToolContext, names: Sequence[str]) -> PendingCall:
+    """Waits for the ends of these children."""
+    call: JsonObject = {"ends": [_task(context, name) for name in names], "since": context.seen.now}
+    due_at = context.seen.now + limits.ANSWER_WAIT_S
+    return PendingCall(CallState.AWAITING_CHILD, (), call, f"waits for {', '.join(names)}", due_at=due_at)
+
+
+def resolve_children(context: ToolContext) -> CallEnding | None:
+    """How the children that are waited for came to their ends, when all have."""
+    status = context.call.status
+    is_late = context.seen.now >= float(status["since"]) + limits.ANSWER_WAIT_S
+    ends = {str(address): _end(context, str(address), is_late=is_late) for address in status["ends"]}
+    if any(end is None for end in ends.values()):
+        return None
+    # What is told here is no news any more: the parent is not woken for a result that it has collected.
+    told = {child.address: child.token for child in context.seen.children if child.address in ends and child.is_ended}
+    said = {short_name(context, name): end for name, end in ends.items() if end is not None}
+    return Settlement(result_of_children(said), agent={**speakers_merge(list(ends)), "told": {"children": told}})
+
+
+def _end(context: ToolContext, address: str, *, is_late: bool) -> ThreadAnswer | None:
+    """How a child came to its end, or why none is to be waited for; None while it is at work."""
+    view = context.world.store.view
+    task, agent = view.get(address), view.get(_agent_of(address))
+    if task is None or task.deleting:
+        return ThreadAnswer("it was removed", "Gone")
+    if task.state in ENDED:
+        return wake_reasons.answer_of_end(task)
+    if agent is not None:
+        found = messages.why_no_answer(view, agent, context.agent) or wake_reasons.answer_if_blocked(agent)
+        if found is not None:
+            return found
+    if task.state == TaskState.BLOCKED:
+        return ThreadAnswer(wake_reasons.why_not_ready(task), "Blocked")
+    return ThreadAnswer(f"it is still {task.state}; you are told when it ends", "NoAnswer") if is_late else None
+
+
+def result_of_children(answers: Mapping[str, ThreadAnswer]) -> CallResult:
+    """One child's answer as it is; those of several under their names. It has failed when every one of them has."""
+    if len(answers) == 1:
+        (answer,) = answers.values()
+        return failure(answer.error, answer.text) if answer.error else success(answer.text, answer.value)
+    lines = (f"[{name}] {f'({each.error}) ' if each.error else ''}{each.text}" for name, each in answers.items())
+    text = "\n\n".join(lines)
+    return failure("NoAnswer", text) if all(answer.error for answer in answers.values()) else success(text)
+
+
+# Declared agents as tools: `tools: [agent:reviewer]` gives a function of that name, and calling it asks that agent.
+#
+# The first call adds a child task done by the agent; every later one asks the same child, which remembers. What the
+# child may do is what any child of the caller with that agent may.
+
+LIBRARY_AGENTS: Final = "lib:"
+
+
+class AgentTools(Mapping[str, Tool]):
+    """`own` tools and one for each agent that the plan declares, as one registry."""
+
+    def __init__(self, own: Mapping[str, Tool], view: Callable[[], RegistryObjects]) -> None:
+        self._own = own
+        self._view = view
+        self._kept: dict[tuple[str, str], Tool] = {}
+
+    def __getitem__(self, name: str) -> Tool:
+        if name in self._own:
+            return self._own[name]
+        agent = name.removeprefix(AGENT_TOOL)
+        declared = self._declared()
+        if not name.startswith(AGENT_TOOL) or agent not in declared:
+            raise KeyError(name)
+        # The same object for the same words: what a model is told of its tools is made once.
+        doc = str(declared[agent].get("doc") or f"Asks the agent `{agent}`. It remembers what it was asked before.")
+        if len(self._kept) >= limits.SPECS_KEPT_MAX:
+            self._kept.clear()
+        return self._kept.setdefault((agent, doc), _tool(agent, doc))
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._own
+        yield from (f"{AGENT_TOOL}{name}" for name in self._declared())
+
+    def __len__(self) -> int:
+        return len(self._own) + len(self._declared())
+
+    def _declared(self) -> JsonObject:
+        for plan in self._view().list("plan"):
+            agents = plan.spec.get("agents", {})
+            return agents if isinstance(agents, dict) else {}
+        return {}
+
+
+def _tool(agent: str, doc: str) -> Tool:
+    return Tool(f"{AGENT_TOOL}{agent}", _asking(agent), EffectClass.IDEMPOTENT, resolve=resolve_declared_agent, doc=doc)
+
+
+def _asking(agent: str) -> ToolFunction:
+    async def asked(
+        context: ToolContext, prompt: Annotated[str, Field(min_length=1, description="What to do or answer.")]
+    ) -> CallEnding:
+        return await ask_declared_agent(context, agent, prompt)
+
+    return asked
+
+
+async def ask_declared_agent(context: ToolContext, agent: str, prompt: str) -> CallEnding:
+    """Has the caller's child `agent` answer `prompt`; makes that child when it is not there yet."""
+    view = context.world.store.view
+    name = _name_for(context, agent, prompt)
+    path = (*context.task_path, name)
+    task = view.get(str(addresses.task_address(*path)))
+    if task is None or _is_this_very_call(context, name, prompt):
+        return await add_children(context, [read_sketch({"id": name, "prompt": prompt, "agent": agent})])
+    child = view.get(str(addresses.agent_address(*path)))
+    if child is None or child.spec["prototype"] != agent:
+        raise ToolFailed("Exists", f"there is a task `{agent}` below you that is not done by the agent of that name")
+    return messages.start_discussion(context, prompt, (child.address,), ())
+
+
+def _is_this_very_call(context: ToolContext, name: str, prompt: str) -> bool:
+    task = context.world.store.view.get(str(addresses.task_address(*context.task_path, name)))
+    return task is not None and is_child_new(context, name) and task.spec["goal"] == prompt
+
+
+def _name_for(context: ToolContext, agent: str, prompt: str) -> str:
+    """The child to ask: `agent`. Library code answers its goal and is over: each call of it is another child."""
+    view, name = context.world.store.view, agent
+    for number in range(2, limits.CHILDREN_MAX):
+        child = view.get(str(addresses.agent_address(*context.task_path, name)))
+        if child is None or not str(child.spec["mind"].get("target", "")).startswith(LIBRARY_AGENTS):
+            break
+        if _is_this_very_call(context, name, prompt):
+            break
+        name = f"{agent}-{number}"
+    return name
+
+
+def resolve_declared_agent(context: ToolContext) -> CallEnding | None:
+    """What the child answered, as it is."""
+    if "ends" in context.call.status:
+        return resolve_children(context)
+    talk = messages.read_thread(context, str(context.call.status.get("thread")))
+    if talk is None:
+        return Settlement(failure("Gone", "the question was withdrawn"))
+    answer, name = talk.answer(0), short_name(context, talk.spec.speakers[0])
+    return (
+        None
+        if answer is None
+        else Settlement(result_of_children({name: answer}), messages.close_thread_changes(talk, [name]))
+    )

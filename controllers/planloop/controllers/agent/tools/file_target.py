@@ -1,0 +1,473 @@
+"""The file that a call is about, on this host or in the agent's container: find, read, replace, list and search it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, Protocol
+
+from planloop.containers.engine.engine import EngineFailed, ExecCommand, ExecEnd
+from planloop.controllers.agent import run_environment
+from planloop.controllers.agent.tools.errors import ToolDenied, ToolFailed
+from planloop.controllers.agent.tools.shell import command_timeout_s
+from planloop.controllers.agent.tools.tool import ToolContext
+from planloop.controllers.agent.tools.workspace import (
+    LINE_SHOWN_CHARS,
+    START_BYTES,
+    AccessMode,
+    FoundFile,
+    OpenPath,
+    read_file,
+    replace_file,
+    too_large_error,
+)
+from planloop.controllers.agent.turn import call_locks
+from planloop.controllers.shared.container_exec import ContainerFiles
+from planloop.reconciler.effects.processes import ExitCause
+from planloop.reconciler.effects.truncate import last_line
+from planloop.schemas import limits, patterns
+from planloop.schemas.canonical_json import printable_name, sha256_hex
+from planloop.schemas.file_text import decode_file_text
+from planloop.schemas.frozen import frozen
+
+# Where a path of a file tool is: on this machine, or only in the container that is the agent's sandbox.
+#
+# A path is read as the agent's commands would read it. What is a file of the plan's folder as well, because that is
+# mounted, is one of this machine, with its rights, links and locks; of anything else the name says which container.
+
+
+@frozen
+class ContainerPath:
+    """A path in the container of `place` that is no file of the plan; `path` is absolute, links are not followed."""
+
+    place: ContainerFiles
+    path: str
+
+    @property
+    def name(self) -> str:
+        """What it is called where files of several places meet: in rights and what an agent has read."""
+        return f"container/{self.place.name}:{self.path}"
+
+    @property
+    def lock(self) -> str:
+        """What locks name it: several containers may have the volume that it is in."""
+        return self.place.shared(self.path) or self.name
+
+
+def locate_path(context: ToolContext, path: str, mode: AccessMode = "read") -> str | ContainerPath:
+    """What `path` names for the agent: a path for its workspace, or one within its container.
+
+    Raises ToolDenied and ToolFailed.
+    """
+    place = run_environment.agent_container(context.world, context.seen)
+    if place is None or "\0" in path or not path.strip():
+        return path
+    at = place.at(path)
+    here = place.here(at)
+    space = context.workspace
+    if here is None or not _is_own(context, here.path):
+        return ContainerPath(place, at)
+    if mode == "write" and here.is_read_only:
+        raise ToolDenied(f"`{at}` is mounted read-only in the container `{place.name}`")
+    if mode == "write" and here.is_alone:
+        raise ToolDenied(
+            f"`{at}` is mounted by itself in the container `{place.name}`: only its folder can be, for this"
+        )
+    found = str(space.folder / space.leads_to(here.path))
+    again = place.here(place.inside(found))
+    if again is None or again.path != found:
+        raise ToolFailed("BadPath", f"`{path}` leads to `{found}`, in whose place `{place.name}` has something else")
+    return here.path
+
+
+def mount_targets(context: ToolContext, place: ContainerFiles) -> tuple[str, ...]:
+    """Where folders and files of the plan are mounted in the container of `place`."""
+    return tuple(each.target for each in place.mounts if each.host and _is_own(context, each.host))
+
+
+def _is_own(context: ToolContext, path: str) -> bool:
+    """Whether the absolute `path` of this machine is in the plan's folder, or in the agent's fork."""
+    own = (str(context.workspace.folder), os.path.realpath(context.world.folder))
+    return any(path == each or path.startswith(f"{each}/") for each in own)
+
+
+def lock_path(context: ToolContext, path: str, mode: AccessMode = "write") -> str:
+    """`path` as locks name it. Raises ToolDenied and ToolFailed."""
+    found = locate_path(context, path, mode)
+    space = context.workspace
+    return found.lock if isinstance(found, ContainerPath) else space.locked(space.leads_to(found))
+
+
+def require_right(context: ToolContext, within: ContainerPath, mode: AccessMode, tool: str) -> None:
+    """Raises ToolDenied unless rights let the agent do that to a path in its container.
+
+    They name it as locks do, `container/sut:/etc/hosts`; denials of the plain path count as well.
+    """
+    space = context.workspace
+    globs = space.read if mode == "read" else space.write
+    if not patterns.path_matches(globs, within.name):
+        verb = "read" if mode == "read" else "written"
+        raise ToolDenied(f"`{within.name}` may not be {verb}: rights allow {globs}")
+    if denial := patterns.find_denial(space.deny, tool, _names(within)):
+        raise ToolDenied(f"`{within.name}` is denied by `{denial}`")
+    if not space.allows(tool, within.name):
+        raise ToolDenied(f"`{within.name}`: rights allow `{tool}` on other paths only")
+
+
+def may_show(context: ToolContext, within: ContainerPath, path: str, tool: str) -> bool:
+    """Whether `tool` may tell of the file at `path` in the container; one that is the plan's too has that name."""
+    space, here = context.workspace, within.place.here(path)
+    if here is not None and here.path.startswith(f"{space.folder}/"):
+        return space.shows(tool, here.path.removeprefix(f"{space.folder}/"))
+    one = ContainerPath(within.place, path)
+    return space.shows(tool, one.name) and not patterns.find_denial(space.deny, tool, _names(one))
+
+
+def _names(within: ContainerPath) -> tuple[str, ...]:
+    """All that a denial may call it."""
+    return (within.name, within.path, within.path.lstrip("/"))
+
+
+# Files that are only in a container: read, replaced, listed and searched by small scripts that run in there.
+#
+# They run as the agent's commands do, so its user, its mounts and what is in memory count. Nothing is done through
+# links: a path that leads elsewhere is refused with where it leads, because locks and rights are about that. A file is
+# replaced in one step, when all of the new content is there and the old is still the one that was looked at.
+
+OWN_PREFIX: Final = "PLANLOOP_OURS"
+"""The variable of the scripts with the places where folders of the plan are mounted, in lines."""
+
+_HEAD: Final = r"""
+exec 2>/dev/null
+LC_ALL=C
+newline='
+'
+p=$1 folder=${1%/*} at= system=
+leads() { printf '%s' "$1"; exit 75; }
+look() {
+  real=$(cd -P -- "$1" && pwd -P) || exit 78
+  [ "$real" = "$1" ] || { [ "$real" = / ] && real=; leads "$real${p#"$1"}"; }
+  ours=$(
+    IFS="$newline"
+    set -f
+    for target in $PLANLOOP_OURS; do
+      at=$(cd -P -- "$target" && pwd -P) || continue
+      case $real/ in ("$at"/*) [ "$at" = "$target" ] || { printf '%s' "$target${p#"$at"}"; break; };; esac
+    done
+  )
+  [ -z "$ours" ] || leads "$ours"
+}
+"""
+_READ: Final = (
+    _HEAD
+    + r"""
+[ -d "${folder:-/}" ] || exit 71
+look "${folder:-/}"
+[ -L "$p" ] && leads "$(readlink -f "$p" || readlink "$p")"
+[ -e "$p" ] || exit 72
+[ -f "$p" ] || exit 73
+[ -r "$p" ] || exit 78
+size=$(stat -c %s "$p") || exit 79
+[ "$size" -le "$2" ] || { printf '%s\n' $size; head -c "${3:-0}" "$p"; exit 74; }
+sum=$(sha256sum <"$p") || exit 79
+printf '%s\n' "${sum%% *}"
+cat "$p"
+"""
+)
+_WRITE: Final = (
+    _HEAD
+    + r"""
+at=${folder:-/}
+while [ ! -d "$at" ]; do
+  { [ -e "$at" ] || [ -L "$at" ]; } && exit 71
+  at=${at%/*} at=${at:-/}
+done
+look "$at"
+[ -L "$p" ] && leads "$(readlink -f "$p" || readlink "$p")"
+mkdir -p "${folder:-/}" || exit 77
+cd -P "${folder:-/}" || exit 77
+name=./${p##*/} new=./$4
+trap 'rm -f "$new"' EXIT
+now=-
+if [ -e "$name" ]; then
+  [ -f "$name" ] || exit 73
+  [ -w "$name" ] || exit 77
+  cp -p "$name" "$new" || exit 77
+fi
+cat >"$new" || exit 77
+sum=$(sha256sum <"$new") || exit 79
+[ "${sum%% *}" = "$3" ] || exit 76
+if [ -e "$name" ]; then
+  sum=$(sha256sum <"$name") || exit 79
+  now=${sum%% *}
+fi
+[ "$now" = "$2" ] || exit 70
+mv -f "$new" "$name" || exit 77
+"""
+)
+_FIND: Final = (
+    _HEAD
+    + r"""
+[ -e "$p" ] || exit 71
+[ -d "$p" ] || exit 73
+look "$p"
+cd -P "$p" || exit 78
+most=$2
+shift 2
+[ "$p" = / ] && system='-o -path ./proc -o -path ./sys -o -path ./dev'
+find . \( -name .git -o -name .plan $system \) -prune -o -type f "$@" | head -n "$most"
+exit 0
+"""
+)
+_CHANGED: Final = 70
+_TOO_LARGE: Final = 74
+_FAULTS: Final = {
+    71: ("NotFound", "there is no folder `{folder}` in `{name}`"),
+    72: ("NotFound", "there is no file `{at}` in `{name}`"),
+    73: ("NotAFile", "`{at}` in `{name}` is of another kind"),
+    75: ("BadPath", "`{at}` in `{name}` leads through a link, to `{said}`: name that"),
+    76: ("NotWritable", "`{at}` did not arrive whole in `{name}`, and is as it was: try again"),
+    77: ("NotWritable", "`{at}` in `{name}`: its user may not write it, or nothing can be written there"),
+    78: ("NotReadable", "`{at}` in `{name}`: its user may not read it"),
+}
+"""What the scripts' own exit codes mean."""
+
+_SIZED: Final = re.compile(r"(\d+) \./(.+)")
+_HIT: Final = re.compile(r"\./(.+?):(\d+):(.*)")
+_TIME_S: Final = 60.0
+
+
+@frozen
+class ContainerContent:
+    """A file's bytes, and the digest of what really is there: secrets of the container are masked in what comes out."""
+
+    content: bytes
+    digest: str
+
+
+async def read_in_container(context: ToolContext, within: ContainerPath) -> ContainerContent:
+    """The regular file at `within`. Raises ToolFailed: NotFound, NotAFile, TooLarge, NotReadable, BadPath, NotUp …."""
+    most = limits.FILE_BYTES_MAX
+    words = (_READ, within.path, str(most), str(START_BYTES))
+    ended = await _run(context, within, words, bytes_max=most + 100)
+    if ended.ending is ExitCause.TOO_MUCH_OUTPUT:
+        raise ToolFailed("TooLarge", f"`{within.path}` has more than {most} bytes")
+    told, _, content = ended.output.partition(b"\n")
+    return ContainerContent(content, told.decode(errors="replace"))  # A container may have a `sha256sum` of its own.
+
+
+async def replace_in_container(
+    context: ToolContext, within: ContainerPath, content: bytes, expected: str | None
+) -> bool:
+    """Puts `content` there in one step if the file is still that with the digest `expected`, None: if there is none.
+
+    False when it is not. Folders on the way are made. The file keeps its permissions.
+    """
+    temporary = f".{within.path.rpartition('/')[2][:100]}.{context.spec.op}.tmp"
+    words = (_WRITE, within.path, expected or "-", sha256_hex(content), temporary)
+    return (await _run(context, within, words, stdin=content)).code == 0
+
+
+async def files_in_container(context: ToolContext, within: ContainerPath, most: int) -> list[FoundFile]:
+    """At most `most` files below the folder, in order of their names."""
+    words = (_FIND, within.path, str(most), "-exec", "stat", "-c", "%s %n", "{}", "+")
+    lines = (await _run(context, within, words)).output.decode(errors="surrogateescape").splitlines()
+    found = [match for line in lines if (match := _SIZED.fullmatch(line))]
+    return sorted(
+        (FoundFile(printable_name(one[2]), _joined(within.path, printable_name(one[2])), int(one[1])) for one in found),
+        key=lambda each: each.below.split("/"),
+    )
+
+
+async def hits_in_container(
+    context: ToolContext, within: ContainerPath, glob: str, text: str, any_case: bool
+) -> list[tuple[str, str]]:
+    """The path and the line `path:number: line` of each that holds `text`, of files that are text and not large."""
+    if "\n" in text:
+        return []  # No line holds that.
+    flags = "-HnFi" if any_case else "-HnF"
+    small = ("-size", f"-{limits.FILE_BYTES_MAX + 1}c")
+    words = (_FIND, within.path, str(limits.FILES_SEARCHED_MAX), *small, "-exec", "grep", flags, "-e", text, "{}", "+")
+    ended = await _run(context, within, words, bytes_max=limits.OUTPUT_KEPT_BYTES_MAX)
+    out = []
+    for raw in ended.output.split(b"\n"):
+        match = _HIT.fullmatch(_text(raw))
+        if match and patterns.path_matches([glob], match[1]):
+            out.append((_joined(within.path, match[1]), f"{match[1]}:{match[2]}: {match[3][:LINE_SHOWN_CHARS]}"))
+    return out
+
+
+def _text(line: bytes) -> str:
+    """A line of any encoding that has no NUL; empty for binary."""
+    text = decode_file_text(line.removesuffix(b"\r"))
+    return "" if text is None else text.shown
+
+
+def _joined(folder: str, name: str) -> str:
+    return f"{folder.rstrip('/')}/{name}"
+
+
+async def _run(
+    context: ToolContext,
+    within: ContainerPath,
+    words: tuple[str, ...],
+    *,
+    stdin: bytes = b"",
+    bytes_max: int | None = None,
+) -> ExecEnd:
+    """The end of a script that did its work, found that the file is another, or wrote too much. Raises ToolFailed."""
+    name, containers = within.place.name, context.world.containers
+    if containers is None:
+        raise ToolFailed("NoContainers", "nothing runs in containers here")
+    bound_s = min(_TIME_S, command_timeout_s(context, None))
+    found = await containers.settled(name, min(bound_s, limits.CONTAINER_WAIT_S))
+    if found is None or not found.is_up:
+        raise ToolFailed("NotUp", f"the plan has no container `{name}`" if found is None else found.words)
+    argv = ("/bin/sh", "-c", words[0], "sh", *words[1:])
+    # Where folders of the plan are laid in through a link of the image, its files have one name all the same.
+    env = {OWN_PREFIX: "\n".join(mount_targets(context, within.place))}
+    inside = ExecCommand(argv, context.spec.op, env, stdin=stdin, timeout_s=bound_s, output_bytes_max=bytes_max)
+    try:
+        ended = await containers.run(found.id, inside)
+    except EngineFailed as failed:
+        raise ToolFailed(str(failed.reason), failed.words) from failed
+    if ended.ending is ExitCause.TOO_MUCH_OUTPUT or (ended.ending is ExitCause.EXITED and ended.code in (0, _CHANGED)):
+        return ended
+    raise _fault(within, ended)
+
+
+def _fault(within: ContainerPath, ended: ExecEnd) -> ToolFailed:
+    at, name = within.path, within.place.name
+    match ended.ending:
+        case ExitCause.TIMED_OUT:
+            return ToolFailed("TimedOut", f"`{at}` in `{name}` took too long")
+        case ExitCause.LOST:
+            return ToolFailed("NotUp", f"the container `{name}` went away meanwhile")
+        case ExitCause.EXITED if ended.code == _TOO_LARGE:
+            told, _, start = ended.output.partition(b"\n")
+            return too_large_error(at, int(told) if told.isdigit() else 0, start, limits.FILE_BYTES_MAX)
+        case ExitCause.EXITED if ended.code in _FAULTS:
+            reason, words = _FAULTS[ended.code]
+            said = printable_name(ended.output.decode(errors="replace"))
+            folder = at.rpartition("/")[0] or "/"
+            return ToolFailed(reason, words.format(at=at, name=name, said=said, folder=folder))
+        case _:
+            why = f"the image of `{name}` needs /bin/sh, sha256sum and the like for file tools"
+            return ToolFailed("NotReadable", f"{why}: {last_line(ended.output) or f'exit code {ended.code}'}")
+
+
+# The file that a call of a file tool is about: of this machine, or in the agent's container. One port for both.
+
+
+class FileTarget(Protocol):
+    """Of a file of this machine nothing here yields to others: what was looked at is so when it is replaced."""
+
+    @property
+    def path(self) -> str:
+        """What the agent's knowledge of it is named by."""
+        ...
+
+    @property
+    def lock(self) -> str:
+        """What locks name it."""
+        ...
+
+    async def read(self) -> ContainerContent:
+        """Raises ToolFailed: NotFound, NotAFile, TooLarge …."""
+        ...
+
+    async def look(self) -> ContainerContent | None:
+        """What is there; None when there is no file. What is masked in it has the digest of the real content."""
+        ...
+
+    async def replace(self, content: bytes, expected: str | None) -> bool:
+        """Puts `content` there if it still has the digest `expected`; whether it did. Raises ToolFailed, OSError."""
+        ...
+
+
+@frozen
+class HostFile:
+    """A file of this machine."""
+
+    context: ToolContext
+    spot: OpenPath
+
+    @property
+    def path(self) -> str:
+        return self.spot.path
+
+    @property
+    def lock(self) -> str:
+        return self.context.workspace.locked(self.spot.path)
+
+    async def read(self) -> ContainerContent:
+        content = read_file(self.spot)
+        return ContainerContent(content, sha256_hex(content))
+
+    async def look(self) -> ContainerContent | None:
+        try:
+            return await self.read()
+        except ToolFailed as failed:
+            if failed.reason == "NotFound":
+                return None
+            raise
+
+    async def replace(self, content: bytes, expected: str | None) -> bool:
+        return replace_file(self.spot, content, expected, self.context.spec.op, self._may_write)
+
+    def _may_write(self, path: str) -> bool:
+        """Whether another name of the file, relative to the plan's folder, may change with it."""
+        context = self.context
+        lock = context.workspace.locked(path)
+        is_free = not call_locks.lock_blockers(context.seen, context.world.store.view, {lock: "write"})
+        return is_free and context.workspace.may_write(path, context.spec.tool)
+
+
+@frozen
+class ContainerFile:
+    """A file that is only in a container."""
+
+    context: ToolContext
+    within: ContainerPath
+
+    @property
+    def path(self) -> str:
+        return self.within.name
+
+    @property
+    def lock(self) -> str:
+        return self.within.lock
+
+    async def read(self) -> ContainerContent:
+        found = await read_in_container(self.context, self.within)
+        if sha256_hex(found.content) != found.digest:
+            why = "holds a secret of its container, or changes all the time"
+            raise ToolFailed("NotReadable", f"`{self.path}` {why}: look at it with a command, and change it with one")
+        return found
+
+    async def look(self) -> ContainerContent | None:
+        try:
+            return await read_in_container(self.context, self.within)
+        except ToolFailed as failed:
+            if failed.reason == "NotFound":
+                return None
+            raise
+
+    async def replace(self, content: bytes, expected: str | None) -> bool:
+        return await replace_in_container(self.context, self.within, content, expected)
+
+
+@contextmanager
+def open_target(
+    context: ToolContext, path: str, mode: AccessMode, tool: str, *, makes_folders: bool = False
+) -> Iterator[FileTarget]:
+    """What `path` leads to, if `tool` may do that to it. Raises ToolDenied and ToolFailed."""
+    at = locate_path(context, path, mode)
+    if isinstance(at, ContainerPath):
+        require_right(context, at, mode, tool)
+        yield ContainerFile(context, at)
+        return
+    with context.workspace.spot(at, mode, tool, makes_folders=makes_folders) as spot:
+        yield HostFile(context, spot)

@@ -1,0 +1,247 @@
+"""`lock` and `release` files; `contest` a lock, which opens a conflict; `resolve` one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from planloop.controllers.agent.conflicts import detection, participants, resolution
+from planloop.controllers.agent.conflicts.detection import OpenedConflict
+from planloop.controllers.agent.conflicts.resolution import ConflictResolution, InvalidResolution, ResolutionRequest
+from planloop.controllers.agent.tools import file_target
+from planloop.controllers.agent.tools.errors import ToolDenied, ToolFailed
+from planloop.controllers.agent.tools.file_target import ContainerPath
+from planloop.controllers.agent.tools.plan import plan_document, verdict_settlement
+from planloop.controllers.agent.tools.tool import CallEnding, Settlement, ToolContext, success
+from planloop.controllers.agent.tools.workspace import CLOSED_NAMES, Workspace
+from planloop.controllers.agent.turn import call_locks
+from planloop.controllers.agent.turn.call_locks import LockWait, name_paths
+from planloop.controllers.shared.leases import grants, lock_paths, owners
+from planloop.controllers.shared.leases.grants import LocksGranted, Wants
+from planloop.schemas import limits, patterns
+from planloop.schemas.log.patch import Patch, PatchAccepted
+from planloop.schemas.objects.conflict import PERSON, ConflictParty, RulingKind, party_name
+from planloop.schemas.objects.lock import LockMode
+
+# `lock` and `release`: files that an agent takes for itself beyond the locks that its writes bring with them.
+#
+# All or none of what is asked for is taken, until it is given back or the task ends. Who may not write a file may not
+# keep others from it: a write lock needs the right to write.
+
+_WILD: Final = frozenset("*?")
+
+PathTexts = Annotated[list[str], Field(min_length=1, max_length=limits.LOCKS_AT_ONCE_MAX)]
+
+
+def lock(
+    context: ToolContext,
+    paths: Annotated[PathTexts, Field(description="Files or globs such as `src/**`, relative to the workspace.")],
+    mode: Annotated[
+        LockMode, Field(description="`write` keeps everybody else out; `read` keeps writers out.")
+    ] = "write",
+    reason: Annotated[str, Field(max_length=limits.LOCK_REASON_CHARS_MAX, description="Others are told it.")] = "",
+    wait_s: Annotated[
+        float | None,
+        Field(ge=0, le=limits.LOCK_WAIT_MAX_S, description="Seconds to wait when others hold it; 0: do not wait."),
+    ] = None,
+) -> CallEnding:
+    """Takes files for yourself, all of them or none, until you `release` them or your task ends.
+
+    Writing takes a lock by itself; use this to keep files from others for longer, or before you read them.
+    """
+    seen, view = context.seen, context.world.store.view
+    wants: Wants = {_locked_path(context, path, mode): mode for path in paths}
+    if (wait := call_locks.wait_behind(seen, view, wants, wait_s)) is not None:
+        return wait
+    kept = call_locks.lock_duration(seen, view, wants, "asked")
+    found = grants.grant_locks(view, call_locks.lock_owner(seen), wants, kept, reason, seen.now)
+    if isinstance(found, LocksGranted):
+        return Settlement(
+            success(f"you hold {call_locks.name_paths(wants)}"), found.changes, data={"fences": found.fences}
+        )
+    if wait_s == 0:
+        return call_locks.refuse_locked(seen, view, found.blockers)
+    bound_s = limits.LOCK_WAIT_S if wait_s is None else wait_s
+    return call_locks.wait_for_locks(seen, view, context.call, LockWait(wants, kept, reason, bound_s), found.blockers)
+
+
+def release(
+    context: ToolContext,
+    paths: Annotated[
+        PathTexts | None, Field(description="What to give back, as you locked it; all you hold when left out.")
+    ] = None,
+) -> Settlement:
+    """Gives locks back at once, so that whoever waits for them can go on."""
+    seen, view = context.seen, context.world.store.view
+    owner = call_locks.lock_owner(seen)
+    # What the plan declares is its task's, not the agent's to give.
+    mine = {path for path, one in grants.held_locks(view, owner) if one.owner == owner.address}
+    wanted = mine if paths is None else {lock_name(context, path) for path in paths}
+    if missing := wanted - mine:
+        raise ToolFailed("NotHeld", f"you do not hold {call_locks.name_paths(missing)}")
+    if not wanted:
+        return Settlement(success("you hold no locks"))
+    # A glob is given back with what lies in it.
+    given = {path for path in mine if any(lock_paths.path_covers(each, path) for each in wanted)}
+    changes = grants.release_changes(view, owner, paths=given)
+    return Settlement(success(f"given back: {call_locks.name_paths(given)}"), changes, data={"released": sorted(given)})
+
+
+def locks_of_write(context: ToolContext) -> Mapping[str, LockMode]:
+    """The file that a call of `write` or `edit` is about, wherever it is; none when the tool itself will refuse it."""
+    with suppress(ToolDenied, ToolFailed):
+        return {file_target.lock_path(context, str(context.spec.arguments.get("path") or "")): "write"}
+    return {}
+
+
+def locks_of_dump(context: ToolContext) -> Mapping[str, LockMode]:
+    """The file of this machine that a call of `dump` is about."""
+    return locks_of_argument("path", context)
+
+
+def locks_of_argument(argument: str, context: ToolContext) -> Mapping[str, LockMode]:
+    """The files of this machine that the call's argument of that name leads to, one or a list; others are left."""
+    given = context.spec.arguments.get(argument)
+    paths = given if isinstance(given, list) else [given]
+    found = dict[str, LockMode]()
+    for path in paths:
+        with suppress(ToolDenied, ToolFailed):
+            if isinstance(path, str) and path:
+                space = context.workspace
+                found[space.locked(space.leads_to(path))] = "write"
+    return found
+
+
+def lock_name(context: ToolContext, path: str) -> str:
+    """The canonical path or glob as locks name it. Raises ToolDenied and ToolFailed."""
+    found, space = file_target.locate_path(context, path), context.workspace
+    return found.lock if isinstance(found, ContainerPath) else space.locked(canonical_path(space, found))
+
+
+def _locked_path(context: ToolContext, path: str, mode: LockMode) -> str:
+    """The same, if the agent may have it. Raises ToolDenied and ToolFailed."""
+    placed, space = file_target.locate_path(context, path), context.workspace
+    if isinstance(placed, ContainerPath):
+        file_target.require_right(context, placed, mode, "lock")
+        return placed.lock
+    found = canonical_path(space, placed)
+    if closed := CLOSED_NAMES & {
+        name.casefold() for name in found.split("/")
+    }:  # Forks' files have their names from there.
+        raise ToolDenied(f"`{found}`: {min(closed)} is no place to work in, and nothing there can be locked")
+    globs = space.read if mode == "read" else space.write
+    if not patterns.path_matches(globs, found):
+        raise ToolDenied(f"`{found}` may not be {'read' if mode == 'read' else 'written'}: rights allow {globs}")
+    if denial := patterns.find_denial(space.deny, "lock", (found,)):
+        raise ToolDenied(f"`{found}` is denied by `{denial}`")
+    if not space.allows("lock", found):
+        raise ToolDenied(f"`{found}`: rights allow `lock` on other paths only")
+    return space.locked(found)
+
+
+def canonical_path(space: Workspace, path: str) -> str:
+    """The path after links, relative to the plan's folder; of a glob the names before its first wildcard are walked.
+
+    Raises ToolDenied and ToolFailed: BadPath for a glob that steps back from what it may be about.
+    """
+    names = path.split("/")
+    fixed = next((index for index, name in enumerate(names) if _WILD & set(name)), len(names))
+    if fixed == len(names):
+        return space.leads_to(path)
+    base = space.leads_to("/".join(names[:fixed]) or ("/" if path.startswith("/") else "."))
+    rest = [name for name in names[fixed:] if name not in ("", ".")]
+    if ".." in rest:
+        raise ToolFailed("BadPath", f"`{path}` steps back behind a wildcard: name the folder itself")
+    return "/".join((*(() if base == "." else (base,)), *rest))
+
+
+# `contest`: an agent that others' locks keep off files opens a conflict. `resolve`: one above both rules on it.
+
+CONTESTED_MODE: Final[LockMode] = "write"
+
+
+def contest(
+    context: ToolContext,
+    paths: Annotated[
+        list[str],
+        Field(min_length=1, max_length=limits.CONFLICT_PATHS_MAX, description="Files or globs that you need."),
+    ],
+    intent: Annotated[
+        str, Field(min_length=1, max_length=limits.CONFLICT_WORDS_MAX, description="What you want to do there.")
+    ],
+    proposal: Annotated[
+        str, Field(max_length=limits.CONFLICT_WORDS_MAX, description="How you would settle it: who does what, when.")
+    ] = "",
+) -> Settlement:
+    """Opens a conflict with whoever holds files that you need. The agent above both of you says how it goes on.
+
+    You may write to each other until it is over. Meanwhile do something else, wait with `lock`, or sleep.
+    """
+    view, wanted = context.world.store.view, tuple(sorted({lock_name(context, each) for each in paths}))
+    owner, wants = owners.lock_owner(context.seen.resource), dict.fromkeys(wanted, CONTESTED_MODE)
+    others = tuple(detection.holders_against(view, owner, wants))
+    if not others:
+        raise ToolFailed("NoConflict", f"nobody keeps you off {name_paths(wanted)}: take it with `lock`, or write")
+    seen = context.seen
+    party = ConflictParty(context.agent, seen.resource.uid, seen.status.incarnation, intent, proposal)
+    made = detection.open_conflicts(view, party, others, wanted, "contest", seen.now)
+    if not made:
+        raise ToolFailed("TooMany", f"{limits.CONFLICTS_OPEN_MAX} conflicts stand already: wait until some are over")
+    words = ". ".join(_stands(context, one) for one in made)
+    found = [one.address for one in made]
+    changes = tuple(change for one in made for change in one.changes)
+    return Settlement(success(f"{words}. You are told the ruling", {"conflicts": found}), changes)
+
+
+def _stands(context: ToolContext, made: OpenedConflict) -> str:
+    """A conflict in words: between whom it is, and who is to rule."""
+    above = participants.nearest_ancestor(context.agent, made.against)
+    before = participants.nearest_able(context.world.store.view, above)
+    where = "a person" if before == PERSON else before
+    stands = "stands" if made.is_new else "stands already"
+    return f"{made.address} {stands} between you and {party_name(made.against)}; it comes before {where}"
+
+
+async def resolve(
+    context: ToolContext,
+    conflict: Annotated[str, Field(min_length=1, description="Its name, as in `conflict/3`.")],
+    how: Annotated[
+        RulingKind,
+        Field(
+            description="The holder lets go; one goes first; one does both; one works in a branch; one is cancelled."
+        ),
+    ],
+    for_agent: Annotated[str, Field(description="Whom it is about; the message of the conflict says.")] = "",
+    plan: Annotated[str, Field(max_length=limits.CONFLICT_PLAN_MAX, description="What the parties are told.")] = "",
+) -> Settlement:
+    """Says how a conflict between two agents below you goes on. It takes effect at once, as a change of the plan."""
+    world = context.world
+    try:
+        made = resolution.resolve_conflict(
+            world.store.view,
+            plan_document(context),
+            ResolutionRequest(conflict, how, for_agent, plan),
+            context.author,
+            world.clock.now(),
+        )
+    except InvalidResolution as fault:
+        raise ToolFailed(fault.reason, str(fault)) from None
+    words = describe_resolution(made)
+    if made.is_again:
+        return Settlement(success(words))
+    patch = Patch(context.author, made.ops, world.store.view.rev, words)
+    verdict = await world.gate.rule(patch, made.changes, made.also)
+    settlement = verdict_settlement(verdict, words)
+    return (
+        settlement
+        if not isinstance(verdict, PatchAccepted)
+        else Settlement(success("\n".join((words, *verdict.notes))))
+    )
+
+
+def describe_resolution(made: ConflictResolution) -> str:
+    """The ruling in a line."""
+    return f"ruled `{made.ruling.how}` for {party_name(made.ruling.for_agent)}"

@@ -1,0 +1,509 @@
+"""Tools that talk: `send`, `discuss`, `bridge`, and the claims `done` and `fail`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Annotated, Any, Literal, TypedDict, Unpack
+
+from pydantic import Field
+
+from planloop.controllers.agent.mail import message_policy
+from planloop.controllers.agent.mail.message_policy import DeliveryRefused, NotReachable
+from planloop.controllers.agent.mail.wake_reasons import (
+    UNREAD_ERROR,
+    describe_failures,
+    failed_children,
+    has_unread_news,
+)
+from planloop.controllers.agent.observe import ObservedAgent, ObservedChild
+from planloop.controllers.agent.status import wrap_value
+from planloop.controllers.agent.tools.errors import ToolFailed
+from planloop.controllers.agent.tools.tool import CallEnding, PendingCall, Settlement, ToolContext, failure, success
+from planloop.controllers.agent.turn.records import CHILD_FAILED
+from planloop.reconciler.store.store import View
+from planloop.schemas import address as addresses
+from planloop.schemas import limits
+from planloop.schemas.address import parse_address
+from planloop.schemas.canonical_json import Json, JsonObject, encode
+from planloop.schemas.frozen import frozen
+from planloop.schemas.log.record import Change, Drop, Put, SetStatus
+from planloop.schemas.objects import message
+from planloop.schemas.objects.agent import AgentState
+from planloop.schemas.objects.approval import WAITING
+from planloop.schemas.objects.call import CallState
+from planloop.schemas.objects.message import (
+    Delivery,
+    Message,
+    MessageKind,
+    ThreadAnswer,
+    ThreadSpec,
+    ThreadStatus,
+    question_id,
+)
+from planloop.schemas.objects.task import ENDED, is_task_over
+from planloop.schemas.resource import Resource
+
+# Threads as the agent that opened them drives them: who is asked, what the others hear, and when it is over.
+#
+# A thread is a row that the speakers write their answers into (`planloop.controllers.agent.mail.wake_reasons`); the
+# call that waits for it looks at that row and nothing else, so it goes on from any crash. No speaker can hold it up:
+# one that is gone is passed over at once, one that cannot go on says so itself, and one that is silent for
+# `limits.ANSWER_WAIT_S` is told of as such.
+
+
+@frozen
+class ThreadState:
+    """A thread as it stands, with what is needed to go on with it."""
+
+    context: ToolContext
+    address: str
+    spec: ThreadSpec
+    status: ThreadStatus
+
+    @property
+    def view(self) -> View:
+        return self.context.world.store.view
+
+    @property
+    def now(self) -> float:
+        return self.context.seen.now
+
+    def answer(self, index: int) -> ThreadAnswer | None:
+        """What the speaker at `index` said, or why nothing is to be expected of it; None while it may still answer."""
+        said = self.status.answers.get(question_id(self.address, index))
+        if said is not None:
+            return said
+        speaker = self.view.get(self.spec.speakers[index])
+        if speaker is None:
+            return ThreadAnswer("it is gone", "Gone")
+        if (why := why_no_answer(self.view, speaker, self.context.agent)) is not None:
+            return why
+        if self.now >= self.status.asked_at + limits.ANSWER_WAIT_S:
+            state, why = speaker.state or "new", speaker.status.get("why")
+            return ThreadAnswer(f"no answer yet: it is {state}{f', {why}' if why else ''}", "NoAnswer")
+        return None
+
+    @property
+    def due_at(self) -> float:
+        """When the speaker that is asked now is passed over."""
+        return self.status.asked_at + limits.ANSWER_WAIT_S
+
+
+def read_thread(context: ToolContext, address: str) -> ThreadState | None:
+    """The thread at `address`; None when it is gone."""
+    found = context.world.store.view.get(address)
+    if found is None:
+        return None
+    return ThreadState(
+        context, address, message.thread_from_json(found.spec), message.thread_status_from_json(found.status)
+    )
+
+
+def open_thread(context: ToolContext, spec: ThreadSpec) -> tuple[str, tuple[Change, ...]]:
+    """The address of a new thread for the call of `context`, and the changes that open it."""
+    address = f"thread/{context.spec.op}"
+    uid = message.thread_uid(address)
+    status: JsonObject = {"state": "open", "asked": 0, "asked_at": context.seen.now}
+    return address, (Put(address, uid, spec.to_json(), owner=context.agent), SetStatus(address, uid, status))
+
+
+def ask_speaker_changes(talk: ThreadState, index: int, body: Json) -> tuple[Change, ...]:
+    """The changes that ask the speaker at `index`; a speaker that cannot be reached has answered with that."""
+    question = question_id(talk.address, index)
+    delivered = _delivered(talk, talk.spec.speakers[index], question, body, asks=True)
+    if isinstance(delivered, DeliveryRefused):
+        said = wrap_value(ThreadAnswer(delivered.message, delivered.reason).to_json())
+        return (SetStatus(talk.address, message.thread_uid(talk.address), {"answers": {question: said}}),)
+    return delivered
+
+
+def share_changes(talk: ThreadState, name: str, body: Json, *, but: Sequence[str]) -> tuple[Change, ...]:
+    """The changes by which all in the thread, except `but`, have `body` to read with their next turn.
+
+    Whoever is gone or has no room hears nothing: that is no reason for the others to wait.
+    """
+    changes: tuple[Change, ...] = ()
+    for receiver in dict.fromkeys((*talk.spec.speakers, *talk.spec.listeners)):
+        message_id = f"{talk.address.partition('/')[2]}.{name}.{receiver.partition('/')[2]}"
+        delivered = () if receiver in but else _delivered(talk, receiver, message_id, body, asks=False)
+        changes += () if isinstance(delivered, DeliveryRefused) else delivered
+    return changes
+
+
+def next_speaker(talk: ThreadState, answer: ThreadAnswer) -> tuple[ThreadState, SetStatus]:
+    """The thread when `answer` has been given to the question in hand and the next speaker has the word."""
+    question, index = question_id(talk.address, talk.status.asked), talk.status.asked + 1
+    status = ThreadStatus(index, talk.now, {**talk.status.answers, question: answer})
+    merge: JsonObject = {"asked": index, "asked_at": talk.now, "answers": {question: wrap_value(answer.to_json())}}
+    return replace(talk, status=status), SetStatus(talk.address, message.thread_uid(talk.address), merge)
+
+
+def close_thread_changes(talk: ThreadState, spoke: Iterable[str]) -> tuple[Change, ...]:
+    """The changes that end the thread: the object goes, and everybody who was in it keeps one state record of it."""
+    # No address: what a model reads has no ids. Of two discussions the newer record is kept, what was said in both.
+    facts: JsonObject = {"key": "discussion", "discussion": "over", "spoke": list(dict.fromkeys(spoke))}
+    drop = Drop(talk.address, message.thread_uid(talk.address))
+    return (drop, *share_changes(talk, "closed", facts, but=()))
+
+
+def short_name(context: ToolContext, address: str) -> str:
+    """An agent as those in a thread call it: its path below the caller, else its whole path."""
+    path = address.partition("/")[2]
+    own = "/".join(context.task_path)
+    return path.removeprefix(f"{own}/") if own else path
+
+
+def _delivered(
+    talk: ThreadState, receiver: str, message_id: str, body: Json, *, asks: bool
+) -> tuple[Change, ...] | DeliveryRefused:
+    is_fact = isinstance(body, dict) and "key" in body
+    message = Message(
+        message_id,
+        "state" if is_fact else "chat",
+        talk.context.agent,
+        receiver,
+        body,
+        talk.now,
+        thread=talk.address if asks else "",
+        delivery="steer" if asks else "queue",
+        cause=talk.context.seen.plan_rev,
+        asks=asks,
+        wakes=asks,
+    )
+    return message_policy.delivery_changes(talk.view, message)
+
+
+def why_no_answer(view: View, speaker: Resource, asker: str) -> ThreadAnswer | None:
+    """Why nothing is to be expected of an agent as things stand; None when it may still answer.
+
+    It is paused, or it waits itself to be told something by the one who asks: neither would ever move.
+    """
+    task = view.get(str(speaker.spec["task"]))
+    if task is not None and task.spec["pause"] and task.state not in ENDED:
+        return ThreadAnswer(f"it is paused; plan resume {task.address}", "Paused")
+    for each in view.owned_by(speaker.address):
+        if each.kind == "approval" and each.state == WAITING and each.spec["what"].get("of") == asker:
+            what = each.spec["what"]
+            text = (
+                f"it asks first, as {each.address}: {what.get('kind')} {what.get('what')!r}, because {each.spec['why']}"
+            )
+            return ThreadAnswer(f"{text}. Say yes or no with `answer`, then ask again with `discuss`", "AsksFirst")
+    return None
+
+
+# `discuss`: a prompt to several agents, each of which answers in turn and hears what the others said.
+#
+# One step for each answer, made when the waiting call is looked at: the answer is shared, the next speaker is asked,
+# and the last one's answer ends the call with all of them. What went wrong with a speaker is text like any other
+# answer.
+
+YOUR_TURN = "it is your turn: answer what was asked"
+
+
+def discuss(
+    context: ToolContext,
+    prompt: Annotated[str, Field(min_length=1, description="What is to be discussed, or asked.")],
+    speakers: Annotated[
+        list[str] | None,
+        Field(description="Who answers, in this order; a name may stand there again. Blank: whom you talked to last."),
+    ] = None,
+    listeners: Annotated[list[str] | None, Field(description="Who only hears what is said.")] = None,
+) -> PendingCall:
+    """Asks agents, one after the other; each answer is heard by all of them, and all answers are your result.
+
+    A child whose task is over can be asked too. Left blank, speakers and listeners are the child you made last, or
+    those of your last discussion. A good first topic for new speakers is to introduce themselves.
+    """
+    spoken, heard = _participants(context, speakers, listeners)
+    return start_discussion(context, prompt, spoken, heard)
+
+
+def start_discussion(context: ToolContext, prompt: str, spoken: tuple[str, ...], heard: tuple[str, ...]) -> PendingCall:
+    """The call waits for a new thread, in which everybody has heard the prompt and the first speaker is asked."""
+    spec = ThreadSpec("discuss", context.agent, prompt, spoken, heard, context.call.address)
+    address, made = open_thread(context, spec)
+    talk = ThreadState(context, address, spec, ThreadStatus(asked_at=context.seen.now))
+    changes = (*made, *share_changes(talk, "prompt", prompt, but=(spoken[0],)), *ask_speaker_changes(talk, 0, prompt))
+    return _wait(talk, changes)
+
+
+def _participants(
+    context: ToolContext, speakers: list[str] | None, listeners: list[str] | None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    kept = context.seen.status.interlocutors
+    spoken = _named(context, speakers) if speakers is not None else _still(context, kept.get("speakers", ()))
+    is_blank = speakers is None and listeners is None
+    heard = _still(context, kept.get("listeners", ())) if is_blank else _named(context, listeners or [])
+    if not spoken:
+        raise ToolFailed("NoSpeakers", "say who is to speak: you have talked to nobody yet")
+    if len(spoken) > limits.SPEAKERS_MAX or len(heard) > limits.LISTENERS_MAX:
+        words = f"at most {limits.SPEAKERS_MAX} turns to speak and {limits.LISTENERS_MAX} listeners"
+        raise ToolFailed("TooMany", f"a discussion has {words}")
+    return spoken, tuple(each for each in heard if each not in spoken)
+
+
+def _still(context: ToolContext, known: Sequence[str]) -> tuple[str, ...]:
+    """Those of the last discussion that one may still talk to; who is gone is told of as such when it is asked."""
+    view, caller = context.world.store.view, context.seen.resource
+    is_open = [
+        each
+        for each in known
+        if view.get(each) is None or message_policy.may_write_to(view, caller, parse_address(each))
+    ]
+    return tuple(is_open)
+
+
+def _named(context: ToolContext, names: Sequence[str]) -> tuple[str, ...]:
+    try:
+        return tuple(
+            each
+            for name in names
+            for each in message_policy.resolve_receivers(context.world.store.view, context.seen.resource, name)
+        )
+    except NotReachable as error:
+        raise ToolFailed(error.reason, str(error)) from None
+
+
+def resolve_discussion(context: ToolContext) -> CallEnding | None:
+    """A step further when the speaker that is asked has answered; the end with the last one."""
+    talk = read_thread(context, str(context.call.status.get("thread")))
+    if talk is None:
+        return Settlement(failure("Gone", "the discussion was closed"))
+    index = talk.status.asked
+    answer = talk.answer(index)
+    if answer is None:
+        return None
+    speaker = talk.spec.speakers[index]
+    shared = share_changes(talk, f"a{index}", _line(context, speaker, answer), but=(speaker,))
+    further, turned = next_speaker(talk, answer)
+    if index + 1 == len(talk.spec.speakers):
+        return _ended(further, shared)
+    return _wait(further, (*shared, turned, *ask_speaker_changes(further, index + 1, YOUR_TURN)))
+
+
+def _wait(talk: ThreadState, changes: Sequence[Change]) -> PendingCall:
+    name = short_name(talk.context, talk.spec.speakers[talk.status.asked])
+    call: JsonObject = {"thread": talk.address}
+    return PendingCall(
+        CallState.AWAITING_CHILD, tuple(changes), call, f"waits for {name} to answer", due_at=talk.due_at
+    )
+
+
+def _ended(talk: ThreadState, shared: Sequence[Change]) -> Settlement:
+    context, speakers = talk.context, talk.spec.speakers
+    answers = [talk.status.answers[question_id(talk.address, index)] for index in range(len(speakers))]
+    lines = [_line(context, speaker, answer) for speaker, answer in zip(speakers, answers, strict=True)]
+    names = [short_name(context, speaker) for speaker in speakers]
+    talkers: JsonObject = {"speakers": list(speakers), "listeners": list(talk.spec.listeners)}
+    said = "\n\n".join(lines)
+    result = failure("NoAnswer", said) if all(answer.error for answer in answers) else success(said)
+    return Settlement(result, (*shared, *close_thread_changes(talk, names)), {"interlocutors": talkers})
+
+
+def _line(context: ToolContext, speaker: str, answer: ThreadAnswer) -> str:
+    error = f"({answer.error}) " if answer.error else ""
+    return f"[{short_name(context, speaker)}] {error}{answer.text}"
+
+
+# Tools whose whole effect is in their own record: messages, and the claims `done` and `fail`.
+
+
+def done(
+    context: ToolContext,
+    result: Annotated[Any, Field(description="What came of it, for whoever asked.")] = None,
+    accept: Annotated[Sequence[str], Field(description="Children that failed and need not be mended.")] = (),
+) -> Settlement:
+    """Says that the task is finished. Its acceptance checks then decide; you are told if they do not hold."""
+    open_children = [child.address for child in context.seen.children if child.is_live]
+    if open_children:
+        names = ", ".join(open_children[: limits.CHILDREN_NAMED_MAX])
+        return Settlement(failure("ChildrenOpen", f"not finished: {names} still at work. Wait, or terminate them"))
+    if context.seen.nature.is_model and has_unread_news(context.seen):
+        return Settlement(failure(UNREAD_ERROR, "not finished: there is news that you have not heard; it follows"))
+    if context.seen.nature.is_model and (failed := _not_accepted(context.seen, accept)):
+        ways = "mend it with `edit` or `task`, take it away with `terminate`, or say done with it in `accept`"
+        return Settlement(failure(CHILD_FAILED, f"not finished: {describe_failures(failed)}; {ways}"))
+    return _claim("done", result)
+
+
+def _not_accepted(seen: ObservedAgent, accept: Sequence[str]) -> list[ObservedChild]:
+    """The failed children that are not among `accept`, by address, path or last id."""
+    return [child for child in failed_children(seen) if not _names(child.address) & set(accept)]
+
+
+def _names(task: str) -> set[str]:
+    return {task, task.partition("/")[2], task.rpartition("/")[2]}
+
+
+def fail(
+    context: ToolContext, reason: Annotated[str, Field(min_length=1, description="Why, for whoever asked.")]
+) -> Settlement:
+    """Says that the task cannot be finished, and why."""
+    del context
+    return _claim("fail", reason)
+
+
+def _claim(kind: Literal["done", "fail"], result: Json) -> Settlement:
+    if len(encode(result)) > limits.CLAIM_BYTES_MAX:
+        raise ToolFailed(
+            "TooLong", f"a result has at most {limits.CLAIM_BYTES_MAX} bytes: put it in a file and name it"
+        )
+    words = "claimed; the checks decide" if kind == "done" else "given up"
+    return Settlement(success(words), turn={"claim": wrap_value({"kind": kind, "result": result})})
+
+
+class SendOptions(TypedDict, total=False):
+    """How a message is sent, where that is to be out of the ordinary."""
+
+    kind: Literal["chat", "state"] | None
+    delivery: Annotated[
+        Literal["queue", "steer", "interrupt"] | None,
+        Field(description="When it would sleep; at its next step (for those below); or stopping what it does (below)."),
+    ]
+    expires: Annotated[float | None, Field(gt=0, description="Seconds after which it is of no use unread.")]
+    key: Annotated[str | None, Field(max_length=64, description="Sending again with the same key changes nothing.")]
+    untrusted: Annotated[bool | None, Field(description="Whether you only pass on what came from outside.")]
+
+
+def send(
+    context: ToolContext,
+    to: Annotated[str, Field(description="`parent`, `children`, `siblings`, an agent's id, or its path.")],
+    text: Annotated[Any, Field(description="What to say: text, or a map of facts with `kind: state`.")],
+    **how: Unpack[SendOptions],
+) -> Settlement:
+    """Sends a message to another agent. It says whether it was delivered, and if it is read only later, why."""
+    view = context.world.store.view
+    found = _reachable(context, to)
+    changes: list[Change] = []
+    for index, receiver in enumerate(found):
+        delivered = message_policy.delivery_changes(
+            view, _sent(context, message_from_call(context, receiver, text, "chat", index), how)
+        )
+        if isinstance(delivered, DeliveryRefused):
+            return Settlement(failure(delivered.reason, delivered.message))
+        changes += delivered
+    words = f"delivered to {', '.join(found)}" if found else "nobody is there"
+    notes = [note for receiver in found if (note := _not_read(view, receiver))]
+    return Settlement(success("\n".join((words, *notes))), tuple(changes), data={"to": list(found)})
+
+
+def _sent(context: ToolContext, message: Message, how: SendOptions) -> Message:
+    delivery = _mode(context, message.receiver, how.get("delivery"))
+    expires_s = how.get("expires")
+    return replace(
+        message,
+        kind=how.get("kind") or "chat",
+        delivery=delivery,
+        expires_at=None if expires_s is None else message.sent_at + expires_s,
+        idempotency=how.get("key") or "",
+        trust="untrusted" if how.get("untrusted") else "trusted",
+        # What is to stop a step must not stop one of the next run.
+        to_incarnation=_incarnation(context.world.store.view, message.receiver) if delivery == "interrupt" else None,
+    )
+
+
+def _reachable(context: ToolContext, to: str) -> Sequence[str]:
+    try:
+        return message_policy.resolve_receivers(context.world.store.view, context.seen.resource, to)
+    except NotReachable as error:
+        raise ToolFailed(error.reason, str(error)) from None
+
+
+def _mode(context: ToolContext, receiver: str, wanted: Delivery | None) -> Delivery:
+    """How a message is delivered: down it steers and up it waits, unless the sender says otherwise."""
+    is_below = addresses.parse_address(receiver).is_within(addresses.parse_address(context.agent))
+    if wanted is None:
+        return "steer" if is_below else "queue"
+    if wanted != "queue" and not is_below:
+        raise ToolFailed("NotAllowed", f"you may not {wanted} {receiver}: only those below you")
+    return wanted
+
+
+def _incarnation(view: View, receiver: str) -> int | None:
+    """The run of the receiver that is at work; None when it has not begun."""
+    agent = view.get(receiver)
+    return None if agent is None else agent.status.get("incarnation") or None
+
+
+def _not_read(view: View, receiver: str) -> str:
+    """Why a message is not read for now, in words; empty when the receiver is at work or wakes for it."""
+    agent = view.get(receiver)
+    task = None if agent is None else view.get(str(agent.spec["task"]))
+    if agent is None or task is None:
+        return ""
+    if task.state in ENDED or is_task_over(task.status):
+        return f"{receiver}: its task is {task.state}; it reads this when it is asked something with `discuss`"
+    if task.spec["pause"]:
+        return f"{receiver} is paused; it reads this when it goes on"
+    if agent.state in (AgentState.PARKED, AgentState.BLOCKED):
+        return f"{receiver} is {agent.state}, {agent.status.get('why')}; it reads this when that is over"
+    return ""
+
+
+def message_from_call(context: ToolContext, receiver: str, body: Json, kind: MessageKind, index: int) -> Message:
+    """What the agent says to `receiver` by this call, the `index`-th of its messages."""
+    # The id comes from the operation, so that nothing that is done twice can arrive twice.
+    seen, message_id = context.seen, f"{context.spec.op}.{index}"
+    view = context.world.store.view
+    return Message(
+        message_id,
+        kind,
+        context.agent,
+        receiver,
+        body,
+        context.world.clock.now(),
+        thread=message_policy.open_bridge(view, context.agent, receiver) or "",
+        cause=seen.plan_rev,
+        from_incarnation=seen.status.incarnation,
+    )
+
+
+# `bridge`: an ancestor lets some of those below it write to each other, for as long as it wants.
+
+
+def bridge(
+    context: ToolContext,
+    members: Annotated[list[str], Field(min_length=2, description="Agents below you, by their ids or paths.")],
+    about: Annotated[str, Field(max_length=500, description="What they are to settle between them.")] = "",
+    close: Annotated[bool, Field(description="Ends the bridge between them.")] = False,
+) -> Settlement:
+    """Lets agents below you `send` to each other, which by themselves they may not. They are told."""
+    found = tuple(dict.fromkeys(_below(context, name) for name in members))
+    if len(found) < 2:
+        raise ToolFailed("BadArguments", "a bridge has two ends or more")
+    names = ", ".join(short_name(context, each) for each in found)
+    open_ones = [each for each in context.seen.threads.values() if each.spec["kind"] == "bridge"]
+    standing = [each for each in open_ones if set(each.spec["speakers"]) == set(found)]
+    if close:
+        if not standing:
+            raise ToolFailed("NotFound", f"there is no bridge between {names}")
+        drops = tuple(Drop(each.address, each.uid) for each in standing)
+        return Settlement(
+            success(f"{names} may not write to each other any more"), (*drops, *_told(context, found, "closed", about))
+        )
+    if standing:
+        return Settlement(success(f"{names} may write to each other already"))
+    if len(open_ones) >= limits.BRIDGES_MAX:
+        raise ToolFailed("TooMany", f"at most {limits.BRIDGES_MAX} bridges stand at once: close one")
+    _, opened = open_thread(context, ThreadSpec("bridge", context.agent, about, found))
+    return Settlement(success(f"{names} may write to each other"), (*opened, *_told(context, found, "open", about)))
+
+
+def _below(context: ToolContext, name: str) -> str:
+    try:
+        return message_policy.agent_below(context.world.store.view, context.agent, name).address
+    except NotReachable as error:
+        raise ToolFailed(error.reason, str(error)) from None
+
+
+def _told(context: ToolContext, members: tuple[str, ...], state: str, about: str = "") -> tuple[Change, ...]:
+    changes: tuple[Change, ...] = ()
+    for member in members:
+        others = [each.partition("/")[2] for each in members if each != member]
+        facts: JsonObject = {"key": f"bridge to {', '.join(others)}", "bridge": state, "with": others, "about": about}
+        message_id = f"{context.spec.op}.{member.partition('/')[2]}"
+        told = Message(message_id, "state", context.agent, member, facts, context.seen.now, wakes=False)
+        delivered = message_policy.delivery_changes(context.world.store.view, told)
+        changes += () if isinstance(delivered, DeliveryRefused) else delivered
+    return changes

@@ -1,0 +1,200 @@
+"""The plan tools: show the plan, and submit patches to the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+from pydantic import AliasChoices, Field
+
+from planloop.controllers.agent.tools.errors import ToolFailed
+from planloop.controllers.agent.tools.tool import RegistryObjects, Settlement, ToolContext, failure, success
+from planloop.reconciler.admission import field_ownership
+from planloop.reconciler.admission.canonical_patch import ALIASES
+from planloop.reconciler.admission.hook_policy import HOOKS
+from planloop.reconciler.effects.truncate import truncate_output
+from planloop.schemas import json_patch, json_pointer, limits
+from planloop.schemas.canonical_json import Json, JsonObject, encode
+from planloop.schemas.json_patch import OpName, PatchFailed, PatchOp
+from planloop.schemas.log.patch import Patch, PatchAccepted, PatchHeld, PatchProblem, PatchRefused, PatchVerdict
+from planloop.schemas.log.record import Change
+from planloop.schemas.objects.call import CallResult, CallState
+
+# The plan as text for an agent: one line a task, indented, with state, goal and result.
+
+GOAL_CHARS: Final = 160
+
+
+def plan_outline(view: RegistryObjects, address: str) -> str:
+    """The tasks from `address` down."""
+    lines: list[str] = []
+    _add(view, address, 0, lines)
+    surplus = len(lines) - limits.OUTLINE_LINES_MAX
+    if surplus > 0:
+        lines[limits.OUTLINE_LINES_MAX :] = [f"[… {surplus} more tasks; name one below …]"]
+    return "\n".join(lines)
+
+
+def _add(view: RegistryObjects, address: str, depth: int, lines: list[str]) -> None:
+    task = view.get(address)
+    if task is None:
+        return
+    name = address.rpartition("/")[2]
+    words = [f"{'  ' * depth}{name}", f"[{'removing' if task.deleting else task.state or 'new'}]"]
+    goal = str(task.spec.get("goal", ""))
+    words.append(goal if len(goal) <= GOAL_CHARS else goal[:GOAL_CHARS] + "…")
+    result = task.status.get("result")
+    if result is not None:
+        words.append(f"→ {encode(result).decode()[:GOAL_CHARS]}")
+    lines.append(" ".join(word for word in words if word))
+    for child in task.spec.get("children", ()):
+        _add(view, child, depth + 1, lines)
+
+
+# Submitting what an agent wants of the plan to the gate, and its verdict as the call's result.
+
+
+def plan_document(context: ToolContext) -> JsonObject:
+    """The plan document as it stands."""
+    plan = context.world.store.view.get(context.world.plan)
+    return {} if plan is None else plan.spec
+
+
+async def submit_patch(
+    context: ToolContext, ops: Sequence[PatchOp], reason: str, changes: Sequence[Change] = ()
+) -> Settlement:
+    """Puts `ops` to the gate under the agent's name; a document that says so already is success.
+
+    `changes` take effect in the same record if it is accepted, and with the call when the plan is so already.
+    """
+    if all(_holds(context, op) for op in ops):
+        return Settlement(success("the plan is so already"), tuple(changes))
+    turn = context.seen.status.open
+    base_rev = context.seen.plan_rev if turn is None else turn.base_rev
+    patch = Patch(context.author, tuple(ops), base_rev, reason)
+    gate = context.world.gate
+    return verdict_settlement(await (gate.rule(patch, changes, ()) if changes else gate.submit(patch)))
+
+
+def verdict_settlement(verdict: PatchVerdict, words: str = "accepted") -> Settlement:
+    """The gate's verdict as a result. Its text names no revision: a model that is replayed must read the same again."""
+    match verdict:
+        case PatchAccepted(rev=rev, notes=notes):
+            return Settlement(success("\n".join((words, *notes)), {"rev": rev}))
+        case PatchHeld(approval=approval, why=why):
+            text = f"held, a person has to say yes: {why}. You are told the answer"
+            return Settlement(CallResult(CallState.SUCCEEDED, text, value={"held": approval}))
+        case PatchRefused(faults=faults):
+            return Settlement(failure("Refused", "\n".join(_words(fault) for fault in faults)))
+
+
+def _words(fault: PatchProblem) -> str:
+    where = f" at {json_pointer.render_pointer(fault.path)}" if fault.path else ""
+    return f"refused ({fault.rule}){where}: {fault.message}" + (f"\n  {fault.hint}" if fault.hint else "")
+
+
+def _holds(context: ToolContext, op: PatchOp) -> bool:
+    """Whether the plan already says what `op` would make it say: so when a call is made again after a crash.
+
+    Of hooks an agent learns this of its own words only, and a path that is spelled in another way is for the gate.
+    """
+    if not ALIASES.keys().isdisjoint(op.path) or (HOOKS in op.path and not _is_its_word(context, op)):
+        return False
+    plan = plan_document(context)
+    match op.op:
+        case "remove":
+            return not json_pointer.has_value(plan, op.path)
+        case "add" | "replace" if op.path and op.path[-1] != "-":
+            return json_pointer.has_value(plan, op.path) and json_pointer.value_at(plan, op.path) == op.value
+        case _:
+            return False
+
+
+def _is_its_word(context: ToolContext, op: PatchOp) -> bool:
+    """Whether the agent itself was the last to change what `op` is about."""
+    plan = context.world.store.view.get(context.world.plan)
+    stamp = None if plan is None else field_ownership.last_change(plan.status.get("stamps", {}), op.path)
+    return stamp is not None and stamp.author == context.author
+
+
+# The plan tools: each makes a patch, and the gate answers at once.
+#
+# All are safe to repeat: when the owner dies between the gate's record and the call's own, the patch is made again and
+# found to be in the plan already, so nothing is done twice. `task` is in `planloop.controllers.agent.tools.delegation`.
+
+PointerTokens = tuple[str, ...]
+
+
+def plan_view(
+    context: ToolContext, path: Annotated[str, Field(description="A task below your own, as in `ui/tests`.")] = ""
+) -> Settlement:
+    """Shows the plan from your task (or one below it) down: states, goals, results."""
+    view = context.world.store.view
+    address = "task/" + "/".join((*context.task_path, *(part for part in path.split("/") if part not in ("", "."))))
+    address = "task/." if address == "task/" else address
+    if view.get(address) is None:
+        raise ToolFailed("NotFound", f"there is no {address}")
+    # The revision is not in the text: a model that is replayed must read the same again.
+    return Settlement(
+        success(truncate_output(plan_outline(view, address).encode(), limits.FILE_SHOWN_BYTES), {"rev": view.rev})
+    )
+
+
+async def edit_plan(
+    context: ToolContext,
+    path: Annotated[str, Field(min_length=1, description="`/tasks/ui/goal`, or below your own task: `tasks/ui/goal`.")],
+    value: Annotated[Any, Field(description="The new value; null removes the field.")] = None,
+    reason: Annotated[str, Field(max_length=limits.REASON_CHARS_MAX)] = "",
+) -> Settlement:
+    """Sets or removes one field of the plan, in your own subtree or where the plan leaves it open."""
+    tokens = _tokens(context.task_path, path)
+    is_there = json_pointer.has_value(plan_document(context), tokens)
+    name: OpName = "remove" if value is None else "replace" if is_there else "add"
+    return await submit_patch(context, [PatchOp(name, tokens, value)], reason or f"sets {path}")
+
+
+async def plan_patch(
+    context: ToolContext,
+    ops: Annotated[list[dict[str, Any]], Field(min_length=1, description="RFC 6902 operations on the plan.")],
+    reason: Annotated[str, Field(max_length=limits.REASON_CHARS_MAX)] = "",
+) -> Settlement:
+    """Applies operations to the plan, all or none. Paths without a leading `/` are below your own task."""
+    try:
+        parsed = json_patch.ops_from_json(absolute_operation(context.task_path, raw) for raw in ops)
+    except PatchFailed as error:
+        raise ToolFailed("BadPatch", f"operation {error.index}: {error.reason}") from None
+    return await submit_patch(context, parsed, reason)
+
+
+async def terminate(
+    context: ToolContext,
+    name: Annotated[str, Field(min_length=1, validation_alias=AliasChoices("name", "id"), description="A child's id.")],
+) -> Settlement:
+    """Removes a child task and everything below it; its work is stopped, its files stay."""
+    path = [part for part in name.removeprefix("task/").split("/") if part]
+    if tuple(path[: len(context.task_path)]) == context.task_path and len(path) > len(context.task_path):
+        path = path[len(context.task_path) :]
+    tokens = json_pointer.task_pointer((*context.task_path, *path))
+    return await submit_patch(context, [PatchOp("remove", tokens)], f"terminates {name}")
+
+
+def _tokens(task_path: PointerTokens, path: str) -> PointerTokens:
+    try:
+        if path.startswith("/"):
+            return json_pointer.parse_pointer(path)
+        return (*json_pointer.task_pointer(task_path), *json_pointer.parse_pointer("/" + path))
+    except json_pointer.BadPointer as error:
+        raise ToolFailed("BadPath", str(error)) from None
+
+
+def absolute_operation(task_path: PointerTokens, raw: Json) -> Json:
+    """An operation of an agent with paths from the root: without a leading `/` they are below its own task.
+
+    Raises ToolFailed.
+    """
+    if not isinstance(raw, dict):
+        return raw
+    paths = {
+        key: json_pointer.render_pointer(_tokens(task_path, str(raw[key]))) for key in ("path", "from") if key in raw
+    }
+    return raw | paths

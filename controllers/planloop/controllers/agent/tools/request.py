@@ -1,0 +1,148 @@
+"""`request` asks the parent or an operator for something; `answer` answers a request or a question.
+
+A request is an approval object that its asker owns. A yes to a request for budget, a tool or a model becomes a patch
+under the name of whoever says yes, so nobody hands on more than it may; the asker is told by its own controller, which
+also tells it when nobody is left who could answer.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from planloop.controllers.agent.mail import message_policy, wake_reasons
+from planloop.controllers.agent.mail.message_policy import DeliveryRefused
+from planloop.controllers.agent.tools import mcp_tools
+from planloop.controllers.agent.tools.errors import ToolFailed
+from planloop.controllers.agent.tools.messages import message_from_call
+from planloop.controllers.agent.tools.plan import verdict_settlement
+from planloop.controllers.agent.tools.tool import Settlement, ToolContext, failure, success
+from planloop.reconciler.errors import TerminalError
+from planloop.schemas import address as addresses
+from planloop.schemas.log.record import Change, Put, SetStatus
+from planloop.schemas.objects.approval import WAITING, YES, ApprovalSpec
+from planloop.schemas.resource import Resource, Uid
+
+OPERATOR = "person"
+
+
+def request(
+    context: ToolContext,
+    kind: Annotated[str, Field(min_length=1, description="budget, tool, model or anything else, in one word.")],
+    what: Annotated[
+        Any, Field(description="How much more, as in `{turns: 10}`; names of tools; a model; or what else you need.")
+    ],
+    why: Annotated[str, Field(min_length=1, description="Why it is needed.")],
+    to: Annotated[Literal["parent", "person"], Field(description="Who is to answer.")] = "parent",
+) -> Settlement:
+    """Asks the parent or a person for something you may not have. You are told the answer; meanwhile go on or sleep."""
+    view, mine = context.world.store.view, addresses.parse_address(context.agent)
+    number = context.seen.status.requests + 1
+    # Named by who asks for the how-manieth time, for a name that a model reads must be the same when all is replayed.
+    address, uid = f"approval/{'.'.join(mine.path) or 'root'}.{number}", Uid(context.spec.op)
+    # What watches an agent does not ask that one for anything: it is not to know of it.
+    is_hook = bool(context.seen.spec.watches)
+    above = message_policy.nearest_agent_above(view, mine) if to == "parent" and not is_hook else None
+    spec = ApprovalSpec("request", str(context.author), why, {"kind": kind, "what": what, "of": above or OPERATOR})
+    changes: list[Change] = [
+        Put(address, uid, spec.to_json(), owner=context.agent),
+        SetStatus(address, uid, {"state": WAITING}),
+    ]
+    if above is not None:
+        body = {"request": kind, "what": what, "why": why, "name": address}
+        delivered = message_policy.delivery_changes(view, message_from_call(context, above, body, "approval", 0))
+        if isinstance(delivered, DeliveryRefused):
+            return Settlement(failure(delivered.reason, delivered.message))
+        changes += delivered
+    return Settlement(
+        success(f"asked {above or 'a person'} as {address}", address), tuple(changes), {"requests": number}
+    )
+
+
+async def answer(
+    context: ToolContext,
+    to: Annotated[str, Field(min_length=1, description="The name of a request, or whoever asked you a question.")],
+    answer: Annotated[str, Field(min_length=1, description="To a request `yes` or `no`; to a question what you say.")],
+    why: Annotated[str, Field(max_length=2000, description="What the asker is to know about it.")] = "",
+) -> Settlement:
+    """Answers a request from below with yes or no, or a question you were asked, while your own work goes on.
+
+    What a tool server asks a child is answered with the text, or a JSON map where it asks for several things.
+
+    A yes to a request for budget, tools or a model makes that change of the plan in your name, as far as you may grant
+    it; if it is refused, the request waits on.
+    """
+    found = _approval(context, to)
+    if found is not None:
+        return await _ruled(context, found, answer, why)
+    if _was_answered(context, to):
+        return Settlement(success(f"{to} has its answer"))
+    asked = [each for each in context.seen.status.asked.values() if _is_from(context, each.sender, to)]
+    if not asked:
+        raise ToolFailed("NotFound", f"nothing that waits for your answer is called `{to}`")
+    text = "\n".join(part for part in (answer, why) if part)
+    merge, changes = wake_reasons.answer_changes(context.seen, wake_reasons.answer_of_claim("done", text), asked)
+    return Settlement(success("answered"), changes, merge)
+
+
+def _was_answered(context: ToolContext, name: str) -> bool:
+    """Whether somebody below has made a request of this name, which is gone because its answer has been read.
+
+    So a call that is made again after a crash finds that it was made.
+    """
+    asker, _, number = name.removeprefix("approval/").rpartition(".")
+    found = context.world.store.view.get(f"agent/{asker.replace('.', '/')}")
+    is_below = found is not None and addresses.parse_address(found.address).is_within(
+        addresses.parse_address(context.agent)
+    )
+    return is_below and found is not None and number.isdigit() and int(number) <= found.status.get("requests", 0)
+
+
+def _approval(context: ToolContext, name: str) -> Resource | None:
+    address = name if name.startswith("approval/") else f"approval/{name}"
+    found = context.world.store.view.get(address)
+    return None if found is None or found.spec["kind"] not in ("request", "input") else found
+
+
+async def _told(context: ToolContext, approval: Resource, said: str, why: str) -> Settlement:
+    """Hands what was said on to a tool server that asked for it."""
+    content = mcp_tools.form_content(approval, said)
+    if content is None:
+        raise ToolFailed("BadArguments", f"{approval.address} asks for several things: answer with a JSON map, or `no`")
+    await context.world.gate.approve(approval.address, context.author, why, content=content)
+    return Settlement(success("answered"))
+
+
+async def _ruled(context: ToolContext, approval: Resource, said: str, why: str) -> Settlement:
+    owner = addresses.parse_address(str(approval.owner))
+    if not owner.is_within(addresses.parse_address(context.agent)) or str(owner) == context.agent:
+        raise ToolFailed("NotAllowed", f"{approval.address} was asked by {owner}, who is not below you")
+    if approval.state != WAITING:
+        if approval.status.get("by") == str(context.author):
+            return Settlement(success(f"{approval.address} is {approval.state} already"))
+        raise ToolFailed("Answered", f"{approval.address} was {approval.state} by {approval.status.get('by')}")
+    gate = context.world.gate
+    try:
+        match said.strip().lower():
+            case yes if yes in YES:
+                return verdict_settlement(await gate.approve(approval.address, context.author, why), "granted")
+            case "no" | "rejected" | "false":
+                await gate.reject(approval.address, context.author, why)
+                return Settlement(success("refused; it is told"))
+            case _ if approval.spec["kind"] == "input":
+                return await _told(context, approval, said, why)
+            case _:
+                raise ToolFailed(
+                    "BadArguments", f"{approval.address} is a request: answer `yes` or `no`, and say `why`"
+                )
+    except TerminalError as fault:
+        raise ToolFailed(fault.reason, str(fault)) from None
+
+
+def _is_from(context: ToolContext, sender: str, name: str) -> bool:
+    if name == message_policy.PARENT:
+        return sender == message_policy.nearest_agent_above(
+            context.world.store.view, addresses.parse_address(context.agent)
+        )
+    return sender in (name, f"agent/{name}") or sender.endswith((f"/{name}", f":{name}"))

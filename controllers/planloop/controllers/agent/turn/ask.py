@@ -1,0 +1,431 @@
+"""Ask an agent's decider: its input, the decider that the spec names, and the job that records the reply."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, assert_never
+
+import anyio
+
+from planloop.controllers.agent import budget, run_environment
+from planloop.controllers.agent.batch import WriteBatch
+from planloop.controllers.agent.deciders import program
+from planloop.controllers.agent.deciders.port import (
+    CallOutcome,
+    DeciderFailed,
+    DeciderPort,
+    DeciderReply,
+    ProposedCall,
+    TurnInput,
+)
+from planloop.controllers.agent.deciders.program import CLI_AGENT_RULES as OUTSIDE_RULES
+from planloop.controllers.agent.deciders.program import CliAgentBriefing, CliAgentRunner, ProgramRunner, python_runner
+from planloop.controllers.agent.deciders.script import ScriptRunner
+from planloop.controllers.agent.hooks import comments
+from planloop.controllers.agent.mail.wake_reasons import rejected_verdict
+from planloop.controllers.agent.mixins.middleware import LayeredAsk
+from planloop.controllers.agent.mixins.steps import steps_for_turn
+from planloop.controllers.agent.models import catalog
+from planloop.controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, TokenUsage
+from planloop.controllers.agent.observe import ObservedAgent, agent_instructions
+from planloop.controllers.agent.run_environment import RESERVED_VARIABLES, command_environment, resolve_agent_workspace
+from planloop.controllers.agent.services import AgentServices
+from planloop.controllers.agent.status import ClientCall, PastCall
+from planloop.controllers.agent.tools.errors import ToolError
+from planloop.controllers.agent.turn import call_locks, model_request, permissions, prompt, records, transcript
+from planloop.controllers.agent.turn.model_request import PreparedRequest, reply_from_model, usage_json
+from planloop.controllers.agent.turn.permissions import ToolMap
+from planloop.controllers.agent.turn.transcript import SummaryPlan
+from planloop.schemas import limits
+from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.frozen import frozen, mutable, remade
+from planloop.schemas.log.record import Change, RecordDraft
+from planloop.schemas.objects.agent import (
+    CliAgentSpec,
+    McpClientSpec,
+    ModelDeciderSpec,
+    ProgramSpec,
+    PythonFunctionSpec,
+    ScriptSpec,
+)
+from planloop.schemas.objects.budget import Cost
+from planloop.schemas.objects.call import arguments_as_map
+
+# An outside agent as a mind: what its client said is its reply. Who the client is, and for how long:
+# `planloop.controllers.agent.external_lease`.
+
+
+@frozen
+class McpClientRelay:
+    """Answers with the call that the turn was begun for; None, or a call of no tool, only listens."""
+
+    said: ClientCall | None
+
+    async def respond(self, turn: TurnInput) -> DeciderReply:
+        del turn
+        if self.said is None or not self.said.tool:
+            return DeciderReply(then="sleep")
+        return DeciderReply(calls=(ProposedCall(self.said.tool, self.said.arguments, self.said.id),), then="sleep")
+
+
+# Asking a mind: the input made from an observation, and the minds themselves made from a spec.
+#
+# Asking has no effect of its own but what it costs, so a request that an owner did not live to see answered is asked
+# again under a new operation id, after whatever it left running was stopped.
+
+ENV_REFERENCE: Final = "env:"
+
+
+def decider_of(world: AgentServices, seen: ObservedAgent, stale: str | None = None) -> DeciderPort:
+    """The mind that the spec names, ready to be asked; `stale` as for `ask`. Raises DeciderFailed."""
+    match seen.spec.mind:
+        case ScriptSpec(steps=steps):
+            return ScriptRunner(steps)
+        case ProgramSpec(argv=argv):
+            return ProgramRunner(world.processes, argv, _setting(world, seen))
+        case PythonFunctionSpec(target=target):
+            return python_runner(world, target, _setting(world, seen))
+        case ModelDeciderSpec():
+            raise AssertionError("a model is asked through `World.models`")
+        case CliAgentSpec() as how:
+            return _outside(world, seen, how, stale)
+        case McpClientSpec():
+            return McpClientRelay(None if seen.status.open is None else seen.status.open.said)
+        case other:
+            assert_never(other)
+
+
+def _outside(world: AgentServices, seen: ObservedAgent, how: CliAgentSpec, stale: str | None) -> CliAgentRunner:
+    turn = seen.status.open
+    assert turn is not None, "a mind is asked inside a turn"
+    given = {
+        name: _value(world, str(value)) for name, value in how.env.items() if not name.startswith(RESERVED_VARIABLES)
+    }
+    setting = _setting(world, seen, how.timeout_s or limits.OUTSIDE_TURN_S)
+    setting = replace(setting, env={**setting.env, **given})
+    secrets = tuple(given[name] for name, value in how.env.items() if str(value).startswith(ENV_REFERENCE))
+    news = prompt.cli_agent_news(seen, call_locks.describe_held(seen, world.store.view))
+    briefing = CliAgentBriefing(prompt.role_briefing(seen, OUTSIDE_RULES) + f"\n\n{news}", news)
+    return CliAgentRunner(world.processes, how, setting, briefing, world.store.put_blob, secrets, stale)
+
+
+def _value(world: AgentServices, written: str) -> str:
+    """A variable's value, read from the owner's environment where it refers to that."""
+    if not written.startswith(ENV_REFERENCE):
+        return written
+    name = written.removeprefix(ENV_REFERENCE)
+    found = world.surrounding.get(name)
+    if not found:
+        raise DeciderFailed(f"the variable {name} is not set where the plan runs")
+    return found
+
+
+def _setting(world: AgentServices, seen: ObservedAgent, most_s: float = limits.CALL_TIMEOUT_S) -> ProgramRunner.Setting:
+    """Where and with what a program runs: its task's workspace, the clean environment, what is left of time."""
+    try:
+        workspace = resolve_agent_workspace(world, seen)
+        workspace.ensure()
+    except ToolError as fault:
+        raise DeciderFailed(str(fault)) from fault
+    time_s = min(most_s, seen.left.get("time_s", most_s))
+    is_function = isinstance(seen.spec.mind, PythonFunctionSpec)
+    box = run_environment.function_sandbox(world, seen) if is_function else run_environment.agent_sandbox(world, seen)
+    return ProgramRunner.Setting(str(workspace.root), command_environment(world, seen), time_s, box)
+
+
+async def ask_decider(
+    world: AgentServices, tools: ToolMap, stale: str | None, seen: ObservedAgent, op: str
+) -> DeciderReply:
+    """What the mind answers by itself, without any mixin. Raises DeciderFailed.
+
+    `stale` is the request of an owner that did not live to see its answer, None when there was none.
+    """
+    if world.minds is not None and not seen.nature.is_instant:
+        return await world.minds(seen)
+    return await decider_of(world, seen, stale).respond(turn_input(world, tools, seen, op))
+
+
+async def ask_through_mixins(asking: LayeredAsk) -> DeciderReply:
+    """What the mind answers through the agent's mixins; one that fails gives up by a claim, with the reason."""
+    try:
+        return await asking.answer(steps_for_turn(asking.seen.spec))
+    except DeciderFailed as fault:
+        return DeciderReply(text="", calls=(_given_up(str(fault)),), memory=asking.seen.status.memory)
+
+
+def _given_up(reason: str) -> ProposedCall:
+    return ProposedCall("fail", {"reason": reason})
+
+
+def turn_input(world: AgentServices, tools: ToolMap, seen: ObservedAgent, op: str) -> TurnInput:
+    """All that the mind is told for the open turn."""
+    turn, task, spec = seen.status.open, seen.task_spec, seen.spec
+    assert turn is not None, "a mind is asked inside a turn"
+    return TurnInput(
+        agent=seen.resource.address,
+        incarnation=seen.status.incarnation,
+        turn=turn.turn,
+        op=op,
+        now=seen.now,
+        goal="" if task is None else task.goal,
+        cwd=run_environment.working_directory(world, seen),
+        notes="" if task is None else task.notes,
+        prompt=agent_instructions(seen),
+        checks=() if task is None else tuple(check.to_json() for check in task.acceptance),
+        reasons=turn.reasons,
+        messages=turn.messages,
+        results=tuple(_outcome(call) for call in seen.status.past),
+        children=tuple(child.view for child in seen.children),
+        tools=()
+        if isinstance(spec.mind, ScriptSpec)
+        else permissions.granted_tools(spec, tools),  # A script does not look at them.
+        budget_left=seen.left,
+        rejected=rejected_verdict(seen),
+        memory=seen.status.memory,
+        options=spec.mind.options if isinstance(spec.mind, PythonFunctionSpec) else {},
+        comments=comments.opening_comments(turn) if turn.fired else (),
+    )
+
+
+def _outcome(call: PastCall) -> CallOutcome:
+    return CallOutcome(call.address, call.tool, arguments_as_map(call.arguments), call.result, call.comments)
+
+
+# The job of asking a mind outside this process: from a durable request to the record of what came of it.
+#
+# The agent is read again before anything is written: a reply that nobody waits for any more is kept as evidence,
+# billed, and changes nothing else.
+
+CANCELLED_REASON = "Cancelled"
+LATE_REASON = "Late"
+ANNOUNCED = "tool_calls"
+QUEUED_S = 0.05  # A request that got its slot sooner did not wait for it.
+
+
+@dataclass(frozen=True, slots=True)
+class AskServices:
+    """What all requests of one owner share. `go_on` takes the agent's next steps after a first one, in one record.
+
+    `lost` are requests whose job ended by a fault of ours: they count as failures, else they would be made for ever.
+    """
+
+    world: AgentServices
+    tools: ToolMap
+    look: Callable[[str], ObservedAgent | None]
+    go_on: Callable[[str, WriteBatch, str], Awaitable[bool]]
+    life: str
+    lost: set[str] = field(default_factory=set)
+
+
+@mutable
+class AskJob:
+    """One asking. `ready` is what a language model is asked with, None for other minds; `stale` as for
+    `ask.ask_decider`.
+
+    `wanted` is what a summary is asked for, None when the model is asked for a reply.
+    `said_chars` counts what has come of the reply.
+    """
+
+    desk: AskServices
+    address: str
+    key: str
+    op: str
+    stale: str | None
+    ready: PreparedRequest | None
+    asked_at: float
+    wanted: SummaryPlan | None = None
+    went_on: bool = False
+    used: list[TokenUsage] = field(default_factory=list)
+    said_chars: int = 0
+
+    async def __call__(self) -> None:
+        """The job."""
+        is_told = False
+        try:
+            await self._perform()
+            is_told = True
+        except anyio.get_cancelled_exc_class():
+            is_told = True
+            raise
+        finally:
+            if not is_told:
+                self.desk.lost.add(self.op)
+
+    async def _perform(self) -> None:
+        world = self.desk.world
+        await world.store.flush(world.store.view.rev)
+        seen = await self._after_the_stale()
+        if seen is None or not model_request.is_current_request(seen, self.op):
+            return
+        began_at = world.clock.now()
+        asked = LayeredAsk(world, self.desk.look, seen, self.op, self._ask, self._renewed)
+        try:
+            if self.wanted is not None:
+                await self._sum(self.wanted)
+                return
+            reply = await ask_through_mixins(asked)
+        except ModelFailed as fault:
+            await self._failed(fault)
+        except anyio.get_cancelled_exc_class():
+            self._came_to_nothing(CANCELLED_REASON)
+            raise
+        else:
+            await self._replied(reply, began_at - self.asked_at)
+            if self.ready is None:  # What was called off leaves its traces: the next request looks at them.
+                world.processes.forget([self.op])
+
+    async def _after_the_stale(self) -> ObservedAgent | None:
+        """The agent, when nothing is left of the request that an earlier owner made."""
+        world = self.desk.world
+        seen = self.desk.look(self.address)
+        if self.ready is not None or self.stale is None:
+            return seen
+        if seen is not None and seen.nature.outlives_owner and model_request.is_current_request(seen, self.op):
+            return seen
+        await world.processes.stop(self.stale)
+        world.processes.forget([self.stale])
+        return self.desk.look(self.address)
+
+    async def _ask(self, seen: ObservedAgent, op: str) -> DeciderReply:
+        if self.ready is None:
+            return await ask_decider(self.desk.world, self.desk.tools, self.stale, seen, op)
+        opened = seen.status.open
+        assert opened is not None, "a model is asked inside a turn"
+        request = self.ready.request
+        if request.key.attempt != opened.asked:  # A mixin asks once more, in the same job.
+            request = replace(request, key=replace(request.key, attempt=opened.asked))
+        answer = await self._complete(request)
+        if not answer.calls and (not answer.text.strip() or answer.finish == ANNOUNCED):
+            raise model_request.empty_reply_failure(
+                self.used.pop(), opened.tries + 1, has_text=bool(answer.text.strip())
+            )
+        return reply_from_model(answer, called_tools_by_wire_name(seen, self.desk.tools, answer))
+
+    async def _complete(self, request: ModelRequest) -> ModelReply:
+        """The answer, its cost counted; of a request that is closed before, what it had cost by then is estimated."""
+        assert self.ready is not None, "only models are asked like this"
+        self.said_chars = 0
+        try:
+            answer = await self.desk.world.models.complete(request, self._heard)
+        except anyio.get_cancelled_exc_class():
+            said = transcript.estimate_tokens(self.said_chars)
+            self.used.append(TokenUsage(self.ready.tokens, said, is_estimated=True))
+            raise
+        self.used.append(answer.usage)
+        return answer
+
+    def _renewed(self, seen: ObservedAgent, op: str) -> tuple[Change, ...] | None:
+        """See `middleware.RenewRequest`: the request before is billed, and what the next one may cost is set aside."""
+        if self.ready is None:
+            self.op = op
+            return ()
+        ahead = WriteBatch(self.desk.world.store)
+        billed = self._billed(seen, ahead)
+        ahead.add(self.address, RecordDraft("model.failed", records.AGENT_ACTOR, self.address, billed))
+        reserved = model_request.reservation_changes(seen, ahead, op, self.ready)
+        if isinstance(reserved, model_request.Spent):
+            return None
+        self.used.clear()
+        self.op = op
+        return (*billed, *reserved)
+
+    def _heard(self, text: str) -> None:
+        self.said_chars += len(text)
+
+    async def _replied(self, reply: DeciderReply, queued_s: float) -> None:
+        world, ahead = self.desk.world, self._ahead()
+        seen = self.desk.look(self.address)
+        if seen is None:
+            return
+        if not model_request.is_current_request(seen, self.op):
+            self._late(seen, reply)
+            return
+        ids = [world.ids.mint() for _ in range(max(1, len(reply.calls)))]
+        late_s = queued_s if queued_s > QUEUED_S else 0.0
+        draft = records.draft_reply(seen, reply, ids, self.desk.tools, queued_s=late_s)
+        more = self._billed(seen, ahead, reply)
+        ahead.add(self.address, remade(draft, changes=(*draft.changes, *more), data=draft.data | self._doubts()))
+        await self._go_on(ahead)
+        if self.ready is None:
+            await world.store.flush(world.store.view.rev)
+
+    async def _sum(self, wanted: SummaryPlan) -> None:
+        """The summary takes the place of the turns that it stands for, and the agent goes on."""
+        assert self.ready is not None, "a model writes summaries"
+        answer = await self._complete(self.ready.request)
+        if not answer.text.strip():
+            raise ModelFailed(
+                model_request.EMPTY_REPLY, "its summary is empty", is_transient=True, usage=self.used.pop()
+            )
+        world, ahead = self.desk.world, self._ahead()
+        seen = self.desk.look(self.address)
+        if seen is None or not model_request.is_current_request(seen, self.op):
+            self._came_to_nothing(LATE_REASON)
+            return
+        chunks, data = transcript.summarized_chunks(seen, answer.text, wanted, world.store.put_blob)
+        data |= {"op": self.op, "model": self.ready.request.model, "usage": usage_json(answer.usage)}
+        billed = (*self._billed(seen, ahead), records.status_change(seen, {"open": {"tries": 0}}))
+        ahead.add(self.address, model_request.draft_compaction(seen, chunks, data, billed))
+        await self._go_on(ahead)
+
+    def _ahead(self) -> WriteBatch:
+        world = self.desk.world
+        return WriteBatch(world.store, lambda: world.work.driving(self.address))
+
+    async def _go_on(self, ahead: WriteBatch) -> None:
+        is_alone = await self.desk.go_on(self.address, ahead, self.key)
+        # Nothing is awaited any more: no other job sees this one in its way.
+        self.went_on = is_alone and self.ready is not None
+
+    def _doubts(self) -> JsonObject:
+        """Told when the provider counts the prompt quite differently from us; what it says is what is billed."""
+        if self.ready is None or not self.used or not catalog.is_count_off(self.ready.tokens, self.used[-1]):
+            return {}
+        return {"tokens_counted": self.ready.tokens}
+
+    async def _failed(self, fault: ModelFailed) -> None:
+        ahead = self._ahead()
+        seen = self.desk.look(self.address)
+        assert self.ready is not None, "only models fail like this"
+        if seen is None or not model_request.is_current_request(seen, self.op):
+            self.used += [] if fault.usage is None else [fault.usage]
+            self._came_to_nothing(fault.reason)
+            return
+        ahead.add(self.address, model_request.draft_model_failure(seen, ahead, fault, self.ready, self.desk.life))
+        await self._go_on(ahead)
+
+    def _came_to_nothing(self, reason: str) -> None:
+        """A request that was closed, or that nobody waits for any more, is billed for what it had cost by then."""
+        seen = self.desk.look(self.address)
+        if self.ready is None or seen is None or not (self.used or model_request.is_current_request(seen, self.op)):
+            return
+        data: JsonObject = {"op": self.op, "reason": reason}
+        if self.used:
+            data["usage"] = usage_json(self.used[-1])
+        ahead = WriteBatch(self.desk.world.store)
+        draft = RecordDraft("model.failed", records.AGENT_ACTOR, self.address, self._billed(seen, ahead), data)
+        ahead.add(self.address, draft)
+        ahead.commit()
+
+    def _late(self, seen: ObservedAgent, reply: DeciderReply) -> None:
+        """Evidence: it changes nothing but what was used."""
+        ahead = WriteBatch(self.desk.world.store)
+        data = {"op": self.op, "text": reply.text, "usage": reply.usage, "late": True}
+        billed = self._billed(seen, ahead, reply)
+        ahead.add(self.address, RecordDraft("model.replied", records.AGENT_ACTOR, self.address, billed, data))
+        ahead.commit()
+
+    def _billed(self, seen: ObservedAgent, view: WriteBatch, reply: DeciderReply | None = None) -> tuple[Change, ...]:
+        if self.ready is None:
+            reported = None if reply is None else program.reported_cost(reply.usage)
+            return () if reported is None else budget.settle_changes(view, seen.resource, self.op, reported)
+        cost = Cost()
+        for used in self.used:
+            cost = cost + catalog.request_cost(self.ready.price, used)
+        return budget.settle_changes(view, seen.resource, self.op, cost)
+
+
+def called_tools_by_wire_name(seen: ObservedAgent, tools: ToolMap, answer: ModelReply) -> Mapping[str, str]:
+    """The tools of the agent by their wire names; none when the reply calls none."""
+    return prompt.tools_by_wire_name(permissions.granted_tools(seen.spec, tools)) if answer.calls else {}

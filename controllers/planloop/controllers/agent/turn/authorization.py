@@ -1,0 +1,394 @@
+"""Records of decisions on calls: permissions and hooks' verdicts applied, approvals, interruptions, results. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from planloop.controllers.agent import external_lease
+from planloop.controllers.agent.hooks import questions, verdicts
+from planloop.controllers.agent.hooks.questions import HookQuestion, RewrittenCall
+from planloop.controllers.agent.mail import wake_reasons
+from planloop.controllers.agent.mail.wake_reasons import redirection_news
+from planloop.controllers.agent.observe import ObservedAgent
+from planloop.controllers.agent.status import OpenTurn, TurnVerdict, unwrap_value, wrap_value
+from planloop.controllers.agent.turn import call_run, pending_calls, permissions, records
+from planloop.controllers.agent.turn.pending_calls import approval_request_changes
+from planloop.controllers.agent.turn.permissions import (
+    CallAllowed,
+    CallNeedsApproval,
+    CallPermission,
+    CallRefused,
+    ToolMap,
+)
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.frozen import frozen, remade
+from planloop.schemas.log.record import Change, Drop, Put, RecordDraft, SetStatus
+from planloop.schemas.objects.agent import STUCK
+from planloop.schemas.objects.approval import APPROVED
+from planloop.schemas.objects.call import CallResult, CallState, arguments_as_map, result_from_json
+from planloop.schemas.objects.hook import ACTIVE, OVER, HookSpec, HookVerdict
+from planloop.schemas.resource import Resource
+
+# The records of verdicts, and what they do to calls. Pure.
+#
+# A verdict is written into the open turn, where everything that follows from it is computed; the hook's own status gets
+# what it remembers and how often it fired, in the same append. The original of a call stays in the reply as it was
+# written; the arguments that a hook gave it stand beside it.
+
+HOOK_ACTOR = "controller:agent"
+DEFERRED_ERROR = "Deferred"
+"""The error of a call that a hook said a no for now to."""
+
+
+def hook_memory(hook: Resource, spec: HookSpec, seen: ObservedAgent, originals: Mapping[str, Resource]) -> Json:
+    """What the hook remembers: nothing in a new run of its agent; a read-only copy what its original does."""
+    if spec.is_read_only and spec.original in originals:
+        return unwrap_value(originals[spec.original].status.get("memory"))
+    if hook.status.get("incarnation") != seen.status.incarnation:
+        return None
+    return unwrap_value(hook.status.get("memory"))
+
+
+def draft_verdicts(
+    seen: ObservedAgent, given: Sequence[tuple[HookQuestion, HookVerdict]], cost: JsonObject | None = None
+) -> RecordDraft:
+    """The record of verdicts, each with its question; `cost` is what they took beside the agent's own steps."""
+    made = [_fired(question, verdict) for question, verdict in given]
+    opened = seen.status.open
+    waited = {} if opened is None else pending_calls.wait_end_merge(seen, opened)
+    merge: JsonObject = {"open": {"fired": {one.key: wrap_value(one.to_json()) for one in made}, **waited}}
+    if seen.resource.status.get("why"):
+        merge["why"] = None  # Whom it asked; if there is somebody left, that is said anew.
+    changes: list[Change] = [SetStatus(seen.resource.address, seen.resource.uid, merge)]
+    changes += [_remembered(seen, question, verdict) for question, verdict in given]
+    told = [_told(question, one) for (question, _), one in zip(given, made, strict=True)]
+    data: JsonObject = {"turn": 0 if opened is None else opened.turn, "fired": told}
+    if cost:
+        data["cost"] = cost
+    return RecordDraft("hook.fired", HOOK_ACTOR, seen.resource.address, tuple(changes), data)
+
+
+def draft_hook_wait(seen: ObservedAgent, why: str) -> RecordDraft:
+    """The record of whom the agent waits for while programs think."""
+    return RecordDraft(
+        "object.updated", HOOK_ACTOR, seen.resource.address, (records.status_change(seen, {"why": why}),), {"why": why}
+    )
+
+
+def _fired(question: HookQuestion, verdict: HookVerdict) -> TurnVerdict:
+    version = questions.hook_version(question.hook)
+    return TurnVerdict(question.spec.name, question.point, question.index, question.rewrites, verdict, version)
+
+
+def _remembered(seen: ObservedAgent, question: HookQuestion, verdict: HookVerdict) -> SetStatus:
+    """What the verdict leaves in the hook: its memory, that it quits, how often it fired, and where it broke."""
+    hook, merge = question.hook, _begun(seen, question.hook)
+    now = {**hook.status, **merge}
+    merge["fired"] = 1 + int(now.get("fired") or 0)
+    if verdict.fault:
+        broke: JsonObject = unwrap_value(now.get("faults")) or {}
+        count = 1 + int(broke.get(question.point, {}).get("count", 0))
+        merge["faults"] = wrap_value(broke | {question.point: {"count": count, "last": verdict.fault}})
+    if not question.spec.is_read_only:
+        if verdict.memory is not None:
+            merge["memory"] = wrap_value(verdict.memory)
+        if verdict.is_last:
+            merge |= {"state": OVER, "why": verdict.reason or "it has quit", "signal": OVER}
+    return SetStatus(hook.address, hook.uid, merge)
+
+
+def _begun(seen: ObservedAgent, hook: Resource) -> JsonObject:
+    """What the status of a hook begins with in a run of its agent in which it has done nothing; empty once it has."""
+    if hook.status.get("incarnation") == seen.status.incarnation:
+        return {}
+    forgotten: JsonObject = {name: None for name in ("memory", "why", "faults") if hook.status.get(name) is not None}
+    since_turn = max(0, seen.status.turn - 1)
+    begun: JsonObject = {"incarnation": seen.status.incarnation, "state": ACTIVE, "fired": 0, "since": None}
+    return begun | {"since_turn": since_turn} | forgotten
+
+
+def memory_change(seen: ObservedAgent, question: HookQuestion, memory: Json) -> SetStatus:
+    """The hook remembers something though it has not given its verdict yet."""
+    merge = _begun(seen, question.hook) | {"memory": wrap_value(memory)}
+    return SetStatus(question.hook.address, question.hook.uid, merge)
+
+
+def _told(question: HookQuestion, one: TurnVerdict) -> JsonObject:
+    """A verdict as its record has it, with enough to put it back into a turn."""
+    out: JsonObject = {"key": one.key, "hook": question.hook.address, "point": one.point}
+    if question.call is not None:
+        out |= {"call": question.call.address, "tool": question.call.tool}
+    return out | {"verdict": one.verdict.to_json()}
+
+
+def draft_late_evidence(question: HookQuestion, agent: str, turn: int, verdict: HookVerdict) -> RecordDraft:
+    """Evidence of a verdict that nobody waits for any more; it changes nothing."""
+    told = _told(question, _fired(question, verdict))
+    return RecordDraft("hook.fired", HOOK_ACTOR, agent, (), {"turn": turn, "fired": [told], "late": True})
+
+
+def forbidden_arguments_result(standing: RewrittenCall) -> CallResult:
+    """The result of a call to which a hook gave arguments that the rights forbid."""
+    return CallResult(CallState.DENIED, standing.refused, "Denied")
+
+
+def refused_by_hooks(seen: ObservedAgent, standing: RewrittenCall) -> CallResult | None:
+    """The result of a call that its hooks do not let start; None: they do, perhaps after somebody's yes."""
+    ends = standing.merged
+    if ends.decision == "deny":
+        return CallResult(CallState.DENIED, ends.words, "Denied")
+    if ends.decision == "defer":
+        return CallResult(CallState.DENIED, f"not now, do what is asked first. {ends.words}", DEFERRED_ERROR)
+    opened = seen.status.open
+    if opened is not None and questions.is_final_reply(seen, opened):
+        back = questions.verdict_on_answer(seen, opened)
+        if back.decision != "allow":
+            return CallResult(CallState.DENIED, f"your answer was sent back, go on. {back.words}", "Denied")
+    return None
+
+
+def rewritten_arguments(standing: RewrittenCall, original: Json) -> JsonObject | None:
+    """The arguments that hooks gave the call; None when they left it as it was."""
+    arguments = arguments_as_map(standing.call.arguments)
+    return arguments if standing.by and arguments != arguments_as_map(original) else None
+
+
+# The rulings on the calls of a reply after what their hooks say to them. Pure.
+
+
+@frozen
+class HookedRulings:
+    """One ruling for each call. `others` are the calls to which hooks gave other arguments, `changes` what does so."""
+
+    rulings: Sequence[CallPermission]
+    changes: tuple[Change, ...] = ()
+    others: Mapping[str, Resource] | None = None
+
+    def made(self, seen: ObservedAgent, address: str) -> Resource:
+        """The call object as it is to be started."""
+        return (self.others or {}).get(address) or seen.calls[address]
+
+
+def apply_verdicts(
+    seen: ObservedAgent, tools: ToolMap, approve: Sequence[str], rulings: Sequence[CallPermission]
+) -> HookedRulings:
+    """The rulings with the verdicts of the hooks: a denial of either holds, and other arguments are ruled on."""
+    opened = seen.status.open
+    assert opened is not None, "hooks are heard inside a turn"
+    out: list[CallPermission] = []
+    others: dict[str, Resource] = {}
+    changes: list[Change] = []
+    deferred = False
+    for index, (call, ruled) in enumerate(zip(opened.calls, rulings, strict=True)):
+        if isinstance(ruled, CallRefused):
+            out.append(ruled)
+            continue
+        standing = questions.rewritten_call(seen, index, tools)
+        given = rewritten_arguments(standing, call.arguments)
+        now = ruled if given is None else permissions.check_call(standing.call, seen.spec, tools, approve)
+        out.append(
+            _with(seen, now, standing) if not standing.refused else CallRefused(forbidden_arguments_result(standing))
+        )
+        deferred = deferred or _is_deferred(out[-1])
+        if given is not None:
+            made, done = _rewritten(seen, opened, index, given, tools)
+            others[call.address] = made
+            changes += done
+    if deferred or (
+        questions.is_final_reply(seen, opened) and questions.verdict_on_answer(seen, opened).decision != "allow"
+    ):
+        # Told to wait, it will ask again for the same, as it should.
+        changes.append(records.status_change(seen, {"same": ["", 0], "conditions": {STUCK: None}}))
+    return HookedRulings(out, tuple(changes), others)
+
+
+def _is_deferred(ruled: CallPermission) -> bool:
+    return isinstance(ruled, CallRefused) and ruled.result.error == DEFERRED_ERROR
+
+
+def _with(seen: ObservedAgent, ruled: CallPermission, standing: RewrittenCall) -> CallPermission:
+    if isinstance(ruled, CallRefused):
+        return ruled
+    refusal = refused_by_hooks(seen, standing)
+    if refusal is not None:
+        return CallRefused(refusal)
+    if standing.merged.decision != "ask":
+        return ruled
+    words = standing.merged.words
+    if isinstance(ruled, CallNeedsApproval):
+        return CallNeedsApproval(ruled.pattern, f"the plan asks for a person's yes to `{ruled.pattern}`; {words}")
+    assert isinstance(ruled, CallAllowed)
+    return CallNeedsApproval("", f"asks for a person's yes: {words}")
+
+
+def _rewritten(
+    seen: ObservedAgent, opened: OpenTurn, index: int, arguments: JsonObject, tools: ToolMap
+) -> tuple[Resource, tuple[Change, ...]]:
+    """The call object with other arguments. What the agent wrote stays in its reply, and with the call."""
+    call = opened.calls[index]
+    made = seen.calls[call.address]
+    wanted = records.call_spec(seen, opened.turn, index, remade(call, arguments=arguments), tools).to_json()
+    changes: tuple[Change, ...] = (
+        Put(made.address, made.uid, wanted, made.refs, made.owner, made.finalizers),
+        SetStatus(made.address, made.uid, {"original": wrap_value(made.spec["arguments"])}),
+        records.status_change(seen, {"open": {"rewritten": {call.address: wrap_value(arguments)}}}),
+    )
+    return replace(made, spec=wanted), changes
+
+
+# The records that move calls before and after they run: ruled on, answered by a person, ended elsewhere. Pure.
+
+APPROVED_VERDICTS: Final = "yes_to"
+"""In a call's status: the late verdicts for which a person's yes was asked."""
+
+
+def draft_authorization(seen: ObservedAgent, tools: ToolMap, approve: Sequence[str]) -> RecordDraft:
+    """Rules on every call of the reply in one append: refused ones have their result with it."""
+    opened = seen.status.open
+    assert opened is not None, "calls are ruled on inside a turn"
+    results: JsonObject = {}
+    changes: list[Change] = []
+    data: JsonObject = {}
+    rulings = permissions.check_calls(seen, tools, approve)
+    heard = apply_verdicts(seen, tools, approve, rulings) if seen.hooks or opened.fired else HookedRulings(rulings)
+    for call, ruled in zip(opened.calls, heard.rulings, strict=True):
+        made = heard.made(seen, call.address)
+        match ruled:
+            case permissions.CallAllowed():
+                changes.append(call_run.call_state_change(made, CallState.AUTHORIZED))
+                data[call.address] = "allowed"
+            case permissions.CallNeedsApproval(pattern=pattern, why=why):
+                changes += approval_request_changes(seen, made, pattern, why)
+                data[call.address] = why or f"needs a yes to {pattern}"
+            case permissions.CallRefused(result=result):
+                results[call.address] = wrap_value(result.to_json())
+                changes.append(Drop(made.address, made.uid))
+                data[call.address] = f"{result.state}: {result.text}"
+    merge: JsonObject = {"open": {"results": results}} if results else {"state": "running"}
+    changes[:0] = [records.status_change(seen, merge), *heard.changes]
+    return RecordDraft("call.authorized", records.AGENT_ACTOR, seen.resource.address, tuple(changes), data)
+
+
+def draft_approval_answers(seen: ObservedAgent, asking: Sequence[Resource]) -> RecordDraft:
+    """Calls that waited for a yes go on, or get a no as their result; the approvals are of no more use."""
+    opened = seen.status.open
+    assert opened is not None, "calls wait inside a turn"
+    changes: list[Change] = []
+    results: JsonObject = {}
+    for call in asking:
+        approval = seen.approvals.get(str(call.status.get("approval")))
+        if approval is not None and approval.state == APPROVED:
+            changes.append(call_run.call_state_change(call, CallState.AUTHORIZED, approval=None))
+        else:
+            results[call.address] = wrap_value(_rejected(approval).to_json())
+            changes.append(Drop(call.address, call.uid))
+        if approval is not None:
+            changes.append(Drop(approval.address, approval.uid))
+    merge: JsonObject = {"open": {"results": results, **pending_calls.wait_end_merge(seen, opened)}}
+    changes.insert(0, records.status_change(seen, merge))
+    return RecordDraft("call.authorized", records.AGENT_ACTOR, seen.resource.address, tuple(changes))
+
+
+def draft_late_verdict(seen: ObservedAgent, startable: Sequence[Resource]) -> RecordDraft | None:
+    """What hooks say to calls about to start that were not asked about them as they are now; None: nothing against it.
+
+    One that wants other arguments denies these: the call is made again, and goes through all hooks.
+    """
+    opened = seen.status.open
+    assert opened is not None, "calls start inside a turn"
+    if not opened.fired:
+        return None
+    for call in startable:
+        if call.state != CallState.AUTHORIZED or not (late := questions.late_verdicts(seen, call.address)):
+            continue
+        said = verdicts.counted_verdicts(late, tuple(seen.hooks))
+        merged, wanted = verdicts.merge_verdicts(said), verdicts.first_rewrite(said, call.spec["arguments"])
+        if merged.decision in ("deny", "defer") or wanted is not None:
+            words = merged.words or f"hook {wanted[0] if wanted else ''} gives it other arguments by now: do it again"
+            result = CallResult(CallState.DENIED, words, "Denied")
+            merge: JsonObject = {"open": {"results": {call.address: wrap_value(result.to_json())}}}
+            changes: tuple[Change, ...] = (records.status_change(seen, merge), Drop(call.address, call.uid))
+            data: JsonObject = {call.address: f"{result.state}: {result.text}"}
+            return RecordDraft("call.authorized", records.AGENT_ACTOR, seen.resource.address, changes, data)
+        asks = [one.key for one in late if one.verdict.decision == "ask"]
+        if merged.decision == "ask" and set(asks) - set(call.status.get(APPROVED_VERDICTS) or ()):
+            why = f"asks for a person's yes: {merged.words}"
+            yes = SetStatus(call.address, call.uid, {APPROVED_VERDICTS: [*asks]})
+            changes = (records.status_change(seen, {}), *approval_request_changes(seen, call, "", why), yes)
+            return RecordDraft(
+                "call.authorized", records.AGENT_ACTOR, seen.resource.address, changes, {call.address: why}
+            )
+    return None
+
+
+def _rejected(approval: Resource | None) -> CallResult:
+    reason = "" if approval is None else str(approval.status.get("reason") or "")
+    return CallResult(CallState.DENIED, f"refused by a person{': ' if reason else ''}{reason}", "Rejected")
+
+
+def draft_interruption(seen: ObservedAgent) -> RecordDraft:
+    """The step in flight is given up for a message or an edit.
+
+    A mind that was being asked is asked again with the message; calls that have not ended are cancelled, those in doubt
+    stay in doubt.
+    """
+    opened = seen.status.open
+    assert opened is not None, "a step in flight belongs to a turn"
+    if not opened.is_replied:
+        return _told_before_the_reply(seen, opened)
+    made = [seen.calls[call.address] for call in opened.calls if call.address not in opened.results]
+    left = [call for call in made if call.state != CallState.UNKNOWN]
+    result = CallResult(CallState.CANCELLED, f"given up {_cause(seen)}", "Interrupted")
+    results: JsonObject = {call.address: wrap_value(result.to_json()) for call in left}
+    asked = {call.status.get("approval") for call in left}
+    gone = (*left, *(each for each in seen.approvals.values() if each.address in asked))
+    drops = tuple(Drop(each.address, each.uid) for each in gone)
+    merge: JsonObject = {"open": {"results": results, **pending_calls.wait_end_merge(seen, opened)}}
+    changes: tuple[Change, ...] = (records.status_change(seen, merge), *drops)
+    return RecordDraft(
+        "call.settled", records.AGENT_ACTOR, seen.resource.address, changes, {"tool": "", "result": result.to_json()}
+    )
+
+
+def _cause(seen: ObservedAgent) -> str:
+    if external_lease.is_turn_abandoned(seen):
+        return "by its client"
+    return "for a message" if seen.interrupts else "for news"
+
+
+def _told_before_the_reply(seen: ObservedAgent, opened: OpenTurn) -> RecordDraft:
+    """What stopped the request becomes part of the turn, so that the mind is asked again with it."""
+    if not seen.nature.is_model:
+        read = seen.interrupts
+    elif opened.failure is not None:
+        read = seen.unread  # Nobody is being asked: whatever it is, it is worth another try.
+    else:
+        read = tuple(message for message in seen.unread if message.delivery != "queue")
+    news, told = redirection_news(seen) if seen.nature.is_redirected else ((), {})
+    merge: JsonObject = {
+        "open": {"messages": [message.to_json() for message in (*opened.messages, *read, *news)]},
+        "inbox": dict.fromkeys(message.id for message in read),
+        "asked": wake_reasons.owed_merge(read),
+    }
+    if told:
+        merge["told"] = told
+    if opened.failure is not None:
+        merge["open"] |= {"failure": None, "tries": 0, **pending_calls.wait_end_merge(seen, opened)}
+    data: JsonObject = {"read": [message.id for message in read]}
+    return RecordDraft(
+        "message.read", records.AGENT_ACTOR, seen.resource.address, (records.status_change(seen, merge),), data
+    )
+
+
+def draft_collected_result(seen: ObservedAgent, call: Resource) -> RecordDraft:
+    """The result of a call that ended elsewhere: found unknown after a crash, or settled by a person's word."""
+    raw = call.status.get("result")
+    if raw is not None:
+        return records.draft_settlement(seen, records.SettledCall(call, result_from_json(raw)))
+    state = CallState(call.state)
+    error = "" if state is CallState.SUCCEEDED else str(state)
+    return records.draft_settlement(
+        seen, records.SettledCall(call, CallResult(state, str(call.status.get("why") or state), error))
+    )

@@ -1,0 +1,378 @@
+"""One request to a model: what it may cost, the records of its start and failure, and the reply as text and calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final, Literal, TypeAlias
+
+from planloop.controllers.agent import budget, escalation
+from planloop.controllers.agent.deciders.port import DeciderReply, ProposedCall
+from planloop.controllers.agent.models import catalog
+from planloop.controllers.agent.models.port import (
+    ModelCall,
+    ModelFailed,
+    ModelReply,
+    ModelRequest,
+    RequestKey,
+    TokenPrice,
+    TokenUsage,
+)
+from planloop.controllers.agent.observe import ObservedAgent
+from planloop.controllers.agent.services import AgentServices
+from planloop.controllers.agent.status import OpenTurn, RequestFailure, TranscriptChunk, wrap_value
+from planloop.controllers.agent.turn import pending_calls, records, transcript
+from planloop.controllers.agent.turn.prompt import ModelPrompt
+from planloop.controllers.agent.turn.transcript import SummaryPlan
+from planloop.controllers.shared.ledger import BudgetShortage
+from planloop.reconciler.store.store import View
+from planloop.schemas import limits, patterns
+from planloop.schemas.canonical_json import Json, JsonObject, decode_foreign, sha256_hex
+from planloop.schemas.frozen import frozen
+from planloop.schemas.log.record import Change, RecordDraft
+from planloop.schemas.objects.agent import AgentState, ModelDeciderSpec
+from planloop.schemas.objects.budget import Cost
+from planloop.schemas.objects.call import given_arguments
+from planloop.schemas.objects.model import parse_model_name
+
+# A language model as a mind: its reply as text and calls, whatever it wrote.
+#
+# The prompt is `planloop.controllers.agent.turn.prompt`'s, retries are the turn's. Ids of the provider are kept only to
+# tell duplicates apart; calls get our own. Nothing a model writes raises: arguments that are no JSON become a call with
+# a fault, which gets its result.
+
+_AROUND: Final = re.compile(r"^(?:functions|default_api|tools?)[.:]|:\d+$|<\|.*$")
+"""What gpt-oss, Gemini and Kimi put around names: `functions.`, `default_api.`, a number, `<|channel|>…`."""
+
+CUT_OFF_NOTE: Final = "length"
+CUT_OFF_FAULT: Final = (
+    "[Your answer was cut off: it reached the longest output that is allowed. Go on in smaller pieces.]"
+)
+
+
+def reply_from_model(answer: ModelReply, names: Mapping[str, str]) -> DeciderReply:
+    """What the model wants. `names` are the tools by their wire names; others are taken as they stand."""
+    is_cut = answer.finish == CUT_OFF_NOTE
+    # Only what came last can have been cut.
+    last = len(answer.calls) - 1
+    proposed = tuple(_proposed(call, names, is_cut=is_cut and at == last) for at, call in enumerate(answer.calls))
+    if is_cut and not proposed:
+        return DeciderReply(
+            answer.text, then="again", usage=usage_json(answer.usage), note=CUT_OFF_FAULT, extra=answer.extra
+        )
+    note = CUT_OFF_FAULT if is_cut else ""
+    usage = usage_json(answer.usage)
+    return DeciderReply(answer.text, proposed, then="final", usage=usage, note=note, extra=answer.extra)
+
+
+def usage_json(used: TokenUsage) -> JsonObject:
+    """Tokens for the log, zeros left out, with what the provider itself said."""
+    out: JsonObject = {"in": used.tokens_in, "out": used.tokens_out}
+    if used.tokens_cached:
+        out["cached"] = used.tokens_cached
+    if used.tokens_reasoning:
+        out["reasoning"] = used.tokens_reasoning
+    if used.is_estimated:
+        out["estimated"] = True
+    if used.raw:
+        out["raw"] = used.raw
+    return out
+
+
+def _proposed(call: ModelCall, names: Mapping[str, str], *, is_cut: bool) -> ProposedCall:
+    tool = _tool(call.name, names)
+    try:
+        if is_cut and not call.arguments.strip():
+            raise ValueError
+        return ProposedCall(tool, _arguments(call.arguments), call.id, extra=call.extra)
+    except ValueError as error:
+        why = "the answer was cut off inside of it" if is_cut else f"its arguments are no JSON: {error}"
+        return ProposedCall(tool, call.arguments, call.id, fault=why, extra=call.extra)
+
+
+def _tool(called: str, names: Mapping[str, str]) -> str:
+    """The tool that is called as `called`, also by its own name, or with what templates of models put around it."""
+    for name in (called, _AROUND.sub("", called.strip())):
+        if name in names or name in names.values():
+            return names.get(name, name)
+    return called.replace(transcript.WIRE_DOT, ".") or "?"
+
+
+def _arguments(text: str) -> Json:
+    """The value of arguments as text; of those that were encoded twice too. Raises ValueError for no JSON."""
+    given = given_arguments(text)
+    value = given_arguments(decode_foreign(given)) if isinstance(given, str) else given
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        with suppress(ValueError):
+            return decode_foreign(value)
+    return value
+
+
+# One request to a model: what it may cost, and the records of its beginning and of its failure.
+#
+# Each attempt is recorded, reserved and billed by itself. A failure that may pass is followed by a time at which the
+# model is asked again, kept in the open turn: nobody waits for it in memory. One that only somebody else can mend
+# blocks the agent until what it was asked with changes.
+
+Spent: TypeAlias = BudgetShortage
+
+MODEL_POOL: Final = "models"
+LONG_PAUSE_S: Final = 90.0  # Of a pause for which "soon" would be no answer.
+REMEDIES: Final[Mapping[str, str]] = {
+    "NoKey": "give its provider a key: models: {…: {key: env:NAME}}; set a variable, then start `plan apply` again",
+    "Refused": "look at the key and at what it may use",
+    "Unreachable": "start the server, or correct its url",
+    "NotInstalled": "install what the provider needs",
+    "Filtered": "change the goal or the files that its content filter objects to, or name another model",
+    "ContextTooLong": "name a model with a larger window",
+}
+
+
+@frozen
+class PreparedRequest:
+    """A request that may be made. `tokens` is about the size of its prompt; `price` None counts no money.
+
+    `basis` is what its failure would depend on, as it was when it was made. `system` is the blob of its system message
+    where that is another than the one before; empty where it is the same.
+    """
+
+    request: ModelRequest
+    tokens: int
+    price: TokenPrice | None
+    worst: Cost
+    is_last: bool
+    digest: str
+    basis: str
+    system: str = ""
+
+
+def model_of_agent(seen: ObservedAgent) -> ModelDeciderSpec:
+    """The mind of an agent that thinks with a model."""
+    return escalation.current_model(seen.spec, seen.status)
+
+
+def prepare_request(
+    world: AgentServices, prompt: ModelPrompt, seen: ObservedAgent, view: View
+) -> PreparedRequest | catalog.UnpricedModel:
+    """The next request of the open turn, cut to what is left of the budget."""
+    mind, opened = model_of_agent(seen), seen.status.open
+    assert opened is not None, "a model is asked inside a turn"
+    policy = catalog.unknown_price_policy(view, world.plan)
+    price = catalog.price_for_budget(world.models, mind.model, policy, is_bounded="usd" in seen.left)
+    if isinstance(price, catalog.UnpricedModel):
+        return price
+    tokens = transcript.estimate_tokens(prompt.size_bytes)
+    longest = world.models.output_max(mind.model)
+    output = catalog.affordable_output_tokens(seen.left, price, tokens, longest)
+    if opened.is_last:
+        output = min(longest, limits.HANDOVER_OUTPUT_TOKENS)
+    key = RequestKey(seen.resource.address, seen.resource.uid, seen.status.incarnation, opened.turn, opened.asked + 1)
+    request = ModelRequest(key, mind.model, prompt.messages, prompt.tools, mind.options, output)
+    worst = catalog.worst_cost(price, tokens, output)
+    system = _named(prompt.messages[0])
+    is_new = system != seen.status.system
+    if is_new:
+        world.store.put_blob(prompt.messages[0])
+    return PreparedRequest(
+        request, tokens, price, worst, opened.is_last, prompt.digest, failure_basis(seen), system if is_new else ""
+    )
+
+
+@lru_cache(maxsize=limits.SPECS_KEPT_MAX)
+def _named(system: bytes) -> str:
+    """The digest of a system message; the same one is asked with again and again."""
+    return sha256_hex(system)
+
+
+def prepare_summary_request(
+    world: AgentServices, seen: ObservedAgent, view: View, wanted: SummaryPlan
+) -> PreparedRequest | catalog.UnpricedModel:
+    """The request for a summary of old turns, of the model that the plan names for it or the agent's own."""
+    opened = seen.status.open
+    assert opened is not None, "a model is asked inside a turn"
+    model = str(seen.spec.compact.get("model") or model_of_agent(seen).model)
+    price = catalog.price_for_budget(
+        world.models, model, catalog.unknown_price_policy(view, world.plan), is_bounded="usd" in seen.left
+    )
+    if isinstance(price, catalog.UnpricedModel):
+        return price
+    messages = transcript.summary_messages(wanted)
+    tokens = transcript.estimate_tokens(sum(map(len, messages)))
+    output = min(world.models.output_max(model), limits.SUMMARY_TOKENS_MAX)
+    key = RequestKey(seen.resource.address, seen.resource.uid, seen.status.incarnation, opened.turn, opened.asked + 1)
+    request = ModelRequest(replace(key, purpose="summary"), model, messages, output_tokens_max=output)
+    worst = catalog.worst_cost(price, tokens, output)
+    return PreparedRequest(request, tokens, price, worst, opened.is_last, request.prompt_digest, failure_basis(seen))
+
+
+def reservation_changes(seen: ObservedAgent, view: View, op: str, ready: PreparedRequest) -> tuple[Change, ...] | Spent:
+    """The changes that set aside what the request may cost; what an earlier one set aside and left is given back."""
+    opened = seen.status.open
+    assert opened is not None, "a model is asked inside a turn"
+    if seen.is_watcher and (short := budget.shortfall(seen.left, ready.worst)) is not None:
+        return short
+    if not ready.is_last and (short := budget.shortfall(budget.left_of_caps(seen.caps), ready.worst)) is not None:
+        return short
+    before = opened.op if opened.asked else ""
+    return budget.reserve_changes(view, seen.resource, op, ready.worst, is_last=ready.is_last, instead_of=before)
+
+
+def draft_model_request(
+    seen: ObservedAgent, op: str, ready: PreparedRequest, changes: tuple[Change, ...]
+) -> RecordDraft:
+    """The model is about to be asked under `op`; the prompt's digest is what a replay is compared by."""
+    opened = seen.status.open
+    assert opened is not None, "a model is asked inside a turn"
+    attempt = opened.asked + 1
+    merge: JsonObject = {"open": {"asked": attempt, "op": op, **pending_calls.wait_end_merge(seen, opened)}}
+    if seen.status.had_last and not ready.is_last:
+        merge["had_last"] = None  # There was enough left for a request again.
+    if opened.failure is not None:
+        merge["open"]["failure"] = None
+        if opened.failure.retry_at is None:
+            merge["open"]["tries"] = 0  # Somebody has changed something: it counts anew.
+    if seen.status.state != AgentState.RUNNING:
+        merge |= {"state": str(AgentState.RUNNING), "why": None}
+    data: JsonObject = {"op": op, "attempt": attempt, "model": ready.request.model}
+    data |= {"prompt": ready.digest, "tokens": ready.tokens}
+    if ready.request.key.purpose != "turn":
+        data["purpose"] = ready.request.key.purpose
+    if ready.system:
+        data["system"] = merge["system"] = ready.system
+    changes = (records.status_change(seen, merge), *changes)
+    blobs = (ready.system,) if ready.system else ()
+    return RecordDraft("model.requested", records.AGENT_ACTOR, seen.resource.address, changes, data, blobs)
+
+
+def draft_model_failure(
+    seen: ObservedAgent, view: View, fault: ModelFailed, ready: PreparedRequest, life: str
+) -> RecordDraft:
+    """An attempt gave no reply: it is billed, and asked again at a time of its own, or not before something changes."""
+    opened = seen.status.open
+    assert opened is not None, "an attempt belongs to a turn"
+    tries = 1 + opened.tries
+    wait_s = model_retry_after_s(fault, tries)
+    data: JsonObject = {"op": opened.op, "attempt": opened.asked, "reason": fault.reason, "message": str(fault)}
+    data |= {"is_transient": fault.is_transient}
+    if fault.retry_after_s is not None:
+        data["retry_after_s"] = fault.retry_after_s
+    if wait_s is not None:
+        data["wait_s"] = wait_s
+    failure: JsonObject = {"reason": fault.reason, "message": str(fault)[: limits.MODEL_ERROR_CHARS], "tries": tries}
+    failure |= {"life": life, "basis": ready.basis}
+    if wait_s is not None:
+        failure |= {"retry_at": seen.now + wait_s, "wait_s": wait_s}
+    if fault.usage is not None:
+        data["usage"] = usage_json(fault.usage)
+    cost = catalog.request_cost(ready.price, fault.usage or TokenUsage(0, 0))
+    changes = budget.settle_changes(view, seen.resource, opened.op, cost)
+    merge: JsonObject = {"open": {"failure": wrap_value(failure), "tries": tries}}
+    return RecordDraft(
+        "model.failed", records.AGENT_ACTOR, seen.resource.address, (records.status_change(seen, merge), *changes), data
+    )
+
+
+def model_retry_after_s(fault: ModelFailed, tries: int) -> float | None:
+    """Seconds until a model that failed `tries` times in a row is asked again; None: not before something changes."""
+    if not fault.is_transient or tries >= limits.MODEL_TRIES_MAX:
+        return None
+    if fault.reason in (EMPTY_REPLY, FILTERED_REPLY):
+        return 0.0 if tries < limits.EMPTY_REPLIES_MAX else None
+    back_off_s = min(limits.BACKOFF_CAP_S, limits.MODEL_BACKOFF_BASE_S * 2.0 ** min(tries - 1, 30))
+    return max(fault.retry_after_s or 0.0, back_off_s)
+
+
+EMPTY_REPLY: Final = "Empty"
+FILTERED_REPLY: Final = "Filtered"
+LOST_REPLY: Final = ModelFailed("Lost", "what it answered could not be taken", is_transient=True)
+
+
+def empty_reply_failure(usage: TokenUsage, tries: int, *, has_text: bool = False) -> ModelFailed:
+    """The failure of an empty or incomplete reply: the request is repeated once, then the agent is blocked."""
+    text = "it answered without the calls that it announced" if has_text else "it answered with neither text nor calls"
+    return ModelFailed(EMPTY_REPLY, text, is_transient=tries < limits.EMPTY_REPLIES_MAX, usage=usage)
+
+
+FailureRemedy: TypeAlias = Literal["ask", "wait", "blocked"]
+
+
+def remedy_for(seen: ObservedAgent, failure: RequestFailure, life: str) -> FailureRemedy:
+    """Whether a model that failed may be asked again now, later by itself, or only when something has changed."""
+    if failure.retry_at is not None:
+        return "ask" if failure.retry_at <= seen.now or failure.basis != failure_basis(seen) else "wait"
+    if failure.reason == transcript.CONTEXT_TOO_LONG and failure.tries <= limits.TOO_LONG_TRIES_MAX:
+        return "ask" if transcript.can_compact(seen) else "blocked"
+    return "ask" if (failure.life, failure.basis) != (life, failure_basis(seen)) else "blocked"
+
+
+def failure_basis(seen: ObservedAgent) -> str:
+    """What a failure depends on: another spec of the agent or of its task, pausing and going on too, is worth a try.
+
+    So is another table of models.
+    """
+    return f"{seen.resource.generation}.{0 if seen.task is None else seen.task.generation}.{seen.table}"
+
+
+def describe_failure(seen: ObservedAgent, failure: RequestFailure) -> str:
+    """Why the agent does not go on."""
+    return f"{model_of_agent(seen).model} cannot be asked ({failure.reason}): {failure.message}"
+
+
+def describe_pause(failure: RequestFailure) -> str:
+    """When it is asked again, in the same words however often one looks."""
+    minutes = failure.wait_s / 60
+    return (
+        "soon"
+        if not is_long_pause(failure)
+        else f"after {minutes:.0f} min"
+        if minutes < 90
+        else f"after {minutes / 60:.0f} h"
+    )
+
+
+def is_long_pause(failure: RequestFailure) -> bool:
+    """Whether somebody may want to do something about it sooner."""
+    return failure.wait_s >= LONG_PAUSE_S
+
+
+def ways_to_unblock(seen: ObservedAgent, failure: RequestFailure) -> tuple[str, ...]:
+    """What makes it go on."""
+    cure = REMEDIES.get(failure.reason)
+    again = (f"plan resume {seen.spec.task}", "name another model")
+    return (cure, *again) if cure else again
+
+
+def draft_compaction(
+    seen: ObservedAgent, chunks: Mapping[str, TranscriptChunk | None], data: JsonObject, more: tuple[Change, ...] = ()
+) -> RecordDraft:
+    """The record of a transcript made shorter: new chunks by key, None for a turn that a summary stands for."""
+    opened = seen.status.open
+    merge: JsonObject = {"transcript": {key: chunk.to_json() if chunk else None for key, chunk in chunks.items()}}
+    if opened is not None and opened.failure is not None:
+        merge["open"] = {"failure": None, **pending_calls.wait_end_merge(seen, opened)}
+    blobs = tuple(digest for chunk in chunks.values() if chunk for digest in (chunk.blob, chunk.origin) if digest)
+    changes = (records.status_change(seen, merge), *more)
+    return RecordDraft("context.compacted", records.AGENT_ACTOR, seen.resource.address, changes, data, blobs)
+
+
+def model_pool(model: str, view: View, plan: str) -> str:
+    """The pool of the work plane that `model` is asked in: that of the first pattern of the limits it matches."""
+    document = view.get(plan)
+    bounds = (document.spec.get("limits") or {}).get("models") if document is not None else None
+    if isinstance(bounds, dict):
+        name = parse_model_name(model).real
+        for pattern in bounds:
+            if patterns.name_matches((str(pattern),), name):
+                return f"{MODEL_POOL}:{pattern}"
+    return MODEL_POOL
+
+
+def is_current_request(seen: ObservedAgent | None, op: str) -> bool:
+    """Whether the open turn still waits for the reply to the request `op`."""
+    opened: OpenTurn | None = None if seen is None else seen.status.open
+    if seen is None or opened is None or opened.op != op or opened.is_replied or opened.failure is not None:
+        return False
+    return seen.is_wanted

@@ -1,0 +1,524 @@
+"""The log records of one turn, as pure functions from an observation to a draft."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from planloop.controllers.agent import budget, escalation
+from planloop.controllers.agent.agent_copy import NO_ORIGIN, AgentOrigin
+from planloop.controllers.agent.deciders.port import DeciderReply, ProposedCall
+from planloop.controllers.agent.hooks import comments, watchers
+from planloop.controllers.agent.hooks.comments import NO_OUTCOME, HookOutcome
+from planloop.controllers.agent.mail import message_policy, wake_reasons
+from planloop.controllers.agent.mail.wake_reasons import WakeNews, is_own_news
+from planloop.controllers.agent.observe import ObservedAgent
+from planloop.controllers.agent.status import OpenTurn, PastCall, TranscriptChunk, TurnCall, wrap_value
+from planloop.controllers.agent.turn import permissions, transcript
+from planloop.controllers.agent.turn.permissions import MALFORMED_ERROR
+from planloop.controllers.shared.simulated_worlds import WORLDS
+from planloop.reconciler.effects import journal
+from planloop.reconciler.effects.truncate import truncate_output
+from planloop.reconciler.store.store import View
+from planloop.schemas import limits
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.frozen import frozen
+from planloop.schemas.log.record import Change, Drop, Mark, Put, RecordDraft, SetStatus
+from planloop.schemas.objects.agent import NO_MCP_CLIENT, NO_MODEL, STUCK, UNPRICED, AgentState
+from planloop.schemas.objects.approval import WAITING
+from planloop.schemas.objects.call import (
+    CallResult,
+    CallSpec,
+    CallState,
+    EffectClass,
+    arguments_as_map,
+    given_arguments,
+)
+from planloop.schemas.objects.message import ThreadAnswer
+from planloop.schemas.objects.sandbox import sandbox_status_merge
+from planloop.schemas.resource import Condition, Resource, Uid, condition_from_json, update_condition
+from planloop.schemas.tools import FREE_TO_HOOKS
+
+# The conditions of an agent: which ones this controller writes, and the merge that sets or clears one.
+
+BLOCKING_CONDITIONS: Final = (
+    "AwaitingApproval",
+    "AwaitingInput",
+    "AwaitingLock",
+    "AwaitingServer",
+    "BudgetSpent",
+    "InDoubt",
+    NO_MCP_CLIENT,
+    NO_MODEL,
+    "Paused",
+    UNPRICED,
+)
+"""At most one of these is True: it says why the agent does not go on."""
+
+CHILD_FAILED: Final = "ChildFailed"
+"""Stands, whatever else the agent does, while a child has failed and is not mended, taken away or accepted."""
+
+
+def condition_merge(seen: ObservedAgent, kind: str, message: str, *, unblocks: Sequence[str] = ()) -> JsonObject:
+    """The status merge that makes the condition `kind` True with `message`, or takes it away when that is empty.
+
+    Empty when nothing changes, so that a second pass writes nothing.
+    """
+    raw = seen.status.conditions.get(kind)
+    old = None if raw is None else condition_from_json(kind, raw)
+    if not message:
+        return {} if old is None else {"conditions": {kind: None}}
+    new = update_condition(
+        old, Condition(kind, "True", kind, message, seen.now, seen.resource.generation, tuple(unblocks))
+    )
+    if old is not None and (old.message, old.unblocks) == (new.message, new.unblocks) and old.since == new.since:
+        return {}
+    return {"conditions": {kind: new.to_json()}}
+
+
+def blocking_merge(seen: ObservedAgent, kind: str, message: str, unblocks: Sequence[str]) -> JsonObject:
+    """The merge after which `kind` (empty: none) is the one blocking condition."""
+    stand = [each for each in BLOCKING_CONDITIONS if each == kind or each in seen.status.conditions]
+    return join_condition_merges(
+        condition_merge(seen, each, message if each == kind else "", unblocks=unblocks) for each in stand
+    )
+
+
+def child_failed_merge(seen: ObservedAgent, failed: str) -> JsonObject:
+    """The merge after which `failed`, the children that have failed in words, is a condition; empty: none has."""
+    return condition_merge(seen, CHILD_FAILED, failed, unblocks=("it is mended, taken away or accepted",))
+
+
+def join_condition_merges(merges: Iterable[JsonObject]) -> JsonObject:
+    """One merge of the conditions that each of `merges` changes; empty when none does."""
+    changes: JsonObject = {}
+    for merge in merges:
+        changes |= merge.get("conditions", {})
+    return {"conditions": changes} if changes else {}
+
+
+# The records of one turn, as pure functions from an observation to a draft.
+#
+# started (the news it contains is read by that very record) → replied (text and all call objects in one append) → calls
+# authorised, started and settled one by one → ended. Between any two of them the process may die.
+
+AGENT_ACTOR = "controller:agent"
+
+
+def agent_author(seen: ObservedAgent) -> str:
+    """Who signs what the agent itself does: `agent:<path>`."""
+    return f"agent:{seen.resource.address.partition('/')[2]}"
+
+
+def status_change(seen: ObservedAgent, merge: JsonObject) -> SetStatus:
+    """A merge into this agent's status."""
+    return SetStatus(seen.resource.address, seen.resource.uid, merge)
+
+
+def draft_incarnation(seen: ObservedAgent, incarnation: int, origin: AgentOrigin = NO_ORIGIN) -> RecordDraft:
+    """A new incarnation: everything but the inbox and what was used starts from nothing, or from what it is a copy of.
+
+    What the old one was asked and has not answered is unread again.
+    """
+    fresh = ("open", "memory", "claim", "told", "past", "wake_at", "files", "same", "ended_at", "conditions")
+    heard = ("sent_back", "nudges", "spoken", WORLDS, "seat", "said", "escalated", "tried")
+    old = seen.resource.status
+    merge: JsonObject = {name: None for name in (*fresh, *heard, "asked", "is_answering", "transcript") if name in old}
+    if seen.status.asked:
+        merge["inbox"] = wake_reasons.unanswered_merge(seen)
+    merge |= {"incarnation": incarnation, "turn": 0, "again": False, "state": str(AgentState.RUNNING)}
+    merge |= sandbox_status_merge(seen.spec.sandbox, seen.resource.status)
+    # A change of its own: in one merge with what it replaces, the old keys of a map would stay.
+    copied = (status_change(seen, origin.merge),) if origin.merge else ()
+    data: JsonObject = {"incarnation": incarnation}
+    return RecordDraft(
+        "agent.woken", AGENT_ACTOR, seen.resource.address, (status_change(seen, merge), *copied), data, origin.blobs
+    )
+
+
+def draft_turn_start(seen: ObservedAgent, news: WakeNews, op: str, view: View, *, is_last: bool = False) -> RecordDraft:
+    """A turn begins; the messages it contains leave the inbox in the same record.
+
+    `is_last`: the budget is used up, and it is there to hand over.
+    """
+    turn = seen.status.turn + 1
+    raw = seen.resource.status
+    # What is so already is not written: most turns follow one that was like them.
+    clean: JsonObject = {"state": str(AgentState.RUNNING), "why": None, "again": False, "wake_at": None}
+    merge: JsonObject = {name: value for name, value in clean.items() if raw.get(name) != value}
+    if news.told:
+        merge["told"] = news.told
+    if news.read:
+        merge["inbox"] = dict.fromkeys(news.read)
+    merge |= {
+        "turn": turn,
+        "open": {
+            "turn": turn,
+            "started_at": seen.now,
+            "base_rev": seen.plan_rev,
+            "op": op,
+            "reasons": list(news.reasons),
+            "messages": [message.to_json() for message in news.messages],
+        },
+    }
+    if is_last:
+        merge["had_last"] = merge["open"]["is_last"] = True
+    if owed := wake_reasons.owed_merge(news.messages):
+        merge["asked"] = owed
+    if seen.is_over or seen.is_watcher:
+        merge["is_answering"] = merge["open"]["is_answer"] = True
+    if seen.status.nudges and not all(map(comments.is_only_comment, news.messages)):
+        merge["nudges"] = 0
+    if news.withdraws:
+        merge["claim"] = None
+    drops: tuple[Change, ...] = tuple(Drop(each.address, each.uid) for each in news.drops)
+    if news.told.get("budget"):
+        drops += budget_message_changes(seen, view, "low")
+    data = {"turn": turn, **_words_of(seen, news, merge)}
+    return RecordDraft("turn.started", AGENT_ACTOR, seen.resource.address, (status_change(seen, merge), *drops), data)
+
+
+def _words_of(seen: ObservedAgent, news: WakeNews, merge: JsonObject) -> JsonObject:
+    """What the record says of a turn that begins. One that is over in the same record is never seen open."""
+    data: JsonObject = {"reasons": list(news.reasons), "read": list(news.read)}
+    if seen.nature.is_instant and news.messages:
+        data["told"] = merge["open"]["messages"]
+    if seen.nature.is_guest and seen.status.said:
+        data["said"] = _taken_in(seen, merge)
+    return data
+
+
+def _taken_in(seen: ObservedAgent, merge: JsonObject) -> str:
+    """Takes the first call of an outside agent's client into the turn; its id, by which the client finds the turn."""
+    said = min(seen.status.said.values(), key=lambda each: (each.at, each.id))
+    merge["said"], merge["open"]["said"] = {said.id: None}, said.to_json()
+    return said.id
+
+
+def budget_message_changes(seen: ObservedAgent, view: View, how: str) -> tuple[Change, ...]:
+    """The agent above is told that the budget of this one is `low` or `spent`, the newest word only."""
+    facts: JsonObject = {"key": "budget", "budget": how, "left": dict(seen.left)}
+    message_id = f"{seen.resource.uid}.{seen.status.incarnation}.{seen.status.turn}.{how}"
+    return message_policy.parent_message_changes(view, seen.resource, facts, message_id, seen.now)
+
+
+def draft_decider_request(seen: ObservedAgent, op: str) -> RecordDraft:
+    """The mind is about to be asked outside this process, under `op`."""
+    turn = seen.status.open
+    asked = 1 if turn is None else turn.asked + 1
+    merge: JsonObject = {"open": {"asked": asked, "op": op}}
+    data: JsonObject = {"op": op, "attempt": asked}
+    return RecordDraft("model.requested", AGENT_ACTOR, seen.resource.address, (status_change(seen, merge),), data)
+
+
+def draft_last_turn(seen: ObservedAgent) -> RecordDraft:
+    """The open turn is to be the last one: there is not enough left for what it would have asked."""
+    merge: JsonObject = {"had_last": True, "open": {"is_last": True}}
+    return RecordDraft(
+        "object.updated", AGENT_ACTOR, seen.resource.address, (status_change(seen, merge),), {"last_turn": True}
+    )
+
+
+def draft_reply(
+    seen: ObservedAgent, reply: DeciderReply, ids: Sequence[str], tools: permissions.ToolMap, *, queued_s: float = 0.0
+) -> RecordDraft:
+    """The whole reply: its text and an object for each of its calls, in one append. `ids` has one id a call.
+
+    That it was asked for `queued_s` later than it could be stands in the same change: a replay asks at once, and
+    compares no times, but the number of changes.
+    """
+    turn = seen.status.open
+    assert turn is not None, "a reply belongs to a turn"
+    is_answer = reply.then == "final" and not reply.calls
+    # Whoever has delegated, or asked for a yes, and says so sleeps, and what is said in a last turn is for others; any
+    # other final answer is a claim, which the checks decide.
+    is_talk = turn.is_last or seen.is_engaged or watchers.is_asked_by_hook(seen.status.asked)
+    then = "sleep" if is_answer and (is_talk or _has_delegated(seen)) else reply.then
+    is_final = is_answer and then == "final"
+    proposed = (ProposedCall("done", {"result": reply.text or None}),) if is_final else reply.calls
+    placed = [_placed(call, call_id, is_final) for call, call_id in zip(proposed, ids, strict=False)]
+    same = permissions.count_same_calls(seen.status.same, placed)
+    if seen.is_watcher and all(call.tool in FREE_TO_HOOKS for call in placed):
+        same = ("", 0)  # The same verdict on another question.
+    answer: JsonObject = {"text": reply.text, "then": then, "calls": [call.to_json() for call in placed]}
+    if reply.sleep_s is not None:
+        answer["sleep_s"] = reply.sleep_s
+    if reply.extra:
+        answer["extra"] = reply.extra
+    note = _noted(seen, reply, same)
+    if note:
+        answer["note"] = note
+    merge: JsonObject = {"open": {"reply": wrap_value(answer)}, "same": list(same)}
+    if queued_s:
+        merge["open"]["waited_s"] = turn.waited_s + queued_s
+    if reply.memory is not None or seen.status.memory is not None:
+        merge["memory"] = wrap_value(reply.memory)
+    stuck = f"the same call was made {same[1]} times in a row" if permissions.is_repeated_too_often(same) else ""
+    merge |= condition_merge(seen, STUCK, stuck, unblocks=("a message to the agent", "another goal"))
+    objects = [each for index, call in enumerate(placed) for each in _call_object(seen, turn.turn, index, call, tools)]
+    data: JsonObject = {"turn": turn.turn, "text": reply.text, "usage": reply.usage, **reply.data}
+    data |= {name: value for name, value in (("note", reply.note), ("extra", reply.extra)) if value}
+    data["calls"] = [_told(call) for call in placed]
+    blobs = (str(data["blob"]),) if "blob" in data else ()
+    return RecordDraft(
+        "model.replied", agent_author(seen), seen.resource.address, (status_change(seen, merge), *objects), data, blobs
+    )
+
+
+def _noted(seen: ObservedAgent, reply: DeciderReply, same: tuple[str, int]) -> str:
+    """What a mind with a transcript is told of its own reply, after its results."""
+    if not (seen.nature.is_model and permissions.is_repeated_too_often(same)):
+        return reply.note
+    stuck = f"[You have made the same call {same[1]} times in a row, with the same result. Do something else.]"
+    return f"{reply.note}\n{stuck}" if reply.note else stuck
+
+
+def _has_delegated(seen: ObservedAgent) -> bool:
+    """Whether somebody else is to do something first: a child its part, or whoever was asked for a yes."""
+    is_asking = any(
+        each.state == WAITING and each.spec["kind"] == "request" and each.address not in seen.unanswerable
+        for each in seen.approvals.values()
+    )
+    return seen.nature.is_model and (is_asking or any(child.is_live for child in seen.children))
+
+
+def _told(call: TurnCall) -> JsonObject:
+    """A call as the record of the reply has it: all that is needed to make the same reply again, and to count it."""
+    out: JsonObject = {"call": call.address, "tool": call.tool, "arguments": call.arguments}
+    own: JsonObject = {"key": call.key, "fault": call.fault, "implied": call.is_implied, "extra": call.extra}
+    return out | {name: value for name, value in own.items() if value}
+
+
+def _placed(call: ProposedCall, call_id: str, is_implied: bool) -> TurnCall:
+    address = journal.call_address(call_id)
+    arguments = call.arguments if call.fault else given_arguments(call.arguments)
+    return TurnCall(address, call.tool, arguments, call.key, call.fault, call.is_parallel, is_implied, call.extra)
+
+
+def _call_object(
+    seen: ObservedAgent, turn: int, index: int, call: TurnCall, tools: permissions.ToolMap
+) -> tuple[Change, ...]:
+    spec = call_spec(seen, turn, index, call, tools)
+    uid = Uid(spec.op)
+    return (
+        Put(call.address, uid, spec.to_json(), owner=spec.owner),
+        SetStatus(call.address, uid, {"state": str(CallState.PROPOSED)}),
+    )
+
+
+def call_spec(seen: ObservedAgent, turn: int, index: int, call: TurnCall, tools: permissions.ToolMap) -> CallSpec:
+    """The spec of a call object. Its first operation id is its own id; a start after a crash takes a new one."""
+    tool = tools.get(call.tool)
+    given: JsonObject = {} if tool is None else {"effect": permissions.effect_of(tool, call.arguments, seen.spec)}
+    return CallSpec(
+        owner=seen.resource.address,
+        owner_uid=seen.resource.uid,
+        incarnation=seen.status.incarnation,
+        op=call.address.partition("/")[2],
+        tool=call.tool,
+        arguments=arguments_as_map(call.arguments),
+        turn=turn,
+        index=index,
+        is_process=tool is not None and tool.is_process,
+        **given,
+    )
+
+
+@frozen
+class SettledCall:
+    """The result of one call of the open turn, with what takes effect together with it."""
+
+    call: Resource
+    result: CallResult
+    changes: tuple[Change, ...] = ()
+    agent: Mapping[str, object] | None = None
+    turn: Mapping[str, object] | None = None
+    data: Mapping[str, object] | None = None
+
+
+def draft_settlement(seen: ObservedAgent, outcome: SettledCall) -> RecordDraft:
+    """A call has its result: it is in the turn, and the call object goes (Unknown: stays to be settled)."""
+    call, result = outcome.call, outcome.result
+    is_result = result.state is not CallState.UNKNOWN or seen.nature.judges_doubt
+    results: JsonObject = {call.address: wrap_value(result.to_json())} if is_result else {}
+    opened: JsonObject = {"results": results, **(outcome.turn or {})}
+    merge: JsonObject = {**(outcome.agent or {}), "open": opened}
+    data: JsonObject = {"tool": call.spec["tool"], "result": result.to_json(), **(outcome.data or {})}
+    gone = journal.settle_changes(call.address, call.uid, result)
+    blobs = (result.blob,) if result.blob is not None else ()
+    changes = (status_change(seen, merge), *outcome.changes, *gone)
+    return RecordDraft("call.settled", agent_author(seen), call.address, changes, data, blobs)
+
+
+def draft_escalation(seen: ObservedAgent, why: str) -> RecordDraft:
+    """A stronger model has the conversation from here on."""
+    merge = escalation.escalation_merge(seen, why)
+    merge |= condition_merge(seen, STUCK, "")
+    data: JsonObject = {"to": merge["escalated"]["to"], "why": why, "turn": seen.status.turn}
+    return RecordDraft("agent.escalated", AGENT_ACTOR, seen.resource.address, (status_change(seen, merge),), data)
+
+
+def draft_turn_end(
+    seen: ObservedAgent,
+    view: View,
+    chunk: TranscriptChunk | None = None,
+    left: HookOutcome = NO_OUTCOME,
+    effects: Sequence[EffectClass] = (),
+) -> RecordDraft:
+    """Every call has its result: the turn is over, and what it used is counted.
+
+    `chunk` is what is added to the transcript of a model (None: it has none), `effects` those of its calls; `left` is
+    what its hooks leave of it.
+    """
+    turn = seen.status.open
+    assert turn is not None, "only an open turn ends"
+    past = _past(turn)
+    active_s = max(0.0, seen.now - turn.started_at - turn.waited_s)
+    used = seen.status.used
+    total = type(used)(used.turns + 1, used.calls + len(past), used.time_s + active_s)
+    # A script comes to its end whatever it repeats; programs may go round for ever.
+    is_repeat = bool(past) and seen.nature.may_go_round and _asked(past) in (_asked(seen.status.past), [])
+    idle_turns = seen.status.idle_turns + 1 if is_repeat or (turn.then == "again" and not past) else 0
+    is_idle = not past and idle_turns >= limits.IDLE_TURNS_MAX
+    is_again = turn.claim is None and not is_idle and (bool(past) or turn.then == "again")
+    pause_s = _pause_s(idle_turns) if is_repeat and is_again else 0.0
+    sleep_s = pause_s or (None if is_again else turn.sleep_s)
+    data: JsonObject = {"turn": turn.turn, "calls": len(past), "active_s": round(active_s, 6)}
+    merge: JsonObject = {
+        "open": None,
+        "past": [call.to_json(is_told=chunk is None) for call in past],
+        "used": total.to_json(),
+        "ended_at": seen.now,
+        # After its last turn it is awake and parked: it goes on by itself when the budget grows.
+        "again": (is_again and not pause_s) or left.is_sent_back or (turn.is_last and turn.claim is None),
+    }
+    if idle_turns != seen.status.idle_turns:
+        merge["idle_turns"] = idle_turns
+    if sleep_s is not None or seen.status.wake_at is not None:
+        merge["wake_at"] = None if sleep_s is None else seen.now + sleep_s
+    if chunk is not None:
+        merge["transcript"] = {transcript.turn_key(turn.turn): chunk.to_json()}
+    is_claim = turn.claim is not None and turn.claim["kind"] != wake_reasons.VERDICT_CLAIM
+    claim = turn.claim if is_claim and not turn.is_answer and not left.is_sent_back else None
+    if chunk is not None and not (seen.is_watcher or turn.is_answer):
+        claim = _tried(seen, turn, claim, effects, merge)
+    if claim is not None:
+        merge |= _claimed(seen, claim)
+    answers: tuple[Change, ...] = ()
+    if (answer := None if left.is_sent_back else wake_reasons.answer_of_turn(seen, turn)) is not None:
+        now = watchers.questions_answered(seen.status.asked.values())
+        given, answers = wake_reasons.answer_changes(seen, answer, now)
+        merge |= given
+        data["answered"] = {question.id: answer.text for question in now}
+        is_thinking = turn.claim is None and seen.nature.is_model and not (seen.is_watcher or seen.is_engaged)
+        merge["again"] = merge["again"] or (is_thinking and watchers.has_more_to_do(turn, seen.status.asked, now))
+    if is_idle:
+        words = f"it asked {idle_turns} times in a row for another turn and did nothing in it"
+        merge |= condition_merge(seen, STUCK, words, unblocks=("a message to the agent",))
+    merge |= left.merge
+    spent = budget.spending_changes(view, seen.spec.task, 1, len(past), active_s)
+    if seen.nature.is_guest and (said := comments.opening_comments(turn)):
+        data["comments"] = list(said)  # Its client reads the log.
+    if turn.is_last and turn.text:
+        spent += _handed_over(seen, view, turn)
+    blobs = () if chunk is None else (chunk.blob,)
+    changes = (status_change(seen, merge), *answers, *left.changes, *spent)
+    return RecordDraft("turn.ended", AGENT_ACTOR, seen.resource.address, changes, data, blobs)
+
+
+def _tried(
+    seen: ObservedAgent, turn: OpenTurn, claim: JsonObject | None, effects: Sequence[EffectClass], merge: JsonObject
+) -> JsonObject | None:
+    """Notes in `merge` what the turn tried. Returns the claim, which says that the agent is stuck if it is."""
+    tried = escalation.attempts_after_turn(seen, turn, effects)
+    if tried != seen.status.tried:
+        merge["tried"] = list(tried)
+    why = "" if seen.is_engaged or escalation.can_escalate(seen) else escalation.why_stuck(tried)
+    if not why or (claim is not None and claim["kind"] != "done"):
+        return claim
+    if claim is not None:
+        return {**claim, "stuck": why}
+    newest = next((each for each in reversed(tried) if each["kind"] != escalation.DONE_TRIED), None)
+    if newest is None or newest["kind"] != escalation.CALL_TRIED or not turn.calls:
+        return None
+    merge |= {"again": False, "wake_at": None}
+    return {"kind": "fail", "result": why, "stuck": why}
+
+
+def _past(turn: OpenTurn) -> list[PastCall]:
+    """The calls of a turn with what came of each, and what hooks say to it."""
+    said = comments.comments_by_call(turn) if turn.fired else {}
+    return [
+        PastCall(call.address, call.tool, call.arguments, turn.results[call.address], said.get(index, ()))
+        for index, call in enumerate(turn.calls)
+    ]
+
+
+def _handed_over(seen: ObservedAgent, view: View, turn: OpenTurn) -> tuple[Change, ...]:
+    """What the agent says in its last turn reaches the one above, which may give it more, or somebody else the work."""
+    text = truncate_output(turn.text.encode(), limits.HANDOVER_BYTES_MAX)
+    facts: JsonObject = {"key": "handover", "budget": "spent", "text": text}
+    message_id = f"{seen.resource.uid}.{seen.status.incarnation}.{turn.turn}.handover"
+    return message_policy.parent_message_changes(view, seen.resource, facts, message_id, seen.now)
+
+
+def _asked(made: Sequence[PastCall]) -> list[tuple[str, Json]]:
+    """What was asked for in a turn, leaving out what made no sense."""
+    return [(call.tool, call.arguments) for call in made if call.result.error != MALFORMED_ERROR]
+
+
+def _pause_s(repeats: int) -> float:
+    """Seconds until a mind that does the same turn after turn is asked again: no work is lost, and no log is filled."""
+    over = repeats - limits.SAME_CALL_MAX
+    return 0.0 if over <= 0 else min(limits.BACKOFF_CAP_S, limits.BACKOFF_BASE_S * 2.0 ** min(over, 30))
+
+
+def _claimed(seen: ObservedAgent, claim: JsonObject) -> JsonObject:
+    seq = seen.status.claims + 1
+    said: JsonObject = {"seq": seq, "kind": claim["kind"], "result": wrap_value(claim["result"])}
+    said["incarnation"] = seen.status.incarnation
+    if claim.get("stuck") or "stuck" in (seen.resource.status.get("claim") or {}):
+        said["stuck"] = claim.get("stuck")
+    return {"claims": seq, "signal": seq, "state": str(AgentState.CLAIMED), "claim": said}
+
+
+def draft_turn_close(seen: ObservedAgent, view: View, why: str) -> RecordDraft:
+    """The open turn is called off; calls that are not settled go with it, and so does what was set aside for it.
+
+    What it had read and nobody has thought about is unread again.
+    """
+    drops: tuple[Change, ...] = tuple(Drop(call.address, call.uid) for call in seen.calls.values())
+    drops += budget.release_changes(view, seen.resource)
+    merge: JsonObject = {"open": None, "again": False, "wake_at": None}
+    opened = seen.status.open
+    if opened is not None:
+        drops += comments.withdraw_questions_changes(seen, view, opened)
+    if opened is not None and not opened.is_replied:
+        merge["inbox"] = {each.id: each.to_json() for each in opened.messages if not (each.asks or is_own_news(each))}
+    data: JsonObject = {"called_off": why, "calls": sorted(seen.calls)}
+    return RecordDraft("turn.ended", AGENT_ACTOR, seen.resource.address, (status_change(seen, merge), *drops), data)
+
+
+def draft_release(seen: ObservedAgent) -> RecordDraft:
+    """Nothing of the agent runs any more; whoever waits for its answer is told that there will be none."""
+    left = tuple(name for name in seen.resource.finalizers if name != "agent")
+    mark = Mark(seen.resource.address, seen.resource.uid, finalizers=left)
+    owned = (*seen.approvals.values(), *seen.threads.values())
+    drops = tuple(Drop(each.address, each.uid) for each in owned)
+    _, told = wake_reasons.answer_changes(
+        seen, ThreadAnswer("it was removed", "Gone"), wake_reasons.unanswered_questions(seen)
+    )
+    told = (*told, *budget.cost_left_behind(seen.resource, seen.task))
+    return RecordDraft(
+        "object.updated", AGENT_ACTOR, seen.resource.address, (*told, *drops, mark), {"released": "agent"}
+    )
+
+
+def draft_answer(seen: ObservedAgent, answer: ThreadAnswer) -> RecordDraft:
+    """What the agent was asked has its answer though no turn gives it: its task is over, or it cannot go on."""
+    open_questions = wake_reasons.unanswered_questions(seen)
+    merge, changes = wake_reasons.answer_changes(seen, answer, open_questions)
+    data: JsonObject = {"answered": {each.id: answer.text for each in open_questions}, "error": answer.error}
+    return RecordDraft(
+        "message.sent", agent_author(seen), seen.resource.address, (status_change(seen, merge), *changes), data
+    )

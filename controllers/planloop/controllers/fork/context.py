@@ -1,0 +1,134 @@
+"""What the jobs of forks share: the store, git, folders; and how they write intent before effect."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from pathlib import Path
+from typing import Final
+
+import anyio
+
+from planloop.controllers.fork.git import ForkedRepository, Git, find_repository
+from planloop.controllers.fork.worktree import Worktree
+from planloop.reconciler.clock import Clock
+from planloop.reconciler.effects.processes import Processes
+from planloop.reconciler.store import state_files
+from planloop.reconciler.store.store import Store, View
+from planloop.schemas import limits
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.frozen import frozen
+from planloop.schemas.log.record import Change, RecordDraft, SetStatus
+from planloop.schemas.objects.fork import FORK_KIND, ForkSpec, ForkStatus, fork_from_json, fork_status_from_json
+from planloop.schemas.resource import Resource, Uid
+
+ACTOR: Final = "controller:fork"
+FOLDER: Final = "forks"
+_NO_NAME: Final = re.compile(r"[^\w-]+|_")
+
+
+class ForkGone(Exception):
+    """The fork that a job works for is no more, or is another by now."""
+
+
+@frozen
+class ForkContext:
+    """`folder` is the plan's folder, `state` its state folder below it, both absolute; `plan` is the plan's name.
+
+    `turns` lets one fork at a time make or remove a working tree: git keeps one list of them.
+    """
+
+    store: Store
+    processes: Processes
+    clock: Clock
+    git: Git
+    plan: str
+    folder: Path
+    state: Path
+    turns: anyio.Lock = field(default_factory=anyio.Lock)
+
+    @property
+    def forks(self) -> Path:
+        """Where working trees and what is needed to make them lie."""
+        return self.state / FOLDER
+
+
+@frozen
+class ForkHandle:
+    """One fork at the desk. Everything is read from the view when it is asked for."""
+
+    desk: ForkContext
+    address: str
+    uid: Uid
+
+    @property
+    def resource(self) -> Resource:
+        """The object. Raises ForkGone."""
+        view = self.desk.store.view
+        found = view.get(self.address)
+        if found is None or found.uid != self.uid:  # Its task may have moved, and it with that.
+            found = next((one for one in view.list(FORK_KIND) if one.uid == self.uid), None)
+        if found is None:
+            raise ForkGone(self.address)
+        return found
+
+    @property
+    def spec(self) -> ForkSpec:
+        return fork_from_json(self.resource.spec)
+
+    @property
+    def status(self) -> ForkStatus:
+        return fork_status_from_json(self.resource.status)
+
+    @property
+    def name(self) -> str:
+        """What its folder and its files below the state folder are called: readable, and like no other's."""
+        return f"{task_slug(self.spec.task)}-{self.uid[:6]}"
+
+    @property
+    def index(self) -> Path:
+        """For snapshots of the folder that it leaves."""
+        return self.desk.forks / f"{self.name}.index"
+
+    async def repository(self) -> ForkedRepository:
+        """Of the folder that it leaves: the plan's, or where that is in the fork around it. Raises GitFailed."""
+        state_files.make_folder(self.desk.forks)
+        return await find_repository(
+            self.desk.git, self.desk.folder / outer_folder(self.desk.store.view, self.spec), self.desk.forks
+        )
+
+    def worktree(self, repository: ForkedRepository) -> Worktree:
+        """Where it is, by what is noted."""
+        status = self.status
+        return Worktree(repository, self.desk.folder / status.folder, status.branch)
+
+    async def note(
+        self, type_: str, merge: Mapping[str, Json], data: JsonObject | None = None, more: Sequence[Change] = ()
+    ) -> None:
+        """Writes `merge` into the status, durably, with `more` in the same append. Raises ForkGone and Conflict."""
+        resource = self.resource
+        draft = fork_draft_of(resource, type_, merge, data or {}, more)
+        # This await is the law: what is about to be done must be known to whoever comes after a crash.
+        await self.desk.store.append(draft, {resource.address: resource.rev})
+
+
+def fork_draft_of(
+    fork: Resource, type_: str, merge: Mapping[str, Json], data: JsonObject, more: Sequence[Change] = ()
+) -> RecordDraft:
+    """The record of a change of a fork's status. What others react to is in its signal."""
+    answered = merge.get("answered", fork.status.get("answered"))
+    told: JsonObject = {**merge, "signal": [answered, merge.get("fault", fork.status.get("fault"))]}
+    return RecordDraft(type_, ACTOR, fork.address, (SetStatus(fork.address, fork.uid, told), *more), data)
+
+
+def outer_folder(view: View, spec: ForkSpec) -> str:
+    """Where the folder that the fork leaves is, relative to the plan's folder; empty for that folder."""
+    outer = view.get(spec.outer) if spec.outer else None
+    return "" if outer is None else fork_status_from_json(outer.status).tree
+
+
+def task_slug(task: str) -> str:
+    """A task's path as one name of a file or of a part of a branch; of a long one its end."""
+    name = _NO_NAME.sub("-", task.partition("/")[2]).encode()[-limits.FORK_NAME_BYTES_MAX :]
+    return name.decode(errors="ignore").strip("-") or "plan"

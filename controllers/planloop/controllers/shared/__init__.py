@@ -1,0 +1,1 @@
+"""What several controllers use: lock leases, ledgers, sandboxes, workspaces and commands inside containers."""

@@ -1,0 +1,1 @@
+"""Acceptance checks. They know nothing of tasks, plans or the log."""

@@ -1,0 +1,187 @@
+"""The checks `require-file` and `contains`, and reading a workspace file without following links out of it."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+import anyio.to_thread
+
+from planloop.controllers.task.checks import command as checks_command
+from planloop.controllers.task.checks.contract import CheckEnvironment, CheckFinding
+from planloop.controllers.task.checks.pattern_child import FOUND, NOT_A_PATTERN, NOT_FOUND
+from planloop.reconciler.effects.processes import ProcessCommand
+from planloop.schemas import limits
+from planloop.schemas.file_text import decode_file_text
+from planloop.schemas.frozen import frozen
+from planloop.schemas.objects.task import CheckSpec
+
+# Where a file that a check names lies: below the task's workspace after links, whatever other processes do meanwhile.
+#
+# A check looks with the owner's eyes, and the workspace is the agent's: a link in it could have the check tell of any
+# file of this machine. So links count while they stay inside. A name that itself steps out (`../data/x`), as people may
+# write it, stays below the folder that it has in common with the workspace.
+
+# Folders on the way need not be readable, where the system can tell that from passing through.
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", 0)
+
+
+class LinkLeadsOut(Exception):
+    """`link`, a part of the name that a check has, is a link that leads out of the workspace."""
+
+    def __init__(self, link: str) -> None:
+        super().__init__(f"the link {link} leads out of the workspace")
+
+
+@frozen
+class FileSpot:
+    """A name that is no link, or was none just now, in an open folder."""
+
+    folder: int
+    name: str
+
+
+@contextmanager
+def open_parent_folder(workspace: str, name: str, *, no_links_from: str | None) -> Iterator[FileSpot]:
+    """The place of `name`. Raises LinkLeadsOut, and OSError where a folder on the way is not there.
+
+    `no_links_from`: from that folder on the way to the workspace has no links; one that has come since is not followed.
+    """
+    top = os.path.realpath(workspace)
+    if no_links_from is not None and top != workspace:
+        raise LinkLeadsOut(workspace)
+    bound = Path(os.path.commonpath((top, os.path.normpath(os.path.join(top, name)))))  # noqa: PTH118 - as text
+    real = Path(os.path.realpath(f"{top}/{name}" if not name.startswith("/") else name))
+    if not real.is_relative_to(bound):
+        raise LinkLeadsOut(_link_in(top, name, bound))
+    with ExitStack() as held:
+        # By hand and following nothing: what was a folder a moment ago may be a link by now.
+        names = real.relative_to(bound).parts or (".",)
+        # Nobody whose work is checked writes around the plan's folder, and what is around it may not be readable.
+        first = bound if no_links_from is None or not bound.is_relative_to(no_links_from) else Path(no_links_from)
+        at = _entered(held, str(first), None)
+        for folder in (*bound.relative_to(first).parts, *names[:-1]):
+            at = _entered(held, folder, at)
+        yield FileSpot(at, names[-1])
+
+
+def _entered(held: ExitStack, folder: str, at: int | None) -> int:
+    number = os.open(folder, _FOLDER, dir_fd=at)
+    held.callback(os.close, number)
+    return number
+
+
+def _link_in(top: str, name: str, bound: Path) -> str:
+    """The part of `name` up to the first link that leads out of `bound`."""
+    parts = Path(name).parts
+    ways = (Path(*parts[:count]) for count in range(1, len(parts)))
+    return next((str(way) for way in ways if _is_out(Path(top, way), bound)), name)
+
+
+def _is_out(way: Path, bound: Path) -> bool:
+    return way.is_symlink() and not Path(os.path.realpath(way)).is_relative_to(bound)
+
+
+# Reads a file for a check, bounded, away from the event loop.
+
+# Not waiting: opening a pipe that nobody writes to would hold this thread, which nothing can cancel, for ever.
+_FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+async def read_workspace_file(bench: CheckEnvironment, name: str) -> bytes | CheckFinding:
+    """The bytes of the file `name` of the workspace, or what a check that needs them finds."""
+    return await anyio.to_thread.run_sync(_read, bench, name)
+
+
+def _read(bench: CheckEnvironment, name: str) -> bytes | CheckFinding:
+    try:
+        with (
+            open_parent_folder(bench.cwd, name, no_links_from=bench.no_links_from) as spot,
+            os.fdopen(os.open(spot.name, _FLAGS, dir_fd=spot.folder), "rb") as file,
+        ):
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return CheckFinding("fail", f"{name} is not a regular file")
+            content = file.read(limits.OUTPUT_KEPT_BYTES_MAX + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return CheckFinding("fail", f"{name} is not there")
+    except LinkLeadsOut as error:
+        return CheckFinding("fail", f"{name} is not read: {error}")
+    except OSError as error:
+        is_circle = error.errno == errno.ELOOP
+        return CheckFinding("fail" if is_circle else "error", f"{name} cannot be read: {error.strerror}")
+    if len(content) > limits.OUTPUT_KEPT_BYTES_MAX:
+        return CheckFinding("fail", f"{name} is larger than {limits.OUTPUT_KEPT_BYTES_MAX >> 20} MiB")
+    return content
+
+
+# `require-file`: holds when the file is there and, unless `empty` is said, has something in it.
+
+
+async def check_require_file(spec: CheckSpec, bench: CheckEnvironment) -> CheckFinding:
+    """Looks at the file's size, and at nothing in it."""
+    name = spec.arguments["path"]
+    try:
+        with open_parent_folder(bench.cwd, name, no_links_from=bench.no_links_from) as spot:
+            found = os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return CheckFinding("fail", f"{name} is not there")
+    except LinkLeadsOut as error:
+        return CheckFinding("fail", f"{name} is not looked at: {error}")
+    except OSError as error:
+        is_circle = error.errno == errno.ELOOP  # Or became a link while it was looked for: no file either way.
+        return CheckFinding("fail" if is_circle else "error", f"{name} cannot be looked at: {error.strerror}")
+    if not stat.S_ISREG(found.st_mode):
+        return CheckFinding("fail", f"{name} is not a regular file")
+    if not found.st_size and not spec.arguments.get("empty"):
+        return CheckFinding("fail", f"{name} is empty")
+    return CheckFinding("pass", f"{name} is there, {found.st_size} bytes")
+
+
+# `contains`: holds when a file contains a text, or matches a pattern.
+#
+# Whether a pattern matches is looked for in a process of its own: some patterns take years on some texts, nothing can
+# stop them from within, and meanwhile the owner would do nothing else.
+
+PATTERN_PROGRAM: Final = Path(__file__).with_name("pattern_child.py")
+
+
+async def check_contains(spec: CheckSpec, bench: CheckEnvironment) -> CheckFinding:
+    """Searches the file. `^` and `$` of a pattern match at lines."""
+    name, text, pattern = spec.arguments["path"], spec.arguments.get("text"), spec.arguments.get("pattern")
+    content = await read_workspace_file(bench, name)
+    if isinstance(content, CheckFinding):
+        return content
+    if (stored := decode_file_text(content)) is not None and stored.how:
+        content = stored.shown.encode()  # What is searched for comes from a plan, so it is Unicode.
+    if text is not None:
+        yes, no = f"{name} contains `{text}`", f"{name} does not contain `{text}`"
+        return CheckFinding("pass", yes) if text in content.decode(errors="replace") else CheckFinding("fail", no)
+    return await _matched(name, pattern or "", content, bench, spec.timeout_s)
+
+
+async def _matched(name: str, pattern: str, content: bytes, bench: CheckEnvironment, timeout_s: float) -> CheckFinding:
+    line = pattern.encode().hex().encode() + b"\n"  # Any text at all fits on a line like this.
+    argv = (sys.executable, "-I", "-S", str(PATTERN_PROGRAM))
+    op = bench.ids.mint()
+    command = ProcessCommand(cwd=bench.cwd, argv=argv, stdin=line + content, timeout_s=timeout_s)
+    exit_ = await bench.processes.run(op, command)
+    bench.processes.forget([op])
+    trouble = checks_command.explain_no_exit(exit_, timeout_s)
+    if trouble is not None:
+        return trouble
+    match exit_.code:
+        case code if code == FOUND:
+            return CheckFinding("pass", f"{name} matches `{pattern}`")
+        case code if code == NOT_FOUND:
+            return CheckFinding("fail", f"{name} does not match `{pattern}`")
+        case code if code == NOT_A_PATTERN:
+            words = exit_.output.decode(errors="replace").strip()
+            return CheckFinding("error", f"`{pattern}` is not a regular expression: {words}")
+        case _:
+            return CheckFinding("error", f"`{pattern}` could not be looked for", exit_.output, is_own=True)

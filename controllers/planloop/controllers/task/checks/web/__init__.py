@@ -1,0 +1,1 @@
+"""The `web` check: a person in a real browser."""

@@ -1,0 +1,122 @@
+"""Stop a task that is restarted, paused, cancelled or removed: its children first, then itself. Pure."""
+
+from __future__ import annotations
+
+from planloop.controllers.task import budgets, lifecycle, observe, step
+from planloop.controllers.task.observe import ObservedTask
+from planloop.controllers.task.status import TaskStage
+from planloop.controllers.task.step import TaskExplanation, TaskStep
+from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.log.record import Change, Drop, Mark
+from planloop.schemas.objects.task import TaskState
+from planloop.schemas.resource import Uid
+
+FINALIZER = "task"
+
+
+def superseded_reason(observed: ObservedTask) -> str:
+    """What was edited that makes the current incarnation obsolete; empty when nothing was."""
+    old, new, stage = observed.progress.basis, observed.basis, observed.progress.stage
+    if old is None or not new["work"]:
+        return ""
+    if old["work"] != new["work"]:
+        return "what it runs, or where, was edited"
+    if stage in (TaskStage.DONE, TaskStage.FAILED) and old.get("goal") != new.get("goal"):
+        return "its goal was edited after it had ended"
+    if stage is TaskStage.FAILED and old.get("notes") != new.get("notes"):
+        return "its notes were edited after it had failed"
+    return ""
+
+
+def is_cancelled_by_plan(observed: ObservedTask) -> bool:
+    """Whether the plan itself wants the current run stopped: it is removed, cancelled, or begun anew."""
+    is_cancelled = observed.halt is not None and observed.halt.how == "cancel"
+    return observed.me.deleting or is_cancelled or bool(superseded_reason(observed))
+
+
+def restart_task(observed: ObservedTask, why: str) -> TaskStep:
+    """Brings the old incarnation down, then begins a new one."""
+    if step.is_in_motion(observed):
+        says = TaskExplanation(
+            TaskState.STOPPING, "Restarting", f"{why}: the old run is stopped first", ("the old run has stopped",)
+        )
+        return step.stop_everything(observed, says)
+    return lifecycle.begin_afresh(observed)
+
+
+def pause_task(observed: ObservedTask) -> TaskStep:
+    """Stops at the next boundary: a command runs to its end, an agent ends its turn, nothing new starts."""
+    halt = observed.halt
+    by = halt.by if halt is not None else observed.address
+    resume = (f"plan resume {by}",)
+    if any(observe.is_run_key(key) for key in observed.running):
+        return TaskStep(
+            TaskExplanation(TaskState.RUNNING, "Pausing", f"{by} is paused; the command that runs ends first", resume)
+        )
+    if step.is_call_started(observed):
+        # Nobody waits for a command that runs: an earlier owner left it. Its result must not be lost to the pause.
+        job = step.run_job(observed, observed.progress.incarnation, is_adoption=True)
+        says = TaskExplanation(
+            TaskState.RUNNING, "Pausing", f"{by} is paused; the command that runs ends first", resume
+        )
+        return TaskStep(says, start=() if job.key in observed.jobs else (job,))
+    where = "it" if by == observed.address else by
+    says = TaskExplanation(TaskState.PAUSED, "Paused", f"{where} is paused", resume)
+    return TaskStep(says, merge={"go": None}, cancel=tuple(sorted(observed.jobs - observed.running)))
+
+
+def cancel_task(observed: ObservedTask) -> TaskStep:
+    """Stops the work and keeps the task as cancelled. What has ended stays as it ended."""
+    by = observed.halt.by if observed.halt is not None else observed.address
+    if step.is_in_motion(observed):
+        return step.stop_everything(
+            observed, TaskExplanation(TaskState.STOPPING, "Cancelling", f"{by} is cancelled; its work is stopped")
+        )
+    if observed.children.open:
+        says = TaskExplanation(
+            TaskState.STOPPING, "Cancelling", f"{by} is cancelled; its tasks stop first", ("its tasks have stopped",)
+        )
+        return TaskStep(says, merge={"go": None})
+    says = TaskExplanation(TaskState.CANCELLED, "Cancelled", f"{by} is cancelled", (f"plan patch {by} cancel=false",))
+    dropped = _drop_call(observed)
+    merge: JsonObject = {**lifecycle.AFRESH_MERGE, "basis": None}
+    if observed.progress.state is not TaskState.CANCELLED:
+        merge["ended_at"] = observed.now
+    return TaskStep(says, merge=merge, changes=dropped)
+
+
+def remove_task(observed: ObservedTask) -> TaskStep:
+    """Stops the work, waits until everything below is gone, then lets go of the object. Files are left."""
+    if step.is_in_motion(observed):
+        return step.stop_everything(
+            observed, TaskExplanation(TaskState.STOPPING, "Removing", "it was removed; its work is stopped")
+        )
+    if sum(observed.children):
+        return TaskStep(
+            TaskExplanation(TaskState.STOPPING, "Removing", "it was removed; its tasks go first"), merge={"go": None}
+        )
+    waits_for = [address for address in observed.remains if address.startswith(("agent/", "hook/"))]
+    if waits_for:
+        says = TaskExplanation(TaskState.STOPPING, "Removing", f"it was removed; {waits_for[0]} goes first")
+        return TaskStep(says, merge={"go": None})
+    says = TaskExplanation(TaskState.STOPPING, "Removing", "it was removed")
+    if FINALIZER not in observed.me.finalizers:
+        return TaskStep(says)
+    left = tuple(name for name in observed.me.finalizers if name != FINALIZER)
+    released: Change = Mark(observed.address, observed.me.uid, finalizers=left)
+    return TaskStep(says, changes=(*_drop_call(observed), *budgets.removal_changes(observed), released))
+
+
+def _drop_call(observed: ObservedTask) -> tuple[Change, ...]:
+    call = observed.call
+    return (Drop(call.address, Uid(call.uid)),) if call is not None else ()
+
+
+def is_ended(observed: ObservedTask) -> bool:
+    """Whether the task has ended, so that pausing or cancelling it has nothing to stop."""
+    return observed.progress.state in (TaskState.DONE, TaskState.FAILED) and not step.is_in_motion(observed)
+
+
+def keep_ended(observed: ObservedTask) -> TaskStep:
+    """Leaves an ended task as it is."""
+    return TaskStep(lifecycle.stored_explanation_as(observed, observed.progress.state or TaskState.DONE))

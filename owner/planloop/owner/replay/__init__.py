@@ -1,0 +1,1 @@
+"""Replay a plan from its log: decisions run for real, everything external is played back."""

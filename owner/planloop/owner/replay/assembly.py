@@ -1,0 +1,185 @@
+"""Build the reconcilers of a replay over recorded processes, models and servers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+import anyio
+
+from planloop.client.plan_paths import PlanPaths
+from planloop.controllers.agent.conflicts.controller import ConflictReconciler
+from planloop.controllers.agent.controller import AgentReconciler
+from planloop.controllers.agent.decide import DECIDER_JOB
+from planloop.controllers.agent.models.port import ModelClient
+from planloop.controllers.agent.services import AgentServices
+from planloop.controllers.agent.tools.registry import BUILT_IN_TOOLS
+from planloop.controllers.hook.controller import HookReconciler
+from planloop.controllers.lock.controller import LockReconciler
+from planloop.controllers.plan.controller import PlanReconciler
+from planloop.controllers.shared.sandbox import ALL_SANDBOXES
+from planloop.controllers.shared.simulated_worlds import Worlds
+from planloop.controllers.task.controller import TaskReconciler
+from planloop.controllers.task.run_environment import RunEnvironment
+from planloop.owner.replay import recorded_effects
+from planloop.owner.replay.recorded_deciders import RecordedDeciders, RecordedHooks
+from planloop.owner.replay.replay_store import OwnerStoreView
+from planloop.owner.replay.scheduler import ReplayScheduler
+from planloop.reconciler.admission.gate import PlanGate
+from planloop.reconciler.clock import Ids
+from planloop.reconciler.engine.engine import Engine
+from planloop.reconciler.engine.queue import AddressQueue, Backoff
+from planloop.reconciler.engine.reconcile import Outcome, Reconciler
+from planloop.reconciler.engine.work_pools import WorkPools
+from planloop.reconciler.plan_language_port import PlanLanguage
+from planloop.schemas.address import Address
+from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.frozen import frozen
+
+SLOTS: Final = 1 << 20
+"""Of every pool: who waits for a place in the story must not take the slot of who is next there."""
+
+
+LONGEST_RETRY_S: Final = 1e6
+"""Virtual: who loses race after race waits for its place in the story, and is asked again whenever that moves on."""
+
+
+class ReplayClock:
+    """The time of the story; sleeping is the virtual loop's."""
+
+    def __init__(self, director: ReplayScheduler) -> None:
+        self._director = director
+
+    def now(self) -> float:
+        return self._director.now()
+
+    async def sleep(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+
+
+class ReplayPools(WorkPools):
+    """Pools with room for everybody, whose jobs know when they were begun."""
+
+    def __init__(self, queue: AddressQueue, director: ReplayScheduler) -> None:
+        super().__init__(queue, {"tools": SLOTS, "minds": SLOTS, "models": SLOTS})
+        self._director = director
+
+    def start(self, key: str, owner: str, job: Callable[[], Awaitable[None]], *, pool: str, priority: int = 0) -> None:
+        bounded = "free" if pool.startswith("models") else pool
+        super().start(key, owner, self._director.begun_at(job), pool=bounded, priority=priority)
+
+    def cancel(self, key: str) -> None:
+        """Calls the job off, but for a request whose answer was there first in the original.
+
+        Whoever would call it off looks more often here, where the answer waits for its place.
+        """
+        job, director = self._jobs.get(key), self._director
+        asked = job if key.startswith(f"{DECIDER_JOB}:") else None
+        if asked is None or not director.story.is_answered(asked.owner, director.cursor):
+            super().cancel(key)
+
+
+class TimedReconciler:
+    """A reconciler whose steps, and the jobs that they begin, are of the time at which it was asked."""
+
+    def __init__(self, director: ReplayScheduler, reconciler: Reconciler) -> None:
+        self._director = director
+        self._reconciler = reconciler
+
+    @property
+    def kind(self) -> str:
+        return self._reconciler.kind
+
+    async def reconcile(self, address: Address) -> Outcome:
+        self._director.arrive()
+        return await self._reconciler.reconcile(address)
+
+
+class ReplayIds:
+    """Ids that are the same in every replay, and that no random one is likely to equal."""
+
+    def __init__(self) -> None:
+        self._given = 0
+
+    def mint(self) -> str:
+        self._given += 1
+        return f"f{self._given:011x}"
+
+
+@frozen
+class ReplaySetup:
+    """What a replay stands on: where the plan is, the compiler, and what models cost by the plan's document.
+
+    The models are asked for prices and sizes and never for a reply. Simulated worlds are called again, as their files
+    are now.
+    """
+
+    place: PlanPaths
+    language: PlanLanguage
+    models: Callable[[Callable[[], JsonObject]], ModelClient]
+    worlds: Worlds
+
+
+@frozen
+class ReplayParts:
+    """One owner of the replay."""
+
+    store: OwnerStoreView
+    gate: PlanGate
+    queue: AddressQueue
+    engine: Engine
+
+
+def build_replay(director: ReplayScheduler, store: OwnerStoreView, stand: ReplaySetup, ids: Ids) -> ReplayParts:
+    """An owner that begins where the story is."""
+    place, language = stand.place, stand.language
+    clock = ReplayClock(director)
+    queue = AddressQueue(backoff=Backoff(cap_s=LONGEST_RETRY_S))
+    work = ReplayPools(queue, director)
+    gate = PlanGate(store, place.name, ids=ids, clock=clock, language=language)
+    plan = f"plan/{place.name}"
+    engine = Engine(store, clock, queue, work, _reconcilers(director, store, stand, (gate, work, ids)), plan)
+    return ReplayParts(store, gate, queue, engine)
+
+
+def _reconcilers(
+    director: ReplayScheduler, store: OwnerStoreView, stand: ReplaySetup, parts: tuple[PlanGate, WorkPools, Ids]
+) -> Sequence[Reconciler]:
+    gate, work, ids = parts
+    place, language = stand.place, stand.language
+    clock, processes = ReplayClock(director), recorded_effects.RecordedProcesses(director, store.is_alive)
+    root = place.root.absolute()
+
+    def document() -> JsonObject:
+        found = store.view.get(f"plan/{place.name}")
+        return {} if found is None else found.spec
+
+    world = AgentServices(
+        store,
+        clock,
+        ids,
+        processes,
+        work,
+        gate,
+        f"plan/{place.name}",
+        root,
+        {},
+        sys.executable,
+        models=recorded_effects.RecordedModels(director, stand.models(document), store.is_alive),
+        servers=recorded_effects.RecordedServers(director),
+        minds=RecordedDeciders(director, store.is_alive).reply,
+        hooks=RecordedHooks(director, store.is_alive),
+        worlds=stand.worlds,
+    )
+    checks, strays = recorded_effects.RecordedChecks(director), recorded_effects.RecordedStrays(director)
+    surroundings = RunEnvironment(place.name, root, {}, checks, sandboxes=ALL_SANDBOXES, strays=strays)
+    made: list[Reconciler] = [
+        TaskReconciler(store, work, processes, clock, ids, surroundings),
+        AgentReconciler(world, recorded_effects.recorded_tools(director, BUILT_IN_TOOLS, store.is_alive)),
+        ConflictReconciler(store, clock, gate),
+        LockReconciler(store, clock, work),
+        HookReconciler(store, clock),
+        PlanReconciler(store, language.check, clock=clock, ids=ids, work=work),
+    ]
+    return [TimedReconciler(director, one) for one in made]

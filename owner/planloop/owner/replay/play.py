@@ -1,0 +1,279 @@
+"""Replay a log from its first record to its last, and report divergence."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import selectors
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from typing import Any, Final, Literal, TypeAlias
+
+import anyio
+
+from planloop.owner.replay import assembly, external_inputs
+from planloop.owner.replay import history as stories
+from planloop.owner.replay.assembly import ReplaySetup
+from planloop.owner.replay.equivalence import Equivalence, ValueDifference
+from planloop.owner.replay.history import ReplayHistory
+from planloop.owner.replay.replay_store import OwnerStoreView, ReplayStore
+from planloop.owner.replay.scheduler import TELLING_TYPES, ReplayDiverged, ReplayNote, ReplayScheduler, Unplayable
+from planloop.reconciler.errors import EngineError
+from planloop.schemas import amounts
+from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.frozen import frozen
+from planloop.schemas.log.record import Record
+
+# An event loop on which waiting costs nothing: when nobody can go on, time leaps to the next timer.
+#
+# For replays: nothing there waits for the world, so the only thing that ever has to happen next is a timer.
+
+IDLE_SELECT_S: Final = (
+    0.05  # Real seconds between looks when there is no timer either: a thread or a signal may still come.
+)
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """A loop whose `time()` starts at 0 and moves only by leaps."""
+
+    def __init__(self) -> None:
+        self._leaping = _LeapingSelector()
+        super().__init__(self._leaping)
+
+    def time(self) -> float:
+        """Seconds since the loop was made, none of which anybody waited for."""
+        return self._leaping.now
+
+
+class _LeapingSelector(selectors.BaseSelector):
+    """Asks for events without waiting; instead of waiting, moves the clock."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self._real = selectors.DefaultSelector()
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        found = self._real.select(IDLE_SELECT_S if timeout is None else 0)
+        if not found and timeout is not None:
+            # At least one step of the number itself, even for no wait at all: far from 0 the loop's own tolerance is
+            # rounded away, and a timer that is due to the last digit would never be found so.
+            self.now = max(self.now + timeout, math.nextafter(self.now, math.inf))
+        return found
+
+    def register(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self._real.register(fileobj, events, data)
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        return self._real.unregister(fileobj)
+
+    def modify(self, fileobj: Any, events: int, data: Any = None) -> selectors.SelectorKey:
+        return self._real.modify(fileobj, events, data)
+
+    def get_map(self) -> Mapping[Any, selectors.SelectorKey]:
+        return self._real.get_map()
+
+    def close(self) -> None:
+        self._real.close()
+
+
+# Plays a story from its first record to its last, one owner after another as then, and says what came of it.
+
+ReplayVerdict: TypeAlias = Literal["same", "diverged", "inconclusive"]
+
+STALL_S: Final = (0.01, 0.1, 1.0, 10.0, 60.0)
+"""Virtual seconds until everybody is asked again whether they have something to write; then it is not coming.
+
+Few, because the story's clock stands meanwhile: whoever wants to look again in a moment does so for all of them.
+"""
+
+DIFFERENCES_MAX: Final = 20  # Of the end state, shown.
+
+
+@frozen
+class ReplayOutcome:
+    """What a replay found. `rev` is how far it came; the rest says where and how it parted from the original.
+
+    `notes` are records that came about with other words; `end` are differences of the state after the last record;
+    `taken_over` are revisions of records that decide nothing and did not come about, which stand as they were.
+    """
+
+    verdict: ReplayVerdict
+    rev: int
+    records: int
+    prompts: int
+    why: str = ""
+    at: Record | None = None
+    details: tuple[str, ...] = ()
+    notes: tuple[ReplayNote, ...] = ()
+    end: tuple[ValueDifference, ...] = field(default_factory=tuple)
+    taken_over: tuple[int, ...] = ()
+
+
+def replay_plan(stand: ReplaySetup) -> ReplayOutcome:
+    """Runs the whole plan again from its log. Raises StoreCorrupt, StoreFailed."""
+    story = stories.read_history(stand.place)
+    lost = stories.missing_blobs(story)
+    if lost:
+        return ReplayOutcome("inconclusive", 0, len(story.records), 0, "recordings are missing", None, tuple(lost))
+    return anyio.run(_play, story, stand, backend_options={"loop_factory": VirtualLoop})
+
+
+async def _play(story: ReplayHistory, stand: ReplaySetup) -> ReplayOutcome:
+    director = ReplayScheduler(story, Equivalence())
+    performance = _Performance(director, stand)
+    try:
+        await performance.run()
+    except ReplayDiverged as fault:
+        director.fault = director.fault or fault
+    except Unplayable as fault:
+        director.fault = director.fault or fault
+    return _outcome(director, performance.stage)
+
+
+def _outcome(director: ReplayScheduler, stage: ReplayStore) -> ReplayOutcome:
+    story, fault = director.story, director.fault
+    rev, count = director.cursor, len(story.records)
+    notes = tuple(director.notes)
+    match fault:
+        case Unplayable():
+            return ReplayOutcome("inconclusive", rev, count, director.prompts, str(fault), director.expected, (), notes)
+        case ReplayDiverged():
+            return ReplayOutcome(
+                "diverged", rev, count, director.prompts, str(fault), fault.record, fault.details, notes
+            )
+        case None:
+            end = tuple(_end_differences(director, stage))
+            why = "the end state is another" if end else ""
+            verdict: ReplayVerdict = "diverged" if end else "same"
+            taken_over = tuple(director.taken_over)
+            return ReplayOutcome(verdict, rev, count, director.prompts, why, None, (), notes, end, taken_over)
+
+
+def _end_differences(director: ReplayScheduler, stage: ReplayStore) -> list[ValueDifference]:
+    before = {one.address: one.to_json() for one in director.story.objects}
+    after = {one.address: one.to_json() for one in stage.everything.everything()}
+    return director.likeness.compared(before, after)[:DIFFERENCES_MAX]
+
+
+class _Performance:
+    """One replay: owners one after another over one stage."""
+
+    def __init__(self, director: ReplayScheduler, stand: ReplaySetup) -> None:
+        self.stage = ReplayStore(director)
+        self._director = director
+        self._stand = stand
+        self._ids = assembly.ReplayIds()
+
+    async def run(self) -> None:
+        """Until the last record, or until the story does not come about. Raises ReplayDiverged, Unplayable."""
+        try:
+            while self._director.expected is not None and not self._director.is_over:
+                await self._live()
+        finally:
+            self._director.finish()
+
+    async def _live(self) -> None:
+        """One owner: from its first record until another takes over or all is told."""
+        self.stage.begin_life()
+        life = OwnerStoreView(self.stage)
+        cast = assembly.build_replay(self._director, life, self._stand, self._ids)
+        fault: ReplayDiverged | Unplayable | None = None
+        try:
+            async with anyio.create_task_group() as group:
+                await group.start(cast.engine.run)
+                try:
+                    await self._direct(cast)
+                except (ReplayDiverged, Unplayable) as error:
+                    fault = error
+                except BaseException:
+                    self._director.finish()  # Nobody may go on waiting for a place that will not come.
+                    raise
+                finally:
+                    self.stage.life += 1  # Dead: what its jobs still want to write as they go does not count.
+                    self._director.stir()
+                if fault is not None or self._director.expected is None:
+                    self._director.finish()
+                group.cancel_scope.cancel()
+        except (BaseExceptionGroup, EngineError) as error:
+            if life.is_alive():
+                raise Unplayable(f"the engine stopped: {error!r}") from error
+        if fault is not None:
+            raise fault
+
+    async def _direct(self, cast: assembly.ReplayParts) -> None:
+        """Brings about record after record. Returns when a later owner comes next, or nothing does."""
+        director, is_first = self._director, True
+        while (wanted := director.expected) is not None and not director.is_over:
+            if wanted.draft.type == "epoch.taken" and not is_first:
+                return
+            is_first = False
+            if stories.is_outside(wanted.draft):
+                await external_inputs.repeat_input(director, self.stage, cast.gate, wanted)
+            else:
+                await self._wait_for(wanted, cast)
+
+    async def _wait_for(self, wanted: Record, cast: assembly.ReplayParts) -> None:
+        """Until `wanted` has come about. What is only wording may be left out or put in to get there."""
+        director = self._director
+        for patience_s in STALL_S:
+            with anyio.move_on_after(patience_s):
+                while director.expected is wanted and not director.is_over:
+                    await director.moved()
+            if director.expected is not wanted or director.is_over:
+                return
+            for resource in self.stage.everything.everything():
+                cast.queue.add(resource.address)
+        if wanted.draft.type in TELLING_TYPES and not director.is_cut_short(wanted.draft):
+            raise ReplayDiverged(wanted, "it did not come about", tuple(_instead(director)))
+        director.taken_over.append(wanted.rev)
+        external_inputs.take_record(director, self.stage, wanted)
+
+
+def _instead(director: ReplayScheduler) -> list[str]:
+    """What others wanted to write in its place."""
+    return [f"instead: {type_} {subject}" for type_, subject in list(director.refused)[:5]]
+
+
+# What a replay of a whole tree found, as lines and as JSON.
+
+NOTES_SHOWN = 5
+
+
+def replay_lines(found: ReplayOutcome, plan: str) -> Iterator[str]:
+    """The verdict first, then where and how."""
+    prompts = f", {amounts.pluralize(found.prompts, 'prompt')} the same" if found.prompts else ""
+    if found.verdict == "same":
+        again = amounts.pluralize(found.records - len(found.taken_over), "record")
+        yield f"{plan}: same: {again} came about again{prompts}, and the end state"
+        if found.taken_over:
+            revs = ", ".join(str(rev) for rev in found.taken_over[:NOTES_SHOWN])
+            yield f"    {len(found.taken_over)} that decide nothing did not, and stand as they were: rev {revs}"
+    else:
+        where = f" at {_where(found.at)}" if found.at is not None else ""
+        yield f"{plan}: {found.verdict}{where}: {found.why}"
+        yield f"    {found.rev} of {found.records} records came about again{prompts}"
+    yield from (f"    {line}" for line in found.details)
+    yield from (f"    {one.words()}" for one in found.end)
+    if found.notes:
+        yield f"    {amounts.pluralize(len(found.notes), 'record')} in other words:"
+    for note in found.notes[:NOTES_SHOWN]:
+        yield f"    rev {note.rev} {note.type} {note.subject} · {note.differences[0].words()}"
+
+
+def replay_json(found: ReplayOutcome) -> JsonObject:
+    """`plan replay --tree -o json`."""
+    out: JsonObject = {"verdict": found.verdict, "rev": found.rev, "records": found.records, "prompts": found.prompts}
+    out |= {"why": found.why, "details": list(found.details)}
+    if found.at is not None:
+        draft = found.at.draft
+        out["at"] = {"rev": found.at.rev, "type": draft.type, "subject": draft.subject, "turn": draft.data.get("turn")}
+    out["end"] = [one.words() for one in found.end]
+    out["taken_over"] = list(found.taken_over)
+    return out | {
+        "notes": [{"rev": one.rev, "differences": [d.words() for d in one.differences]} for one in found.notes]
+    }
+
+
+def _where(record: Record) -> str:
+    turn = record.draft.data.get("turn")
+    return f"rev {record.rev}, {record.draft.subject}{f' turn {turn}' if turn else ''} ({record.draft.type})"

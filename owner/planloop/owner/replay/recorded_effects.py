@@ -1,0 +1,453 @@
+"""Recorded processes, tools, checks, servers and models that answer as they did.
+
+Each waits until its answer comes next in the story and then gives it. Nothing here starts, reads or writes anything.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, Never, TypeAlias
+
+import anyio
+
+from planloop.controllers.agent.models.port import (
+    ModelCall,
+    ModelClient,
+    ModelFailed,
+    ModelReply,
+    ModelRequest,
+    OnDelta,
+    TokenPrice,
+    TokenUsage,
+)
+from planloop.controllers.agent.tools import shell
+from planloop.controllers.agent.tools.tool import CallEnding, Settlement, Tool, ToolContext
+from planloop.controllers.shared.workspace import FOLDER_LEADS_OUT, WorkspaceFault
+from planloop.controllers.task.checks.contract import CheckEnvironment, CheckFinding
+from planloop.owner.replay import external_inputs, prompt_diff
+from planloop.owner.replay.history import entry, status_after, status_in
+from planloop.owner.replay.scheduler import ReplayScheduler
+from planloop.reconciler.effects import processes
+from planloop.reconciler.effects.processes import OperationTrace, ProcessCommand, ProcessExit
+from planloop.reconciler.errors import WriteConflict
+from planloop.reconciler.store.store import View
+from planloop.schemas.canonical_json import JsonObject, encode_text
+from planloop.schemas.log.record import RecordDraft, SubRecord
+from planloop.schemas.objects.call import CallResult, CallState, result_from_json
+from planloop.schemas.objects.task import CheckSpec
+from planloop.schemas.tools import OUTSIDE_TOOLS, PATCHING_TOOLS
+
+OF_TOOLS: Final = frozenset({"files"})
+"""What tools that act outside write into their agent's status; the rest is the agent's own."""
+
+ENDINGS: Final[Mapping[str, processes.ExitCause]] = {
+    "TimedOut": processes.ExitCause.TIMED_OUT,
+    "TooMuchOutput": processes.ExitCause.TOO_MUCH_OUTPUT,
+    "CannotStart": processes.ExitCause.NOT_STARTED,
+    "NotStarted": processes.ExitCause.NOT_STARTED,
+    "Lost": processes.ExitCause.LOST,
+    "Unknown": processes.ExitCause.LOST,
+}
+
+
+Matches: TypeAlias = Callable[[RecordDraft], "SubRecord | None"]
+
+
+def _any_end(draft: RecordDraft) -> SubRecord | None:
+    return next((one for one in draft.entries if one.type == "call.settled"), None)
+
+
+async def wait_until_replay_ends() -> Never:
+    """Waits for the end of the replay: what never came in the original never comes."""
+    await anyio.sleep_forever()
+    raise AssertionError("unreachable: the replay's end cancels")
+
+
+async def _result_at(
+    director: ReplayScheduler, index: int | None, fits: Matches, is_alive: Callable[[], bool]
+) -> JsonObject:
+    """The result in what `fits` finds in the record at `index`, when that comes next.
+
+    One that was called off then has no result before it is called off now; and what was written about that has its
+    place in the story, too.
+    """
+    end = None if index is None else fits(director.story.records[index].draft)
+    found = None if end is None else end.data["result"]
+    is_called_off = found is not None and found["state"] == CallState.CANCELLED
+    try:
+        if is_called_off or not await director.due(index, is_alive) or found is None:
+            await wait_until_replay_ends()
+    except anyio.get_cancelled_exc_class():
+        if index is not None:
+            with anyio.CancelScope(shield=True):
+                await director.due(index, is_alive)
+        raise
+    assert found is not None
+    return dict(found)
+
+
+class RecordedProcesses:
+    """A `Processes` in which every operation ends as it did, when its end comes next."""
+
+    def __init__(self, director: ReplayScheduler, is_alive: Callable[[], bool]) -> None:
+        self._director = director
+        self._is_alive = is_alive
+
+    async def run(self, op: str, command: ProcessCommand) -> ProcessExit:
+        index = self._index(op)
+        if index is None and not self._is_known(op):
+            what = command.shell or " ".join(command.argv)
+            self._director.give_up(f"`{what[:80]}` was run, and the log does not hold what came of it")
+        return await self._end_of(index)
+
+    async def adopt(self, op: str, timeout_s: float | None = None) -> ProcessExit:
+        del timeout_s
+        return await self._end_of(self._index(op))
+
+    async def trace(self, op: str) -> OperationTrace:
+        return OperationTrace.LOST if self._index(op) is None else OperationTrace.RUNNING
+
+    async def stop(self, op: str) -> None:
+        del op
+
+    async def read_output(self, op: str, after: int = 0) -> bytes:
+        del op, after
+        return b""
+
+    def forget(self, ops: Sequence[str]) -> None:
+        del ops
+
+    async def sweep(self, keep: frozenset[str]) -> list[str]:
+        del keep
+        return []
+
+    def _index(self, op: str) -> int | None:
+        found = self._director.story.settled.get(self._director.likeness.theirs(op))
+        return found if found is not None and found >= self._director.cursor else None
+
+    def _is_known(self, op: str) -> bool:
+        theirs = self._director.likeness.theirs(op)
+        return self._director.story.next(0, lambda draft: draft.data.get("op") == theirs) is not None
+
+    async def _end_of(self, index: int | None) -> ProcessExit:
+        result = await _result_at(self._director, index, _any_end, self._is_alive)
+        return recorded_exit(result_from_json(result), self._output(result))
+
+    def _output(self, result: JsonObject) -> bytes:
+        blob = result.get("blob")
+        content = self._director.story.blob(blob) if blob else None
+        return content if content is not None else str(result.get("text", "")).encode()
+
+
+def recorded_exit(result: CallResult, output: bytes) -> ProcessExit:
+    """The end of a process that gives this result again."""
+    ending = ENDINGS.get(result.error)
+    if ending is not None and result.exit_code is None:
+        return ProcessExit(ending, None, output)
+    return ProcessExit(processes.ExitCause.EXITED, 0 if result.exit_code is None else result.exit_code, output)
+
+
+def recorded_tools(
+    director: ReplayScheduler, real: Mapping[str, Tool], is_alive: Callable[[], bool]
+) -> dict[str, Tool]:
+    """The tools of a replay: those that act outside play back, those that act on the plan wait for their place."""
+    return {name: _played(director, tool, is_alive) for name, tool in real.items()}
+
+
+def _played(director: ReplayScheduler, tool: Tool, is_alive: Callable[[], bool]) -> Tool:
+    if tool.name in OUTSIDE_TOOLS & PATCHING_TOOLS:
+        return replace(tool, function=_patching(director, tool, is_alive))
+    if tool.name in OUTSIDE_TOOLS:
+        how = _instant(director, tool) if tool.is_instant else _recorded(director, tool, is_alive)
+        return replace(tool, function=how, ended=None if tool.ended is None else _adopted(director))
+    return tool if tool.is_instant else replace(tool, function=_placed(director, tool))
+
+
+def _instant(director: ReplayScheduler, tool: Tool) -> Callable[..., CallEnding]:
+    @functools.wraps(tool.function)
+    def play(context: ToolContext, **arguments: object) -> CallEnding:
+        del arguments
+        wanted = director.expected
+        if wanted is None or _end_of(director, context, wanted.draft) is None:
+            raise WriteConflict(context.call.address, None, None)
+        return _settlement(director, context, wanted.draft)
+
+    return play
+
+
+def _recorded(
+    director: ReplayScheduler, tool: Tool, is_alive: Callable[[], bool]
+) -> Callable[..., Awaitable[CallEnding]]:
+    @functools.wraps(tool.function)
+    async def play(context: ToolContext, **arguments: object) -> CallEnding:
+        del arguments
+        fits = functools.partial(_end_of, director, context)
+        index = director.story.next(director.cursor, lambda draft: fits(draft) is not None)
+        await _result_at(director, index, fits, is_alive)
+        assert index is not None, "it came next"
+        return _settlement(director, context, director.story.records[index].draft)
+
+    return play
+
+
+def _adopted(director: ReplayScheduler) -> Callable[[ToolContext, ProcessExit], Awaitable[Settlement]]:
+    """The recorded result of a process that an earlier owner started. Its record comes next: the process has ended."""
+
+    async def play(context: ToolContext, found: ProcessExit) -> Settlement:
+        del found
+        wanted = director.expected
+        if wanted is None or _end_of(director, context, wanted.draft) is None:
+            raise WriteConflict(context.call.address, None, None)
+        return _settlement(director, context, wanted.draft)
+
+    return play
+
+
+def _patching(
+    director: ReplayScheduler, tool: Tool, is_alive: Callable[[], bool]
+) -> Callable[..., Awaitable[CallEnding]]:
+    """What the tool patched, through the gate once more, and then what it found outside."""
+    recorded = _recorded(director, tool, is_alive)
+
+    @functools.wraps(tool.function)
+    async def play(context: ToolContext, **arguments: object) -> CallEnding:
+        author = str(context.author)
+
+        def is_patch(draft: RecordDraft) -> bool:
+            return draft.actor == author and draft.type in external_inputs.PATCHES
+
+        if not await director.due_when(lambda draft: is_patch(draft) or _end_of(director, context, draft) is not None):
+            await wait_until_replay_ends()
+        wanted = director.expected
+        if wanted is not None and is_patch(wanted.draft):
+            await context.world.gate.submit(external_inputs.recorded_patch(director, wanted.draft))
+        return await recorded(context, **arguments)
+
+    return play
+
+
+def _placed(director: ReplayScheduler, tool: Tool) -> Callable[..., Awaitable[CallEnding]]:
+    """The tool itself, from when what it writes comes next: a patch of its agent, or its own end."""
+
+    @functools.wraps(tool.function)
+    async def play(context: ToolContext, **arguments: object) -> CallEnding:
+        author = str(context.author)
+
+        def is_told(draft: RecordDraft) -> bool:
+            return _end_of(director, context, draft) is not None or _begins_wait(director, context, draft)
+
+        def is_its(draft: RecordDraft) -> bool:
+            return is_told(draft) or (draft.actor == author and draft.type.startswith("plan."))
+
+        if not await director.due_when(is_its):
+            await wait_until_replay_ends()
+        found = tool.function(context, **arguments)
+        ending: CallEnding = await found if inspect.isawaitable(found) else found
+        # Others may have written between its patch and its end.
+        if not await director.due_when(is_told):
+            await wait_until_replay_ends()
+        return ending
+
+    return play
+
+
+def _end_of(director: ReplayScheduler, context: ToolContext, draft: RecordDraft) -> SubRecord | None:
+    """What the record says of the end of this call; None when it does not say that it ended."""
+    found = entry(draft, "call.settled", director.call_of(context.spec, context.call.address))
+    return None if found is None or found.data.get("late") else found
+
+
+def _begins_wait(director: ReplayScheduler, context: ToolContext, draft: RecordDraft) -> bool:
+    return entry(draft, "call.waiting", director.call_of(context.spec, context.call.address)) is not None
+
+
+def _settlement(director: ReplayScheduler, context: ToolContext, draft: RecordDraft) -> Settlement:
+    """What the tool said, as the record of its end has it, with what it changed in its agent."""
+    end = _end_of(director, context, draft)
+    assert end is not None, "the record of its end"
+    agent = {name: value for name, value in status_in(draft, context.agent).items() if name in OF_TOOLS}
+    opened: JsonObject = {}
+    kept = {"tool", "result"}
+    data = {name: value for name, value in end.data.items() if name not in kept}
+    result = result_from_json(director.likeness.ours(end.data["result"]))
+    settled = Settlement(result, agent=director.likeness.ours(agent), turn=director.likeness.ours(opened), data=data)
+    is_command = context.spec.is_process
+    return shell.violation_consequences(context, settled, data.get("violated", {})) if is_command else settled
+
+
+class RecordedChecks:
+    """Runs no check: finds what was found, when that comes next."""
+
+    def __init__(self, director: ReplayScheduler) -> None:
+        self._director = director
+
+    async def __call__(self, spec: CheckSpec, bench: CheckEnvironment) -> CheckFinding:
+        director, task = self._director, bench.env["PLANLOOP_TASK"]
+
+        def is_its(draft: RecordDraft) -> bool:
+            return draft.type == "check.ran" and draft.subject == task and draft.data.get("check") == spec.key
+
+        index = director.story.next(director.cursor, is_its)
+        if not await director.due(index) or index is None:
+            await wait_until_replay_ends()
+        draft = director.story.records[index].draft
+        output = b"".join(content for name in draft.blobs if (content := director.story.blob(name)) is not None)
+        return CheckFinding(draft.data["result"], str(draft.data["message"]), output)
+
+
+class RecordedStrays:
+    """Looks at no folder: a task had none to work in if that is the result with which it ends next."""
+
+    def __init__(self, director: ReplayScheduler) -> None:
+        self._director = director
+
+    def __call__(self, view: View, task: str) -> WorkspaceFault | None:
+        wanted, me = self._director.expected, view.get(task)
+        # A record has what was news: an incarnation that ends as the one before it says nothing of its result.
+        if wanted is None or me is None or not status_in(wanted.draft, task).keys() & {"incarnation", "result"}:
+            return None
+        status = status_after(wanted.draft, me)
+        result = status.get("result") or {}
+        if result.get("ok") or result.get("reason") != FOLDER_LEADS_OUT:
+            return None
+        ready = (status.get("conditions") or {}).get("Ready") or {}
+        cure, *_ = (ready.get("unblocks") or ("",)) if ready.get("reason") == FOLDER_LEADS_OUT else ("",)
+        return WorkspaceFault(str(result["text"]), str(cure))
+
+
+def _said_of(draft: RecordDraft, call: str) -> SubRecord | None:
+    return entry(draft, "call.settled", call) or entry(draft, "call.waiting", call)
+
+
+class RecordedServers:
+    """Tool servers that answer as they did: a `Servers`."""
+
+    def __init__(self, director: ReplayScheduler) -> None:
+        self._director = director
+
+    async def call(
+        self, server: str, tool: str, arguments: JsonObject, *, by: str, op: str, on_progress: Callable[[str], None]
+    ) -> CallResult:
+        del server, tool, arguments, by, on_progress
+        return await self._answer(op)
+
+    async def answer(
+        self, asked: JsonObject, content: JsonObject | None, *, op: str, on_progress: Callable[[str], None]
+    ) -> CallResult:
+        del asked, content, on_progress
+        return await self._answer(op)
+
+    async def _answer(self, op: str) -> CallResult:
+        """What the server said under `op`: the end of the call, or what it asked first."""
+        director = self._director
+        began, address = director.story.started(director.likeness.theirs(op))
+        index = director.story.next(began + 1, lambda draft: _said_of(draft, address) is not None)
+        if not await director.due(index) or index is None:
+            await wait_until_replay_ends()
+        draft = director.story.records[index].draft
+        end = entry(draft, "call.settled", address)
+        if end is not None:
+            return result_from_json(end.data["result"])
+        (asked,) = status_in(draft, address)["asked"]
+        words = " ".join(str(each["message"]) for each in asked["requests"].values())
+        return CallResult(CallState.AWAITING_INPUT, words, value=director.likeness.ours(asked))
+
+    async def prompt(self, server: str, name: str, arguments: JsonObject, *, by: str) -> str:
+        del arguments, by
+        return await self._unknown(f"the prompt {name} of server {server}")
+
+    async def resource(self, server: str, uri: str, *, by: str) -> str:
+        del by
+        return await self._unknown(f"the resource {uri} of server {server}")
+
+    async def _unknown(self, what: str) -> Never:
+        self._director.give_up(f"{what} is not in the log")
+        await wait_until_replay_ends()
+
+
+class RecordedModels:
+    """Models that reply as they did: a `ModelClient`. A prompt that is not the one of then ends the replay.
+
+    What they cost and how much they take in is `real`'s to say, which is never asked anything else.
+    """
+
+    def __init__(self, director: ReplayScheduler, real: ModelClient, is_alive: Callable[[], bool]) -> None:
+        self._director = director
+        self._real = real
+        self._is_alive = is_alive
+
+    async def complete(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+        del on_delta
+        director, agent = self._director, request.key.agent
+        self._check_prompt(request)
+        index = director.story.next(director.cursor, lambda draft: _answer(draft, agent) is not None)
+        answer = None if index is None else _answer(director.story.records[index].draft, agent)
+        is_called_off = answer is not None and answer.data.get("reason") == "Cancelled"
+        try:
+            if is_called_off or not await director.due(index, self._is_alive) or answer is None:
+                await wait_until_replay_ends()
+        except anyio.get_cancelled_exc_class():
+            if is_called_off:
+                with anyio.CancelScope(shield=True):
+                    await director.due(index, self._is_alive)
+            raise
+        assert answer is not None
+        return recorded_reply(answer)
+
+    def price(self, model: str) -> TokenPrice | None:
+        return self._real.price(model)
+
+    def window(self, model: str) -> int:
+        return self._real.window(model)
+
+    def output_max(self, model: str) -> int:
+        return self._real.output_max(model)
+
+    def _check_prompt(self, request: ModelRequest) -> None:
+        parted_at = self._director.parted_at
+        if parted_at is not None:
+            self._director.prompt_differs(parted_at, prompt_diff.prompt_difference(self._director, parted_at, request))
+
+
+def _answer(draft: RecordDraft, agent: str) -> SubRecord | None:
+    return entry(draft, "model.replied", agent) or entry(draft, "model.failed", agent)
+
+
+def recorded_reply(answer: SubRecord) -> ModelReply:
+    """The model's answer from what the log says of it. Raises ModelFailed as it did."""
+    data = answer.data
+    if answer.type == "model.failed":
+        raise ModelFailed(
+            str(data.get("reason", "Failed")),
+            str(data.get("message", "")),
+            is_transient=bool(data.get("is_transient", True)),
+            retry_after_s=data.get("retry_after_s"),
+            usage=recorded_usage(data["usage"]) if "usage" in data else None,
+        )
+    made = [call for call in data.get("calls", ()) if not call.get("implied")]
+    calls = tuple(
+        ModelCall(call.get("key", ""), call["tool"], _raw(call["arguments"]), call.get("extra", {})) for call in made
+    )
+    finish = "length" if data.get("note") else "tool_calls" if calls else "stop"
+    return ModelReply(
+        str(data.get("text", "")), calls, recorded_usage(data.get("usage") or {}), finish, data.get("extra", {})
+    )
+
+
+def recorded_usage(said: JsonObject) -> TokenUsage:
+    """The tokens as the log has them."""
+    return TokenUsage(
+        said.get("in", 0),
+        said.get("out", 0),
+        said.get("cached", 0),
+        said.get("reasoning", 0),
+        said.get("raw", {}),
+        bool(said.get("estimated")),
+    )
+
+
+def _raw(arguments: object) -> str:
+    return arguments if isinstance(arguments, str) else encode_text(arguments)

@@ -1,0 +1,36 @@
+"""Record the commands that `plan down` stopped.
+
+A command that may safely run again is made again by the next owner. One of class `once` was cut off in the middle, so
+nobody knows how far it got: it is in doubt, and a person says what became of it (law 5).
+"""
+
+from __future__ import annotations
+
+from planloop.reconciler.effects.journal import call_state
+from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.log.record import RecordDraft, SetStatus
+from planloop.schemas.objects.call import CallState, call_from_json
+from planloop.server.opened_plan import OpenedPlan
+
+ACTOR = "human:cli"
+
+
+async def record_stopped(core: OpenedPlan) -> tuple[str, ...]:
+    """Writes it down for every call that is still Started; returns the addresses that are in doubt now.
+
+    Call it when no process of the plan is left.
+    """
+    doubtful = []
+    for call in list(core.store.view.list("call")):
+        if call_state(call) is not CallState.STARTED:
+            continue
+        is_again = call_from_json(call.spec).effect.may_run_again
+        state = CallState.AUTHORIZED if is_again else CallState.UNKNOWN
+        status: JsonObject = {"state": str(state), "why": "plan down stopped it while it ran"}
+        change = SetStatus(call.address, call.uid, status)
+        fate = "again" if is_again else "doubt"
+        draft = RecordDraft("call.reconciled", ACTOR, call.address, (change,), {"fate": fate})
+        await core.store.append(draft, {call.address: call.rev})
+        if not is_again:
+            doubtful.append(call.address)
+    return tuple(doubtful)

@@ -1,0 +1,155 @@
+"""Export spans and metrics of a running plan to an OpenTelemetry collector.
+
+Off unless the environment has PLANLOOP_TELEMETRY=otlp; where to, and with what, say the usual OTEL_* variables. The
+packages are the extra `otel`, and are loaded only then. What is under way when the owner ends is told as it stands.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.schemas.log.record import Record
+from planloop.server.observability.spans import Sort, SpanEnd, SpanReader, SpanStart, ViewLookup
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import Histogram
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.trace import Span
+
+SWITCH: Final = "PLANLOOP_TELEMETRY"
+OTLP: Final = "otlp"
+SCOPE: Final = "planloop"
+FLUSH_S: Final = 3.0  # For the rest to be sent when the owner ends: a collector that is down holds nobody up.
+DURATIONS: Final[Mapping[Sort, str]] = {
+    "turn": "planloop.turn.duration",
+    "model": "gen_ai.client.operation.duration",
+    "call": "planloop.call.duration",
+    "run": "planloop.run.duration",
+    "wait": "planloop.lock.wait.duration",
+    "held": "planloop.lock.held.duration",
+}
+TOKENS: Final = "gen_ai.client.token.usage"
+RECONCILE: Final = "planloop.reconcile.duration"
+
+
+def is_telemetry_enabled(env: Mapping[str, str]) -> bool:
+    """Whether the environment asks for telemetry. Raises CommandError for another word, or without packages."""
+    asked = env.get(SWITCH, "").strip()
+    if asked in ("", "0", "off", "none"):
+        return False
+    if asked != OTLP:
+        raise CommandError(ExitCode.USAGE, f"{SWITCH}={asked!r} is not known", f"{SWITCH}={OTLP}, or leave it out")
+    if importlib.util.find_spec("opentelemetry.sdk") is None:
+        what = f"{SWITCH} asks for telemetry, whose packages are not installed"
+        raise CommandError(ExitCode.USAGE, what, f"pip install 'planloop[otel]', or leave {SWITCH} out")
+    return True
+
+
+class TelemetryExporter:
+    """Tells what records say. `note` them in order; `reconciled` each reconcile."""
+
+    def __init__(self, plan: str, look: ViewLookup, tracing: TracerProvider, metering: MeterProvider) -> None:
+        self._spans = SpanReader(plan, look)
+        self._plan = plan
+        self._tracer = tracing.get_tracer(SCOPE)
+        self._open: dict[str, tuple[Span, SpanStart]] = {}
+        meter = metering.get_meter(SCOPE)
+        self._durations: dict[Sort, Histogram] = {
+            sort: meter.create_histogram(name, unit="s") for sort, name in DURATIONS.items()
+        }
+        self._tokens = meter.create_histogram(TOKENS, unit="{token}")
+        self._reconciles = meter.create_histogram(RECONCILE, unit="s")
+
+    def note(self, record: Record) -> None:
+        """Begins and ends what `record`, which is folded already, says."""
+        for told in self._spans.note(record):
+            if isinstance(told, SpanStart):
+                self._begin(told)
+            else:
+                self._end(told)
+
+    def reconciled(self, address: str, outcome: str, began_at: float, took_s: float) -> None:
+        """One reconcile of the object at `address`; `began_at` is seconds since 1970."""
+        named = {"planloop.plan": self._plan, "planloop.kind": address.partition("/")[0], "planloop.outcome": outcome}
+        self._reconciles.record(took_s, named)
+        span = self._tracer.start_span(
+            f"reconcile {address}", start_time=_ns(began_at), attributes={**named, "planloop.address": address}
+        )
+        span.end(_ns(began_at + took_s))
+
+    def _begin(self, told: SpanStart) -> None:
+        from opentelemetry import trace
+
+        parent = self._open.get(told.parent or "")
+        around = None if parent is None else trace.set_span_in_context(parent[0])
+        kind = trace.SpanKind.CLIENT if told.sort == "model" else trace.SpanKind.INTERNAL
+        span = self._tracer.start_span(
+            told.name, context=around, kind=kind, attributes=told.attributes, start_time=_ns(told.at)
+        )
+        self._open[told.key] = (span, told)
+
+    def _end(self, told: SpanEnd) -> None:
+        from opentelemetry.trace import Status, StatusCode
+
+        found = self._open.pop(told.key, None)
+        if found is None:
+            return
+        span, begun = found
+        span.set_attributes(told.attributes)
+        error = {"error.type": told.error} if told.error else {}
+        if told.error:
+            span.set_status(Status(StatusCode.ERROR, told.error))
+            span.set_attributes(error)
+        span.end(_ns(told.at))
+        few = {name: value for name, value in begun.attributes.items() if name in FEW}
+        self._durations[begun.sort].record(max(0.0, told.at - begun.at), {**few, **error})
+        for name, count in told.attributes.items():
+            if name in ("gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"):
+                sort = name.removeprefix("gen_ai.usage.").removesuffix("_tokens")
+                self._tokens.record(int(count), {**few, "gen_ai.token.type": sort})
+
+
+FEW: Final = frozenset({
+    "planloop.plan", "gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model", "gen_ai.tool.name",
+})  # fmt: skip
+"""Attributes of few values: those of figures, each combination of which is kept. Agents are made while a plan runs."""
+
+
+@contextmanager
+def start_exporter(plan: str, look: ViewLookup) -> Iterator[TelemetryExporter]:
+    """Telemetry to the collector that the OTEL_* variables name, until the block ends."""
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    about = Resource.create({"service.name": "planloop"})
+    tracing = TracerProvider(resource=about, shutdown_on_exit=False)
+    tracing.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    reader = PeriodicExportingMetricReader(OTLPMetricExporter())
+
+    def close() -> None:
+        tracing.shutdown()
+        metering.shutdown()
+
+    metering = MeterProvider(metric_readers=[reader], resource=about, shutdown_on_exit=False)
+    try:
+        yield TelemetryExporter(plan, look, tracing, metering)
+    finally:
+        # The SDK tries again and again whatever time it is given: what it has not sent by then is lost with it.
+        closing = threading.Thread(target=close, daemon=True)
+        closing.start()
+        closing.join(FLUSH_S)
+
+
+def _ns(seconds: float) -> int:
+    return int(seconds * 1_000_000_000)

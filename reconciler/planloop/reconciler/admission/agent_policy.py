@@ -1,0 +1,300 @@
+"""What an agent's patch may change: checked on the resulting plan, so that no spelling of a patch evades it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from posixpath import normpath
+from typing import Final
+from urllib.parse import urlsplit
+
+from planloop.reconciler.admission import command_policy, container_policy, hook_policy
+from planloop.reconciler.admission.command_policy import has_same_surroundings
+from planloop.reconciler.admission.hook_policy import AgentPatch
+from planloop.reconciler.admission.scope import agent_task_path
+from planloop.reconciler.current_plan import CurrentPlan
+from planloop.schemas import address as addresses
+from planloop.schemas import json_patch, json_pointer, patterns
+from planloop.schemas.address import Address
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.frozen import frozen
+from planloop.schemas.json_patch import PatchOp, apply_ops
+from planloop.schemas.log.patch import PatchProblem
+from planloop.schemas.objects.agent import ADDRESS, DUMP, KEPT_ORIGIN, copied_agent_path, stated_models
+from planloop.schemas.objects.hook import is_hook_agent
+from planloop.schemas.objects.model import SAMPLING, parse_model_name
+from planloop.schemas.objects.sandbox import sandbox_request
+from planloop.schemas.resource import Resource, WantedObject
+from planloop.schemas.rights import Rights, covers_model, is_covered
+
+# Agents that are copies of others (`from`): whom an agent may copy, and what `from` says when the original leaves.
+#
+# What a copy begins with is kept in its own status, so its original may go. A name that leads nowhere would keep the
+# plan from compiling, so `from` then says `dump:kept`.
+
+COPY_FROM = ("agent", "from")
+
+
+def with_lost_sources_kept(present: CurrentPlan, document: JsonObject) -> JsonObject:
+    """`document` with `dump:kept` in each `from` that it has from before and that names a task that is not there."""
+    lost = [
+        PatchOp("replace", (*json_pointer.task_pointer(path), *COPY_FROM), KEPT_ORIGIN)
+        for path, name in _sources(document)
+        if _is_lost(name, path, document) and _said(present.document, path) == name
+    ]
+    return apply_ops(document, lost) if lost else document
+
+
+def is_source_bookkeeping(op: PatchOp, present: CurrentPlan, document: JsonObject) -> bool:
+    """Whether `op` is of `with_lost_sources_kept`, and so not a wish of the author of the patch that makes `document`.
+
+    An author that writes `dump:kept` while the original stays changes another's agent, and is judged for it.
+    """
+    if op.path[-2:] != COPY_FROM or op.value != KEPT_ORIGIN or not json_pointer.has_value(present.document, op.path):
+        return False
+    name = json_pointer.value_at(present.document, op.path)
+    return isinstance(name, str) and _is_lost(name, op.path[1:-2:2], document)
+
+
+def _is_lost(name: str, path: tuple[str, ...], document: JsonObject) -> bool:
+    """Whether the task at `path` is a copy of an agent, named `name`, that is not in `document`."""
+    copied = copied_agent_path(name, path[:-1])
+    return copied is not None and not json_pointer.has_value(document, json_pointer.task_pointer(copied))
+
+
+def copy_source_faults(old: Resource | None, want: WantedObject, author: tuple[str, ...]) -> Iterator[PatchProblem]:
+    """Where the agent `want` would begin with what an agent has learnt that is not below the author."""
+    source = str(want.spec.get("source") or "")
+    if not source.startswith(ADDRESS) or (old is not None and old.spec.get("source") == source):
+        return
+    path = addresses.parse_address(source).path
+    if path[: len(author)] != author or len(path) == len(author):
+        hint = "copy an agent below you, or ask its parent with `request`"
+        yield PatchProblem("rights", f"{want.address} would be a copy of {source}, which is not below you", (), hint)
+
+
+def _sources(document: JsonObject) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The path of each task with an agent that is a copy, with what its `from` says."""
+    waiting: list[tuple[tuple[str, ...], JsonObject]] = [((), document)]
+    while waiting:
+        path, task = waiting.pop()
+        agent = task.get("agent")
+        if isinstance(agent, dict) and isinstance(name := agent.get("from"), str) and not name.startswith(DUMP):
+            yield path, name
+        children = task.get("tasks")
+        if isinstance(children, Mapping):
+            waiting += [((*path, name), child) for name, child in children.items() if isinstance(child, dict)]
+
+
+def _said(document: JsonObject, path: tuple[str, ...]) -> Json:
+    at = (*json_pointer.task_pointer(path), *COPY_FROM)
+    return json_pointer.value_at(document, at) if json_pointer.has_value(document, at) else None
+
+
+# What an agent's patch may come to: judged on the result, so that no spelling of a patch slips past it.
+#
+# Its own agent and every agent outside its subtree stay exactly as they were, and so do the parts that are for people;
+# a command that anything would run is one that the author could run or grant itself
+# (`planloop.reconciler.admission.command_policy`); what the tasks below it read, lock and work in lies in its own
+# workspace; its children are asked by models that somebody above them had, and in no weaker sandbox. What a child may
+# use is narrowed by the compiler, on the same result.
+
+KEPT: Final = frozenset("acceptance budget protect cwd env when heal retries containers locks".split())
+"""Lowered fields of the author's own task, and of tasks outside its subtree, that its patch must leave alone."""
+
+LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def agent_patch_faults(patch: AgentPatch) -> Iterator[PatchProblem]:
+    """Every way in which the result would give the author, or others through it, more than it has."""
+    author, live, wanted = patch.author, patch.live, patch.wanted
+    path = agent_task_path(author)
+    own = live.get(str(Address("agent", path)))
+    if own is None:
+        yield PatchProblem(
+            "scope", f"there is no agent `{author.name}` in this plan", (), "its task was removed or moved"
+        )
+        return
+    rights = hook_policy.author_rights(author, own)
+    powers = _Powers(rights, own.spec, _models(live, path))
+    yield from container_policy.container_faults(patch, rights, own.spec, str(_workspace(live, path)))
+    for address, want in wanted.items():
+        old = live.get(address)
+        kind, at = addresses.parse_address(address).kind, addresses.parse_address(address).path
+        is_below = _is_below(at, path)
+        match kind:
+            case "agent" if is_hook_agent(address):
+                yield from _behind_faults(patch, old, want, powers)
+            case "agent":
+                task = str(addresses.task_address(*at))
+                is_elsewhere = task not in wanted or not has_same_surroundings(live.get(task), wanted[task])
+                if is_below:
+                    yield from command_policy.agent_command_faults(old, want, rights, is_elsewhere=is_elsewhere)
+                    yield from _child_faults(old, want, powers)
+                    yield from copy_source_faults(old, want, path)
+                else:
+                    yield from _outside_faults(old, want)
+            case "task":
+                yield from command_policy.task_command_faults(old, want, rights, _inherited(wanted, at))
+                if is_below:
+                    yield from _reach_faults(old, want, rights, _workspace(live, path))
+                else:
+                    yield from _kept_faults(old, want)
+            case "mcp":
+                yield from command_policy.server_command_faults(old, want, rights)
+            case "case" if old is None or old.spec != want.spec:
+                # Whoever makes one has a verdict written, in the name of whichever entry it says.
+                yield PatchProblem("rights", "`case` is for people to set", (*json_pointer.task_pointer(at), "case"))
+
+
+@frozen
+class _Powers:
+    """What an author brings to its children: its rights, its own spec, and the models in its line by now."""
+
+    rights: Rights
+    spec: JsonObject
+    models: frozenset[str]
+
+
+def _models(live: Mapping[str, Resource], author: tuple[str, ...]) -> frozenset[str]:
+    """The models of the author, of the agents above it and of those below it: given by who could grant them."""
+    found: set[str] = set()
+    for address, one in live.items():
+        at = addresses.parse_address(address)
+        if at.kind == "agent" and (at.path == author[: len(at.path)] or _is_below(at.path, author)):
+            found.update(stated_models(one.spec))
+    return frozenset(found)
+
+
+def _behind_faults(
+    patch: AgentPatch, old: Resource | None, want: WantedObject, powers: _Powers
+) -> Iterator[PatchProblem]:
+    """An agent behind a hook; that of one which is to stay as it is, or is copied, is none of the author's doing."""
+    if hook_policy.is_authors_hook(patch, want.address):
+        yield from command_policy.agent_command_faults(old, want, powers.rights, is_elsewhere=False)
+        yield from _child_faults(old, want, powers)
+
+
+def _is_below(path: tuple[str, ...], author: tuple[str, ...]) -> bool:
+    return len(path) > len(author) and path[: len(author)] == author
+
+
+def _inherited(wanted: Mapping[str, WantedObject], path: tuple[str, ...]) -> JsonObject:
+    """The variables of the parent of the task at `path`."""
+    above = wanted.get(str(Address("task", path[:-1]))) if path else None
+    return {} if above is None else dict(above.spec["env"])
+
+
+def _workspace(live: Mapping[str, Resource], path: tuple[str, ...]) -> PurePosixPath:
+    task = live.get(str(Address("task", path)))
+    return PurePosixPath(task.spec.get("cwd", ".") if task is not None else ".")
+
+
+def _outside_faults(old: Resource | None, want: WantedObject) -> Iterator[PatchProblem]:
+    if old is None:
+        yield PatchProblem("rights", f"the patch would make {want.address}, which is not below you")
+    elif changes := [op for op in json_patch.diff_values(old.spec, want.spec) if not _follows(op, old, want)]:
+        changed = ", ".join(dict.fromkeys(op.path[0] for op in changes))
+        yield PatchProblem("rights", f"the patch would change {changed} of {want.address}, which is not below you")
+
+
+def _follows(op: PatchOp, old: Resource, want: WantedObject) -> bool:
+    """Whether a change only follows from what the author may do.
+
+    That is of hooks that it attached (of their list, or of denials that guard their files), and of an agent that left
+    the plan and that others are copies of.
+    """
+    if op.path[:2] == ("rights", "guarded"):
+        return set(old.spec["rights"].get("guarded", ())) <= set(want.spec["rights"].get("guarded", ()))
+    return op.path[:1] == ("hooks",) or (op.path == ("source",) and op.value == KEPT_ORIGIN)
+
+
+def _child_faults(old: Resource | None, want: WantedObject, powers: _Powers) -> Iterator[PatchProblem]:
+    """Where a child would think, and what its commands would run in."""
+    known = powers.models | set(() if old is None else stated_models(old.spec))
+    for stated in stated_models(want.spec):
+        name = parse_model_name(stated)
+        if stated in known:
+            continue
+        if name.tape:
+            yield PatchProblem(
+                "rights", f"{want.address} would have the recording `{stated}`: recordings are for people"
+            )
+        # Where a model is asked is a way out of the plan: only a line of rights that names it opens it.
+        given = powers.rights.grant_models
+        if name.url and (given is None or not is_covered(given, name.real, covers_model)):
+            hint = f"a person can allow it: `rights: {{grant: {{models: ['{name.real}']}}}}`"
+            yield PatchProblem(
+                "rights", f"{want.address} would be asked at `{name.url}`, which you may not grant", (), hint
+            )
+    mind, before = want.spec.get("mind") or {}, ({} if old is None else old.spec.get("mind")) or {}
+    for name, value in (mind.get("options") or {}).items() if mind.get("kind") == "model" else ():
+        if name not in SAMPLING and (before.get("options") or {}).get(name) != value:
+            yield PatchProblem("rights", f"`{name}` among the options of {want.address} is for people to set")
+    if old is None or old.spec.get("sandbox") != want.spec.get("sandbox"):
+        yield from _sandbox_faults(want, powers.spec.get("sandbox"))
+
+
+def _sandbox_faults(want: WantedObject, own: Json) -> Iterator[PatchProblem]:
+    bounds, least = _sandbox(want.spec.get("sandbox")), _sandbox(own)
+    is_shown_more = bool(least.get("alone")) and not bounds.get("alone")
+    if bounds["tier"] < least["tier"] or bounds.get("container") != least.get("container") or is_shown_more:
+        yield PatchProblem("rights", f"the sandbox of {want.address} would be weaker than your own")
+    for name in ("memory", "processes"):
+        if name in least and bounds.get(name, least[name] + 1) > least[name]:
+            yield PatchProblem("rights", f"`{name}` of {want.address} would be over your own, {least[name]}")
+
+
+def _sandbox(written: Json) -> JsonObject:
+    return {**written, "tier": sandbox_request(written).tier} if isinstance(written, dict) else {"tier": written or 0}
+
+
+def _reach_faults(
+    old: Resource | None, want: WantedObject, rights: Rights, own: PurePosixPath
+) -> Iterator[PatchProblem]:
+    """What a task below would work in, lock, read or ask that its author may not."""
+    before: JsonObject = {} if old is None else old.spec
+    cwd = PurePosixPath(want.spec.get("cwd", "."))
+    if (old is None or before.get("cwd") != want.spec.get("cwd")) and not _is_inside(cwd, own):
+        yield PatchProblem(
+            "rights",
+            f"the workspace `{cwd}` of {want.address} is outside your own, `{own}`",
+            (),
+            f"give it a folder below `{own}`",
+        )
+    for lock in want.spec.get("locks", ()):
+        if lock not in before.get("locks", ()) and not _is_inside(PurePosixPath(lock), own):
+            yield PatchProblem("rights", f"the lock `{lock}` of {want.address} is outside your workspace `{own}`")
+    known = [check["arguments"] for check in before.get("acceptance", ())] if has_same_surroundings(old, want) else []
+    for check in want.spec["acceptance"]:
+        if check["arguments"] not in known:
+            yield from _check_faults(want.address, check["arguments"], rights, (cwd, own))
+
+
+def _check_faults(
+    address: str, what: JsonObject, rights: Rights, folders: tuple[PurePosixPath, PurePosixPath]
+) -> Iterator[PatchProblem]:
+    """A check reads and asks as the owner does, so its author may write only what it could look at itself."""
+    cwd, own = folders
+    if what.get("path"):
+        path = PurePosixPath(normpath(cwd / str(what["path"])))
+        if not _is_inside(path, own) or not patterns.path_matches(rights.read, str(path)):
+            yield PatchProblem("rights", f"a check of {address} would read `{what['path']}`, which you may not read")
+    host = urlsplit(str(what["url"])).hostname if "url" in what else what.get("host")
+    if host and not rights.network and host not in LOCAL_HOSTS:
+        yield PatchProblem("rights", f"a check of {address} would ask `{host}`, and you may not use the network")
+
+
+def _kept_faults(old: Resource | None, want: WantedObject) -> Iterator[PatchProblem]:
+    if old is None:
+        return
+    for op in json_patch.diff_values(old.spec, want.spec):
+        if op.path[0] in KEPT:
+            rule = "budget" if op.path[0] == "budget" else "rights"
+            yield PatchProblem(
+                rule, f"the patch would change {op.path[0]} of {want.address}, which belongs to its parent"
+            )
+
+
+def _is_inside(path: PurePosixPath, folder: PurePosixPath) -> bool:
+    return ".." not in path.parts and not path.is_absolute() and path.is_relative_to(folder)

@@ -1,0 +1,143 @@
+"""Preview a patch, save the preview to a file, and reject it later if the plan has changed. Pure.
+
+A saved preview is JSON with a version. It carries the file it was made from, so that applying it needs nothing else,
+and names the plan's uid and document revision, so that it is refused when either is another by then.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from planloop.reconciler.admission.admit import Admission
+from planloop.reconciler.current_plan import CurrentPlan
+from planloop.reconciler.diff.differences import ObjectDifference
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.diagnostic import Diagnostic
+from planloop.schemas.frozen import frozen
+from planloop.schemas.json_patch import PatchFailed, PatchOp
+from planloop.schemas.log.patch import HUMAN_FILE, Patch, PatchProblem, PatchVerdict
+from planloop.schemas.objects.approval import patch_from_json, patch_to_json
+
+VERSION: Final = 1
+
+
+class InvalidPreview(ValueError):
+    """The file is no saved preview of a version that this program reads."""
+
+
+@frozen
+class PatchPreview:
+    """What submitting would do, as of `rev`; nothing was written.
+
+    `document_rev` is the revision of the document it was made from, which a saved preview is held to. `hold` says why
+    the patch would wait for approval, empty when it would not. `patch` holds the keyed operations. `stops` are worth
+    a warning in a preview and refuse the patch when it is submitted.
+    """
+
+    plan: str
+    uid: str | None
+    rev: int
+    document_rev: int
+    patch: Patch
+    document: JsonObject
+    differences: tuple[ObjectDifference, ...]
+    faults: tuple[PatchProblem, ...] = ()
+    hold: str = ""
+    notes: tuple[str, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
+    stops: tuple[PatchProblem, ...] = ()
+
+    @property
+    def ops(self) -> tuple[PatchOp, ...]:
+        return self.patch.ops
+
+
+@frozen
+class PatchDecision:
+    """A verdict with what it was based on, for who shows both."""
+
+    verdict: PatchVerdict
+    preview: PatchPreview
+
+
+@frozen
+class StoredPreview:
+    """A preview read back: the patch, what it was made from, and the differences that were shown.
+
+    `blobs` are the contents that `patch.source` names by digest: the file's text and its document.
+    """
+
+    plan: str
+    uid: str | None
+    document_rev: int
+    patch: Patch
+    differences: tuple[JsonObject, ...]
+    blobs: tuple[bytes, ...] = ()
+
+
+def preview_admission(patch: Patch, now: CurrentPlan, answer: Admission) -> PatchPreview:
+    """The preview of `patch` on the present plan."""
+    return PatchPreview(
+        plan=now.address,
+        uid=now.uid,
+        rev=now.rev,
+        document_rev=now.document_rev,
+        patch=replace(patch, ops=answer.ops),
+        document=answer.document,
+        differences=answer.differences,
+        faults=answer.faults,
+        hold=answer.hold,
+        notes=answer.notes,
+        warnings=answer.warnings,
+    )
+
+
+def preview_no_change(now: CurrentPlan, why: str) -> PatchPreview:
+    """The preview of a file that is not applied, and the reason."""
+    return preview_admission(Patch(HUMAN_FILE, (), now.rev), now, Admission((), now.document, notes=(why,)))
+
+
+def preview_to_json(preview: PatchPreview, blobs: tuple[bytes, ...] = ()) -> JsonObject:
+    """The saved form. `blobs` are those of `file_patch.file_blobs` when the preview is of a file."""
+    return {
+        "version": VERSION,
+        "plan": preview.plan,
+        "uid": preview.uid,
+        "document_rev": preview.document_rev,
+        "patch": patch_to_json(preview.patch),
+        "differences": [one.to_json() for one in preview.differences],
+        "blobs": [blob.decode() for blob in blobs],
+    }
+
+
+def preview_from_json(raw: Json) -> StoredPreview:
+    """Inverse of `preview_to_json`. Raises InvalidPreview."""
+    if not isinstance(raw, dict) or raw.get("version") != VERSION:
+        raise InvalidPreview(f"not a saved preview of version {VERSION}: make it again with `plan apply --out`")
+    try:
+        return StoredPreview(
+            raw["plan"],
+            raw["uid"],
+            raw["document_rev"],
+            patch_from_json(raw["patch"]),
+            tuple(raw["differences"]),
+            tuple(blob.encode() for blob in raw["blobs"]),
+        )
+    except (KeyError, TypeError, AttributeError, PatchFailed) as error:
+        raise InvalidPreview(
+            f"the saved preview is damaged ({error}): make it again with `plan apply --out`"
+        ) from error
+
+
+def stale_preview_faults(saved: StoredPreview, now: CurrentPlan) -> tuple[PatchProblem, ...]:
+    """Why `saved` no longer says what applying it would do; empty when it does."""
+    hint = "look at `plan diff` again and save a new preview"
+    if (saved.plan, saved.uid) != (now.address, now.uid):
+        return (
+            PatchProblem("stale", "the preview was made of another plan, or of one that was deleted since", (), hint),
+        )
+    if saved.document_rev != now.document_rev:
+        message = f"the plan is at revision {now.document_rev}, and the preview was made at {saved.document_rev}"
+        return (PatchProblem("stale", message, (), hint),)
+    return ()

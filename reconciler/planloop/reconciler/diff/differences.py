@@ -1,0 +1,281 @@
+"""What an edit would do to running objects: one difference an object, deletions first. Pure.
+
+Pure: live objects × wanted objects × the classes of fields. `plan diff`, holds and live announcements all read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, Literal, TypeAlias
+
+from planloop.reconciler.diff import container_diff, describe, hook_diff
+from planloop.reconciler.diff.renames import rename_references
+from planloop.reconciler.plan_language_port import ChangeClassOf
+from planloop.schemas import json_patch
+from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.frozen import frozen
+from planloop.schemas.objects.hook import is_hook_agent
+from planloop.schemas.objects.task import ENDED
+from planloop.schemas.resource import Resource, WantedObject
+
+EditAction: TypeAlias = Literal[
+    "cancel",
+    "replace",
+    "restart",
+    "message",
+    "start",
+    "move",
+    "pause",
+    "resume",
+    "continue",
+    "attach",
+    "detach",
+    "change",
+    "adopt",
+    "none",
+]
+
+STRUCTURE: Final = frozenset({"children", "parent", "hooks"})
+"""Fields that only say where an object hangs; the objects they name have differences of their own."""
+
+BEGUN: Final = frozenset({"running", "checking", "paused", "stopping"})
+"""States in which a task has work that can be lost."""
+
+
+@frozen
+class EditStake:
+    """What is there to lose: the state, since when (seconds since 1970, None: never begun), and what was spent."""
+
+    state: str
+    started_at: float | None = None
+    spent: JsonObject | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self.state in BEGUN or (self.state == "blocked" and self.started_at is not None)
+
+    def to_json(self) -> JsonObject:
+        return {"state": self.state, "started_at": self.started_at, "spent": self.spent or {}}
+
+
+@frozen
+class ObjectDifference:
+    """One object's change. `reason` is a CamelCase code, `words` a phrase for people, `fields` lowered field names.
+
+    `address` is where the object is after the change (before it, for a cancel); `was` its old address when it moves.
+    """
+
+    action: EditAction
+    address: str
+    reason: str
+    words: str
+    fields: tuple[str, ...] = ()
+    stake: EditStake | None = None
+    was: str | None = None
+
+    def to_json(self) -> JsonObject:
+        out: JsonObject = {"action": self.action, "address": self.address, "reason": self.reason, "words": self.words}
+        out["fields"] = list(self.fields)
+        if self.stake is not None:
+            out["stake"] = self.stake.to_json()
+        if self.was is not None:
+            out["was"] = self.was
+        return out
+
+
+def diff_objects(
+    live: Mapping[str, Resource],
+    wanted: Mapping[str, WantedObject],
+    moves: Mapping[str, str],
+    change_class: ChangeClassOf,
+) -> tuple[ObjectDifference, ...]:
+    """Every difference between the live planned objects and the wanted ones; empty when they agree.
+
+    `moves` are those that `object_changes.effective_moves` found. A task's agent is told of with its
+    task when both come or go.
+    """
+    back = {new: old for old, new in moves.items()}
+    out = list(_gone(live, wanted, moves))
+    told = hook_diff.hook_edits(live, wanted, lambda spec: rename_references(spec, moves) if moves else spec)
+    out += (ObjectDifference(one.action, one.address, one.reason, one.words, one.fields) for one in told)
+    for address, want in wanted.items():
+        if address.startswith("hook/"):
+            continue
+        old = live.get(back.get(address, address))
+        if old is None or (old.deleting and address not in back):
+            out += _come(live, wanted, want)
+        else:
+            out += _changed(old, want, _Frame(moves, change_class, _stake(live, old)))
+    return tuple(sorted(out, key=lambda one: _ORDER[one.action]))
+
+
+_ORDER: Final[dict[EditAction, int]] = {"cancel": 0, "detach": 0, "replace": 1, "restart": 2}
+_ORDER.update({action: 3 for action in ("message", "start", "move", "pause", "resume")})
+_ORDER.update({action: 3 for action in ("continue", "attach", "change", "adopt", "none")})
+
+
+def task_stake(task: Resource, agent: Resource | None) -> EditStake:
+    """What a task and its agent have done so far, read from their statuses."""
+    spent: JsonObject = {}
+    if task.status.get("spent_s"):
+        spent["time_s"] = task.status["spent_s"]
+    if agent is not None:
+        spent |= {unit: amount for unit, amount in agent.status.get("used", {}).items() if amount}
+    return EditStake(task.state, task.status.get("started_at") or None, spent)
+
+
+def _stake(live: Mapping[str, Resource], one: Resource) -> EditStake:
+    if one.kind == "agent":
+        task = live.get("task/" + one.address.partition("/")[2])
+        return task_stake(task, one) if task is not None else EditStake(one.state)
+    if one.kind == "container":
+        since = container_diff.running_since(one)
+        return EditStake(one.state if since is None else "running", since)
+    return task_stake(one, live.get("agent/" + one.address.partition("/")[2]))
+
+
+def _gone(
+    live: Mapping[str, Resource], wanted: Mapping[str, WantedObject], moves: Mapping[str, str]
+) -> Iterator[ObjectDifference]:
+    for address, one in live.items():
+        if address in wanted or address in moves or one.deleting or one.kind in ("agent", "hook"):
+            continue
+        stake = _stake(live, one)
+        words = "no longer in the plan; its work is stopped" if stake.is_running else "no longer in the plan"
+        if one.kind == "fork":
+            words = "no longer in the plan; its branch keeps what was not brought in"
+        if one.kind == "container":
+            words = container_diff.describe_removal(one)
+        yield ObjectDifference("cancel", address, "Removed", words, stake=stake)
+
+
+def _come(
+    live: Mapping[str, Resource], wanted: Mapping[str, WantedObject], want: WantedObject
+) -> Iterator[ObjectDifference]:
+    kind, _, path = want.address.partition("/")
+    if kind == "agent" and (f"task/{path}" in wanted or is_hook_agent(want.address)):
+        return
+    words = describe.describe_start(want, wanted) if kind in ("task", "fork") else "new"
+    if kind == "container":
+        words = container_diff.describe_container_start(want, wanted)
+    if want.address in live:
+        words = "new, once the old one is gone"
+    yield ObjectDifference("start", want.address, "Added", words)
+
+
+@frozen
+class _Frame:
+    moves: Mapping[str, str]
+    change_class: ChangeClassOf
+    stake: EditStake
+
+
+def _changed(old: Resource, want: WantedObject, frame: _Frame) -> Iterator[ObjectDifference]:
+    before = rename_references(old.spec, frame.moves) if frame.moves else old.spec
+    if json_patch.same_json(before, want.spec) and old.address == want.address:
+        return
+    # What guards the files of hooks is told with the hooks; it changes no prompt.
+    changes = (op for op in json_patch.diff_values(before, want.spec) if op.path[:2] != ("rights", "guarded"))
+    fields = tuple(op.path[0] for op in changes if op.path)
+    fields = tuple(name for name in dict.fromkeys(fields) if name not in STRUCTURE)
+    was = old.address if old.address != want.address else None
+    if was is not None and old.kind == "task":
+        yield ObjectDifference("move", want.address, "Moved", f"was {was}; goes on where it is", (), frame.stake, was)
+    if fields:
+        action, reason, words = _switch(old, want.spec, fields) or _by_class(old, want, fields, frame.change_class)
+        yield ObjectDifference(action, want.address, reason, words, fields, frame.stake)
+
+
+_Told: TypeAlias = tuple[EditAction, str, str]
+
+
+def _switch(old: Resource, after: JsonObject, fields: tuple[str, ...]) -> _Told | None:
+    if not {"cancel", "pause"} & set(fields):
+        return None
+    is_cancel = "cancel" in fields
+    if old.state in ENDED and not (old.state == "cancelled" and is_cancel) and len(fields) == 1:
+        field, state = ("cancel", "cancelled") if is_cancel else ("pause", "paused")
+        if after[field]:
+            return "none", "EndedAlready", f"is {old.state} already; it would be {state} only when it begins again"
+        return "none", "EndedAlready", f"is {old.state}; it is no longer to be {state} when it begins again"
+    if is_cancel:
+        if after["cancel"]:
+            return "cancel", "CancelAsked", "is stopped and kept as cancelled"
+        return "start", "CancelWithdrawn", "may run again"
+    if after["pause"]:
+        return "pause", "PauseAsked", "stops at its next boundary and is kept"
+    return "resume", "PauseWithdrawn", "goes on where it was"
+
+
+def _by_class(old: Resource, want: WantedObject, fields: tuple[str, ...], change_class: ChangeClassOf) -> _Told:
+    if old.kind == "container":
+        return container_diff.container_edit(old, want.spec, fields, change_class)
+    classes = {name: _class_of(old, name, want, change_class) for name in fields}
+    strongest = max(classes.values(), key=_STRENGTH.index)
+    names = [name for name, cls in classes.items() if cls == strongest]
+    guilty = ", ".join(describe.plan_field_name(name) for name in names)
+    if strongest == "tail":
+        return _told(old, want, fields, guilty) if _has_begun(old) or old.kind != "task" else _not_begun(guilty)
+    changed = ", ".join(describe.describe_change(name, old.spec.get(name), want.spec.get(name)) for name in names)
+    if strongest in ("replace", "immutable"):
+        return "replace", "MustBeReplaced", f"{guilty} cannot change in place"
+    if strongest == "none":
+        return "none", "Bookkeeping", f"{guilty} changes nothing that runs"
+    if old.kind == "task" and not _has_begun(old):
+        return _not_begun(changed)
+    if strongest == "restart":
+        return "restart", "WorkChanged", _restarted(old, names, changed)
+    if strongest == "prefix":
+        return "continue", "NextTurn", f"{changed}; counts from the next turn on{_cache_lost(old, want)}"
+    return "continue", "NextStep", f"{changed}; counts at once, without a restart"
+
+
+def _cache_lost(old: Resource, want: WantedObject) -> str:
+    """What a new beginning of the prompt costs an agent whose conversation a model's provider has seen."""
+    told = (old.status.get("transcript") or {}).values()
+    tokens = sum(int(turn.get("tokens", 0)) for turn in told if isinstance(turn, dict))
+    if (want.spec.get("mind") or {}).get("kind") != "model" or not tokens:
+        return ""
+    return f"; the provider's cache is lost: about {tokens:,} tokens are read anew"
+
+
+def _not_begun(changed: str) -> _Told:
+    return "continue", "NotBegun", f"{changed}; counts from its start on"
+
+
+def _restarted(old: Resource, names: list[str], changed: str) -> str:
+    if names == ["again"]:
+        return "is tried once more" if old.state == "failed" else "runs once more"
+    return f"{changed}; runs again" if old.state in ENDED else f"{changed}; starts over"
+
+
+def _told(old: Resource, want: WantedObject, fields: tuple[str, ...], guilty: str) -> _Told:
+    """A new goal or new notes: told to an agent at work, a reason to begin again for one whose task has ended."""
+    if want.spec.get("work", {}).get("kind") != "agent":
+        return "continue", "NextStep", f"{guilty} is for people: what runs is not told"
+    if (old.state == "done" and "goal" in fields) or old.state == "failed":
+        return "restart", "ToldTooLate", f"{guilty} changed after it was {old.state}: it starts over"
+    if old.state in ENDED:
+        return "continue", "NextStep", f"{guilty} counts if it is begun again"
+    return "message", "ToldAsMessage", f"{guilty} is told to it, and it goes on"
+
+
+_STRENGTH: Final = ("none", "hot", "prefix", "tail", "restart", "replace", "immutable")
+
+
+_HOT_OF_WORK: Final = frozenset({"effect", "timeout_s"})  # Fields of their own in the document, part of `work` here.
+
+
+def _class_of(old: Resource, field: str, want: WantedObject, change_class: ChangeClassOf) -> str:
+    kind = old.kind
+    if kind == "task" and field == "work":
+        changed = {op.path[0] if op.path else "" for op in json_patch.diff_values(old.spec["work"], want.spec["work"])}
+        if changed <= _HOT_OF_WORK:
+            return "hot"
+    if kind == "task" and field in ("goal", "notes") and want.spec.get("on_change") == "restart":
+        return "restart"
+    return str(change_class(kind, field))
+
+
+def _has_begun(task: Resource) -> bool:
+    return task.state in BEGUN or task.state in ENDED or bool(task.status.get("started_at"))

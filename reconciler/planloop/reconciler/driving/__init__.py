@@ -1,1 +1,0 @@
-"""What drives reconcilers: the queue, the workers, what a change wakes, and the pools that work runs in."""

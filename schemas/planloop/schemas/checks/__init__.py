@@ -1,0 +1,1 @@
+"""What acceptance checks may ask of files, programs and pages."""

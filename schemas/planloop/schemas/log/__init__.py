@@ -1,0 +1,1 @@
+"""Records of the log, and the fold that makes objects of them."""

@@ -1,0 +1,1 @@
+"""The kinds of object: what their specs and statuses hold."""

@@ -1,0 +1,166 @@
+"""A call: one tool call or command as an object, with its state, effect class and result.
+
+`Started` is durable before the effect; a Started call without a result becomes Unknown at the next start and its class
+decides what then happens (law 5). Source: design/runtime.md, "Calls".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.frozen import frozen
+
+
+class CallState(StrEnum):
+    """Where a call is; the first row waits, the last are final but for Unknown, which somebody must settle."""
+
+    PROPOSED = "Proposed"
+    AUTHORIZED = "Authorized"
+    DENIED = "Denied"
+    AWAITING_APPROVAL = "AwaitingApproval"
+    AWAITING_LOCK = "AwaitingLock"
+    AWAITING_CHILD = "AwaitingChild"
+    AWAITING_INPUT = "AwaitingInput"
+    STARTED = "Started"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    CANCELLED = "Cancelled"
+    UNKNOWN = "Unknown"
+
+    @property
+    def is_final(self) -> bool:
+        return self in FINAL_STATES
+
+
+FINAL_STATES = frozenset({CallState.DENIED, CallState.SUCCEEDED, CallState.FAILED, CallState.CANCELLED})
+NO_SUCH_TOOL: Final = "there is no tool"
+NOT_GRANTED: Final = "you may not use"
+"""How the result of a call begins that was turned down for the name of its tool alone, which follows in backticks: the
+log has no other word for why a call was not ruled in."""
+
+
+class EffectClass(StrEnum):
+    """What may be done when the outcome is unknown: run freely, run with the same id, probe, never."""
+
+    READ = "read"
+    IDEMPOTENT = "idempotent"
+    RECONCILABLE = "reconcilable"
+    ONCE = "once"
+
+    @property
+    def may_run_again(self) -> bool:
+        """Whether a call whose outcome nobody saw may simply be made again."""
+        return self in (EffectClass.READ, EffectClass.IDEMPOTENT)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether such a call leaves everything as it was."""
+        return self is EffectClass.READ
+
+
+@frozen
+class CallSpec:
+    """What is to be done, for whom. `op` is the operation id we minted; `turn` and `index` place it in a transcript.
+
+    `is_process` says that the effect runs through `Processes` under `op`, so that after a crash its files tell what
+    became of it; a call that runs inside the owner leaves no trace and counts as lost.
+    """
+
+    owner: str
+    owner_uid: str
+    incarnation: int
+    op: str
+    tool: str
+    arguments: JsonObject
+    effect: EffectClass = EffectClass.ONCE
+    turn: int = 0
+    index: int = 0
+    is_process: bool = False
+
+    def to_json(self) -> JsonObject:
+        return {
+            "owner": self.owner,
+            "owner_uid": self.owner_uid,
+            "incarnation": self.incarnation,
+            "op": self.op,
+            "tool": self.tool,
+            "arguments": self.arguments,
+            "effect": str(self.effect),
+            "turn": self.turn,
+            "index": self.index,
+        } | ({"is_process": True} if self.is_process else {})
+
+
+_STATES: Final[Mapping[str, CallState]] = {str(one): one for one in CallState}
+_EFFECTS: Final[Mapping[str, EffectClass]] = {str(one): one for one in EffectClass}
+
+
+def arguments_as_map(arguments: Json) -> JsonObject:
+    """The arguments as a call object holds them, and as a model is shown them again: a map, whatever the mind gave."""
+    given = given_arguments(arguments)
+    return given if isinstance(given, dict) else {"given": given}
+
+
+def given_arguments(arguments: Json) -> Json:
+    """Arguments as they are meant: null, its text, no text and an empty list are no arguments."""
+    if isinstance(arguments, str):
+        return {} if arguments.strip() in ("", "null") else arguments
+    return {} if arguments is None or arguments == [] else arguments
+
+
+def call_from_json(raw: JsonObject) -> CallSpec:
+    """Inverse of `CallSpec.to_json`."""
+    return CallSpec(
+        owner=raw["owner"],
+        owner_uid=raw["owner_uid"],
+        incarnation=raw["incarnation"],
+        op=raw["op"],
+        tool=raw["tool"],
+        arguments=raw["arguments"],
+        effect=_EFFECTS[raw["effect"]],
+        turn=raw["turn"],
+        index=raw["index"],
+        is_process=raw.get("is_process", False),
+    )
+
+
+@frozen
+class CallResult:
+    """How a call ended. `text` is what the caller reads (clamped); `blob` the digest of the whole output, if any.
+
+    `exit_code` is set for processes; `error` is one CamelCase word for a failure, empty on success.
+    """
+
+    state: CallState
+    text: str = ""
+    error: str = ""
+    exit_code: int | None = None
+    blob: str | None = None
+    value: Json = None
+
+    def to_json(self) -> JsonObject:
+        out: JsonObject = {"state": str(self.state), "text": self.text}
+        if self.error:
+            out["error"] = self.error
+        if self.exit_code is not None:
+            out["exit_code"] = self.exit_code
+        if self.blob is not None:
+            out["blob"] = self.blob
+        if self.value is not None:
+            out["value"] = self.value
+        return out
+
+
+def result_from_json(raw: JsonObject) -> CallResult:
+    """Inverse of `CallResult.to_json`."""
+    return CallResult(
+        state=_STATES[raw["state"]],
+        text=raw.get("text", ""),
+        error=raw.get("error", ""),
+        exit_code=raw.get("exit_code"),
+        blob=raw.get("blob"),
+        value=raw.get("value"),
+    )

@@ -1,0 +1,80 @@
+"""A case of a benchmark run as its controller reads it: the graded task and the verdict.
+
+What graders need is no part of the plan, where agents might read it, but of `plan.json` in the run's folder.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.frozen import frozen
+
+CASE_KIND: Final = "case"
+
+
+CASE_S: Final = 3600.0
+"""How long an entry may take that says nothing else, in seconds."""
+
+
+class CaseState(StrEnum):
+    """`status.state` of a case."""
+
+    WAITING = "waiting"  # Its task is not over.
+    CLOSING = "closing"  # Its task would not come to an end, and is cancelled; `cut` says why.
+    ENDED = "ended"
+
+
+class CaseVerdict(StrEnum):
+    """How a case ended. ERROR: the world failed, so nothing is known; INVALID: a check passed without looking."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    ERROR = "error"
+    INVALID = "invalid"
+
+    @property
+    def is_decided(self) -> bool:
+        """Whether it says something of who was tested."""
+        return self in (CaseVerdict.PASS, CaseVerdict.FAIL)
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether a run stays incomplete by it. INVALID is no such: that the check is at fault is known."""
+        return self is CaseVerdict.ERROR
+
+
+class CaseStopReason(StrEnum):
+    """Why a task was ended that did not end by itself."""
+
+    LIMIT = "limit"  # What it might use, or how long it might take, is used up. It is judged as it stands.
+    WORLD = "world"  # What it needs is not to be had.
+
+
+@frozen
+class CaseSpec:
+    """`task` is the address of what is graded, `entry` its name in `plan.json`, `key` the digest of what decides.
+
+    `within_s` is how long the task may take by the clock, waiting counted.
+    """
+
+    task: str
+    entry: str
+    key: str
+    attempt: int = 1
+    within_s: float = CASE_S
+
+    def to_json(self) -> JsonObject:
+        return {
+            "task": self.task,
+            "entry": self.entry,
+            "key": self.key,
+            "attempt": self.attempt,
+            "within_s": self.within_s,
+        }
+
+
+def case_from_json(raw: JsonObject) -> CaseSpec:
+    """Inverse of `CaseSpec.to_json`."""
+    return CaseSpec(raw["task"], raw["entry"], raw["key"], raw["attempt"], raw["within_s"])

@@ -1,0 +1,182 @@
+"""A conflict: two agents want the same files, and a ruling by their nearest common ancestor.
+
+The object `conflict/<n>` stands while they do. It is numbered as people say it, and a number is not used twice. Before
+whom it is, and until when, is in its status; so is the ruling, which is a patch of the plan in the same record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Final, Literal, TypeAlias
+
+from planloop.schemas import address as addresses
+from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.frozen import frozen, members
+from planloop.schemas.resource import Uid
+
+CONFLICT_KIND: Final = "conflict"
+PERSON: Final = "person"
+"""Before whom a conflict is when no agent above its parties could answer."""
+
+OPEN: Final = "open"
+RULED: Final = "ruled"
+"""Somebody has ruled, and it stands until the holder has let go."""
+OVER: Final = "over"
+
+ConflictCause: TypeAlias = Literal["wait", "deadlock", "contest"]
+"""Why it was opened: a wait over its limit, a ring of waits, or a party asked for it."""
+
+RulingKind: TypeAlias = Literal["release", "sequence", "merge", "fork", "cancel"]
+
+ConflictSide: TypeAlias = Literal["wants", "holds"]
+
+_WAYS: Final[dict[RulingKind, tuple[ConflictSide, str]]] = {
+    "release": ("wants", "{other} has it to the end of its turn, then {who}"),
+    "sequence": ("holds", "{who} goes first, and {other} when the task of {who} has ended"),
+    "merge": ("holds", "{who} does both parts, and {other} gives up its own"),
+    "fork": ("wants", "{who} works in a branch of its own, merged when it is done"),
+    "cancel": ("wants", "the task of {who} is cancelled"),
+}
+"""Whom each ruling is about when it does not say, and what it means."""
+
+WAYS: Final = tuple(_WAYS)
+"""The rulings by name."""
+
+
+@frozen
+class ConflictParty:
+    """One side. `call` is the address of the call that waits (empty: none does), `intent` what it wants to do there.
+
+    `proposal` is how it would settle it. `uid` and `incarnation` name the run that fell out: another run is another
+    matter.
+    """
+
+    agent: str
+    uid: str
+    incarnation: int
+    intent: str = ""
+    proposal: str = ""
+    call: str = ""
+
+    def to_json(self) -> JsonObject:
+        return members(self)
+
+
+@frozen
+class Ruling:
+    """How it is to go on: `how`, whom it is about (`for_agent`), by whom (an author's text), in whose words."""
+
+    how: RulingKind
+    for_agent: str
+    by: str
+    plan: str = ""
+    at: float = 0.0
+
+    def to_json(self) -> JsonObject:
+        return members(self)
+
+
+@frozen
+class ConflictSpec:
+    """`wants` is the agent that asks, `holds` the one in its way."""
+
+    wants: str
+    holds: str
+    because: ConflictCause
+
+    @property
+    def parties(self) -> tuple[str, str]:
+        return self.wants, self.holds
+
+    def usual(self, how: RulingKind) -> str:
+        """The party that a ruling is about when it does not say."""
+        return self.wants if _WAYS[how][0] == "wants" else self.holds
+
+    def ways(self) -> dict[RulingKind, str]:
+        """What each ruling means when it does not say whom it is about, in words for whoever rules."""
+        return {how: self.means(how, self.usual(how)) for how in _WAYS}
+
+    def means(self, how: RulingKind, who: str) -> str:
+        """What a ruling about the party `who` means, in words."""
+        other = next(each for each in self.parties if each != who)
+        return ruling_meaning(how, party_name(who), party_name(other))
+
+    def to_json(self) -> JsonObject:
+        return {"wants": self.wants, "holds": self.holds, "because": self.because}
+
+
+def conflict_from_json(raw: JsonObject) -> ConflictSpec:
+    """Inverse of `ConflictSpec.to_json`."""
+    return ConflictSpec(raw["wants"], raw["holds"], raw["because"])
+
+
+@frozen
+class ConflictStatus:
+    """`before` is an agent's address, PERSON, or empty when nobody has been told yet; `told` is its run that was.
+
+    `since` is when it was opened and `due_at` when it goes on to the next above, both in seconds since 1970 (None: it
+    waits for a person). `raised` counts how often it went on for want of an answer.
+    """
+
+    state: str = OPEN
+    paths: tuple[str, ...] = ()
+    parties: dict[str, ConflictParty] = field(default_factory=dict)
+    since: float = 0.0
+    before: str = ""
+    told: int = 0
+    raised: int = 0
+    due_at: float | None = None
+    ruling: Ruling | None = None
+    why: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        return self.state in (OPEN, RULED)
+
+
+def conflict_status_from_json(raw: JsonObject) -> ConflictStatus:
+    """The typed form of a conflict's `status`. Parties and the ruling stand in one-item lists, replaced whole."""
+    ruling = raw.get("ruling")
+    return ConflictStatus(
+        state=raw.get("state", OPEN),
+        paths=tuple(raw.get("paths", ())),
+        parties={agent: ConflictParty(**one[0]) for agent, one in raw.get("parties", {}).items()},
+        since=raw.get("since", 0.0),
+        before=raw.get("before", ""),
+        told=raw.get("told", 0),
+        raised=raw.get("raised", 0),
+        due_at=raw.get("due_at"),
+        ruling=Ruling(**ruling[0]) if ruling else None,
+        why=raw.get("why", ""),
+    )
+
+
+def ruling_meaning(how: RulingKind, who: str, other: str = "the other one") -> str:
+    """What a ruling about `who` means, in words, with both as people name them."""
+    return _WAYS[how][1].format(who=who, other=other)
+
+
+def party_name(agent: str) -> str:
+    """A party as people and models read it: its path."""
+    path = agent.partition("/")[2]
+    return "the root's agent" if path == addresses.ROOT else f"`{path}`"
+
+
+def conflict_number(address: str) -> int:
+    """The n of `conflict/<n>`."""
+    return int(address.partition("/")[2])
+
+
+def conflict_address(number: int) -> str:
+    """`conflict/<n>`."""
+    return f"{CONFLICT_KIND}/{number}"
+
+
+def conflict_uid(address: str, since: float) -> Uid:
+    """The uid of a conflict: its number is not used twice in a plan, and `since` tells forks of a plan apart."""
+    return Uid(f"{address}@{since:.6f}")
+
+
+def conflict_approval_address(address: str) -> str:
+    """The address of the approval that stands for a conflict while it waits for a person."""
+    return f"approval/{CONFLICT_KIND}-{conflict_number(address)}"

@@ -1,0 +1,264 @@
+"""A hook: an agent, program or rule that is asked at stated points of one agent's work.
+
+The object `hook/<path of the agent>/<name>` is one hook of one agent, with a state of its own; a hook that the plan
+declares once and that watches ten agents is ten objects. What it is asked and what it may answer is JSON, version 1:
+the same for rules, Python functions, programs and agents.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Final, Literal, TypeAlias, assert_never, get_args
+
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.frozen import frozen, members
+
+HOOK_VERSION: Final = 1
+
+HookPoint: TypeAlias = Literal[
+    "on-input",
+    "before-call",
+    "after-call",
+    "before-reply",
+    "on-wake",
+    "on-sleep",
+    "on-child",
+    "on-patch",
+    "on-conflict",
+    "on-budget",
+    "on-end",
+]
+POINTS: Final[tuple[HookPoint, ...]] = get_args(HookPoint)
+STARTING: Final[tuple[HookPoint, ...]] = ("before-call", "on-patch")
+"""Before a call starts: whoever guards these has to say yes, and one that breaks there says no."""
+ABOUT_CALLS: Final[tuple[HookPoint, ...]] = (*STARTING, "after-call")
+"""The points that are about one call, so that `match` can narrow them."""
+DECIDING: Final[tuple[HookPoint, ...]] = (*STARTING, "before-reply")
+"""Where a decision counts, for the call, the patch or the answer is still to come; elsewhere hooks only comment."""
+
+Decision: TypeAlias = Literal["allow", "ask", "defer", "deny"]
+STRICTNESS: Final[tuple[Decision, ...]] = ("allow", "ask", "defer", "deny")
+"""The lattice: of several verdicts the last in this order counts. `ask` wants a person's yes; `defer` is a no for now,
+which tells the agent to do something else first; `deny` is a no."""
+
+ACTIVE: Final = "active"
+OVER: Final = "over"
+"""`status.state` of a hook; one that is over is asked no more."""
+
+FIRST_RUN: Final = 1
+"""The incarnation of an agent's first run; of any before there is nothing that a hook could remember."""
+
+OnError: TypeAlias = Literal["deny", "note"]
+HookCopyMode: TypeAlias = Literal["same", "read-only", "none"]
+
+
+@frozen
+class HookRule:
+    """Clauses, the first that holds gives the verdict; `planloop.controllers.agent.hooks.rules` has what they may
+    say."""
+
+    clauses: tuple[JsonObject, ...]
+
+
+@frozen
+class HookProgram:
+    """A program given one JSON value on stdin. `contract` says which: ours, or that of Claude Code's hook scripts."""
+
+    argv: tuple[str, ...]
+    contract: Literal["planloop", "claude-code"] = "planloop"
+
+
+@frozen
+class HookFunction:
+    """A Python function `file.py:name`, run in a process of its own: a map in, a map out."""
+
+    target: str
+
+
+@frozen
+class HookAgent:
+    """The agent at `address` is asked by a message: one made for this hook (`agent/<path>/~<name>`), or any other."""
+
+    address: str
+
+
+HookDeciderSpec: TypeAlias = HookRule | HookProgram | HookFunction | HookAgent
+
+
+@frozen
+class Expiry:
+    """When a hook ends by itself: after so many turns of its agent, seconds, or when `when`, a rule's condition, holds.
+
+    `is_by_approval`: a person's yes ends it (`plan approve hook/…`).
+    """
+
+    turns: int | None = None
+    time_s: float | None = None
+    when: JsonObject = field(default_factory=dict)
+    is_by_approval: bool = False
+
+    def to_json(self) -> JsonObject:
+        return members(self)
+
+
+@frozen
+class HookSpec:
+    """`watches` is the agent's address. `original`: the hook that this one is a copy of, empty for none.
+
+    `is_root`: the top of the plan declares it, so nobody below can shed or see it. `is_read_only`: a copy that has its
+    original's state and end and changes neither. `match` narrows calls, as in `write(src/**)`. `options` are the
+    settings of a hook of the library. `set_at` is the task where the plan states it, or the agent that names it.
+    `first` are clauses that are read before the agent is asked, which it only is when one of them says so. `stated_as`
+    is its name in the plan where its agent has another hook of that name, and so calls it otherwise.
+    `transcript` is how much it is shown of what the agent has lived through, as the plan has it; None: nothing.
+    """
+
+    name: str
+    watches: str
+    on: tuple[HookPoint, ...]
+    mind: HookDeciderSpec
+    match: str = ""
+    original: str = ""
+    is_root: bool = False
+    is_read_only: bool = False
+    copy: HookCopyMode = "same"
+    expires: Expiry = Expiry()
+    on_fault: OnError | None = None
+    timeout_s: float | None = None
+    options: JsonObject = field(default_factory=dict)
+    set_at: str = ""
+    first: tuple[JsonObject, ...] = ()
+    stated_as: str = ""
+    transcript: Json = None
+
+    def to_json(self) -> JsonObject:
+        own: JsonObject = {"first": list(self.first)} if self.first else {}  # Few have these.
+        own |= {"stated_as": self.stated_as} if self.stated_as else {}
+        own |= {"transcript": self.transcript} if self.transcript is not None else {}
+        return own | {
+            "name": self.name,
+            "watches": self.watches,
+            "on": list(self.on),
+            "mind": hook_decider_to_json(self.mind),
+            "match": self.match,
+            "original": self.original,
+            "is_root": self.is_root,
+            "is_read_only": self.is_read_only,
+            "copy": self.copy,
+            "expires": self.expires.to_json(),
+            "on_fault": self.on_fault,
+            "timeout_s": self.timeout_s,
+            "options": self.options,
+            "set_at": self.set_at,
+        }
+
+
+def hook_from_json(raw: JsonObject) -> HookSpec:
+    """Inverse of `HookSpec.to_json`."""
+    made = {"on": tuple(raw["on"]), "mind": hook_decider_from_json(raw["mind"]), "expires": Expiry(**raw["expires"])}
+    made["first"] = tuple(raw.get("first", ()))
+    return HookSpec(**{**raw, **made})
+
+
+def hook_decider_to_json(mind: HookDeciderSpec) -> JsonObject:
+    """A map whose `kind` is rule, program, python or agent."""
+    match mind:
+        case HookRule():
+            return {"kind": "rule", "clauses": list(mind.clauses)}
+        case HookProgram():
+            return {"kind": "program", "argv": list(mind.argv), "contract": mind.contract}
+        case HookFunction():
+            return {"kind": "python", "target": mind.target}
+        case HookAgent():
+            return {"kind": "agent", "address": mind.address}
+        case other:
+            assert_never(other)
+
+
+def hook_decider_from_json(raw: JsonObject) -> HookDeciderSpec:
+    """Inverse of `hook_decider_to_json`."""
+    match raw["kind"]:
+        case "rule":
+            return HookRule(tuple(raw["clauses"]))
+        case "program":
+            return HookProgram(tuple(raw["argv"]), raw["contract"])
+        case "python":
+            return HookFunction(raw["target"])
+        case _:
+            return HookAgent(raw["address"])
+
+
+@frozen
+class HookVerdict:
+    """What a hook answers. `arguments` replaces those of the call; `comment` is shown to the model, labelled with the
+    hook's name, beside what it is about; `memory` is the hook's new state (None: as before); `is_last`: it quits.
+
+    `fault` is why the hook gave no verdict: it broke, was late, or said what cannot be understood.
+    """
+
+    decision: Decision = "allow"
+    reason: str = ""
+    arguments: JsonObject | None = None
+    comment: str = ""
+    memory: Json = None
+    is_last: bool = False
+    fault: str = ""
+
+    def to_json(self) -> JsonObject:
+        """Only what is not as in a plain `allow`."""
+        plain = HookVerdict()
+        found = members(self)
+        return {name: value for name, value in found.items() if value != getattr(plain, name)}
+
+
+def hook_verdict_from_json(raw: JsonObject) -> HookVerdict:
+    """Inverse of `HookVerdict.to_json`."""
+    return HookVerdict(**raw)
+
+
+def default_on_error(point: HookPoint) -> OnError:
+    """What a fault means where the hook does not say: what guards calls and patches guards them when it is broken."""
+    return "deny" if point in STARTING else "note"
+
+
+def hook_address(agent: str, name: str) -> str:
+    """The address of the hook `name` of the agent at `agent`: `hook/web/ui/careful`; of the root's `hook/careful`."""
+    path = agent.partition("/")[2]
+    return f"hook/{name}" if path == "." else f"hook/{path}/{name}"
+
+
+def hook_agent_address(agent: str, name: str) -> str:
+    """The address of the agent made for that hook. No task can have such an id."""
+    path = agent.partition("/")[2]
+    return f"agent/~{name}" if path == "." else f"agent/{path}/~{name}"
+
+
+def expiry_reason(expires: Expiry, status: JsonObject, turns: int, now: float) -> str:
+    """Why the time of a hook with this status is over, in words; empty while it is not.
+
+    `turns` are those of the watched agent that have ended, `now` is in seconds since 1970. Its own condition and a
+    person's yes are looked at elsewhere.
+    """
+    if expires.turns is not None and turns - int(status.get("since_turn", 0)) >= expires.turns:
+        return f"it was there for {expires.turns} turn{'s' if expires.turns > 1 else ''}"
+    since = status.get("since")
+    if expires.time_s is not None and since is not None and now >= float(since) + expires.time_s:
+        return f"it was there for {expires.time_s:g} s"
+    return ""
+
+
+def has_hook_ended(spec: JsonObject, status: JsonObject, incarnation: int) -> bool:
+    """Whether a hook is asked no more in the run `incarnation` of its agent, from its spec and status as JSON.
+
+    One that ended in an earlier run is there anew in the next at once, whether or not its controller has looked yet; by
+    a person's yes it ends for good, and a read-only copy when its original does.
+    """
+    if status.get("state") != OVER:
+        return False
+    is_for_good = spec["is_read_only"] or (spec["expires"]["is_by_approval"] and status.get("approved_by"))
+    return bool(is_for_good) or int(status.get("incarnation", FIRST_RUN)) >= incarnation
+
+
+def is_hook_agent(address: str) -> bool:
+    """Whether the agent at `address` was made for a hook."""
+    return address.rpartition("/")[2].startswith("~")

@@ -1,0 +1,201 @@
+"""A tool server at `mcp/<name>`: its lowered spec, and the tools and prompts it offers.
+
+The server controller writes the status; agents read their tools from it and from nothing else, so that what a model is
+told of tools is in the log. Tools are kept in a list, in an order that only grows at its end: a model's prompt begins
+with them, and a cache of its beginning lives as long as they stand still.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from enum import StrEnum
+from typing import Final, Literal, TypeAlias
+
+from planloop.schemas import patterns
+from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.frozen import frozen
+from planloop.schemas.objects.call import EffectClass
+
+ShareMode: TypeAlias = Literal["plan", "agent"]
+
+
+SERVER_HINTS: Final = {
+    "npx": "install Node.js 20 or newer; on Debian: apt-get install nodejs npm",
+    "node": "install Node.js 20 or newer; on Debian: apt-get install nodejs",
+    "uvx": "install uv: pip install uv",
+    "uv": "install uv: pip install uv",
+}
+"""How to get the programs that servers are mostly started with."""
+
+SHARED: Final = "plan"
+"""The name of the run that all agents share; the other runs have the address of the agent that they are for."""
+
+
+class ServerState(StrEnum):
+    """`status.state` of a server."""
+
+    IDLE = "idle"  # Nobody who may use it is at work.
+    STARTING = "starting"
+    READY = "ready"
+    RESTARTING = "restarting"  # It ended or could not be reached, and is tried again soon.
+    FAILED = "failed"  # It was tried in vain: tried again now and then, and agents work without it.
+
+
+class ServerFailed(Exception):
+    """A server did not do what was asked. `reason` is one CamelCase word.
+
+    NoServer: there is none, or it does not run. Unreachable: nobody was there to be sent it. Disconnected: it ended or
+    the connection broke. TimedOut. ServerError: it answered with an error. `has_begun` says that the request was sent,
+    so that it may have had its effect.
+    """
+
+    def __init__(self, reason: str, message: str, *, has_begun: bool = False) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.has_begun = has_begun
+
+
+@frozen
+class McpSpec:
+    """Exactly one of `command` (a program and its arguments, over stdio), `url` (streamable HTTP) and `world` is given.
+
+    `world` is a file of simulated tools, relative to the plan's folder: nothing is started for it.
+
+    `env` are its own variables; a value `env:NAME` is read from the owner's environment when it starts. `headers` go
+    with every request to a `url`; a value `env:NAME` or `file:path` is read when it is connected to. `tools` are
+    the names it may offer, None for all; `effects` the effect classes that the plan gives them. `share` is whether
+    all agents use one process or each has its own; `timeout_s` bounds one call (None: `limits.CALL_TIMEOUT_S`);
+    `prompts` are those of its prompts that agents begin with; `writes` names tools that write a file, each with the
+    argument that says which.
+    """
+
+    command: tuple[str, ...] = ()
+    url: str = ""
+    env: JsonObject = field(default_factory=dict)
+    tools: tuple[str, ...] | None = None
+    effects: JsonObject = field(default_factory=dict)
+    share: ShareMode = "plan"
+    timeout_s: float | None = None
+    prompts: tuple[str, ...] = ()
+    headers: JsonObject = field(default_factory=dict)
+    writes: JsonObject = field(default_factory=dict)
+    world: str = ""
+
+    def to_json(self) -> JsonObject:
+        own: JsonObject = {"writes": self.writes} if self.writes else {}  # Few are told of it.
+        own |= {"world": self.world} if self.world else {}
+        return own | {
+            "command": list(self.command),
+            "url": self.url,
+            "env": self.env,
+            "tools": None if self.tools is None else list(self.tools),
+            "effects": self.effects,
+            "share": self.share,
+            "timeout_s": self.timeout_s,
+            "prompts": list(self.prompts),
+            "headers": self.headers,
+        }
+
+
+def mcp_from_json(raw: JsonObject) -> McpSpec:
+    """Inverse of `McpSpec.to_json`."""
+    tools = raw["tools"]
+    return McpSpec(
+        command=tuple(raw["command"]),
+        url=raw["url"],
+        env=raw["env"],
+        tools=None if tools is None else tuple(tools),
+        effects=raw["effects"],
+        share=raw["share"],
+        timeout_s=raw["timeout_s"],
+        prompts=tuple(raw["prompts"]),
+        headers=raw.get("headers", {}),
+        writes=raw.get("writes", {}),
+        world=raw.get("world", ""),
+    )
+
+
+@frozen
+class ServedTool:
+    """A tool as its server describes it. `digest` is that of everything a model reads of it.
+
+    `hints` are the server's own words about effects, which decide nothing. `withheld` is why it may not be used now,
+    empty when it may.
+    """
+
+    name: str
+    description: str
+    parameters: JsonObject
+    hints: JsonObject
+    digest: str
+    withheld: str = ""
+
+    def to_json(self) -> JsonObject:
+        return {
+            "name": self.name,
+            "description": self.description,
+            "parameters": self.parameters,
+            "hints": self.hints,
+            "digest": self.digest,
+            "withheld": self.withheld,
+        }
+
+
+def served_tool_from_json(raw: JsonObject) -> ServedTool:
+    """Inverse of `ServedTool.to_json`."""
+    return ServedTool(
+        raw["name"], raw["description"], raw["parameters"], raw["hints"], raw["digest"], raw.get("withheld", "")
+    )
+
+
+def tool_effect(spec: McpSpec, tool: ServedTool) -> EffectClass:
+    """The effect class of a tool: the plan's word, else `once`.
+
+    A simulated call that is not in the log did not happen, so that nothing stands against making it again.
+    """
+    if (word := spec.effects.get(tool.name)) is not None:
+        return EffectClass(word)
+    if not spec.world:
+        return EffectClass.ONCE
+    return EffectClass.READ if tool.hints.get("read_only_hint") else EffectClass.IDEMPOTENT
+
+
+def is_offer_known(status: JsonObject) -> bool:
+    """Whether it is known what the server offers, or that it is not to be had for now: no use in waiting for it."""
+    return "tools" in status or status.get("state") == ServerState.FAILED
+
+
+@frozen
+class ServedPrompt:
+    """The text of a prompt of a server as it was when the server was asked, or why there is none (`fault`)."""
+
+    text: str = ""
+    fault: str = ""
+
+    def to_json(self) -> JsonObject:
+        return {"text": self.text, "fault": self.fault}
+
+
+def find_served_prompt(status: JsonObject, name: str) -> ServedPrompt | None:
+    """What is known of the prompt `name`; None when the server has not been asked for it yet."""
+    raw = (status.get("texts") or {}).get(name)
+    return None if raw is None else ServedPrompt(raw["text"], raw["fault"])
+
+
+def full_tool_name(server: str, tool: str) -> str:
+    """What plans, rights and the log call a tool of a server: `files.read_file`."""
+    return f"{server}.{tool}"
+
+
+def may_use_server(allowed: tuple[str, ...] | None, server: str) -> bool:
+    """Whether patterns of tools leave any tool of `server`; None allows everything, and so does the word `all`."""
+    if allowed is None:
+        return True
+    return any(_reaches(pattern.partition("(")[0], server) for pattern in allowed)
+
+
+def _reaches(pattern: str, server: str) -> bool:
+    if pattern in ("all", server) or patterns.name_matches((pattern,), f"{server}."):
+        return True
+    head, star, _ = pattern.partition("*")
+    return pattern.startswith(f"{server}.") or bool(star and f"{server}.".startswith(head))

@@ -1,0 +1,175 @@
+"""Messages between agents, people and controllers, and threads: conversations with an end, at `thread/<op>`."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Final, Literal, TypeAlias
+
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.frozen import frozen
+from planloop.schemas.resource import Uid
+
+# One envelope for everything that agents, people and controllers say to each other.
+#
+# An unread message lives in the receiver's `status.inbox`, keyed by its id; reading it removes it there, in the same
+# record as the turn that read it. The log keeps all.
+
+MessageKind: TypeAlias = Literal["chat", "state", "control", "conflict", "approval", "hook"]
+Delivery: TypeAlias = Literal["queue", "steer", "interrupt"]
+Trust: TypeAlias = Literal["trusted", "untrusted"]
+
+
+@frozen
+class Message:
+    """`sender` is an agent's address, `human:<name>` or `controller:<kind>`; `body` is text or facts.
+
+    `asks`: the sender waits for an answer, in `thread`; of the kind `hook` it is a question to a hook of the sender.
+    `to_incarnation` fences: a message for a run of the receiver that is over is dropped, None is for any run.
+    `expires_at`, in seconds since 1970, drops it unread. `idempotency`: of two messages of a sender with one key the
+    second changes nothing. `trust` labels what came from outside (web pages, servers, files) and was only passed on.
+    One that does not wake (`wakes`) is read with the next turn that something else brings about.
+    """
+
+    id: str
+    kind: MessageKind
+    sender: str
+    receiver: str
+    body: Json
+    sent_at: float
+    thread: str = ""
+    seq: int = 0
+    delivery: Delivery = "queue"
+    cause: int | None = None
+    asks: bool = False
+    from_incarnation: int | None = None
+    to_incarnation: int | None = None
+    expires_at: float | None = None
+    idempotency: str = ""
+    trust: Trust = "trusted"
+    wakes: bool = True
+
+    def is_void(self, now: float, incarnation: int) -> bool:
+        """Whether it is for nobody any more: it has expired, or was for a run of the receiver that is over."""
+        is_late = self.expires_at is not None and self.expires_at <= now
+        return is_late or (self.to_incarnation is not None and self.to_incarnation < incarnation)
+
+    def to_json(self) -> JsonObject:
+        out: JsonObject = {
+            "id": self.id,
+            "kind": self.kind,
+            "sender": self.sender,
+            "receiver": self.receiver,
+            "body": self.body,
+            "sent_at": self.sent_at,
+            "thread": self.thread,
+            "seq": self.seq,
+            "delivery": self.delivery,
+            "cause": self.cause,
+        }
+        # Most messages have none of these: they are left out, because every message is in the log twice.
+        return out | {name: value for name, default in _RARE if (value := getattr(self, name)) != default}
+
+
+_RARE: Final[tuple[tuple[str, Json], ...]] = (
+    ("asks", False),
+    ("from_incarnation", None),
+    ("to_incarnation", None),
+    ("expires_at", None),
+    ("idempotency", ""),
+    ("trust", "trusted"),
+    ("wakes", True),
+)
+
+
+def message_from_json(raw: JsonObject) -> Message:
+    """Inverse of `Message.to_json`."""
+    return Message(**raw)
+
+
+# A thread: a conversation with an end, as an object at `thread/<op>` owned by the agent that opened it.
+#
+# A `discuss` thread asks its speakers one after the other; the status holds who is asked now and what each answered. A
+# `bridge` lets agents below its owner write to each other for as long as it stands. A `hook` thread is one question of
+# an agent to one of its hooks.
+
+ThreadKind: TypeAlias = Literal["discuss", "bridge", "hook"]
+
+
+@frozen
+class ThreadSpec:
+    """`speakers` are asked in this order (one may stand there twice), `listeners` only hear; both are addresses.
+
+    Of a bridge all are speakers. `call` is the address of the call that waits for the thread, empty for a bridge.
+    """
+
+    kind: ThreadKind
+    owner: str
+    prompt: str
+    speakers: tuple[str, ...]
+    listeners: tuple[str, ...] = ()
+    call: str = ""
+
+    def to_json(self) -> JsonObject:
+        return {
+            "kind": self.kind,
+            "owner": self.owner,
+            "prompt": self.prompt,
+            "speakers": list(self.speakers),
+            "listeners": list(self.listeners),
+            "call": self.call,
+        }
+
+
+def thread_from_json(raw: JsonObject) -> ThreadSpec:
+    """Inverse of `ThreadSpec.to_json`."""
+    return ThreadSpec(
+        kind=raw["kind"],
+        owner=raw["owner"],
+        prompt=raw["prompt"],
+        speakers=tuple(raw["speakers"]),
+        listeners=tuple(raw["listeners"]),
+        call=raw["call"],
+    )
+
+
+@frozen
+class ThreadAnswer:
+    """What a speaker said. `error` is one CamelCase word when it could not or would not answer, with `text` saying why.
+
+    `value` is the result as it was given, when it was more than text.
+    """
+
+    text: str
+    error: str = ""
+    value: Json = None
+
+    def to_json(self) -> JsonObject:
+        return {"text": self.text, "error": self.error, "value": self.value}
+
+
+@frozen
+class ThreadStatus:
+    """`asked` is the index of the speaker whose turn it is, `asked_at` since when, in seconds since 1970.
+
+    `answers` are by question id.
+    """
+
+    asked: int = 0
+    asked_at: float = 0.0
+    answers: dict[str, ThreadAnswer] = field(default_factory=dict)
+
+
+def thread_status_from_json(raw: JsonObject) -> ThreadStatus:
+    """The typed form of a thread's `status`. Answers stand in one-item lists, so that a merge replaces them whole."""
+    answers = {key: ThreadAnswer(**value[0]) for key, value in raw.get("answers", {}).items()}
+    return ThreadStatus(raw.get("asked", 0), raw.get("asked_at", 0.0), answers)
+
+
+def thread_uid(address: str) -> Uid:
+    """The uid of the thread at `address`: both come from the operation that opened it, so neither is ever reused."""
+    return Uid(address.partition("/")[2])
+
+
+def question_id(thread: str, index: int) -> str:
+    """The id of the message that asks the speaker at `index`."""
+    return f"{thread.partition('/')[2]}.q{index}"

@@ -1,0 +1,1 @@
+"""Rules of hooks: conditions, comparison and patterns."""

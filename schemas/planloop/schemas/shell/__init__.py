@@ -1,0 +1,1 @@
+"""Shell command lines, as far as rights need to understand them."""

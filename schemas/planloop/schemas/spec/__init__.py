@@ -1,0 +1,1 @@
+"""What a plan may say: one table of fields for each kind."""

@@ -1,0 +1,36 @@
+"""Base of all API models: frozen, strict, no unknown fields."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, TypeAlias
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+
+from planloop.server.api.operations import ADDRESS, REV_MAX, TEXT_CHARS_MAX
+
+REPAIRED: Final = "mended"  # In the context of a validation: what was found is not quite what was given.
+
+
+class ApiModel(BaseModel):
+    """One form. A member without a default must be there; the docstring is its description."""
+
+    # Built when it is first used: most runs see two or three of them.
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True, populate_by_name=True)
+
+
+def _whole(value: object, found: ValidationInfo) -> object:
+    # JSON has one kind of number: 3.0 is the integer 3.
+    if not isinstance(value, float) or not value.is_integer():
+        return value
+    if found.context is not None:
+        found.context[REPAIRED] = True
+    return int(value)
+
+
+Rev: TypeAlias = Annotated[
+    int, Field(ge=0, le=REV_MAX, description="A revision of the plan's log."), BeforeValidator(_whole)
+]
+Seconds: TypeAlias = Annotated[float, Field(description="Seconds since 1970, UTC.")]
+Address: TypeAlias = Annotated[str, Field(pattern=ADDRESS, max_length=TEXT_CHARS_MAX, examples=["task/build"])]
+Digest: TypeAlias = Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="SHA-256 in hex: the name of a blob.")]
+Reason: TypeAlias = Annotated[str, Field(max_length=TEXT_CHARS_MAX, description="Why, for the history.")]

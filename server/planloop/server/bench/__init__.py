@@ -1,0 +1,1 @@
+"""Benchmark suites and runs: find, read and present them."""

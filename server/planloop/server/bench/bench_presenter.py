@@ -1,0 +1,215 @@
+"""Runs and comparisons of runs as JSON: figures, words and links.
+
+Every figure is made by `planloop.benchmarks.scoring`, every table and sentence by `planloop.benchmarks.reporting`; here
+they only get the names by which a page finds its way. Pure, but for `RunLibrary`, which reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from planloop.benchmarks.events.writer import FILE as EVENTS
+from planloop.benchmarks.reporting import figure_text
+from planloop.benchmarks.reporting import tables as reporting_tables
+from planloop.benchmarks.reporting.report import ReportColumn, ReportSection, RunCaveats, combine_summaries
+from planloop.benchmarks.reporting.tables import ReportTable
+from planloop.benchmarks.scoring.comparison import ModelComparison
+from planloop.benchmarks.scoring.fold import EntryResult, model_kind
+from planloop.benchmarks.scoring.model_summary import ModelSummary
+from planloop.benchmarks.scoring.statistics import Interval
+from planloop.benchmarks.scoring.summary import RunSummary
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.limits import RUNS_COMPARED_MAX, RUNS_TOLD_MAX
+from planloop.server.bench import run_folder as files
+from planloop.server.bench.reports_folder import RunName, run_name
+from planloop.server.bench.run_library import RunBrief, RunLibrary, run_brief
+
+
+def runs_json(library: RunLibrary) -> JsonObject:
+    """The newest runs in a line each, and how many older ones are left out."""
+    every = library.shelf.runs()
+    newest = sorted(every, key=lambda name: -_written_at(library, name))[:RUNS_TOLD_MAX]
+    found = [_line(library, name) for name in newest]
+    ordered = sorted(found, key=lambda one: (-(one["last_ts"] or 0.0), one["suite"], one["run"]))
+    return {"runs": ordered, "left": len(every) - len(newest)}
+
+
+def _written_at(library: RunLibrary, name: RunName) -> float:
+    state = library.shelf.state(name, EVENTS)
+    return 0.0 if state is None else state.written_at
+
+
+def run_json(library: RunLibrary, name: RunName) -> JsonObject:
+    """One run: how far it is, and the report over it alone. Raises CommandError."""
+    growing = library.run(name)
+    with growing.lock:
+        seq = growing.seq
+        summary = growing.summary() if seq else None
+    brief = None if summary is None else run_brief(summary)
+    base: JsonObject = {**_state(library, name, brief), "seq": seq}
+    base["commands"] = _commands(library, name)
+    return base | {"report": None if summary is None else report_json([summary])}
+
+
+def comparison_json(library: RunLibrary, wanted: str) -> JsonObject:
+    """The report over the runs in `wanted`, as `SUITE/RUN,SUITE/RUN`. Raises CommandError."""
+    names = list(dict.fromkeys(_named(one) for one in wanted.split(",") if one))
+    if not names:
+        raise CommandError(ExitCode.USAGE, "no run is named", "say runs=SUITE/RUN,SUITE/RUN")
+    if len(names) > RUNS_COMPARED_MAX:
+        raise CommandError(
+            ExitCode.USAGE, f"{len(names)} runs are too many for one page", f"take {RUNS_COMPARED_MAX} at most"
+        )
+    return {"runs": [str(name) for name in names], "report": report_json([library.summary(name) for name in names])}
+
+
+def report_json(summaries: Iterable[RunSummary]) -> JsonObject:
+    """The report over `summaries`: a section a suite."""
+    found = combine_summaries(summaries)
+    at_once = (
+        (reporting_tables.overview_table(found), reporting_tables.totals_table(found))
+        if len(found.sections) > 1
+        else ()
+    )
+    glance = [_sheet(each) for each in at_once]
+    return {"glance": glance, "sections": [_section(section) for section in found.sections]}
+
+
+def _named(text: str) -> RunName:
+    suite, _, run = text.partition("/")
+    return run_name(suite, run)
+
+
+def _line(library: RunLibrary, name: RunName) -> JsonObject:
+    brief = library.brief(name)
+    models = () if brief is None else brief.standings
+    return {**_state(library, name, brief), "models": [_model(one) for one in models]}
+
+
+_NOTHING: Final[JsonObject] = {"first_ts": None, "last_ts": None, "done": 0, "total": 0, "usd": ""}
+"""Of a run without an event."""
+
+
+def _state(library: RunLibrary, name: RunName, brief: RunBrief | None) -> JsonObject:
+    """How far a run is, in one word and in several."""
+    is_live = library.is_live(name)
+    about: JsonObject = {"suite": name.suite, "run": name.run}
+    if brief is None:
+        word = "live" if is_live else "not begun"
+        return about | {"state": word, "words": word} | _NOTHING
+    if brief.fault:
+        return about | {"state": "broken", "words": brief.fault} | _NOTHING
+    counts, history = brief.counts, brief.history
+    done = counts.total - counts.missing
+    lacks = figure_text.describe_undecided(counts)
+    word = "live" if is_live else "complete" if brief.is_complete else "incomplete"
+    words = f"{done} of {counts.total} ended" if is_live else lacks or "all decided"
+    times: JsonObject = {"first_ts": history.first_ts, "last_ts": history.last_ts}
+    so_far: JsonObject = {"done": done, "total": counts.total, "usd": figure_text.format_usd(history.usd)}
+    return about | {"state": word, "words": words} | times | so_far
+
+
+def _commands(library: RunLibrary, name: RunName) -> JsonObject:
+    """What a person types to go on with it, and to look into its plan."""
+    folder = library.shelf.path(name)
+    return {
+        "resume": f"plan bench resume {folder}",
+        "report": f"plan bench report {folder}",
+        "plan": f"plan serve --plan {folder / files.PLAN_FILE}" if library.place(name) is not None else "",
+    }
+
+
+def _model(standing: ModelSummary) -> JsonObject:
+    share = standing.share
+    return {
+        "model": standing.model,
+        "kind": model_kind(standing.model).value,
+        "rate": share.rate,
+        "interval": _interval(standing.interval),
+        "words": f"{figure_text.format_percent(share.rate)} ({figure_text.format_interval(standing.interval)})",
+        "passed": figure_text.describe_passed(share.counts),
+    }
+
+
+def _section(section: ReportSection) -> JsonObject:
+    tables = [*reporting_tables.section_tables(section), *([pairs_table(section.pairs)] if section.pairs else [])]
+    return {
+        "suite": section.suite,
+        "scale": figure_text.describe_scale(section),
+        "runs": [_run(state) for state in section.runs],
+        "sheets": [_sheet(sheet) for sheet in tables],
+        "columns": [_column(column) for column in section.columns],
+        "nop": None if section.nop is None else section.nop.standing.share.rate,
+        "oracle": None if section.oracle is None else section.oracle.standing.share.rate,
+        "pairs": [_pair(pair) for pair in section.pairs],
+        "suspicions": [
+            {"what": what, "cases": list(cases)} for what, cases in figure_text.describe_suspicions(section.suspects)
+        ],
+        "cases": _cases(section),
+    }
+
+
+def _run(state: RunCaveats) -> JsonObject:
+    return {
+        "run": state.run.name,
+        "seed": state.run.seed,
+        "plan": state.run.plan,
+        "complete": state.is_complete,
+        "validated": state.run.is_validated,
+        "troubles": figure_text.describe_run_problems(state),
+    }
+
+
+def _sheet(sheet: ReportTable) -> JsonObject:
+    rows: list[Json] = [list(row) for row in sheet.rows]
+    return {"title": sheet.title, "head": list(sheet.head), "rows": rows, "names": sheet.names, "note": sheet.note}
+
+
+def pairs_table(pairs: Sequence[ModelComparison]) -> ReportTable:
+    """The comparisons as a table: what a plot of them shows, in words."""
+    rows = tuple((pair.a, pair.b, figure_text.describe_comparison(pair)) for pair in pairs)
+    head = ("first", "second", "first beside second")
+    return ReportTable("Models in pairs", head, rows, names=3, note=figure_text.PAIRS)
+
+
+def _column(column: ReportColumn) -> JsonObject:
+    medians = column.standing.medians
+    return {
+        "label": column.label,
+        "run": column.run,
+        **_model(column.standing),
+        "median_usd": medians["usd"],
+        "median_tokens": medians["tokens"],
+        "usd_words": figure_text.format_usd(medians["usd"]),
+        "tokens_words": figure_text.format_number(medians["tokens"]),
+    }
+
+
+def _pair(pair: ModelComparison) -> JsonObject:
+    found = pair.found
+    words = f"{figure_text.format_points(found.difference)} points, {figure_text.format_p_value(found.p)}"
+    about: JsonObject = {"a": pair.a, "b": pair.b, "cases": found.cases, "words": words, "sentence": pair.sentence}
+    figures: JsonObject = {"difference": found.difference, "interval": _interval(found.interval)}
+    return about | figures | {"is_distinguishable": found.is_distinguishable}
+
+
+def _interval(interval: Interval | None) -> Json:
+    return None if interval is None else [interval.low, interval.high]
+
+
+def _cases(section: ReportSection) -> JsonObject:
+    """Case → a list a column → verdict by trial: short, since a suite can have thousands."""
+    found: JsonObject = {case: [{} for _ in section.columns] for case in section.cases}
+    for place, column in enumerate(section.columns):
+        for entry in column.entries:
+            found[entry.case][place][str(entry.trial)] = entry_verdict(entry)
+    return found
+
+
+def entry_verdict(entry: EntryResult) -> str:
+    """How an entry ended; `running` while it has begun and has not."""
+    if entry.verdict is not None:
+        return entry.verdict.value
+    return "running" if entry.began is not None else "missing"

@@ -1,0 +1,149 @@
+"""The folder of a run, its files, and the recorded validity of suites."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from planloop.benchmarks.runs.compiled_run import CompiledRun, compiled_run_from_json
+from planloop.benchmarks.runs.plan import entries_max, entry_workspace, plan_document
+from planloop.benchmarks.runs.run_compiler import fill_for_entry, world_file
+from planloop.benchmarks.suite import Suite
+from planloop.benchmarks.validation.judge import RECORD_FILE, CaseJudgement, is_validated, update_record
+from planloop.client import resume_command
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.schemas.canonical_json import Json, JsonObject, canonical_bytes, decode
+
+# The folder of a run: what lies in it, and how its files are written.
+
+PLAN_JSON: Final = resume_command.RUN_JSON
+PLAN_FILE: Final = resume_command.RUN_PLAN
+SUMMARY: Final = "summary.json"
+VALIDATION: Final = resume_command.VALIDATION
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Puts `content` at `path`: whole or not at all, whatever happens meanwhile."""
+    half = path.with_name(f".{path.name}.{os.getpid()}")
+    with half.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    half.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def create_run_folder(folder: Path, compiled: CompiledRun) -> None:
+    """Makes the folder of a new run, with its `plan.json` and the files of its worlds. Raises CommandError when it
+    cannot.
+
+    It comes whole or not at all: what is killed in between leaves no run that nobody can go on with.
+    """
+    _check_size(compiled)
+    half = folder.with_name(f".{folder.name}.{os.getpid()}")
+    try:
+        require_new(folder)
+        half.mkdir(parents=True)
+    except OSError as error:
+        where = f"{folder} cannot be made: {error.strerror}"
+        raise CommandError(ExitCode.FAILED, where, "--reports gives another folder, --name another name") from None
+    write_plan_json(half, compiled)
+    half.rename(folder)
+
+
+def require_new(folder: Path) -> None:
+    """Raises CommandError when there is a run in `folder`, or anything else."""
+    if folder.exists():
+        hint = f"plan bench resume {folder} goes on with it; --name gives another name"
+        raise CommandError(ExitCode.CONFLICT, f"{folder} is there already", hint)
+
+
+def _check_size(compiled: CompiledRun) -> None:
+    """Raises CommandError when the plan of the run would be larger than a plan may be."""
+    count = len(compiled.entries)
+    possible = entries_max(plan_document(compiled, dict.fromkeys(compiled.entries, 1), parallel=1))
+    if count > possible:
+        what = f"{compiled.suite} has {count:,} entries, and a run of such entries has {possible:,} at most"
+        raise CommandError(ExitCode.USAGE, what, "take some of the cases with --cases, fewer trials or fewer models")
+
+
+def write_plan_json(folder: Path, compiled: CompiledRun) -> None:
+    """Writes the `plan.json` of the run in `folder`, after the files of its worlds."""
+    for name, world in compiled.worlds.items():
+        path = folder / world_file(name)
+        path.parent.mkdir(exist_ok=True)
+        write_durably(path, canonical_bytes(world))
+    write_durably(folder / PLAN_JSON, canonical_bytes(compiled.to_json()))
+
+
+def read_compiled(folder: Path) -> CompiledRun:
+    """The run in `folder`. Raises CommandError when there is none."""
+    try:
+        return compiled_run_from_json(decode((folder / PLAN_JSON).read_bytes()))
+    except (FileNotFoundError, NotADirectoryError):
+        hint = "plan bench report lists the runs that there are"
+        raise CommandError(ExitCode.NOT_FOUND, f"{folder} is no run: it has no {PLAN_JSON}", hint) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        what = f"{folder / PLAN_JSON} is not what a run of this version writes: {error!r}"
+        raise CommandError(ExitCode.INVALID, what, "put it back as it was, or begin another run") from None
+
+
+def write_attempt_files(folder: Path, compiled: CompiledRun, attempts: Mapping[str, int]) -> None:
+    """Writes the files that the attempts begin with, where nothing is yet."""
+    for name, attempt in attempts.items():
+        place = folder / entry_workspace(name, attempt)
+        if place.exists():
+            continue
+        half = place.with_name(f".{place.name}")
+        half.mkdir(parents=True, exist_ok=True)
+        entry = compiled.entries[name]
+        files: JsonObject = fill_for_entry(compiled, entry, compiled.cases[entry.case]["files"])
+        for path, text in files.items():
+            file = half / path
+            if "/" in path:
+                file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(text.encode())
+        half.rename(place)
+
+
+def write_plan(folder: Path, document: Json) -> Path:
+    """Writes the plan of the run; JSON is YAML."""
+    path = folder / PLAN_FILE
+    write_durably(path, canonical_bytes(document) + b"\n")
+    return path
+
+
+def run_folders(reports: Path) -> Iterator[Path]:
+    """The folders of all runs below `reports`, by name, but for validations."""
+    for suite in sorted(reports.iterdir()) if reports.is_dir() else ():
+        if suite.is_dir():
+            found = (run for run in sorted(suite.iterdir()) if (run / PLAN_JSON).is_file())
+            yield from (run for run in found if run.name != VALIDATION and not run.name.startswith("."))
+
+
+# What is known of the validity of suites: `validation.json` beside the runs of each.
+
+
+def record_validation(suite: Suite, judgements: Iterable[CaseJudgement], reports: Path) -> None:
+    """Keeps what `judgements` say, beside what is known of other cases."""
+    path = reports / suite.name / RECORD_FILE
+    write_durably(path, canonical_bytes(update_record(_read_validation(path), suite, judgements)) + b"\n")
+
+
+def known_validation(suite: Suite, cases: Iterable[str], reports: Path) -> bool | None:
+    """Whether `cases` of `suite` are valid; None when that is not known of all as they are now."""
+    return is_validated(_read_validation(reports / suite.name / RECORD_FILE), suite, cases)
+
+
+def _read_validation(path: Path) -> JsonObject:
+    try:
+        found = decode(path.read_bytes())
+    except (OSError, ValueError):
+        return {}  # As good as never validated.
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,227 @@
+"""Runs as they are now: their events folded incrementally.
+
+A run that goes on and one that is over are the same here: events are only ever appended. Nothing is written; what is
+kept is a fold a run, of those that were asked for last.
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final
+
+from planloop.benchmarks.events.reader import HINT, BadEvents, BenchEvent, EventReader, parse_event
+from planloop.benchmarks.events.writer import FILE as EVENTS
+from planloop.benchmarks.runs.plan import PLAN
+from planloop.benchmarks.scoring.fold import BadRun, EntryHistory, RunFold
+from planloop.benchmarks.scoring.model_summary import EntryCounts, ModelSummary
+from planloop.benchmarks.scoring.summary import RunSummary, summarise_run
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.plan_paths import PlanPaths
+from planloop.reconciler.store import owner_lock, state_files
+from planloop.schemas.canonical_json import decode
+from planloop.schemas.frozen import frozen
+from planloop.schemas.limits import RUNS_FOLDED_MAX
+from planloop.server.bench import run_folder as files
+from planloop.server.bench.reports_folder import ReportsFolder, RunFolderState, RunName
+
+EntryName = tuple[str, str, int]
+"""Case, model and trial."""
+Span = tuple[int, int]
+"""Where a line begins in the file, and how long it is."""
+
+
+class GrowingFile:
+    """The events of one run. `read_on` folds what came since; all else says what was folded then."""
+
+    def __init__(self, shelf: ReportsFolder, name: RunName) -> None:
+        self.name = name
+        self.lock = threading.Lock()
+        self.fault = ""
+        self._shelf = shelf
+        self._summary: RunSummary | None = None
+        self._begin(0)
+
+    @property
+    def seq(self) -> int:
+        """Of the newest event; 0 before the first."""
+        return len(self._places)
+
+    def read_on(self) -> None:
+        """Folds what was written since. What no run writes is `fault`, and what stood before it counts."""
+        state = self._shelf.state(self.name, EVENTS)
+        if state is None:
+            self._begin(0)
+            return
+        if state.inode != self._inode or state.size_bytes < self._end:
+            self._begin(state.inode)  # Another file in its place: `plan bench resume` can write it anew.
+        if state.size_bytes == self._end or self.fault:
+            return
+        with self._shelf.opened(self.name, EVENTS) as file:
+            file.seek(self._end)
+            content = file.read()
+        for line in _whole(content):
+            try:
+                self._take(line)
+            except (BadEvents, BadRun) as error:
+                self.fault = str(error)
+                return
+
+    def summary(self) -> RunSummary:
+        """What the events come to so far."""
+        if self._summary is None:
+            self._summary = summarise_run(self._fold)
+        return self._summary
+
+    def events(self, after: int, limit: int) -> list[BenchEvent]:
+        """The next events after the one with that `seq`."""
+        places = self._places[max(0, after) : max(0, after) + limit]
+        return self._read([(place, 0) for place in places])
+
+    def events_of(self, entry: EntryName) -> list[BenchEvent]:
+        """Every event of one entry, of all its attempts."""
+        return self._read(self._spans.get(entry, ()))
+
+    def _begin(self, inode: int) -> None:
+        self.fault = ""
+        self._inode = inode
+        self._end = 0
+        self._reader = EventReader()
+        self._fold = RunFold()
+        self._summary = None
+        self._places = array("Q")
+        self._spans: dict[EntryName, list[Span]] = {}
+
+    def _take(self, line: bytes) -> None:
+        for event in self._reader.feed(line):
+            self._fold.add(event)
+            if event.case is not None and event.model is not None and event.trial is not None:
+                self._spans.setdefault((event.case, event.model, event.trial), []).append((self._end, len(line)))
+        self._places.append(self._end)
+        self._end += len(line)
+        self._summary = None
+
+    def _read(self, spans: Sequence[Span]) -> list[BenchEvent]:
+        """The events at these places; a length of 0 is the whole line."""
+        found: list[BenchEvent] = []
+        with self._shelf.opened(self.name, EVENTS) as file:
+            for place, length in spans:
+                file.seek(place)
+                line = file.read(length) if length else file.readline()
+                found.append(BenchEvent(**{name: value for name, value in decode(line).items() if name in _FIELDS}))
+        return found
+
+
+def run_brief(summary: RunSummary) -> RunBrief:
+    """What a list says of a run with this summary."""
+    return RunBrief(summary.counts, summary.history, summary.standings)
+
+
+_FIELDS: Final = frozenset(BenchEvent.__annotations__)
+
+
+def _whole(content: bytes) -> list[bytes]:
+    """The lines of `content` without what is still being written at its end, or was torn there by a crash."""
+    lines = content.split(b"\n")[:-1]
+    if lines and not _is_event(lines[-1]):
+        lines.pop()
+    return [line + b"\n" for line in lines]
+
+
+def _is_event(line: bytes) -> bool:
+    try:
+        raw = decode(line)
+        return isinstance(raw, dict) and bool(parse_event(raw, 0))
+    except (ValueError, BadEvents):
+        return False
+
+
+@frozen
+class RunBrief:
+    """What a list says of a run: little enough to be kept of thousands. `fault` is why it cannot be read."""
+
+    counts: EntryCounts
+    history: EntryHistory
+    standings: tuple[ModelSummary, ...]
+    fault: str = ""
+
+    @property
+    def is_complete(self) -> bool:
+        return not (self.counts.errors or self.counts.missing)
+
+
+class RunLibrary:
+    """The runs of a reports folder. Safe to be asked from several threads."""
+
+    def __init__(self, shelf: ReportsFolder) -> None:
+        self.shelf = shelf
+        self._lock = threading.Lock()
+        self._known: OrderedDict[RunName, GrowingFile] = OrderedDict()
+        self._briefs: dict[RunName, tuple[RunFolderState, RunBrief]] = {}
+
+    def run(self, name: RunName) -> GrowingFile:
+        """The run as of now. Raises CommandError: there is none, it has not begun, or its events are none."""
+        if not self.shelf.has(name, files.PLAN_JSON):
+            raise CommandError(
+                ExitCode.NOT_FOUND, f"there is no run {name}", "plan bench report lists the runs that there are"
+            )
+        run = self._growing(name)
+        with run.lock:
+            run.read_on()
+            if run.fault:
+                raise CommandError(ExitCode.INVALID, f"{name}: {run.fault}", HINT)
+        return run
+
+    def summary(self, name: RunName) -> RunSummary:
+        """What the run comes to so far. Raises CommandError, also for one without an event."""
+        run = self.run(name)
+        with run.lock:
+            if not run.seq:
+                raise CommandError(
+                    ExitCode.NOT_FOUND, f"{name} has not begun", f"plan bench resume {name} goes on with it"
+                )
+            return run.summary()
+
+    def brief(self, name: RunName) -> RunBrief | None:
+        """What a list says of the run, made anew when its events are others; None before the first of them."""
+        state = self.shelf.state(name, EVENTS)
+        if state is None or not state.size_bytes:
+            return None
+        with self._lock:
+            kept = self._briefs.get(name)
+        if kept is not None and kept[0] == state:
+            return kept[1]
+        try:
+            run = self.run(name)
+        except CommandError as halt:
+            return RunBrief(EntryCounts(), EntryHistory(), (), halt.summary)
+        with run.lock:
+            if not run.seq:
+                return None
+            found = run_brief(run.summary())
+        with self._lock:
+            self._briefs[name] = (state, found)
+        return found
+
+    def place(self, name: RunName) -> PlanPaths | None:
+        """The plan of the run; None when it has no log of its own here."""
+        state = (state_files.STATE, PLAN)
+        if not self.shelf.has(name, *state, state_files.LOG):
+            return None
+        return PlanPaths(PLAN, self.shelf.path(name).joinpath(*state))
+
+    def is_live(self, name: RunName) -> bool:
+        """Whether a process is at work on it."""
+        place = self.place(name)
+        is_plain = place is not None and self.shelf.has(name, state_files.STATE, PLAN, state_files.OWNER)
+        return place is not None and is_plain and owner_lock.current_owner(place.folder) is not None
+
+    def _growing(self, name: RunName) -> GrowingFile:
+        with self._lock:
+            run = self._known.pop(name, None) or GrowingFile(self.shelf, name)
+            self._known[name] = run
+            if len(self._known) > RUNS_FOLDED_MAX:
+                self._known.popitem(last=False)
+            return run

@@ -1,0 +1,1 @@
+"""Edit the live plan as text in the page: check, preview, apply, merge, write the file."""

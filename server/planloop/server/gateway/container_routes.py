@@ -1,0 +1,381 @@
+"""Routes of containers: their output, and the chat with the agent that works in one."""
+
+from __future__ import annotations
+
+import codecs
+import io
+from collections import deque
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing, closing
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import anyio
+from aiohttp import web
+
+from planloop.client import chat_events, engine_access
+from planloop.client.chat_events import AgentAnswered, ContainerEnded
+from planloop.client.chat_target import agent_for_container
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.folder_events import watch_folders
+from planloop.client.presenters.approvals import ObjectsView
+from planloop.client.tail_file import TailFile, file_key, read_page
+from planloop.containers.engine.engine import ContainerEngine, EngineFailed
+from planloop.containers.engine.secret_env import masks_from_labels
+from planloop.controllers.container.context import container_log_path
+from planloop.reconciler.store import owner_lock, state_files
+from planloop.schemas.canonical_json import Json, JsonObject, decode, encode
+from planloop.schemas.frozen import frozen
+from planloop.schemas.limits import CHAT_ITEMS_SHOWN_MAX, LOG_PAGE_BYTES, MESSAGE_BYTES_MAX
+from planloop.schemas.log.record import record_from_json
+from planloop.schemas.objects.container import CONTAINER_KIND, OVER
+from planloop.schemas.resource import Resource
+from planloop.server import history_views
+from planloop.server.gateway import log_websocket
+from planloop.server.gateway.bench_routes import HoldSocket
+from planloop.server.gateway.log_websocket import NORMAL_CLOSE, SocketEnd, SocketListener, SocketStep
+from planloop.server.gateway.owner_proxy import OwnerProxy
+from planloop.server.gateway.replica import LogReplaced, PlanReplica, RecordFrame
+from planloop.server.gateway.token_stream import TokenStream
+from planloop.server.gateway.validation import RIGHT
+from planloop.server.http_api import answer_response
+
+# Which container is meant, and who works with it. What it is and how it stands is `description.py`'s.
+
+
+def require_container(plan: ObjectsView, name: str) -> Resource:
+    """The container called so. Raises CommandError."""
+    item = plan.get(f"{CONTAINER_KIND}/{name}")
+    if item is None:
+        raise CommandError(
+            ExitCode.NOT_FOUND,
+            f"no {CONTAINER_KIND}/{name[:80]} in this plan",
+            "plan get containers lists what there is",
+        )
+    return item
+
+
+def agent_of_container(plan: ObjectsView, item: Resource) -> str:
+    """The agent that works with the container. Raises CommandError when none does."""
+    return agent_for_container(item, plan.list("task"), plan.list("agent"))
+
+
+# A conversation with the agent that works with a container, over a websocket that ends with the container.
+#
+# What a person says goes the way of `plan send`; what the agent is told, says and calls comes from the log, in the form
+# of `conversation/AGENT`: first what was said before, then each thing as it comes.
+
+CHAT_AGAIN: Final = SocketEnd(1012, "the plan was begun anew: come again")
+DELIVERIES: Final = frozenset({"queue", "steer", "interrupt"})
+ID_CHARS_MAX: Final = 64
+
+
+@frozen
+class ChatDoors:
+    """By what a plan is reached."""
+
+    replica: PlanReplica
+    forwarding: OwnerProxy
+    words: TokenStream
+
+
+@frozen
+class ContainerChat:
+    """Who talks: the plan, the container in which, the agent with whom, and what the person may do."""
+
+    replica: PlanReplica
+    forwarding: OwnerProxy
+    words: TokenStream
+    container: str
+    agent: str
+    right: str
+
+
+def container_chat(doors: ChatDoors, name: str, right: str) -> ContainerChat:
+    """The conversation in the container `name`. Raises CommandError: there is none, or nobody works with it."""
+    moment = doors.replica.moment()
+    item = require_container(moment, name)
+    agent = agent_of_container(moment, item)
+    return ContainerChat(doors.replica, doors.forwarding, doors.words, item.address, agent, right)
+
+
+def chat_steps(room: ContainerChat, socket: web.WebSocketResponse) -> list[SocketStep]:
+    """The conversation over `socket`, until either side ends it."""
+    listener = SocketListener(socket)
+    return [
+        *log_websocket.socket_steps(socket, partial(_tell, room), partial(_hear, room, listener)),
+        partial(_say, room, listener),
+    ]
+
+
+async def _tell(room: ContainerChat, listener: SocketListener) -> SocketEnd:
+    rev, generation = room.replica.rev, room.replica.generation
+    past = await _conversation(room, {})
+    shown = past["items"][-CHAT_ITEMS_SHOWN_MAX:]
+    first: JsonObject = {"agent": room.agent, "right": room.right, "items": shown}
+    await listener.tell(first | {"earlier": bool(past["earlier"]) or len(shown) < len(past["items"])})
+    item = room.replica.get(room.container)
+    if item is None or item.state in OVER:
+        ended = (
+            ContainerEnded(room.container, "gone", "")
+            if item is None
+            else chat_events.ended_event(item.address, item.status)
+        )
+        await listener.tell(_ended(ended))
+        return NORMAL_CLOSE
+    told = int(past["rev"])  # The log may be further than the fold was.
+    names = (encode(room.agent), encode(room.container))
+    try:
+        while True:
+            frame = await room.replica.frame_after(rev, generation)
+            rev = frame.last
+            if not any(name in frame.body for name in names):
+                continue  # Most are about others, and are not even read.
+            more = await _conversation(room, {"after": str(told)})
+            told = int(more["rev"])
+            if more["items"]:
+                await listener.tell({"items": more["items"]})
+            for event in _events(room, frame):
+                await listener.tell(event)
+                if "ended" in event:
+                    return NORMAL_CLOSE
+    except LogReplaced:
+        return CHAT_AGAIN
+
+
+async def _say(room: ContainerChat, listener: SocketListener) -> SocketEnd:
+    """Tells what the agent's model writes while it writes it; the whole comes with the log."""
+    async with aclosing(room.words.listen()) as heard:
+        async for said in heard:
+            if said["agent"] == room.agent:
+                await listener.tell({"said": said})
+    return NORMAL_CLOSE
+
+
+async def _conversation(room: ContainerChat, query: dict[str, str]) -> JsonObject:
+    place, path = room.replica.place, f"conversation/{room.agent}"
+    found: JsonObject = await room.replica.read(
+        lambda: history_views.history_view_answer(place.folder, place.name, path, query)
+    )
+    return found
+
+
+def _events(room: ContainerChat, frame: RecordFrame) -> list[JsonObject]:
+    """What the records of a frame mean to who talks here, beside the conversation itself."""
+    found: list[JsonObject] = []
+    for raw in decode(frame.body)["records"]:
+        for event in chat_events.chat_events(record_from_json(raw), room.agent, room.container):
+            if isinstance(event, AgentAnswered) and event.agent == room.agent:
+                answer = {"question": event.question, "text": event.text, "error": event.error}
+                found.append({"answered": answer})
+            elif isinstance(event, ContainerEnded):
+                found.append(_ended(event))
+    return found
+
+
+def _ended(event: ContainerEnded) -> JsonObject:
+    return {"ended": {"container": event.container, "state": event.state, "why": event.why}}
+
+
+async def _hear(room: ContainerChat, listener: SocketListener, said: Json) -> None:
+    """Sends what a person says on, and tells them what became of it."""
+    identity = str(said.get("id", ""))[:ID_CHARS_MAX] if isinstance(said, dict) else ""
+    try:
+        sent = await _sent(room, said)
+    except CommandError as halt:
+        await listener.tell({"refused": {"id": identity, "summary": halt.summary, "hint": halt.hint}})
+        return
+    await listener.tell({"sent": {"id": identity, **sent}})
+
+
+async def _sent(room: ContainerChat, said: Json) -> JsonObject:
+    if not isinstance(said, dict) or not isinstance(text := said.get("text"), str) or not text.strip():
+        raise CommandError(ExitCode.USAGE, "there is nothing to say", 'send {"text": "…"}')
+    if len(text.encode(errors="replace")) > MESSAGE_BYTES_MAX:
+        raise CommandError(
+            ExitCode.USAGE, f"that is longer than {MESSAGE_BYTES_MAX} bytes", "put it into a file and name that"
+        )
+    delivery = said.get("delivery", "steer")
+    if delivery not in DELIVERIES:
+        raise CommandError(ExitCode.USAGE, "that is no way to deliver", f"one of {', '.join(sorted(DELIVERIES))}")
+    if room.right != "change":
+        raise CommandError(
+            ExitCode.REFUSED, "this link may only look", "plan serve prints the link that may change things, too"
+        )
+    place = room.replica.place
+    if await room.replica.read(lambda: owner_lock.current_owner(place.folder)) is None:
+        name = place.file.name if place.file is not None else "FILE"
+        hint = f"plan apply {name} --detach keeps it running; then say it again"
+        raise CommandError(ExitCode.NOT_FOUND, f"nobody runs {place.name}, so no agent can answer", hint)
+    body: JsonObject = {"to": room.agent, "text": text, "delivery": delivery, "asks": True}
+    answer = await room.forwarding.post("send", body)
+    first = answer["sent"][0]
+    return {"message": first["id"], "state": first["state"]}
+
+
+# What a container writes, for people who look: the newest page at once, what comes as it comes, older pages on demand.
+#
+# While somebody runs the plan, it is in the file that the owner keeps; with nobody there, the engine is asked for what
+# it has; what has gone is in a blob of the log. Pages are bounded, and who reads too slowly is let go, and comes again.
+
+ELSEWHERE: Final = SocketEnd(1012, "nobody runs the plan any more: come again")
+
+
+def older_output(replica: PlanReplica, name: str, log: str, before: int) -> JsonObject:
+    """The page before the byte `before` of the output `log`. Raises CommandError: that output is gone."""
+    item = require_container(replica, name)
+    try:
+        with _open_output(replica, item) as file:
+            if _output_key(file, item) != log:
+                raise CommandError(
+                    ExitCode.NOT_FOUND, "older output is not kept", "logs: of the container says how much is"
+                )
+            start, content = read_page(file, before, LOG_PAGE_BYTES)
+    except OSError:
+        raise CommandError(
+            ExitCode.NOT_FOUND, f"{item.address} has written nothing", "plan describe says how it is"
+        ) from None
+    return {"log": log, "start": start, "text": content.decode(errors="replace")}
+
+
+def _open_output(replica: PlanReplica, item: Resource) -> BinaryIO:
+    """What was kept of it. Raises OSError when nothing was."""
+    try:
+        return _output_path(replica, item).open("rb")
+    except OSError:
+        kept = _kept_output(replica, item)
+        if kept is None:
+            raise
+        return io.BytesIO(kept)
+
+
+def _output_key(file: BinaryIO, item: Resource) -> str:
+    """Which output it is."""
+    return str(item.status.get("log")) if isinstance(file, io.BytesIO) else file_key(file)
+
+
+def _output_path(replica: PlanReplica, item: Resource) -> Path:
+    return container_log_path(state_files.run_folder(replica.place.folder), item.address)
+
+
+def _kept_output(replica: PlanReplica, item: Resource) -> bytes | None:
+    return replica.get_blob(str(item.status["log"])) if item.status.get("log") else None
+
+
+async def follow_output(replica: PlanReplica, item: Resource, listener: SocketListener) -> SocketEnd:
+    """Tells the newest page, then what comes, for as long as somebody listens. Raises SocketClosed."""
+    if owner_lock.current_owner(replica.place.folder) is None and await _from_engine(replica, item, listener):
+        return NORMAL_CLOSE
+    folder = state_files.run_folder(replica.place.folder)
+    with closing(TailFile(_output_path(replica, item), item.spec["logs_bytes"])) as writing:
+        start, text = writing.end(LOG_PAGE_BYTES)
+        key = writing.key
+        if not text and (kept := _kept_output(replica, item)) is not None:
+            start, content = read_page(io.BytesIO(kept), None, LOG_PAGE_BYTES)
+            text, key = content.decode(errors="replace"), str(item.status["log"])
+        await listener.tell({"log": key, "start": start, "text": text})
+        async with aclosing(watch_folders([folder], anyio.Event())) as batches:
+            async for batch in batches:
+                more = writing.more()
+                told: JsonObject = {"log": writing.key, "start": 0} if writing.is_anew else {}
+                for piece in _pieces(more):
+                    await listener.tell({**told, "text": piece})
+                    told = {}
+                if (
+                    not (batch or more)
+                    and owner_lock.current_owner(replica.place.folder) is None
+                    and _runs(replica, item)
+                ):
+                    return ELSEWHERE
+    return NORMAL_CLOSE
+
+
+def _runs(replica: PlanReplica, item: Resource) -> bool:
+    now = replica.get(item.address)
+    return now is not None and (now.status.get("seen") or {}).get("run") == "running"
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[at : at + LOG_PAGE_BYTES] for at in range(0, len(text), LOG_PAGE_BYTES)]
+
+
+async def _from_engine(replica: PlanReplica, item: Resource, listener: SocketListener) -> bool:
+    """Tells what the engine has of it and what comes; False when it has nothing, or cannot be asked."""
+    try:
+        own = next((one for one in await engine_access.engine_containers(replica.place, item) if one.started_at), None)
+        if own is None:
+            return False
+        engine, quiet = engine_access.container_engine(), masks_from_labels(own.labels, own.env).stream()
+        past, seen = await _past(engine, own.id)
+        text = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        said = text.decode(quiet.feed(past))
+        await listener.tell({"log": "", "start": 0, "text": said[-LOG_PAGE_BYTES:], "left": max(0, seen - len(past))})
+        async with aclosing(_after(engine, own.id, seen)) as pieces:
+            async for piece in pieces:
+                for part in _pieces(text.decode(quiet.feed(piece))):
+                    await listener.tell({"text": part})
+        await listener.tell({"text": text.decode(quiet.flush())})
+    except EngineFailed:
+        return False
+    return True
+
+
+async def _past(engine: ContainerEngine, ref: str) -> tuple[bytes, int]:
+    """The end of what it has written, and how much that is in all."""
+    kept: deque[bytes] = deque()
+    seen = held = 0
+    async with aclosing(engine.logs(ref, is_following=False)) as pieces:
+        async for piece in pieces:
+            kept.append(piece)
+            seen, held = seen + len(piece), held + len(piece)
+            while held - len(kept[0]) > LOG_PAGE_BYTES:
+                held -= len(kept.popleft())
+    return b"".join(kept), seen
+
+
+async def _after(engine: ContainerEngine, ref: str, seen: int) -> AsyncGenerator[bytes, None]:
+    """What it writes after the first `seen` bytes."""
+    async with aclosing(engine.logs(ref)) as pieces:
+        async for piece in pieces:
+            yield piece[seen:]
+            seen = max(0, seen - len(piece))
+
+
+# The routes of containers: what one writes, and the conversation with the agent that works with one.
+
+
+class ContainerRoutes:
+    """The containers of the plan behind `doors`; `held` makes a websocket of a request."""
+
+    def __init__(self, doors: ChatDoors, held: HoldSocket, refuse_other: Callable[[web.Request], None]) -> None:
+        self._doors = doors
+        self._held = held
+        self._refuse_other = refuse_other
+
+    def add_routes(self, router: web.UrlDispatcher, plan: str) -> None:
+        """Adds them below `plan`."""
+        router.add_get(f"{plan}/containers/{{name}}/logs", self._older)
+        router.add_get(f"{plan}/containers/{{name}}/logs/tail", self._logs)
+        router.add_get(f"{plan}/containers/{{name}}/chat", self._chat)
+
+    async def _older(self, request: web.Request) -> web.Response:
+        self._refuse_other(request)
+        name, log, before = _container_name(request), request.query.get("log", ""), int(request.query.get("before", 0))
+        replica = self._doors.replica
+        return await answer_response(lambda: replica.read(partial(older_output, replica, name, log, before)))
+
+    async def _logs(self, request: web.Request) -> web.StreamResponse:
+        self._refuse_other(request)
+        item = require_container(self._doors.replica.moment(), _container_name(request))
+        tell = partial(follow_output, self._doors.replica, item)
+        return await self._held(request, lambda socket: log_websocket.socket_steps(socket, tell, None))
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        self._refuse_other(request)
+        room = container_chat(self._doors, _container_name(request), request[RIGHT])
+        return await self._held(request, partial(chat_steps, room))
+
+
+def _container_name(request: web.Request) -> str:
+    return request.match_info["name"]

@@ -1,0 +1,58 @@
+"""Listen on the owner's unix socket; HTTP is loaded for the first client.
+
+The socket listens at once, but HTTP itself (100 ms of imports) is fetched when the first client connects: most short
+runs end without one. Only the user who may read the state folder can connect (mode 0600), so there is no other
+authentication.
+"""
+
+from __future__ import annotations
+
+import importlib
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Protocol
+
+import anyio
+import anyio.to_thread
+
+from planloop.client import owner_client
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.log.record import Record
+
+
+class OwnerRequests(Protocol):
+    """Who answers."""
+
+    async def get(self, path: str, query: dict[str, str]) -> Json: ...
+
+    async def post(self, path: str, body: JsonObject) -> Json: ...
+
+    def watch(self, after: int) -> AsyncIterator[Record]: ...
+
+    def hear(self) -> AsyncIterator[JsonObject]: ...
+
+
+@asynccontextmanager
+async def serve_owner(desk: OwnerRequests, folder: Path) -> AsyncIterator[tuple[int, ...]]:
+    """The API of `desk` on the socket in `folder`, for as long as the block lasts; gives what tells its file."""
+    listener: socket.socket = owner_client.listen_on_socket(folder)
+    own = owner_client.socket_identity(folder)
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(_answer, desk, listener)
+            try:
+                yield own
+            finally:
+                owner_client.remove_socket(folder, own)
+                group.cancel_scope.cancel()
+    finally:
+        listener.close()
+
+
+async def _answer(desk: OwnerRequests, listener: socket.socket) -> None:
+    await anyio.wait_readable(listener)
+    # On a thread: the first question must not hold up what runs. The kernel keeps it until we listen to it.
+    http_api = await anyio.to_thread.run_sync(importlib.import_module, "planloop.server.http_api")
+    await http_api.handle_connection(desk, listener)

@@ -1,0 +1,281 @@
+"""Handle requests to one opened plan, for the owner API and for commands without an owner.
+
+Reads are `planloop.server.read_queries`'s. Every change of the plan goes through the gate; a verdict is an answer, not
+an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias, TypeVar
+
+import anyio.to_thread
+
+from planloop.client import tail_file
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.reconciler.admission import preview
+from planloop.reconciler.effects.journal import settle_unknown
+from planloop.reconciler.errors import TerminalError
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.json_patch import PatchFailed, ops_from_json
+from planloop.schemas.log.patch import Patch
+from planloop.schemas.log.record import Record, RecordDraft
+from planloop.schemas.resource import Resource
+from planloop.server.opened_plan import OpenedPlan
+from planloop.server.payloads import (
+    author_of,
+    decision_to_json,
+    file_preview,
+    preview_to_json,
+    save_from_json,
+    verdict_to_json,
+    why_answer,
+)
+from planloop.server.read_queries import OwnerInfo, is_log_query, read_answer
+
+if TYPE_CHECKING:
+    from planloop.controllers.agent.services import ToolServers
+
+T = TypeVar("T")
+MCP_CLIENT_ACTIONS = ("take", "say", "renew", "leave", "withdraw", "preview")
+"""What a client does to the outside agent that it plays: `planloop.server.external_agents`."""
+PostHandler: TypeAlias = Callable[[JsonObject], Awaitable[Json]]
+
+
+class OpenedPlanReader:
+    """The open store as an `read_queries.PlanReader`."""
+
+    def __init__(self, core: OpenedPlan) -> None:
+        self._core = core
+
+    @property
+    def rev(self) -> int:
+        return self._core.store.durable_rev
+
+    @property
+    def epoch(self) -> int:
+        return self._core.owner.epoch
+
+    def get(self, address: str) -> Resource | None:
+        return self._core.store.view.get(address)
+
+    def list(self, kind: str) -> Sequence[Resource]:
+        return self._core.store.view.list(kind)
+
+    def get_blob(self, digest: str) -> bytes | None:
+        return self._core.store.get_blob(digest)
+
+    def open_output(self, op: str) -> BinaryIO | None:
+        return tail_file.open_output(self._core.place.folder, op)
+
+
+class OwnerService:
+    """Answers for one opened plan. `host` says who answers; `stop` ends the owner (None: there is none to end).
+
+    `servers` are its tool servers, None when nothing runs.
+    """
+
+    def __init__(
+        self,
+        core: OpenedPlan,
+        host: OwnerInfo | None = None,
+        stop: Callable[[bool, bool], Awaitable[None]] | None = None,
+        servers: Callable[[], ToolServers] | None = None,
+    ) -> None:
+        self._core = core
+        self._host = host or OwnerInfo(core.place.name)
+        self._stop = stop
+        self._servers = servers
+        self._archive = OpenedPlanReader(core)
+        self._posts: Mapping[str, PostHandler] = {
+            "patch": self._patch,
+            "diff": self._diff,
+            "file": self._file,
+            "preview": self._preview,
+            "saved": self._saved,
+            "approve": self._approve,
+            "reject": self._reject,
+            "rule": self._rule,
+            "unlock": self._unlock,
+            "settle": self._settle,
+            "rollback": self._rollback,
+            "send": self._send,
+            "steer": self._steer,
+            "session": self._session,
+            "restore": self._restore,
+            "prompt": self._prompt,
+            "stop": self._stopped,
+            **{f"guest/{how}": partial(self._guest, how) for how in MCP_CLIENT_ACTIONS},
+        }
+
+    async def get(self, path: str, query: Mapping[str, str]) -> Json:
+        """The answer to GET `path`. Raises CommandError."""
+        if path == "why":
+            return await self._why(query)
+        if is_log_query(path, query):
+            from planloop.server import history
+
+            place = self._core.place
+            return await anyio.to_thread.run_sync(history.history_answer, place.folder, place.name, path, query)
+        return read_answer(self._archive, self._host, path, query)
+
+    async def post(self, path: str, body: JsonObject) -> Json:
+        """The answer to POST `path`. Raises CommandError."""
+        post = self._posts.get(path)
+        if post is None:
+            raise CommandError(
+                ExitCode.USAGE, f"the API has no `{path}` to post to", "plan version on both sides tells"
+            )
+        return await post(body)
+
+    def watch(self, after: int) -> AsyncIterator[Record]:
+        """Every durable record over `after`."""
+        return self._core.store.watch(after)
+
+    def hear(self) -> AsyncIterator[JsonObject]:
+        """What models write, as they write it."""
+        return self._core.hearing.listen()
+
+    async def _why(self, query: Mapping[str, str]) -> JsonObject:
+        return await why_answer(self._core.store, self._core.gate.present, query.get("at", ""))
+
+    async def _patch(self, body: JsonObject) -> JsonObject:
+        try:
+            ops = ops_from_json(body["ops"])
+        except PatchFailed as error:
+            raise CommandError(
+                ExitCode.USAGE, f"operation {error.index}: {error.reason}", "RFC 6902 describes them"
+            ) from None
+        present = self._core.gate.present
+        if body.get("document_rev") not in (None, present.document_rev):
+            return {"verdict": "moved", "rev": present.rev, "document_rev": present.document_rev}
+        patch = Patch(author_of(body), ops, body.get("base_rev") or present.rev, body.get("reason", ""))
+        patch = replace(patch, is_approved=bool(body.get("is_approved")))
+        if body.get("dry_run"):
+            return preview_to_json(self._core.gate.preview(patch))
+        return decision_to_json(await self._core.gate.decide(patch))
+
+    async def _diff(self, body: JsonObject) -> JsonObject:
+        return file_preview(self._core.gate, save_from_json(body))
+
+    async def _file(self, body: JsonObject) -> JsonObject:
+        return decision_to_json(await self._core.gate.decide_file(save_from_json(body)))
+
+    async def _preview(self, body: JsonObject) -> JsonObject:
+        """The preview that `saved` takes later."""
+        return self._core.gate.save_preview(save_from_json(body))
+
+    async def _saved(self, body: JsonObject) -> JsonObject:
+        try:
+            saved = preview.preview_from_json(body.get("preview"))
+        except preview.InvalidPreview as error:
+            raise CommandError(ExitCode.USAGE, str(error), "plan apply FILE --out PREVIEW makes one") from None
+        verdict = await self._core.gate.submit_saved(saved, is_approved=bool(body.get("is_approved")))
+        return verdict_to_json(verdict, saved.differences, is_changed=bool(saved.patch.ops))
+
+    async def _approve(self, body: JsonObject) -> JsonObject:
+        from planloop.client.render import differences
+
+        address = str(body["address"])
+        waiting = self._core.store.view.get(address)
+        held = waiting.spec if waiting is not None else {}
+        shown = held.get("differences") or ()
+        left = differences.hidden_count(shown, held.get("difference_counts"))
+        reason, content = str(body.get("reason", "")), body.get("content")
+        verdict = await self._answered(self._core.gate.approve(address, author_of(body), reason, content))
+        return verdict_to_json(verdict, shown, left=left)
+
+    async def _reject(self, body: JsonObject) -> JsonObject:
+        rev = await self._answered(
+            self._core.gate.reject(str(body["address"]), author_of(body), str(body.get("reason", "")))
+        )
+        return {"rev": rev}
+
+    async def _rule(self, body: JsonObject) -> JsonObject:
+        from planloop.server import conflict_resolution  # Few plans have conflicts that come before a person.
+
+        return await conflict_resolution.resolve_conflict(self._core, body)
+
+    async def _unlock(self, body: JsonObject) -> JsonObject:
+        from planloop.server import conflict_resolution
+
+        return await conflict_resolution.unlock_for_person(self._core, body)
+
+    async def _settle(self, body: JsonObject) -> JsonObject:
+        """A person says what became of a call in doubt."""
+        store, address = self._core.store, str(body["address"])
+        call = store.view.get(address)
+        if call is None:
+            raise CommandError(ExitCode.NOT_FOUND, f"no {address} in this plan", "plan get calls lists what there is")
+        try:
+            changes = settle_unknown(call, happened=bool(body["happened"]))
+        except ValueError as error:
+            raise CommandError(ExitCode.CONFLICT, str(error), f"plan describe {address}") from None
+        data: JsonObject = {"happened": bool(body["happened"]), "reason": str(body.get("reason", ""))}
+        draft = RecordDraft("call.reconciled", str(author_of(body)), address, changes, data)
+        return {"rev": await store.append(draft, {address: call.rev})}
+
+    async def _rollback(self, body: JsonObject) -> JsonObject:
+        gate, rev = self._core.gate, int(body["rev"])
+        if body.get("dry_run"):
+            from planloop.client.presenters import revisions
+
+            preview = await self._answered(gate.preview_roll_back(rev, author_of(body)))
+            found = [one.to_json() for one in preview.differences]
+            return preview_to_json(preview) | revisions.differences_json(found, self._core.clock.now())
+        is_approved = bool(body.get("is_approved"))
+        verdict = await self._answered(
+            gate.roll_back(rev, author_of(body), str(body.get("reason", "")), is_approved=is_approved)
+        )
+        return verdict_to_json(verdict, ())
+
+    async def _send(self, body: JsonObject) -> JsonObject:
+        from planloop.server import messages
+
+        return await messages.send_message(self._core, body)
+
+    async def _steer(self, body: JsonObject) -> JsonObject:
+        from planloop.server import task_control  # With the words of a preview.
+
+        return await task_control.control_tasks(self._core, body)
+
+    async def _restore(self, body: JsonObject) -> JsonObject:
+        from planloop.server import agent_export
+
+        return await agent_export.restore_agent(self._core, body)
+
+    async def _prompt(self, body: JsonObject) -> JsonObject:
+        from planloop.server import messages
+
+        if self._servers is None:
+            raise CommandError(
+                ExitCode.NOT_FOUND, f"nobody runs {self._core.place.name}, nor its servers", "plan apply FILE"
+            )
+        return await messages.prompt_text(self._servers, body)
+
+    async def _answered(self, answer: Awaitable[T]) -> T:
+        try:
+            return await answer
+        except TerminalError as error:
+            code = ExitCode.NOT_FOUND if error.reason == "NotFound" else ExitCode.CONFLICT
+            raise CommandError(code, str(error), "") from None
+
+    async def _session(self, body: JsonObject) -> JsonObject:
+        from planloop.server import messages  # A plan that nobody talks with never needs it.
+
+        return await messages.move_session(self._core, body)
+
+    async def _guest(self, how: str, body: JsonObject) -> JsonObject:
+        from planloop.server import external_agents  # Few plans are joined from outside.
+
+        return await external_agents.handle_request(self._core, how, body, is_run=self._stop is not None)
+
+    async def _stopped(self, body: JsonObject) -> JsonObject:
+        if self._stop is None:
+            raise CommandError(
+                ExitCode.NOT_FOUND, f"nobody runs {self._core.place.name}", "plan get shows how far it is"
+            )
+        await self._stop(bool(body.get("leave")), bool(body.get("volumes")))
+        return {"stopping": True}

@@ -1,0 +1,87 @@
+"""What answers are read from: the ports to a plan's objects, blobs and outputs, and finding an object by its path."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Sequence
+from typing import BinaryIO, Protocol
+
+from planloop.client import references
+from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.schemas import address as addresses
+from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.resource import Resource
+
+
+class ObjectReader(Protocol):
+    """The objects of one plan, as of one revision."""
+
+    @property
+    def rev(self) -> int: ...
+
+    def get(self, address: str) -> Resource | None: ...
+
+    def list(self, kind: str) -> Sequence[Resource]: ...
+
+
+class PlanReader(ObjectReader, Protocol):
+    """What reads need: the objects, the blobs and the outputs of one plan.
+
+    `open_output` gives what a command that has not ended writes to, to be closed; None when there is no such output.
+    """
+
+    @property
+    def epoch(self) -> int: ...
+
+    def get_blob(self, digest: str) -> bytes | None: ...
+
+    def open_output(self, op: str) -> BinaryIO | None: ...
+
+
+def parse_query_address(path: str) -> str:
+    """The address that a path names: `task/~` is `task/.`, for browsers, which take a `.` out of a path."""
+    return f"{path[:-1]}{addresses.ROOT}" if path.endswith("/~") and path.count("/") == 1 else path
+
+
+def object_answer(shelf: ObjectReader, path: str) -> JsonObject:
+    """The object at the address that `path` names. Raises CommandError: NOT_FOUND."""
+    return found_object(shelf, path).to_json()
+
+
+def found_object(shelf: ObjectReader, path: str) -> Resource:
+    """The object at the address that `path` names. Raises CommandError: NOT_FOUND, with the closest address."""
+    wanted = parse_query_address(path)
+    found = shelf.get(wanted)
+    if found is None:
+        raise CommandError(ExitCode.NOT_FOUND, f"no {wanted[:200]} in this plan", near_addresses(shelf, wanted))
+    return found
+
+
+def near_addresses(archive: ObjectReader, address: str) -> str:
+    """Words that name the closest address there is."""
+    import difflib  # Three of the milliseconds that `plan get` has, and only for a slip.
+
+    kind, _, path = address.partition("/")
+    others = (other for other in sorted(addresses.KINDS) if archive.get(f"{other}/{path}") is not None)
+    if kind == "task" and (other := next(others, None)) is not None:
+        return f"did you mean {other}/{path}?"
+    if kind == "task" and (named := references.parse_kind(path)) is not None:
+        return f"plan get {path} lists them; one of them is {named}/NAME"
+    known = [item.address.partition("/")[2] for item in archive.list(kind)]
+    if len(same := [one for one in known if one.endswith(f"/{path}")]) == 1:
+        return f"did you mean {kind}/{same[0]}?"
+    if kind not in addresses.KINDS:
+        return f"kinds are {', '.join(sorted(addresses.KINDS))}"
+    close = difflib.get_close_matches(path, known, n=1)
+    if close:
+        return f"did you mean {kind}/{close[0]}?"
+    if kind == "task" and (kinds := difflib.get_close_matches(path, [f"{one}s" for one in addresses.KINDS], n=1)):
+        return f"did you mean plan get {kinds[0]}?"
+    return f"plan get {kind}s lists what there is"
+
+
+def decode_page(content: bytes, *, is_end: bool) -> tuple[str, int]:
+    """`content` as text, and how many bytes that took: a character that is cut at the end is of the next page."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    text = decoder.decode(content, final=is_end)
+    return text, len(content) - len(decoder.getstate()[0])
