@@ -32,8 +32,6 @@ def unresolved_error(access: PlanClient, address: str, words: str) -> CommandErr
     return CommandError(ExitCode.USAGE, words, f"{known}\nboth sides: plan describe {address}")
 
 
-# `plan approve`.
-
 APPROVE_EXAMPLE = """
 \b
 Examples:
@@ -133,8 +131,6 @@ def _rule(access: PlanClient, address: str, how: str | None, more: JsonObject) -
     answer = access.post("rule", {"conflict": address, "how": how, **more})
     patch.print_verdict(answer, address, did=str(answer.get("said", "ruled")))
 
-
-# `plan reject`.
 
 REJECT_EXAMPLE = """
 \b

@@ -109,8 +109,6 @@ def _own_image_fix(name: str) -> str:
     return built if name.startswith(PREFIX) else f"docker pull {name}, or {built}"
 
 
-# What `plan bench run` and `resume` do: compile, lay out, run, and say how it ended.
-
 SCRIPT: Final = "script:"
 
 

@@ -15,8 +15,6 @@ from planloop.client.plan_client import PlanClient
 from planloop.client.render import printer
 from planloop.schemas.canonical_json import JsonObject
 
-# `plan send`.
-
 SEND_EXAMPLE = """
 \b
 Examples:
@@ -124,8 +122,6 @@ def _send_and_wait(access: PlanClient, body: JsonObject, until: float | None, ou
     if any(one.error for one in answers):
         raise CommandError(ExitCode.FAILED)
 
-
-# `plan chat`.
 
 CHAT_EXAMPLE = """
 \b

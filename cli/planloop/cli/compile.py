@@ -16,8 +16,6 @@ from planloop.schemas import amounts
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.limits import PLAN_FILE_BYTES_MAX
 
-# `plan compile`.
-
 if TYPE_CHECKING:
     from planloop.client.plan_file import PlanFile
 
@@ -79,8 +77,6 @@ def _graph(file: PlanFile) -> JsonObject:
     return {"plan": file.name, "objects": objects}
 
 
-# `plan validate`.
-
 VALIDATE_EXAMPLE = """
 \b
 Examples:
@@ -124,8 +120,6 @@ def _counted(addresses: Iterable[str]) -> str:
     containers = [amounts.pluralize(kinds["container"], "container")] if kinds["container"] else []
     return ", ".join([amounts.pluralize(kinds["task"] - 1, "task"), *containers])
 
-
-# `plan graph`.
 
 GRAPH_EXAMPLE = """
 \b

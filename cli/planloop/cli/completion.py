@@ -6,8 +6,6 @@ from pathlib import Path
 
 import click
 
-# `plan completion`.
-
 COMPLETION_EXAMPLE = """
 \b
 Examples:
@@ -29,8 +27,6 @@ def completion_command(shell: str) -> None:
     assert made is not None, "click knows the three shells that the argument allows"
     click.echo(made(cli, {}, "plan", "_PLAN_COMPLETE").source())
 
-
-# `plan schema`.
 
 SCHEMA_EXAMPLE = """
 \b

@@ -110,8 +110,6 @@ def _removable(document: JsonObject, address: str) -> tuple[str, ...]:
     return path
 
 
-# `plan pause`.
-
 PAUSE_EXAMPLE = """
 \b
 Examples:
@@ -132,8 +130,6 @@ def pause_command(what: tuple[str, ...], plan: str | None, reason: str, dry_run:
     """
     steer_tasks(what, plan, "pause", reason=reason, dry_run=dry_run)
 
-
-# `plan resume`.
 
 RESUME_EXAMPLE = """
 \b
@@ -163,8 +159,6 @@ def resume_command(what: tuple[str, ...], plan: str | None, reason: str, dry_run
     steer_tasks(what, plan, "resume", reason=reason, dry_run=dry_run)
 
 
-# `plan cancel`.
-
 CANCEL_EXAMPLE = """
 \b
 Examples:
@@ -186,8 +180,6 @@ def cancel_command(what: tuple[str, ...], plan: str | None, reason: str, dry_run
     """
     steer_tasks(what, plan, "cancel", reason=reason, dry_run=dry_run)
 
-
-# `plan delete`.
 
 DELETE_EXAMPLE = """
 \b
@@ -218,8 +210,6 @@ def delete_command(what: tuple[str, ...], plan: str | None, reason: str, dry_run
     """
     remove_objects(what, plan, reason=reason, dry_run=dry_run)
 
-
-# `plan unlock`.
 
 UNLOCK_EXAMPLE = """
 \b

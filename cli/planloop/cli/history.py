@@ -15,8 +15,6 @@ from planloop.schemas.canonical_json import encode
 from planloop.schemas.log.patch import describe_author
 from planloop.schemas.log.record import Record, RecordDraft, SubRecord, record_to_json
 
-# `plan history`.
-
 HISTORY_EXAMPLE = """
 \b
 Examples:
@@ -59,8 +57,6 @@ def _row(record: Record) -> tuple[str, ...]:
         records.record_words(draft),
     )
 
-
-# `plan events`.
 
 EVENTS_EXAMPLE = """
 \b

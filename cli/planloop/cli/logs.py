@@ -75,8 +75,6 @@ def _print_items(items: Iterable[JsonObject]) -> None:
         click.echo(encode(item).decode())
 
 
-# `plan logs`.
-
 EXAMPLE = """
 \b
 Examples:

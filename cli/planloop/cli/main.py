@@ -93,8 +93,6 @@ MODULES: Final[dict[str, str]] = {
 """The modules of verbs that share one with another verb. Every other verb has the module of its name."""
 
 
-# `plan version`.
-
 VERSION_EXAMPLE = """
 \b
 Example:

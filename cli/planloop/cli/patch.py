@@ -62,8 +62,6 @@ def _print_differences(verdict: JsonObject, now: float) -> None:
         click.echo(f"  and {left} more")
 
 
-# `plan patch`.
-
 PATCH_EXAMPLE = """
 \b
 Examples:
@@ -189,8 +187,6 @@ def _json(text: str) -> Json:
             ExitCode.USAGE, f"that is not JSON: {error}", 'quote it for the shell, as in \'{"goal": "…"}\''
         ) from None
 
-
-# `plan rollback`.
 
 ROLLBACK_EXAMPLE = """
 \b

@@ -105,8 +105,6 @@ def _cells(row: TopRow) -> tuple[str, ...]:
     return (row.agent, row.state, str(row.turn), str(row.calls or ""), tokens, usd, row.age, row.what)
 
 
-# `plan top`.
-
 EXAMPLE = """
 \b
 Examples:

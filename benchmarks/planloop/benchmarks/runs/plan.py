@@ -22,8 +22,6 @@ CONTAINER_HOME: Final = "/tmp"
 CONTAINER_ENV: Final[Mapping[str, str]] = {"TZ": "UTC", "LANG": "C.UTF-8", "HOME": CONTAINER_HOME}
 
 
-# The plan of a run: one task for each entry, its agent, its container and its tools. Pure.
-
 WORK: Final = "work"
 PLAN: Final = "run"
 ALONE: Final[JsonObject] = {"alone": True}

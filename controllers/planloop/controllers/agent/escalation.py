@@ -21,7 +21,7 @@ from planloop.schemas.objects.call import CallState, EffectClass
 
 if TYPE_CHECKING:
     from planloop.controllers.agent.observe import ObservedAgent
-    from planloop.controllers.agent.status import OpenTurn
+    from planloop.controllers.agent.status import AgentStatus, OpenTurn
 
 ANSWER_TRIED: Final = "answer"
 CALL_TRIED: Final = "call"
@@ -127,10 +127,6 @@ def _is_pair(last: Sequence[JsonObject]) -> bool:
 #
 # An escalation is one record, which sets `status.escalated`; an agent escalates once in an incarnation, so that a crash
 # before the record repeats it and a crash after it does not. The conversation stays: only the model is another.
-
-if TYPE_CHECKING:
-    from planloop.controllers.agent.observe import ObservedAgent
-    from planloop.controllers.agent.status import AgentStatus
 
 
 def current_model(spec: AgentSpec, status: AgentStatus) -> ModelDeciderSpec:

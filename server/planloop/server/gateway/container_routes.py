@@ -342,9 +342,6 @@ async def _after(engine: ContainerEngine, ref: str, seen: int) -> AsyncGenerator
             seen = max(0, seen - len(piece))
 
 
-# The routes of containers: what one writes, and the conversation with the agent that works with one.
-
-
 class ContainerRoutes:
     """The containers of the plan behind `doors`; `held` makes a websocket of a request."""
 

@@ -126,8 +126,6 @@ def _written(value: Json) -> str:
     return value if isinstance(value, str) else encode_text(value)
 
 
-# The steps of an `http` check: requests one after the other, done once or often, and what their answers must be.
-
 if TYPE_CHECKING:
     from aiohttp import ClientSession
 
