@@ -50,11 +50,19 @@ def test_the_wheel_ships_the_library_the_examples_the_editor_schema_and_the_page
 
 @pytest.mark.process
 @pytest.mark.timeout(240)
+def test_the_wheel_leaves_out_speed_scripts_and_simulations_of_tests(names: list[str]) -> None:
+    kinds = ("speed/", "/simulated_engine", "/simulated_processes", "/simulated_shell", "/tests/")
+
+    assert [name for name in names if any(kind in name for kind in kinds)] == []
+
+
+@pytest.mark.process
+@pytest.mark.timeout(240)
 def test_the_wheel_ships_every_file_that_the_product_reads_or_starts(names: list[str]) -> None:
     tops = {ROOT / "plans": "planloop/plans", **{ROOT / top / "planloop": "planloop" for top in PACKAGES}}
     kept = ((top, file) for top in tops for file in top.rglob("*") if file.is_file())
     files = {Path(tops[top]) / file.relative_to(top) for top, file in kept}
-    shipped = {str(file) for file in files if not {"__pycache__", ".plan"} & set(file.parts)}
+    shipped = {str(file) for file in files if not {"__pycache__", ".plan", "speed"} & set(file.parts)}
 
     assert "planloop/controllers/agent/models/prices.yaml" in shipped
     assert shipped - set(names) == set()

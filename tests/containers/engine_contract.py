@@ -1,6 +1,6 @@
 """What every `Engine` must do, real or simulated. Subclasses give a `ground`, the backend it runs on, and `outside`.
 
-Commands use only words that simulations know (`planloop.reconciler.effects.simulated_shell`), so that all are asked the
+Commands use only words that simulations know (`tests.simulation.simulated_shell`), so that all are asked the
 same.
 """
 

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from planloop.containers.engine.simulated_engine import SimulatedDaemon, SimulatedEngine
 from tests.containers.engine_contract import EngineContract, RunningContract
 from tests.containers.engines import Ground
 from tests.fakes.virtual_time import VirtualClock
 from tests.product import ImageFacts
+from tests.simulation.simulated_engine import SimulatedDaemon, SimulatedEngine
 
 IMAGE = "sha256:0123"
 

@@ -12,11 +12,11 @@ import pytest
 from trio.testing import MockClock
 
 from planloop.reconciler.effects.local_processes import LocalProcesses
-from planloop.reconciler.effects.simulated_processes import SimulatedMachine, SimulatedProcesses
 from tests.contracts.processes_contract import ProcessesContract
 from tests.fakes.owners import BegunOwner, kill_operation
 from tests.fakes.virtual_time import VirtualClock
 from tests.product import ProcessCommand, Processes
+from tests.simulation.simulated_processes import SimulatedMachine, SimulatedProcesses
 
 GRACE_S = 0.2
 

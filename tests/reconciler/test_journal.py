@@ -11,11 +11,11 @@ import pytest
 from trio.testing import MockClock
 
 from planloop.reconciler.effects import journal
-from planloop.reconciler.effects.simulated_processes import SimulatedMachine, SimulatedProcesses
 from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore
 from tests.fakes.virtual_time import VirtualClock
 from tests.golden_text import said
 from tests.product import CallResult, CallSpec, CallState, EffectClass, ProcessCommand, Put, RecordDraft, Resource, Uid
+from tests.simulation.simulated_processes import SimulatedMachine, SimulatedProcesses
 
 pytestmark = pytest.mark.anyio
 CALL = "call/c1"

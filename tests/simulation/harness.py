@@ -25,7 +25,6 @@ from planloop.compiler import merge, plan_compiler
 from planloop.reconciler.admission.gate import PlanGate
 from planloop.reconciler.diff.file_patch import FileSave
 from planloop.reconciler.effects import journal
-from planloop.reconciler.effects.simulated_processes import SimulatedMachine, SimulatedProcesses
 from planloop.reconciler.engine.engine import Engine, InternalErrorReport
 from planloop.reconciler.engine.queue import AddressQueue
 from planloop.reconciler.engine.reconcile import Reconciler
@@ -38,6 +37,7 @@ from tests.fakes.virtual_time import SeededIds, VirtualClock
 from tests.product import PatchAccepted, Record, RecordDraft, Resource
 from tests.simulation import laws
 from tests.simulation.product import Parts, product
+from tests.simulation.simulated_processes import SimulatedMachine, SimulatedProcesses
 
 NAME = "sim"
 PLAN = f"plan/{NAME}"

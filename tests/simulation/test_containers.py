@@ -7,12 +7,12 @@ from typing import Literal
 
 import pytest
 
-from planloop.containers.engine.simulated_engine import SimulatedDaemon, SimulatedEngine
 from planloop.schemas import limits
 from planloop.schemas.frozen import remade
 from tests import golden_text
 from tests.product import LISTENING, EngineErrorReason, EngineFailed, ProcessCommand, Record, SetStatus
 from tests.simulation.harness import Crash, Edit, Point, drawn
+from tests.simulation.simulated_engine import SimulatedDaemon, SimulatedEngine
 from tests.simulation.yards import NAMES, Death, Outside, YardStory, simulate_yard
 
 PARTS = 4

@@ -1,6 +1,6 @@
 """A whole plan with containers in virtual time: its owner may die at any write and at any call of the engine.
 
-The engine is one of make-believe (`planloop.containers.engine.simulated_engine`), which outlives owners. What others do
+The engine is one of make-believe (`tests.simulation.simulated_engine`), which outlives owners. What others do
 to it is told by time. At the end nothing of ours is left in it, and what is not ours was not touched.
 """
 
@@ -17,7 +17,6 @@ import trio
 from trio.testing import MockClock
 
 from planloop.containers.engine.names import ContainerNames
-from planloop.containers.engine.simulated_engine import RegistryImage, SimulatedDaemon, SimulatedEngine
 from planloop.controllers.container.context import ContainerContext
 from planloop.controllers.container.controller import ContainerReconciler
 from planloop.controllers.container.teardown import containers_to_remove
@@ -30,6 +29,7 @@ from tests.fakes.virtual_time import VirtualClock
 from tests.product import ENDED, ContainerCreation, ImageFacts
 from tests.simulation.harness import NAME, Crash, Crashed, Edit, Story, _Simulation, workspace
 from tests.simulation.product import Parts, product
+from tests.simulation.simulated_engine import RegistryImage, SimulatedDaemon, SimulatedEngine
 
 LOOK_S = 0.25
 IMAGE = ImageFacts("sha256:busybox", 1)

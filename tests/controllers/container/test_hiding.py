@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from planloop.containers.engine.secret_env import SECRETS, env_from_engine, secrets_label
-from planloop.containers.engine.simulated_engine import SimulatedDaemon, SimulatedEngine
 from planloop.controllers.shared.container_exec import PlanContainers, container_masks
 from planloop.reconciler.effects.secret_masks import MASK
 from tests.fakes.virtual_time import VirtualClock
 from tests.product import ContainerCreation, EngineErrorReason, EngineFailed, ExecCommand, ExitCause, ImageFacts
 from tests.reconciler.stage import stage
+from tests.simulation.simulated_engine import SimulatedDaemon, SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

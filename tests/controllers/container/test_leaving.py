@@ -9,7 +9,6 @@ import anyio
 import pytest
 
 from planloop.containers.engine.names import ContainerNames
-from planloop.containers.engine.simulated_engine import SimulatedDaemon, SimulatedEngine
 from planloop.controllers.container.context import ContainerContext
 from planloop.controllers.container.observe import observe_container
 from planloop.controllers.container.readiness import container_readiness
@@ -20,6 +19,7 @@ from planloop.schemas.objects.container import ContainerSpec
 from tests.fakes.virtual_time import VirtualClock
 from tests.product import FoundContainer
 from tests.reconciler.stage import stage
+from tests.simulation.simulated_engine import SimulatedDaemon, SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,6 @@ import anyio
 import pytest
 
 from planloop.containers.engine.names import ContainerNames, ContainerTag, container_networks
-from planloop.containers.engine.simulated_engine import SimulatedDaemon, SimulatedEngine
 from planloop.controllers.container.context import ContainerContext
 from planloop.controllers.container.controller import POOL
 from planloop.controllers.container.decide import START
@@ -20,6 +19,7 @@ from planloop.schemas.objects.container import ContainerSpec, container_from_jso
 from tests.fakes.virtual_time import VirtualClock
 from tests.product import ContainerCreation, ImageFacts
 from tests.reconciler.stage import Stage, stage
+from tests.simulation.simulated_engine import SimulatedDaemon, SimulatedEngine
 
 pytestmark = pytest.mark.anyio
 

@@ -16,9 +16,9 @@ import anyio.lowlevel
 
 from planloop.reconciler.clock import Clock
 from planloop.reconciler.effects.processes import ExitCause, OperationTrace, ProcessCommand, ProcessExit
-from planloop.reconciler.effects.simulated_shell import ShellRun, SimulatedProgram, start_obstacle_of
 from planloop.schemas import limits
 from planloop.schemas.frozen import mutable
+from tests.simulation.simulated_shell import ShellRun, SimulatedProgram, start_obstacle_of
 
 
 @mutable

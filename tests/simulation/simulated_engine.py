@@ -33,10 +33,10 @@ from planloop.containers.engine.engine import (
     RunState,
 )
 from planloop.reconciler.effects.processes import ExitCause, ProcessCommand
-from planloop.reconciler.effects.simulated_shell import ShellRun, SimulatedProgram
 from planloop.schemas import limits
 from planloop.schemas.canonical_json import sha256_hex
 from planloop.schemas.frozen import frozen, mutable, remade
+from tests.simulation.simulated_shell import ShellRun, SimulatedProgram
 
 _TICK_S: Final = 1e-5  # No two things happen at once.
 _FREE_PORTS: Final = 40_000
