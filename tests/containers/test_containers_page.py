@@ -14,8 +14,8 @@ from planloop.controllers.agent.tools.tool import arguments_schema
 from planloop.schemas.spec.field import ChangeClass
 from planloop.schemas.spec.tables import TABLES
 from planloop.schemas.tools import CONTAINER_TOOLS
-from tests.app.test_readme import SESSION
-from tests.app.verb_pages import ROOT, shell, steady
+from tests.docs.test_readme import SESSION
+from tests.docs.verb_pages import ROOT, shell, steady
 from tests.product import EngineErrorReason
 
 PAGE = ROOT / "docs" / "containers.md"

@@ -12,7 +12,7 @@ import pytest
 
 from planloop.server.mcp.resources import SCHEME
 from planloop.server.mcp.tool_list import TASK_TOOLS
-from tests.app import verb_pages
+from tests.docs import verb_pages
 from tests.e2e import guests
 from tests.e2e.folder import Folder
 

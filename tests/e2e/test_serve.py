@@ -11,10 +11,10 @@ from http.client import HTTPException
 import pytest
 
 from planloop.client.plan_paths import PlanPaths, plan_label
-from tests.app.gateway.gateways import Served, frames, listening, served
 from tests.e2e.folder import Folder, Owner
 from tests.fakes.model_server.running import started
 from tests.product import encode
+from tests.server.gateway.gateways import Served, frames, listening, served
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120), pytest.mark.anyio]
 

@@ -13,10 +13,10 @@ import anyio
 import pytest
 
 from planloop.reconciler.store import owner_lock
-from tests.app.gateway.gateways import Served, served
 from tests.e2e.yards import IMAGE, Yard
 from tests.golden_text import said
 from tests.product import decode
+from tests.server.gateway.gateways import Served, served
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 

@@ -14,9 +14,9 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.app.gateway.gateways import Served, served
 from tests.e2e.folder import Folder
 from tests.fakes.model_server.running import started
+from tests.server.gateway.gateways import Served, served
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 

@@ -11,8 +11,8 @@ from planloop.benchmarks.checks import calls
 from planloop.benchmarks.checks.call_rules import MEMBERS
 from planloop.benchmarks.checks.calls import CallClass
 from planloop.benchmarks.checks.evidence import EmittedCall, Evidence
-from tests.app.test_readme import SESSION, played
-from tests.app.verb_pages import ROOT
+from tests.docs.test_readme import SESSION, played
+from tests.docs.verb_pages import ROOT
 
 PAGE = ROOT / "docs" / "tool-calling.md"
 

@@ -13,7 +13,7 @@ from planloop.benchmarks.suite import Case, ScriptedAct, Suite
 from planloop.benchmarks.suite_parser import read_suite
 from planloop.benchmarks.suite_sources import FolderSuiteSources
 from planloop.containers.images.stock import PREFIX, STOCK
-from tests.app.verb_pages import ROOT
+from tests.docs.verb_pages import ROOT
 
 FOLDER = ROOT / "benchmarks/planloop/benchmarks/suites/coding-agent"
 LANGUAGES = ("clojure", "clojurescript", "typescript")

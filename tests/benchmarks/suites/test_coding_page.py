@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from planloop.benchmarks.grading.start_command import find_start_command
-from tests.app.verb_pages import ROOT
 from tests.benchmarks.suites.test_coding_agent import case
+from tests.docs.verb_pages import ROOT
 
 PAGE = ROOT / "docs" / "coding-suite.md"
 NAMES = ("echo", "login", "chat", "game")

@@ -15,7 +15,7 @@ from planloop.compiler.read import read_source
 from planloop.schemas.spec.suite import NEVER
 from planloop.schemas.spec.tables import TABLE_BY_NAME
 from planloop.server.bench import suites
-from tests.app.verb_pages import ROOT
+from tests.docs.verb_pages import ROOT
 
 PAGE = (ROOT / "docs" / "planning-suite.md").read_text()
 

@@ -10,8 +10,8 @@ import pytest
 from planloop.containers.engine.docker_engine import DockerEngine
 from planloop.containers.images.stock import STOCK, StockImage
 from planloop.schemas import limits
-from tests.app.test_readme import SESSION
-from tests.app.verb_pages import ROOT, shell, steady
+from tests.docs.test_readme import SESSION
+from tests.docs.verb_pages import ROOT, shell, steady
 
 PAGE = ROOT / "docs" / "images.md"
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.app.gateway.writers import deleted
 from tests.e2e import command
 from tests.e2e.folder import Folder
 from tests.e2e.page.conftest import Opened, Running, Serve, Serving
+from tests.server.gateway.writers import deleted
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 

@@ -7,11 +7,11 @@ import re
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.app.gateway.writers import writing
 from tests.e2e.folder import Folder
 from tests.e2e.page import browsing
 from tests.e2e.page.browsing import Served
 from tests.e2e.page.conftest import Keep
+from tests.server.gateway.writers import writing
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 

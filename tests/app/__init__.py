@@ -1,1 +1,0 @@
-"""The command, the API and what they print."""

@@ -1,1 +1,0 @@
-"""The API: its table, its description, its doors."""

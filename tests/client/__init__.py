@@ -1,0 +1,1 @@
+"""What commands and servers share: `planloop.client`."""

@@ -1,0 +1,1 @@
+"""The pages of the documentation are true: their examples run and print what they show."""

@@ -1,0 +1,28 @@
+"""The page on forks is true: its example runs and prints what it shows."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.docs.test_readme import SESSION, played
+from tests.docs.verb_pages import ROOT
+
+PAGE = ROOT / "docs" / "forks.md"
+
+
+@pytest.mark.process
+@pytest.mark.needs("git")
+@pytest.mark.timeout(120)
+def test_the_session_of_the_page_is_real(tmp_path: Path, is_updating: bool) -> None:
+    text = PAGE.read_text()
+    (plan,) = re.findall(r"(?ms)^```yaml\n(plan: .*?)^```\n", text)
+    (tmp_path / "try.plan.yaml").write_text(plan)
+
+    now = SESSION.sub(lambda found: f"```console\n{played(found[1], tmp_path)}```\n", text)
+
+    if is_updating:
+        PAGE.write_text(now)
+    assert PAGE.read_text() == now, "run `make docs` and look at the difference"

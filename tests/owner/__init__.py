@@ -1,0 +1,1 @@
+"""The process that owns a plan, forks and replays: `planloop.owner`."""
