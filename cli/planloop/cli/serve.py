@@ -60,7 +60,7 @@ def command(
     goes on when this ends. Runs of benchmarks are shown, too: those in `reports` beside the plan, or in another folder;
     a folder that has only those needs no plan.
     """
-    from planloop.server.gateway import http_server
+    from planloop.server.gateway import application
     from planloop.server.gateway.bench_routes import ReportFolders
 
     place, shelves = _place(plan, reports)
@@ -71,8 +71,10 @@ def command(
         raise CommandError(ExitCode.USAGE, f"{host} can be reached by other machines, and there is no TLS", hint)
     # What was asked for is what the link says, where it is a name.
     names = name if name or host == found.address or _is_address(host) else (host,)
-    wish = http_server.GatewayOptions(names, (tls_cert, tls_key), read_only, new_links, page, ReportFolders(*shelves))
-    http_server.serve(place, _listen(found), wish)
+    options = application.GatewayOptions(
+        names, (tls_cert, tls_key), read_only, new_links, page, ReportFolders(*shelves)
+    )
+    application.serve(place, _listen(found), options)
 
 
 def _place(plan: str | None, reports: Path | None) -> tuple[PlanPaths, tuple[Path, Path]]:

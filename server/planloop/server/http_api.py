@@ -1,21 +1,19 @@
-"""HTTP for the owner's API: routes, errors and the stream, by aiohttp. Imported when the first client connects.
+"""HTTP of the API's operations: their aiohttp routes, checked requests, JSON answers and errors.
 
-`GET /v1/PATH` and `POST /v1/PATH` speak JSON; `GET /v1/watch?after=REV` is one record a line without end, with
-`&words=1` also `{"said": …}` for each stretch of text that a model writes.
+`planloop.server.owner_api` and `planloop.server.gateway.application` serve the operations of one table
+(`planloop.server.api.operations`) with this.
 """
 
 from __future__ import annotations
 
 import importlib
-import socket
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, TypeAlias
 
 import anyio
 import anyio.to_thread
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
+from aiohttp.typedefs import Handler
 
 from planloop.client import error_report
 from planloop.client.exit_codes import CommandError, ExitCode
@@ -23,17 +21,12 @@ from planloop.reconciler.engine.reconcile import Bug, Failed, LostRace, Terminal
 from planloop.reconciler.errors import EngineError
 from planloop.schemas import limits
 from planloop.schemas.canonical_json import Json, JsonObject, decode_foreign, encode
-from planloop.schemas.log.record import record_to_json
-from planloop.server import payloads
-from planloop.server.api import operations, routes
-from planloop.server.api.operations import Door, Operation
-from planloop.server.api.routes import MethodNotAllowed, RequestTarget
-from planloop.server.owner_listener import OwnerRequests
+from planloop.server.api.operations import QUERY_CHARS_MAX, TABLE, WHOLE, Door, Operation, checked_query
 
+API_ROOT: Final = "/v1/"
+PLANS: Final = f"{API_ROOT}plans/"
 BODY_BYTES_MAX: Final = 3 * limits.DUMP_BYTES_MAX  # An agent's file as JSON text; plan files are smaller.
-LINE_BYTES_MAX: Final = 64 << 10  # Of a request's first line: all parameters, written as HTTP has them.
-BEAT_S: Final = 15.0  # A stream says that it is alive this often, so a reader can tell a quiet plan from a dead one.
-GONE: Final = 503  # Nothing was done: the client may go on as if nobody had listened.
+BODY_S: Final = 30.0  # For a body to arrive: a plan file over a slow line takes two.
 STATUS: Final = {
     ExitCode.USAGE: 400,
     ExitCode.INVALID: 422,
@@ -42,82 +35,82 @@ STATUS: Final = {
     ExitCode.NOT_FOUND: 404,
     ExitCode.CANCELLED: 409,
     ExitCode.TIMEOUT: 504,
-    ExitCode.FAILED: 502,  # The world's fault: a disk, a tool server.
+    ExitCode.FAILED: 502,  # The environment failed: a disk, a tool server.
     ExitCode.BUG: 500,
 }
+OPERATION: Final = web.RequestKey("operation", Operation)
+"""The operation that a request was routed to."""
+Answer: TypeAlias = Json | web.StreamResponse
+OperationHandler: TypeAlias = Callable[[web.Request], Awaitable[Answer]]
+"""Answers an operation with JSON (bytes: already encoded), or with a response. Raises CommandError."""
 
 
-class BodyTooLarge(CommandError):
-    """The body is larger than what anybody sends."""
+def operation_routes(
+    door: Door, handlers: Mapping[str, OperationHandler], default: OperationHandler
+) -> list[web.RouteDef]:
+    """Return the routes of all operations of a door: `handlers` has some by the operations' names, `default` the rest.
+
+    Below `/v1/` at the owner; at the gateway those of a plan are below `/v1/plans/NAME/`.
+    """
+    # A last parameter takes slashes: `runs/{suite}/{run}/tail` must be tried before `runs/{suite}/{run}`.
+    rows = sorted((row for row in TABLE if row.door in ("both", door)), key=lambda row: len(row.path), reverse=True)
+    routes = []
+    for row in rows:
+        prefix = f"{PLANS}{{plan}}/" if door == "gateway" and row.is_of_plan else API_ROOT
+        add = web.get if row.method == "GET" else web.post
+        routes.append(add(prefix + _aiohttp_path(row), _checked(row, handlers.get(row.name, default))))
+    return routes
 
 
-async def handle_connection(desk: OwnerRequests, listener: socket.socket) -> None:
-    """Answers who connects to `listener`, until cancelled."""
-    leaving = anyio.Event()
-    application = _application(desk, leaving)
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.5, max_line_size=LINE_BYTES_MAX)
+def _aiohttp_path(row: Operation) -> str:
+    path = row.path
+    for name in row.takes:
+        last = path.endswith(f"{{{name}}}")
+        pattern = "[0-9]{1,15}" if name in WHOLE else r"[\s\S]+" if last else "[^/]+"
+        path = path.replace(f"{{{name}}}", f"{{{name}:{pattern}}}")
+    return path
+
+
+def _checked(operation: Operation, handler: OperationHandler) -> Handler:
+    """Return the aiohttp handler: the request is checked against the operation before `handler` has it."""
+
+    async def checked(request: web.Request) -> Answer:
+        if len(request.query) != len(set(request.query)):
+            raise CommandError(ExitCode.USAGE, "a parameter is given twice", "give each once")
+        checked_query(operation, request.query)
+        for name in operation.takes:
+            if len(value := request.match_info[name]) > QUERY_CHARS_MAX:
+                hint = f"at most {QUERY_CHARS_MAX} characters"
+                raise CommandError(ExitCode.USAGE, f"`{value[:100]}…` is too long for {name}", hint)
+        request[OPERATION] = operation
+        return await handler(request)
+
+    async def stream(request: web.Request) -> web.StreamResponse:
+        response = await checked(request)
+        assert isinstance(response, web.StreamResponse)
+        return response
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return await answer_response(lambda: checked(request))
+
+    return stream if operation.is_stream else answer
+
+
+def request_path(request: web.Request) -> str:
+    """Return the path of a request as the table has it, with its parameters filled in."""
+    return request[OPERATION].path.format_map(request.match_info)
+
+
+async def read_body(request: web.Request) -> JsonObject:
+    """Return the JSON object in the body. Raises CommandError; HTTPException for one that is too large or too slow."""
+    size, size_max = request.content_length or 0, request.client_max_size
+    if size > size_max:
+        raise web.HTTPRequestEntityTooLarge(size_max, size)
     try:
-        await runner.setup()
-        await web.SockSite(runner, listener).start()
-        await anyio.sleep_forever()
-    finally:
-        leaving.set()
-        with anyio.CancelScope(shield=True):
-            await runner.cleanup()
-
-
-def _application(desk: OwnerRequests, leaving: anyio.Event) -> web.Application:
-    application = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[_unless(leaving)])
-
-    async def ask(request: web.Request) -> web.StreamResponse:
-        path = request.match_info["path"]
-        try:
-            operation = route_request(request, RequestTarget(request.method, path), "owner")
-        except CommandError as halt:
-            return refusal_response(halt)
-        if operation.is_stream:
-            return await _stream(desk, request)
-        if operation.method == "GET":
-            return await answer_response(lambda: desk.get(path, dict(request.query)))
-
-        async def changed() -> Json:
-            by, body = payloads.split_author(await _map_of(request))
-            return await desk.post(path, await checked_body(operation, body) | {payloads.AUTHOR_FIELD: by})
-
-        return await answer_response(changed)
-
-    application.router.add_route("*", "/v1/{path:.+}", ask)
-    return application
-
-
-def route_request(request: web.Request, wanted: RequestTarget, door: Door) -> Operation:
-    """The operation that a request wants, whose query fits it. Raises CommandError."""
-    operation = routes.route(wanted, door).operation
-    if len(request.query) != len(set(request.query)):
-        raise CommandError(ExitCode.USAGE, "a parameter is given twice", "give each once")
-    operations.checked_query(operation, request.query)
-    return operation
-
-
-async def read_body(request: web.Request, operation: Operation) -> JsonObject:
-    """The body of a request, which fits the operation. Raises CommandError."""
-    return await checked_body(operation, await _map_of(request))
-
-
-async def checked_body(operation: Operation, body: JsonObject) -> JsonObject:
-    """`body`, held to the model that the operation names. Raises CommandError."""
-    # On a thread: the first body loads pydantic, and what runs must not be held up by that.
-    checking = await anyio.to_thread.run_sync(importlib.import_module, "planloop.server.api.validation")
-    found: JsonObject = checking.validated_body(operation, body)
-    return found
-
-
-async def _map_of(request: web.Request) -> JsonObject:
-    try:
-        body = decode_foreign(await request.read() or b"{}")
-    except web.HTTPRequestEntityTooLarge:
-        words = f"the body is larger than {request.client_max_size >> 20} MiB"
-        raise BodyTooLarge(ExitCode.USAGE, words, "send less at once") from None
+        with anyio.fail_after(BODY_S):
+            body = decode_foreign(await request.read() or b"{}")
+    except TimeoutError:
+        raise web.HTTPRequestTimeout from None
     except ValueError as error:
         raise CommandError(
             ExitCode.USAGE, f"the body is not JSON: {error}", "send Content-Type application/json"
@@ -127,29 +120,31 @@ async def _map_of(request: web.Request) -> JsonObject:
     return body
 
 
-def _unless(leaving: anyio.Event) -> Middleware:
-    """Turns away who was let in at the last moment: aiohttp may call a handler after its clean-up, on a closed log."""
-
-    @web.middleware
-    async def turn_away(request: web.Request, handler: Handler) -> web.StreamResponse:
-        return web.Response(status=GONE) if leaving.is_set() else await handler(request)
-
-    return turn_away
+async def checked_body(request: web.Request, body: JsonObject) -> JsonObject:
+    """Return `body`, checked against the model that the request's operation names. Raises CommandError."""
+    # In a thread: the first body loads pydantic, which must not block the plan that runs in this process.
+    validation = await anyio.to_thread.run_sync(importlib.import_module, "planloop.server.api.validation")
+    found: JsonObject = validation.validated_body(request[OPERATION], body)
+    return found
 
 
-async def answer_response(answer: Callable[[], Awaitable[Json]]) -> web.Response:
-    """What `answer` gives as JSON (bytes: it is printed already); every way to end has its status and its words."""
+async def answer_response(answer: Callable[[], Awaitable[Answer]]) -> web.StreamResponse:
+    """Return what `answer` gives as a response; each kind of error has its status and message."""
     try:
         found = await attempt(answer)
     except EngineError as error:
         return refusal_response(error_report.explain_exception(error) or _bug(error))
     match found:
+        case Bug(web.HTTPException() as refusal):
+            raise refusal
         case Bug(bug):
             return refusal_response(error_report.explain_exception(bug) or _bug(bug))
         case Failed(_, message) | TerminalFailure(_, message):
             return refusal_response(CommandError(ExitCode.FAILED, message, "plan events says more"))
         case LostRace(conflict):
             return refusal_response(CommandError(ExitCode.CONFLICT, str(conflict), "give the command again"))
+        case web.StreamResponse():
+            return found
         case _:
             body = found if isinstance(found, bytes) else encode(found)
             return web.Response(body=body, content_type="application/json")
@@ -159,46 +154,49 @@ def _bug(error: Exception) -> CommandError:
     return CommandError(ExitCode.BUG, f"{type(error).__name__}: {error}", "the run goes on; plan doctor")
 
 
-def refusal_response(halt: CommandError) -> web.Response:
-    """The ending as an answer that the client can make a CommandError of again."""
+def refusal_response(halt: CommandError, status: int | None = None) -> web.Response:
+    """Return an error as a response that the client can make the CommandError of again."""
     error = {"error": {"exit": int(halt.exit), "summary": halt.summary, "hint": halt.hint}}
-    allow = {"Allow": halt.allowed} if isinstance(halt, MethodNotAllowed) else {}
-    return web.Response(body=encode(error), status=_status(halt), content_type="application/json", headers=allow)
+    status = status or STATUS.get(halt.exit, 400)
+    return web.Response(body=encode(error), status=status, content_type="application/json")
 
 
-def _status(halt: CommandError) -> int:
-    match halt:
-        case BodyTooLarge():
-            return 413
-        case MethodNotAllowed():
-            return 405
+@web.middleware
+async def errors_middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer errors of routing and of handlers in the API's form."""
+    try:
+        return await handler(request)
+    except CommandError as halt:
+        return refusal_response(halt)
+    except web.HTTPException as error:
+        return _http_error(request, error)
+
+
+def _http_error(request: web.Request, error: web.HTTPException) -> web.Response:
+    path = f"`{_operation_path(request.path)[:100]}`"
+    hint = "/v1/openapi.json describes what there is"
+    match error:
+        case web.HTTPNotFound():
+            halt = CommandError(
+                ExitCode.NOT_FOUND, f"the API has no {path}", "plan version on both sides tells if they differ"
+            )
+            return refusal_response(halt)
+        case web.HTTPMethodNotAllowed():
+            allowed = ", ".join(sorted(error.allowed_methods - {"HEAD"}))
+            words, hint = f"{path} takes {allowed}, not {request.method[:10]}", f"send it with {allowed}"
+        case web.HTTPRequestEntityTooLarge():
+            words = f"the body is larger than {request.client_max_size >> 20} MiB"
+        case web.HTTPRequestTimeout():
+            words = f"the body did not arrive within {BODY_S:.0f} s"
         case _:
-            return STATUS.get(halt.exit, 400)
-
-
-async def _stream(desk: OwnerRequests, request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse(headers={"Content-Type": "application/jsonl", "Cache-Control": "no-store"})
-    await response.prepare(request)
-    send, receive = anyio.create_memory_object_stream[bytes](64)
-
-    async def records() -> None:
-        async for record in desk.watch(int(request.query.get("after", 0))):
-            await send.send(encode(record_to_json(record)) + b"\n")
-        send.close()
-
-    async def words() -> None:
-        async for said in desk.hear():
-            await send.send(encode({"said": said}) + b"\n")
-
-    async with send, receive, anyio.create_task_group() as group:
-        group.start_soon(records)
-        if request.query.get("words") == "1":
-            group.start_soon(words)
-        with suppress(ConnectionError, anyio.EndOfStream):
-            while True:
-                line = b"\n"
-                with anyio.move_on_after(BEAT_S):
-                    line = await receive.receive()
-                await response.write(line)
-        group.cancel_scope.cancel()
+            words = error.reason.lower()
+    response = refusal_response(CommandError(ExitCode.USAGE, words, hint), error.status)
+    if "Allow" in error.headers:
+        response.headers["Allow"] = error.headers["Allow"]
     return response
+
+
+def _operation_path(path: str) -> str:
+    if path.startswith(PLANS):
+        return path.removeprefix(PLANS).partition("/")[2]
+    return path.removeprefix(API_ROOT)

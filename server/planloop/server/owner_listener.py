@@ -1,6 +1,6 @@
 """Listen on the owner's unix socket; HTTP is loaded for the first client.
 
-The socket listens at once, but HTTP itself (100 ms of imports) is fetched when the first client connects: most short
+The socket listens immediately, but HTTP (100 ms of imports) is loaded when the first client connects: most short
 runs end without one. Only the user who may read the state folder can connect (mode 0600), so there is no other
 authentication.
 """
@@ -23,7 +23,7 @@ from planloop.schemas.log.record import Record
 
 
 class OwnerRequests(Protocol):
-    """Who answers."""
+    """The answers to the API's requests."""
 
     async def get(self, path: str, query: dict[str, str]) -> Json: ...
 
@@ -35,13 +35,13 @@ class OwnerRequests(Protocol):
 
 
 @asynccontextmanager
-async def serve_owner(desk: OwnerRequests, folder: Path) -> AsyncIterator[tuple[int, ...]]:
-    """The API of `desk` on the socket in `folder`, for as long as the block lasts; gives what tells its file."""
+async def serve_owner(service: OwnerRequests, folder: Path) -> AsyncIterator[tuple[int, ...]]:
+    """Serve the API on the socket in `folder` for as long as the block lasts. Yields the identity of its file."""
     listener: socket.socket = owner_client.listen_on_socket(folder)
     own = owner_client.socket_identity(folder)
     try:
         async with anyio.create_task_group() as group:
-            group.start_soon(_answer, desk, listener)
+            group.start_soon(_answer, service, listener)
             try:
                 yield own
             finally:
@@ -51,8 +51,8 @@ async def serve_owner(desk: OwnerRequests, folder: Path) -> AsyncIterator[tuple[
         listener.close()
 
 
-async def _answer(desk: OwnerRequests, listener: socket.socket) -> None:
+async def _answer(service: OwnerRequests, listener: socket.socket) -> None:
     await anyio.wait_readable(listener)
-    # On a thread: the first question must not hold up what runs. The kernel keeps it until we listen to it.
-    http_api = await anyio.to_thread.run_sync(importlib.import_module, "planloop.server.http_api")
-    await http_api.handle_connection(desk, listener)
+    # In a thread: the import must not block the plan that runs. The kernel keeps the connection until then.
+    owner_api = await anyio.to_thread.run_sync(importlib.import_module, "planloop.server.owner_api")
+    await owner_api.serve_socket(service, listener)

@@ -12,7 +12,8 @@ import pytest
 from anyio.abc import SocketStream
 
 from planloop.client.plan_paths import PlanPaths
-from planloop.server.gateway import application, auth, http_server, log_websocket
+from planloop.server import http_api, http_server
+from planloop.server.gateway import auth, log_websocket
 from planloop.server.gateway.application import Gateway
 from planloop.server.gateway.replica import PlanReplica
 from tests.server.gateway.writers import Writer, writing
@@ -46,7 +47,7 @@ async def answering(state: Path) -> AsyncIterator[tuple[Gateway, int]]:
     port = listener.getsockname()[1]
     links = auth.Links(state, TOKENS, read_only=False)
     gateway = Gateway(PlanReplica(PlanPaths("demo", state)), links, auth.site_names("http", port, ["localhost"]), state)
-    async with http_server.run_gateway(gateway, listener, None):
+    async with gateway.following(), http_server.serve_application(gateway.application(), listener):
         yield gateway, port
 
 
@@ -73,7 +74,7 @@ async def upgraded(stream: SocketStream) -> bytes:
 
 async def count_is(gateway: Gateway, count: int) -> None:
     """Returns when so many listen; the test's timeout is the bound."""
-    while gateway.tails.count != count:
+    while gateway.sockets.count != count:
         await anyio.lowlevel.checkpoint()
 
 
@@ -140,7 +141,7 @@ async def test_who_connects_and_says_nothing_is_not_kept(
 async def test_a_body_that_does_not_come_is_not_waited_for(
     writer: Writer, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(application, "BODY_S", 0.1)
+    monkeypatch.setattr(http_api, "BODY_S", 0.1)
     async with answering(state) as (_, port), await anyio.connect_tcp("127.0.0.1", port) as slow:
         head = f"POST /v1/plans/demo/patch HTTP/1.1\r\nHost: localhost:{port}\r\nAuthorization: Bearer {TOKENS.change}"
         await slow.send(f"{head}\r\nContent-Length: 1000\r\n\r\n{{".encode())

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import anyio
+from aiohttp import web
 
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.schemas.canonical_json import decode, encode
@@ -27,6 +28,8 @@ from planloop.schemas.frozen import frozen
 
 Right: TypeAlias = Literal["read", "change"]
 Scheme: TypeAlias = Literal["http", "https"]
+RIGHT: Final = web.RequestKey("right", str)
+"""What the token of a request allows."""
 PROTOCOL: Final = "planloop.v1"  # What a websocket speaks; its token travels beside it, as `token.…`.
 SAFE: Final = frozenset({"GET", "HEAD"})  # Nothing that these do changes anything.
 PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}  # Those that a Host header leaves out.

@@ -1,37 +1,35 @@
 """Routes of benchmark suites, runs and comparisons. Read-only.
 
-What is said is made by `planloop.server.bench`; reading and folding go on in threads, so that nobody who watches a plan
-waits for a large run. A run that goes on is listened to: its events are folded as they are written.
+`planloop.server.bench` makes the answers. Reading and folding run in threads, so that clients of the plan do not wait
+for a large run. The events of a live run are folded as they are written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 import anyio
 import anyio.to_thread
 from aiohttp import web
 
 from planloop.benchmarks.events.reader import BenchEvent
-from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.exit_codes import CommandError
 from planloop.client.folder_events import watch_folders
-from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.limits import OUTPUT_KEPT_BYTES_MAX, RUN_EVENTS_TOLD_MAX
 from planloop.server.bench import bench_presenter, case_presenter
 from planloop.server.bench.reports_folder import ReportsFolder, RunName, run_name
 from planloop.server.bench.run_library import RunLibrary
 from planloop.server.bench.suites import SuiteLibrary
-from planloop.server.gateway.log_websocket import NORMAL_CLOSE, SocketEnd, SocketHandler, SocketListener, socket_steps
-from planloop.server.http_api import answer_response, refusal_response
+from planloop.server.gateway.log_websocket import NORMAL_CLOSE, HoldSocket, SocketEnd, SocketListener, socket_steps
+from planloop.server.http_api import Answer, OperationHandler
 
 Read = TypeVar("Read")
-HoldSocket: TypeAlias = Callable[[web.Request, SocketHandler], Awaitable[web.StreamResponse]]
-"""Answers a request with a websocket."""
 READS_AT_ONCE: Final = 4  # Each holds a thread.
 MESSAGES: Final = frozenset(
     {"run/open", "run/resume", "run/close", "case/start", "tool/call", "check/result", "case/end"}
@@ -41,79 +39,70 @@ MESSAGES: Final = frozenset(
 
 @frozen
 class ReportFolders:
-    """Where suites are looked for, beside those that are shipped, and where the runs are. Neither need be there."""
+    """The folder of suites beside those that are shipped, and that of the runs. Both may be missing."""
 
     suites: Path
     reports: Path
 
 
 class BenchRoutes:
-    """The suites and runs of `shelves`; `held` makes a websocket of a request."""
+    """The suites and runs in two folders; `websocket` answers a request with a websocket."""
 
-    def __init__(self, shelves: ReportFolders, held: HoldSocket) -> None:
-        shelf = ReportsFolder(shelves.reports)
-        self._library = RunLibrary(shelf)
-        self._suites = SuiteLibrary(shelves.suites, shelf)
-        self._held = held
+    def __init__(self, folders: ReportFolders, websocket: HoldSocket) -> None:
+        self._reports = ReportsFolder(folders.reports)
+        self._library = RunLibrary(self._reports)
+        self._suites = SuiteLibrary(folders.suites, self._reports)
+        self._websocket = websocket
         self._limiter = anyio.CapacityLimiter(READS_AT_ONCE)
 
-    def add_routes(self, router: web.UrlDispatcher, api: str) -> None:
-        """Adds all that is known of reports below `api`."""
-        run = f"{api}runs/{{suite}}/{{run}}"
-        router.add_get(f"{api}suites", self._told(lambda _: self._suites.listed()))
-        router.add_get(f"{api}suites/{{suite:.+}}", self._told(lambda asked: self._suites.told(_part(asked, "suite"))))
-        router.add_get(f"{api}runs", self._told(lambda _: bench_presenter.runs_json(self._library)))
-        router.add_get(f"{api}comparison", self._told(self._comparison))
-        router.add_get(run, self._told(lambda asked: bench_presenter.run_json(self._library, _name(asked))))
-        router.add_get(f"{run}/tail", self._tail)
-        router.add_get(f"{run}/cases/{{case}}", self._told(self._case))
-        router.add_get(f"{run}/blobs/{{digest}}", self._blob)
+    def handlers(self) -> dict[str, OperationHandler]:
+        """The handlers by the names of their operations."""
+        suites, library = self._suites, self._library
+        return {
+            "listSuites": self._reading(lambda _: suites.listed()),
+            "getSuite": self._reading(lambda request: suites.told(request.match_info["suite"])),
+            "listRuns": self._reading(lambda _: bench_presenter.runs_json(library)),
+            "compareRuns": self._reading(
+                lambda request: bench_presenter.comparison_json(library, request.query["runs"])
+            ),
+            "getRun": self._reading(lambda request: bench_presenter.run_json(library, _run(request))),
+            "getCase": self._reading(self._case),
+            "getRunBlob": self._reading(self._blob),
+            "followRun": self._tail,
+        }
 
-    def _told(self, tell: Callable[[web.Request], Json]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-        """A handler that answers with what `tell` says, in a thread."""
-
-        async def handle(request: web.Request) -> web.StreamResponse:
-            return await answer_response(lambda: self._read(partial(tell, request)))
-
-        return handle
+    def _reading(self, step: Callable[[web.Request], Answer]) -> OperationHandler:
+        """A handler that runs `step` in a thread."""
+        return lambda request: self._read(partial(step, request))
 
     async def _read(self, step: Callable[[], Read]) -> Read:
         return await anyio.to_thread.run_sync(step, limiter=self._limiter)
 
-    def _comparison(self, request: web.Request) -> JsonObject:
-        return bench_presenter.comparison_json(self._library, request.query.get("runs", ""))
-
     def _case(self, request: web.Request) -> JsonObject:
-        name, case_id = _name(request), _part(request, "case")
-        model = request.query.get("model", "")
-        if not model:
+        name, case_id, query = _run(request), request.match_info["case"], request.query
+        if not query.get("model"):
             return case_presenter.case_json(self._library, name, case_id)
-        return case_presenter.entry_json(self._library, name, case_id, model, _number(request, "trial", 1))
+        return case_presenter.entry_json(self._library, name, case_id, query["model"], int(query.get("trial", 1)))
 
-    async def _blob(self, request: web.Request) -> web.StreamResponse:
-        """What a check saw. A browser must never take it for a page: agents wrote what is in it."""
-        try:
-            content, media = await self._read(partial(self._content, request))
-        except CommandError as halt:
-            return refusal_response(halt)
+    def _blob(self, request: web.Request) -> web.Response:
+        """What a check saw. A browser must not render it as a page: agents wrote it."""
+        with self._reports.opened(_run(request), *case_presenter.blob_parts(request.match_info["digest"])) as file:
+            media = case_presenter.media_of(file)
+            content = file.read(OUTPUT_KEPT_BYTES_MAX)
         kept = "attachment" if media == case_presenter.BINARY_TYPE else "inline"
         headers = {"Content-Type": media, "Content-Disposition": kept, "Cache-Control": "private, max-age=31536000"}
         return web.Response(body=content, headers=headers)
 
-    def _content(self, request: web.Request) -> tuple[bytes, str]:
-        with self._library.shelf.opened(_name(request), *case_presenter.blob_parts(_part(request, "digest"))) as file:
-            media = case_presenter.media_of(file)
-            return file.read(OUTPUT_KEPT_BYTES_MAX), media
-
     async def _tail(self, request: web.Request) -> web.StreamResponse:
         """Frames `{"seq", "state", "events"}` whenever a run goes on, those over `after` first."""
-        name, after = _name(request), _number(request, "after", 0)
+        name, after = _run(request), int(request.query.get("after", 0))
         await self._read(partial(self._library.run, name))
-        return await self._held(request, lambda socket: socket_steps(socket, partial(self._follow, name, after), None))
+        follow = partial(self._follow, name, after)
+        return await self._websocket(request, lambda socket: socket_steps(socket, follow, None))
 
     async def _follow(self, name: RunName, after: int, listener: SocketListener) -> SocketEnd:
         before: JsonObject = {}
-        async with aclosing(watch_folders([self._library.shelf.path(name)], anyio.Event())) as batches:
+        async with aclosing(watch_folders([self._reports.path(name)], anyio.Event())) as batches:
             async for _ in batches:
                 frame = await self._read(partial(self._frame, name, after))
                 if frame != before | {"events": []}:
@@ -157,16 +146,5 @@ def _words(type_: str, data: JsonObject) -> str:
             return {"run/open": "the run begins", "run/resume": "the run is gone on with"}[type_]
 
 
-def _part(request: web.Request, name: str) -> str:
-    return request.match_info[name]
-
-
-def _name(request: web.Request) -> RunName:
-    return run_name(_part(request, "suite"), _part(request, "run"))
-
-
-def _number(request: web.Request, name: str, default: int) -> int:
-    text = request.query.get(name, str(default))
-    if not (text.isascii() and text.isdigit() and len(text) < 16):
-        raise CommandError(ExitCode.USAGE, f"`{name}` is a whole number, not `{text[:80]}`", f"as {name}={default}")
-    return int(text)
+def _run(request: web.Request) -> RunName:
+    return run_name(request.match_info["suite"], request.match_info["run"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, closing
 from functools import partial
 from pathlib import Path
@@ -33,13 +33,12 @@ from planloop.schemas.objects.container import CONTAINER_KIND, OVER
 from planloop.schemas.resource import Resource
 from planloop.server import history_views
 from planloop.server.gateway import log_websocket
-from planloop.server.gateway.bench_routes import HoldSocket
-from planloop.server.gateway.log_websocket import NORMAL_CLOSE, SocketEnd, SocketListener, SocketStep
+from planloop.server.gateway.auth import RIGHT
+from planloop.server.gateway.log_websocket import NORMAL_CLOSE, HoldSocket, SocketEnd, SocketListener, SocketStep
 from planloop.server.gateway.owner_proxy import OwnerProxy
 from planloop.server.gateway.replica import LogReplaced, PlanReplica, RecordFrame
 from planloop.server.gateway.token_stream import TokenStream
-from planloop.server.gateway.validation import RIGHT
-from planloop.server.http_api import answer_response
+from planloop.server.http_api import OperationHandler
 
 # Which container is meant, and who works with it. What it is and how it stands is `description.py`'s.
 
@@ -56,11 +55,6 @@ def require_container(plan: ObjectsView, name: str) -> Resource:
     return item
 
 
-def agent_of_container(plan: ObjectsView, item: Resource) -> str:
-    """The agent that works with the container. Raises CommandError when none does."""
-    return agent_for_container(item, plan.list("task"), plan.list("agent"))
-
-
 # A conversation with the agent that works with a container, over a websocket that ends with the container.
 #
 # What a person says goes the way of `plan send`; what the agent is told, says and calls comes from the log, in the form
@@ -72,71 +66,54 @@ ID_CHARS_MAX: Final = 64
 
 
 @frozen
-class ChatDoors:
-    """By what a plan is reached."""
-
-    replica: PlanReplica
-    forwarding: OwnerProxy
-    words: TokenStream
-
-
-@frozen
 class ContainerChat:
     """Who talks: the plan, the container in which, the agent with whom, and what the person may do."""
 
     replica: PlanReplica
-    forwarding: OwnerProxy
-    words: TokenStream
+    owner: OwnerProxy
+    tokens: TokenStream
     container: str
     agent: str
     right: str
 
 
-def container_chat(doors: ChatDoors, name: str, right: str) -> ContainerChat:
-    """The conversation in the container `name`. Raises CommandError: there is none, or nobody works with it."""
-    moment = doors.replica.moment()
-    item = require_container(moment, name)
-    agent = agent_of_container(moment, item)
-    return ContainerChat(doors.replica, doors.forwarding, doors.words, item.address, agent, right)
-
-
-def chat_steps(room: ContainerChat, socket: web.WebSocketResponse) -> list[SocketStep]:
+def chat_steps(chat: ContainerChat, socket: web.WebSocketResponse) -> list[SocketStep]:
     """The conversation over `socket`, until either side ends it."""
     listener = SocketListener(socket)
     return [
-        *log_websocket.socket_steps(socket, partial(_tell, room), partial(_hear, room, listener)),
-        partial(_say, room, listener),
+        *log_websocket.socket_steps(socket, partial(_tell, chat), partial(_hear, chat, listener)),
+        partial(_say, chat, listener),
     ]
 
 
-async def _tell(room: ContainerChat, listener: SocketListener) -> SocketEnd:
-    rev, generation = room.replica.rev, room.replica.generation
-    past = await _conversation(room, {})
+async def _tell(chat: ContainerChat, listener: SocketListener) -> SocketEnd:
+    rev, generation = chat.replica.rev, chat.replica.generation
+    past = await _conversation(chat, {})
     shown = past["items"][-CHAT_ITEMS_SHOWN_MAX:]
-    first: JsonObject = {"agent": room.agent, "right": room.right, "items": shown}
+    first: JsonObject = {"agent": chat.agent, "right": chat.right, "items": shown}
     await listener.tell(first | {"earlier": bool(past["earlier"]) or len(shown) < len(past["items"])})
-    item = room.replica.get(room.container)
+    item = chat.replica.get(chat.container)
     if item is None or item.state in OVER:
         ended = (
-            ContainerEnded(room.container, "gone", "")
+            ContainerEnded(chat.container, "gone", "")
             if item is None
             else chat_events.ended_event(item.address, item.status)
         )
         await listener.tell(_ended(ended))
         return NORMAL_CLOSE
     told = int(past["rev"])  # The log may be further than the fold was.
-    names = (encode(room.agent), encode(room.container))
+    names = (encode(chat.agent), encode(chat.container))
     try:
         while True:
-            frame = await room.replica.frame_after(rev, generation)
+            frame = await chat.replica.frame_after(rev, generation)
             rev = frame.last
             if not any(name in frame.body for name in names):
                 continue  # Most are about others, and are not even read.
-            more = await _conversation(room, {"after": str(told)})
+            more = await _conversation(chat, {"after": str(told)})
             told = int(more["rev"])
             if more["items"]:
                 await listener.tell({"items": more["items"]})
-            for event in _events(room, frame):
+            for event in _events(chat, frame):
                 await listener.tell(event)
                 if "ended" in event:
                     return NORMAL_CLOSE
@@ -144,29 +121,29 @@ async def _tell(room: ContainerChat, listener: SocketListener) -> SocketEnd:
         return CHAT_AGAIN
 
 
-async def _say(room: ContainerChat, listener: SocketListener) -> SocketEnd:
+async def _say(chat: ContainerChat, listener: SocketListener) -> SocketEnd:
     """Tells what the agent's model writes while it writes it; the whole comes with the log."""
-    async with aclosing(room.words.listen()) as heard:
+    async with aclosing(chat.tokens.listen()) as heard:
         async for said in heard:
-            if said["agent"] == room.agent:
+            if said["agent"] == chat.agent:
                 await listener.tell({"said": said})
     return NORMAL_CLOSE
 
 
-async def _conversation(room: ContainerChat, query: dict[str, str]) -> JsonObject:
-    place, path = room.replica.place, f"conversation/{room.agent}"
-    found: JsonObject = await room.replica.read(
+async def _conversation(chat: ContainerChat, query: dict[str, str]) -> JsonObject:
+    place, path = chat.replica.place, f"conversation/{chat.agent}"
+    found: JsonObject = await chat.replica.read(
         lambda: history_views.history_view_answer(place.folder, place.name, path, query)
     )
     return found
 
 
-def _events(room: ContainerChat, frame: RecordFrame) -> list[JsonObject]:
+def _events(chat: ContainerChat, frame: RecordFrame) -> list[JsonObject]:
     """What the records of a frame mean to who talks here, beside the conversation itself."""
     found: list[JsonObject] = []
     for raw in decode(frame.body)["records"]:
-        for event in chat_events.chat_events(record_from_json(raw), room.agent, room.container):
-            if isinstance(event, AgentAnswered) and event.agent == room.agent:
+        for event in chat_events.chat_events(record_from_json(raw), chat.agent, chat.container):
+            if isinstance(event, AgentAnswered) and event.agent == chat.agent:
                 answer = {"question": event.question, "text": event.text, "error": event.error}
                 found.append({"answered": answer})
             elif isinstance(event, ContainerEnded):
@@ -178,18 +155,18 @@ def _ended(event: ContainerEnded) -> JsonObject:
     return {"ended": {"container": event.container, "state": event.state, "why": event.why}}
 
 
-async def _hear(room: ContainerChat, listener: SocketListener, said: Json) -> None:
+async def _hear(chat: ContainerChat, listener: SocketListener, said: Json) -> None:
     """Sends what a person says on, and tells them what became of it."""
     identity = str(said.get("id", ""))[:ID_CHARS_MAX] if isinstance(said, dict) else ""
     try:
-        sent = await _sent(room, said)
+        sent = await _sent(chat, said)
     except CommandError as halt:
         await listener.tell({"refused": {"id": identity, "summary": halt.summary, "hint": halt.hint}})
         return
     await listener.tell({"sent": {"id": identity, **sent}})
 
 
-async def _sent(room: ContainerChat, said: Json) -> JsonObject:
+async def _sent(chat: ContainerChat, said: Json) -> JsonObject:
     if not isinstance(said, dict) or not isinstance(text := said.get("text"), str) or not text.strip():
         raise CommandError(ExitCode.USAGE, "there is nothing to say", 'send {"text": "…"}')
     if len(text.encode(errors="replace")) > MESSAGE_BYTES_MAX:
@@ -199,17 +176,17 @@ async def _sent(room: ContainerChat, said: Json) -> JsonObject:
     delivery = said.get("delivery", "steer")
     if delivery not in DELIVERIES:
         raise CommandError(ExitCode.USAGE, "that is no way to deliver", f"one of {', '.join(sorted(DELIVERIES))}")
-    if room.right != "change":
+    if chat.right != "change":
         raise CommandError(
             ExitCode.REFUSED, "this link may only look", "plan serve prints the link that may change things, too"
         )
-    place = room.replica.place
-    if await room.replica.read(lambda: owner_lock.current_owner(place.folder)) is None:
+    place = chat.replica.place
+    if await chat.replica.read(lambda: owner_lock.current_owner(place.folder)) is None:
         name = place.file.name if place.file is not None else "FILE"
         hint = f"plan apply {name} --detach keeps it running; then say it again"
         raise CommandError(ExitCode.NOT_FOUND, f"nobody runs {place.name}, so no agent can answer", hint)
-    body: JsonObject = {"to": room.agent, "text": text, "delivery": delivery, "asks": True}
-    answer = await room.forwarding.post("send", body)
+    body: JsonObject = {"to": chat.agent, "text": text, "delivery": delivery, "asks": True}
+    answer = await chat.owner.post("send", body)
     first = answer["sent"][0]
     return {"message": first["id"], "state": first["state"]}
 
@@ -343,36 +320,34 @@ async def _after(engine: ContainerEngine, ref: str, seen: int) -> AsyncGenerator
 
 
 class ContainerRoutes:
-    """The containers of the plan behind `doors`; `held` makes a websocket of a request."""
+    """The containers of one plan; `websocket` answers a request with a websocket."""
 
-    def __init__(self, doors: ChatDoors, held: HoldSocket, refuse_other: Callable[[web.Request], None]) -> None:
-        self._doors = doors
-        self._held = held
-        self._refuse_other = refuse_other
+    def __init__(self, replica: PlanReplica, owner: OwnerProxy, tokens: TokenStream, websocket: HoldSocket) -> None:
+        self._replica = replica
+        self._owner = owner
+        self._tokens = tokens
+        self._websocket = websocket
 
-    def add_routes(self, router: web.UrlDispatcher, plan: str) -> None:
-        """Adds them below `plan`."""
-        router.add_get(f"{plan}/containers/{{name}}/logs", self._older)
-        router.add_get(f"{plan}/containers/{{name}}/logs/tail", self._logs)
-        router.add_get(f"{plan}/containers/{{name}}/chat", self._chat)
+    def handlers(self) -> dict[str, OperationHandler]:
+        """The handlers by the names of their operations."""
+        return {"readContainerLog": self._older, "followContainerLog": self._logs, "chat": self._chat}
 
-    async def _older(self, request: web.Request) -> web.Response:
-        self._refuse_other(request)
-        name, log, before = _container_name(request), request.query.get("log", ""), int(request.query.get("before", 0))
-        replica = self._doors.replica
-        return await answer_response(lambda: replica.read(partial(older_output, replica, name, log, before)))
+    async def _older(self, request: web.Request) -> Json:
+        name, log, before = (
+            request.match_info["name"],
+            request.query.get("log", ""),
+            int(request.query.get("before", 0)),
+        )
+        return await self._replica.read(partial(older_output, self._replica, name, log, before))
 
     async def _logs(self, request: web.Request) -> web.StreamResponse:
-        self._refuse_other(request)
-        item = require_container(self._doors.replica.moment(), _container_name(request))
-        tell = partial(follow_output, self._doors.replica, item)
-        return await self._held(request, lambda socket: log_websocket.socket_steps(socket, tell, None))
+        item = require_container(self._replica.moment(), request.match_info["name"])
+        tell = partial(follow_output, self._replica, item)
+        return await self._websocket(request, lambda socket: log_websocket.socket_steps(socket, tell, None))
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
-        self._refuse_other(request)
-        room = container_chat(self._doors, _container_name(request), request[RIGHT])
-        return await self._held(request, partial(chat_steps, room))
-
-
-def _container_name(request: web.Request) -> str:
-    return request.match_info["name"]
+        moment = self._replica.moment()
+        item = require_container(moment, request.match_info["name"])
+        agent = agent_for_container(item, moment.list("task"), moment.list("agent"))
+        chat = ContainerChat(self._replica, self._owner, self._tokens, item.address, agent, request[RIGHT])
+        return await self._websocket(request, partial(chat_steps, chat))

@@ -48,6 +48,8 @@ NORMAL_CLOSE: Final = SocketEnd(1000, "")
 SocketStep: TypeAlias = Callable[[], Awaitable[SocketEnd]]
 SocketHandler: TypeAlias = Callable[[web.WebSocketResponse], SocketEnd | list[SocketStep]]
 """What goes on over a websocket, all at once; the first that ends ends it. One of the steps hears the other side."""
+HoldSocket: TypeAlias = Callable[[web.Request, SocketHandler], Awaitable[web.StreamResponse]]
+"""Answers a request with a websocket."""
 
 
 class LogSockets:

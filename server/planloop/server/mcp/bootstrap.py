@@ -128,20 +128,19 @@ def run_http(place: PlanPaths, wanted: Sequence[str], listener: socket.socket, w
             chosen = identities.choose_identities(house.log, wanted)
             mint = partial(secrets.token_urlsafe, TOKEN_BYTES)
             made = load_identity_tokens(place.folder, chosen, mint, anew=wish.new_tokens)
-            doors = {name: (made[name], IdentityServer(house, place.name, name, is_http=True)) for name in chosen}
+            served = {name: (made[name], IdentityServer(house, place.name, name, is_http=True)) for name in chosen}
             for name in chosen:
                 sys.stdout.write(f"{place.name} as {name}  {site}  Authorization: Bearer {made[name]}\n")
             sys.stdout.write("Ctrl-C ends this; the plan goes on\n")
             sys.stdout.flush()
-            files = tuple(None if one is None else str(one) for one in wish.tls)
-            door = HttpTransport(names, doors)
+            transport = HttpTransport(names, served)
 
             def look(moved: set[str]) -> None:
                 if not moved or FILE in moved:
-                    door.renew(known_identity_tokens(place.folder))
+                    transport.renew(known_identity_tokens(place.folder))
 
             replica.on_move(look)
-            await serve_http(door, listener, files)
+            await serve_http(transport, listener, secure)
 
     anyio.run(run)
 

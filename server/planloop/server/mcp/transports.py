@@ -1,55 +1,59 @@
 """Transports of the MCP server: standard input and output, and streamable HTTP.
 
-Over HTTP nothing passes the guard of the gateway by, and each identity has a token and sessions of its own: a session
-is of no use to who has the token of another.
+Over HTTP the gateway's checks of host and origin apply, and each identity has its own token and sessions: a session
+cannot be used with the token of another identity.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hmac
+import logging
 import os
 import signal
 import socket
+import ssl
 import stat
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from functools import partial
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 import anyio
-import uvicorn
+from aiohttp import web
+from anyio.abc import TaskGroup
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
+from planloop.reconciler.engine.reconcile import Bug, attempt
+from planloop.reconciler.errors import EngineError
 from planloop.schemas import limits
 from planloop.schemas.canonical_json import encode
 from planloop.server.gateway import auth
 from planloop.server.gateway.auth import AccessDenied, SiteNames
+from planloop.server.http_server import serve_application
 from planloop.server.mcp.server import SESSION_HEADER, IdentityServer
 
 PATH: Final = "/mcp"
 READ_BYTES: Final = 1 << 16
 SESSIONS_MAX: Final = 100  # Of one identity.
 IDLE_S: Final = 1_800.0  # A session without a request for so long is over.
-LEAVE_S: Final = 2  # For what is under way when it ends.
-CONNECTIONS_MAX: Final = 512  # At once, with a token or without.
-SILENT_S: Final = 75.0  # A connection that has not asked for anything by then is closed.
 BODY_BYTES_MAX: Final = 2 * limits.SAID_BYTES_MAX
 
+AsgiApplication: TypeAlias = Callable[[Any, Any, Any], Awaitable[None]]
 
-async def serve_stdio(speaking: IdentityServer) -> None:
-    """Speaks with whoever started this process until it closes the input, or until Ctrl-C."""
+_LOGGER: Final = logging.getLogger("planloop.server.mcp")
+
+
+async def serve_stdio(server: IdentityServer) -> None:
+    """Serve the process that started this one until it closes the input, or until Ctrl-C."""
     with _taken_input() as lines:
-        async with speaking.telling(), stdio_server(stdin=cast("anyio.AsyncFile[str]", lines)) as (read, write):
-            await speaking.server.run(read, write, speaking.options)
+        async with server.telling(), stdio_server(stdin=cast("anyio.AsyncFile[str]", lines)) as (read, write):
+            await server.server.run(read, write, server.options)
 
 
 @contextmanager
 def _taken_input() -> Iterator[AsyncIterator[str]]:
-    """The lines of standard input, which is empty for everything else in this process and what it starts."""
+    """The lines of standard input, which is empty for the rest of this process and for its child processes."""
     wire = os.dup(0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -62,7 +66,7 @@ def _taken_input() -> Iterator[AsyncIterator[str]]:
 
 
 async def _lines(wire: int) -> AsyncIterator[str]:
-    """Waited for in the loop: the SDK's own read is in a thread, where Ctrl-C at a terminal would not end it."""
+    """Read lines in the event loop: the SDK reads in a thread, which Ctrl-C at a terminal would not end."""
     is_file = stat.S_ISREG(os.fstat(wire).st_mode) or _is_empty_device(wire)  # The loop cannot wait for these.
     rest = b""
     while True:
@@ -84,142 +88,157 @@ def _is_empty_device(wire: int) -> bool:
 
 
 class HttpTransport:
-    """An ASGI application for several identities, each with its token."""
+    """MCP over streamable HTTP for several identities, each with its token."""
 
-    def __init__(self, names: SiteNames, doors: Mapping[str, tuple[str, IdentityServer]]) -> None:
+    def __init__(self, names: SiteNames, identities: Mapping[str, tuple[str, IdentityServer]]) -> None:
         self._names = names
-        self._tokens = {name: token for name, (token, _) in doors.items()}
-        self._speaking = {name: speaking for name, (_, speaking) in doors.items()}
+        self._tokens = {name: token for name, (token, _) in identities.items()}
+        self._servers = {name: server for name, (_, server) in identities.items()}
         self._managers = {
             name: StreamableHTTPSessionManager(
-                speaking.server,
+                server.server,
                 max_request_body_size=BODY_BYTES_MAX,
                 max_sessions=SESSIONS_MAX,
                 session_idle_timeout=IDLE_S,
             )
-            for name, speaking in self._speaking.items()
+            for name, server in self._servers.items()
         }
 
     def renew(self, tokens: Mapping[str, str]) -> None:
-        """From now on these are the tokens of the identities that they name: whoever has an old one is a stranger."""
+        """Replace the tokens of the identities that are served; the old ones are invalid from now on."""
         self._tokens |= {name: token for name, token in tokens.items() if name in self._tokens}
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[None]:
-        """Sessions live as long as the block."""
+    async def open(self) -> AsyncIterator[web.Application]:
+        """The application; its sessions live as long as the block."""
         async with AsyncExitStack() as stack:
             for name, manager in self._managers.items():
-                await stack.enter_async_context(self._speaking[name].telling())
+                await stack.enter_async_context(self._servers[name].telling())
                 await stack.enter_async_context(manager.run())
-            yield
+            group = await stack.enter_async_context(anyio.create_task_group())
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            return  # Nothing else is spoken here.
-        headers = {name.decode("latin-1").title(): value.decode("latin-1") for name, value in scope["headers"]}
-        name = self._name_of(headers)
-        denied = auth.denied_place(headers, self._names, str((scope.get("server") or ("",))[0]))
+            async def answer(request: web.Request) -> web.StreamResponse:
+                name = self._name_of(request.headers)
+                denied = self._denied(request, name)
+                if denied is not None or name is None:
+                    assert denied is not None, "a request without a name is denied"
+                    return _denied_response(denied)
+                response = await AsgiRequest(request).answer(self._managers[name].handle_request, group)
+                if request.method == "DELETE":
+                    await self._servers[name].gone(request.headers.get(SESSION_HEADER, ""))
+                return response
+
+            application = web.Application()
+            application.router.add_route("*", "/{path:.*}", answer)
+            yield application
+            group.cancel_scope.cancel()
+
+    def _denied(self, request: web.Request, name: str | None) -> AccessDenied | None:
+        arrived_at = request.get_extra_info("sockname", ("",))[0]
+        denied = auth.denied_place(request.headers, self._names, arrived_at)
         if denied is None and name is None:
-            denied = AccessDenied(401, "a token is needed", "plan mcp --http printed it: Authorization: Bearer TOKEN")
-        if denied is None and scope["path"].rstrip("/") != PATH:
-            denied = AccessDenied(404, f"there is nothing at {scope['path'][:100]}", f"MCP is spoken at {PATH}")
-        if denied is not None or name is None:
-            assert denied is not None, "without a name it is denied"
-            await _deny(send, denied)
-            return
-        await self._managers[name].handle_request(scope, receive, send)
-        if scope["method"] == "DELETE":
-            await self._speaking[name].gone(headers.get(SESSION_HEADER.title(), ""))
+            return AccessDenied(401, "a token is needed", "plan mcp --http printed it: Authorization: Bearer TOKEN")
+        if denied is None and request.path.rstrip("/") != PATH:
+            return AccessDenied(404, f"there is nothing at {request.path[:100]}", f"MCP is spoken at {PATH}")
+        return denied
 
     def _name_of(self, headers: Mapping[str, str]) -> str | None:
         scheme, _, token = headers.get("Authorization", "").partition(" ")
-        given = token.strip().encode() if scheme.lower() == "bearer" else b""
+        given = token.strip().encode(errors="replace") if scheme.lower() == "bearer" else b""
         found = [name for name, known in self._tokens.items() if hmac.compare_digest(given, known.encode())]
         return found[0] if found else None
 
 
-async def _deny(send: Any, denied: AccessDenied) -> None:
+def _denied_response(denied: AccessDenied) -> web.Response:
     body = encode({"error": {"summary": denied.summary, "hint": denied.hint}})
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": denied.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    return web.Response(
+        body=body, status=denied.status, content_type="application/json", headers={"Server": "planloop"}
+    )
 
 
-class _Bounded(H11Protocol):
-    """A connection that is closed when it keeps us waiting for a request, or when there are too many.
+class AsgiRequest:
+    """An aiohttp request as ASGI, which is what the MCP SDK answers.
 
-    Its model waits for ever for the first request, and for the rest of one that has begun.
+    The SDK runs in a task of its own: when the client disconnects, aiohttp cancels its handler, and the SDK must hear
+    of that as `http.disconnect` and clean up.
     """
 
-    _due: asyncio.TimerHandle | None = None
+    def __init__(self, request: web.Request) -> None:
+        self._request = request
+        self._response: web.StreamResponse | None = None
+        self._is_read = False
+        self._gone = anyio.Event()
+        self._done = anyio.Event()
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        if len(self.connections) > CONNECTIONS_MAX:
-            transport.close()
-        self._await_request()
+    async def answer(self, application: AsgiApplication, group: TaskGroup) -> web.StreamResponse:
+        """Return the response of `application`, which runs in `group`; it is sent already."""
+        group.start_soon(self._run, application)
+        try:
+            await self._done.wait()
+        finally:
+            self._gone.set()
+        return self._response or web.Response(status=500)
 
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._await_request()
+    async def _run(self, application: AsgiApplication) -> None:
+        try:
+            outcome = await attempt(application, self._scope(), self._receive, self._send)
+        except EngineError as error:
+            outcome = Bug(error)
+        finally:
+            self._done.set()
+        if isinstance(outcome, Bug):
+            _LOGGER.error("an MCP request failed", exc_info=outcome.error)
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._forget()
-        super().connection_lost(exc)
+    def _scope(self) -> dict[str, Any]:
+        request = self._request
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": request.method,
+            "scheme": request.scheme,
+            "path": request.path,
+            "raw_path": request.rel_url.raw_path.encode(),
+            "query_string": request.rel_url.raw_query_string.encode(),
+            "root_path": "",
+            "headers": [(name.lower(), value) for name, value in request.raw_headers],
+            "client": request.get_extra_info("peername"),
+            "server": request.get_extra_info("sockname"),
+        }
 
-    def _await_request(self) -> None:
-        cycle = cast("RequestResponseCycle | None", self.cycle)
-        if cycle is not None and not cycle.response_complete:
-            self._forget()
-        elif self._due is None:  # What comes in bit by bit has no more time for that.
-            self._due = self.loop.call_later(SILENT_S, self.transport.close)
+    async def _receive(self) -> dict[str, Any]:
+        if self._is_read:
+            await self._gone.wait()
+            return {"type": "http.disconnect"}
+        try:
+            chunk = await self._request.content.readany()
+        except ConnectionError:
+            return {"type": "http.disconnect"}
+        self._is_read = self._request.content.at_eof()
+        return {"type": "http.request", "body": chunk, "more_body": not self._is_read}
 
-    def _forget(self) -> None:
-        if self._due is not None:
-            self._due.cancel()
-            self._due = None
-
-
-class _Quiet(uvicorn.Server):
-    """Sleeps until it is told to end, where its model looks ten times a second; signals are others' business."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self._over = anyio.Event()
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def main_loop(self) -> None:
-        await self._over.wait()
-
-    def end(self) -> None:
-        """Answers no more."""
-        self.should_exit = True
-        self._over.set()
+    async def _send(self, message: Mapping[str, Any]) -> None:
+        if self._gone.is_set():
+            return
+        with suppress(ConnectionError):  # The client is gone, which `_receive` reports.
+            if message["type"] == "http.response.start":
+                headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in message["headers"]]
+                headers.append(("Server", "planloop"))
+                self._response = web.StreamResponse(status=message["status"], headers=headers)
+                await self._response.prepare(self._request)
+            elif self._response is not None:
+                if message.get("body"):
+                    await self._response.write(message["body"])
+                if not message.get("more_body", False):
+                    await self._response.write_eof()
 
 
-async def serve_http(door: HttpTransport, listener: socket.socket, tls: Sequence[str | None]) -> None:
-    """Speaks with all who come to `listener` until Ctrl-C; `tls` are the files of certificate and key, if any."""
-    certificate, key = tls
-    config = uvicorn.Config(
-        door,
-        log_level="error",
-        access_log=False,
-        lifespan="off",
-        ws="none",
-        http=_Bounded,
-        ssl_certfile=certificate,
-        ssl_keyfile=key,
-        timeout_graceful_shutdown=LEAVE_S,
-        server_header=False,
-        date_header=False,
-    )
-    server = _Quiet(config)
+async def serve_http(transport: HttpTransport, listener: socket.socket, tls: ssl.SSLContext | None) -> None:
+    """Serve all clients that connect to `listener` until Ctrl-C."""
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as received:
-        async with door.open(), anyio.create_task_group() as group:
-            group.start_soon(partial(server.serve, sockets=[listener]))
+        async with (
+            transport.open() as application,
+            serve_application(application, listener, tls, cancels_handlers=True),
+        ):
             async for _ in received:
                 break
-            server.end()
