@@ -14,9 +14,8 @@ from planloop.benchmarks.suite import Case, ReadSuite, ScriptedAct, Suite
 from planloop.benchmarks.suite_sources import SuiteFileReader, SuiteSources
 from planloop.benchmarks.worlds.world_file import world_from_document
 from planloop.compiler.check.agents import check_steps
-from planloop.compiler.check.tasks import check_served, check_web
+from planloop.compiler.check.tasks import report_check_problems
 from planloop.compiler.graph import Sources
-from planloop.compiler.lower.document import check_arguments
 from planloop.compiler.normalise import Normalisation, normalise_document
 from planloop.compiler.plan_compiler import read_library
 from planloop.compiler.problems import Origins, Pointer, Problems, place_problems
@@ -27,7 +26,7 @@ from planloop.compiler.source import SizeLimits
 from planloop.compiler.suggest import did_you_mean, nearest_name
 from planloop.schemas import json_patch
 from planloop.schemas.canonical_json import Json, JsonObject
-from planloop.schemas.checks.web_reuse import ReusableSteps, expand_reuse, reusable_steps
+from planloop.schemas.checks.kinds import CHECK_KINDS, DeclaredCheck
 from planloop.schemas.diagnostic import sort_diagnostics
 from planloop.schemas.frozen import frozen, mutable
 from planloop.schemas.objects.case import CASE_S
@@ -380,12 +379,12 @@ class _Reading:
                 self.faults.add(one.code, one.summary, one.hint, to=(*to, "checks", name, "log", *one.at))
             self._ask(kinds[0], check[kinds[0]], (*to, "checks", name, kinds[0]))
             timeout_s = float(check.get("timeout", CHECK_S))
-            arguments = check_arguments(kinds[0], check)
-            if kinds[0] == "web":
-                arguments = self._web(arguments, reusable_steps(checks.items()), (*to, "checks", name, "web"))
-            else:
-                place = (*to, "checks", name, kinds[0])
-                check_served(kinds[0], check[kinds[0]], place, self.faults, timeout_s=timeout_s, has_url=True)
+            arguments: JsonObject = check[kinds[0]]
+            if kinds[0] in CHECK_KINDS:
+                fields = self._with_lexicon(check) if kinds[0] == "web" else check
+                declared = DeclaredCheck(kinds[0], fields, timeout_s, checks.items(), has_url=True)
+                report_check_problems(declared, (*to, "checks", name, kinds[0]), self.faults)
+                arguments = CHECK_KINDS[kinds[0]].arguments(declared)
             yield CheckSpec(name, kinds[0], arguments, timeout_s)
 
     def _ask(self, kind: str, arguments: Json, to: Pointer) -> None:
@@ -394,13 +393,12 @@ class _Reading:
             for fault in validate.check_problems(kind, arguments):
                 self.faults.add(fault.code, fault.summary, fault.hint, to=(*to, *fault.at))
 
-    def _web(self, written: JsonObject, flows: ReusableSteps, to: Pointer) -> JsonObject:
-        """A web check with what the suite calls things, and the steps that it reuses."""
-        all_have, own = self.document.get("lexicon", {}), written.get("lexicon", {})
-        # One that is no map has a fault of its own.
-        check = written | {"lexicon": {**all_have, **own}} if all_have and isinstance(own, dict) else written
-        check_web(check, to, self.faults, flows, has_url=True)
-        return expand_reuse(check, flows)
+    def _with_lexicon(self, check: JsonObject) -> JsonObject:
+        """A web check with the names of the suite's lexicon beside its own."""
+        all_have, own = self.document.get("lexicon", {}), check["web"].get("lexicon", {})
+        if not all_have or not isinstance(own, dict):  # One that is no map has a fault of its own.
+            return check
+        return check | {"web": check["web"] | {"lexicon": {**all_have, **own}}}
 
 
 def _over(defaults: JsonObject, written: JsonObject) -> JsonObject:

@@ -24,8 +24,7 @@ from planloop.containers.sandbox.probe import ProbedSandboxes
 from planloop.controllers.shared.container_exec import SeenContainers
 from planloop.controllers.shared.sandbox import nearest_agent, sandbox_container
 from planloop.controllers.shared.workspace import WorkspaceFault
-from planloop.controllers.task.checks.contract import CheckEnvironment, CheckFinding
-from planloop.controllers.task.checks.registry import run_checks
+from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding, run_checks
 from planloop.controllers.task.run_environment import RunEnvironment
 from planloop.owner import sandbox
 from planloop.reconciler.clock import RandomIds, SystemClock

@@ -7,7 +7,6 @@ with.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from planloop.compiler.check.tasks import TaskTree
 from planloop.compiler.graph import Graph
@@ -17,10 +16,9 @@ from planloop.compiler.resolve.agents import ResolvedAgent, is_mcp_client
 from planloop.compiler.suggest import did_you_mean
 from planloop.schemas import json_pointer
 from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.checks.kinds import CHECK_KINDS, kinds_in
 from planloop.schemas.objects.container import is_outside_plan
 from planloop.schemas.objects.sandbox import BUBBLEWRAP, CONTAINER, sandbox_request
-
-_CHECKS_NOT_RUN: Final = ("judge",)
 
 
 def warn_unsupported(document: JsonObject, tree: TaskTree, graph: Graph, faults: Problems) -> None:
@@ -73,8 +71,8 @@ def _tier_at(graph: Graph, task: str) -> int:
 
 
 def _tell_check(check: JsonObject, to: Pointer, faults: Problems) -> None:
-    for kind in _CHECKS_NOT_RUN:
-        if kind in check:
+    for kind in kinds_in(check):
+        if not CHECK_KINDS[kind].runner:
             _tell(faults, "P0407", f"checks of kind `{kind}` are not run by this version", (*to, kind))
 
 

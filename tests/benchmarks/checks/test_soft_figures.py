@@ -11,7 +11,7 @@ from planloop.benchmarks.checks import soft_figures
 from planloop.benchmarks.checks.soft_figures import SoftFigure
 from planloop.benchmarks.suite_parser import read_suite
 from planloop.benchmarks.suite_sources import FolderSuiteSources
-from planloop.controllers.task.checks.contract import CheckFinding
+from planloop.controllers.task.checks.run import CheckFinding
 from tests.product import Json
 
 ESLINT = '[{"errorCount": 2, "messages": [1, 2]}, {"errorCount": 1, "messages": [3]}]'

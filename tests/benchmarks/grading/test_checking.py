@@ -16,8 +16,7 @@ from planloop.benchmarks.grading.run_check import (
     judge_command_exit,
     without_address,
 )
-from planloop.controllers.task.checks.contract import CheckEnvironment, CheckFinding
-from planloop.controllers.task.checks.registry import run_check
+from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding, run_check
 from planloop.reconciler.effects.local_processes import LocalProcesses
 from tests import golden_text
 from tests.controllers.task.served import serving

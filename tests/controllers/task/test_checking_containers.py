@@ -13,8 +13,7 @@ import pytest
 from planloop.containers.engine import exec_kill
 from planloop.containers.engine.docker_engine import DockerEngine
 from planloop.controllers.shared.container_exec import PlanContainers, containers_summary
-from planloop.controllers.task.checks.contract import CheckEnvironment, CheckFinding
-from planloop.controllers.task.checks.registry import run_check
+from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding, run_check
 from planloop.reconciler.effects.local_processes import LocalProcesses
 from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore
 from planloop.schemas.objects.container import ContainerSpec, Health

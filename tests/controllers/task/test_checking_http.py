@@ -12,8 +12,7 @@ import anyio
 import pytest
 from aiohttp import web
 
-from planloop.controllers.task.checks.contract import CheckEnvironment, CheckFinding
-from planloop.controllers.task.checks.registry import run_check
+from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding, run_check
 from planloop.reconciler.effects.local_processes import LocalProcesses
 from tests.controllers.task.served import answering, serving
 from tests.controllers.task.yard import ENV

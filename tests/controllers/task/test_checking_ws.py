@@ -10,12 +10,11 @@ from typing import Any
 import anyio
 import pytest
 
-from planloop.controllers.task.checks.contract import CheckEnvironment, CheckFinding
 from planloop.controllers.task.checks.http_exchange import ExchangeTranscript
-from planloop.controllers.task.checks.registry import run_check
+from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding, run_check
 from planloop.controllers.task.checks.web.child import NO_BROWSER
 from planloop.controllers.task.checks.ws.client import SocketClient, frame_matches
-from planloop.controllers.task.checks.ws.conversation import PageSocket, check_conversation, observe_page_socket
+from planloop.controllers.task.checks.ws.conversation import PageSocket, check_ws, observe_page_socket
 from planloop.reconciler.effects.local_processes import LocalProcesses
 from planloop.schemas import limits
 from tests import golden_text
@@ -188,7 +187,7 @@ async def test_the_page_is_watched_first_and_its_greeting_and_its_frames_are_lea
 
     async with at("/rooms", chats.Named)() as url:
         arguments = {"url": url, "clients": ["ann", "bob"], "steps": SURELY}
-        found = await check_conversation(CheckSpec("0", "ws", arguments, 30.0), bench, seen_by)
+        found = await check_ws(CheckSpec("0", "ws", arguments, 30.0), bench, seen_by)
 
     assert watched == [f"{url}/"]
     assert found.result == "pass"
@@ -209,7 +208,7 @@ async def test_a_page_that_is_all_there_is_and_shows_no_socket_is_told_from_no_b
         return seen
 
     arguments = CHAT | {"url": "http://127.0.0.1:9", "discover": {"from-page": "/"}, "frame": {"learn": "from-page"}}
-    found = await check_conversation(CheckSpec("0", "ws", arguments, 30.0), bench, seen_by)
+    found = await check_ws(CheckSpec("0", "ws", arguments, 30.0), bench, seen_by)
 
     assert (found.result, found.message, found.probes) == (result, words, 0)
 
@@ -276,11 +275,9 @@ async def test_a_wrong_chat_whose_page_nobody_could_watch_is_an_error_and_a_righ
 
     page = CHAT | {"discover": {"from-page": "/", "else": ["/ws"]}, "frame": {"else": ["text"]}, "steps": IN_VAIN}
     async with at("/ws", chats.Echo)() as url:
-        wrong = await check_conversation(CheckSpec("0", "ws", page | {"url": url}, 30.0), bench, seen_by)
+        wrong = await check_ws(CheckSpec("0", "ws", page | {"url": url}, 30.0), bench, seen_by)
     async with at("/ws", chats.Chat)() as url:
-        right = await check_conversation(
-            CheckSpec("0", "ws", page | {"url": url, "steps": SURELY}, 30.0), bench, seen_by
-        )
+        right = await check_ws(CheckSpec("0", "ws", page | {"url": url, "steps": SURELY}, 30.0), bench, seen_by)
 
     assert (wrong.result, right.result) == ("error", "pass")
     golden_text.said(wrong.message)

@@ -12,7 +12,7 @@ from dataclasses import field
 from typing import Protocol
 
 from planloop.benchmarks.worlds.world import SimulatedWorld
-from planloop.controllers.task.checks.contract import CheckFinding, FindingResult
+from planloop.controllers.task.checks.run import CheckFinding, FindingResult
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 

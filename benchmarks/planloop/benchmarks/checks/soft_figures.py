@@ -11,9 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from planloop.compiler.lower.document import check_arguments
 from planloop.compiler.suggest import did_you_mean
-from planloop.controllers.task.checks.contract import CheckFinding
+from planloop.controllers.task.checks.run import CheckFinding
 from planloop.schemas import json_pointer
 from planloop.schemas.canonical_json import Json, JsonObject, decode_foreign
 from planloop.schemas.diagnostic import ValueProblem
@@ -48,7 +47,7 @@ class SoftFigure:
     def check(self) -> CheckSpec:
         """The command as a check, which is run where checks are. It ends with its exit code; errors are left out."""
         line = f"( {self.sh}\n) 2>/dev/null\nprintf '\\n{_END}%s\\n' \"$?\""
-        return CheckSpec(f"soft.{self.name}", "sh", check_arguments("sh", {"sh": line}), self.timeout_s)
+        return CheckSpec(f"soft.{self.name}", "sh", {"shell": line}, self.timeout_s)
 
     def read_from(self, found: CheckFinding) -> float | None:
         """The figure in what the command printed; None when there is none in it, or the command could not be run."""

@@ -12,7 +12,7 @@ from typing import Final
 from planloop.benchmarks.checks.evidence import Evidence
 from planloop.benchmarks.runs.compiled_run import CompiledRun
 from planloop.containers.engine.engine import ContainerEngine
-from planloop.controllers.task.checks.contract import RunCheck
+from planloop.controllers.task.checks.run import CheckFunction
 from planloop.reconciler.clock import Clock, Ids
 from planloop.reconciler.effects.processes import Processes
 from planloop.schemas.canonical_json import sha256_hex
@@ -71,7 +71,7 @@ class GradingContext:
     folder: Path
     blobs: BlobFolder
     compiled: CompiledRun
-    run_check: RunCheck
+    run_check: CheckFunction
     processes: Processes
     ids: Ids
     clock: Clock

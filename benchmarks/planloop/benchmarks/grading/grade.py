@@ -23,7 +23,7 @@ from planloop.benchmarks.runs.draws import make_nonce
 from planloop.benchmarks.runs.plan import entry_workspace, task_name
 from planloop.benchmarks.runs.run_compiler import fill_for_entry
 from planloop.containers.engine.engine import EngineFailed
-from planloop.controllers.task.checks.contract import CheckEnvironment, CheckFinding
+from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding
 from planloop.reconciler.effects.processes import CommandSandbox
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen

@@ -15,23 +15,18 @@ from planloop.benchmarks.grading.containers import CheckContainer
 from planloop.benchmarks.runs.draws import fill_values
 from planloop.containers.engine.engine import EngineFailed
 from planloop.controllers.task.checks import command as checks_command
-from planloop.controllers.task.checks import json_subset
+from planloop.controllers.task.checks import files
 from planloop.controllers.task.checks.command import run_in_argv
-from planloop.controllers.task.checks.contract import CheckEnvironment, CheckFinding, RunCheck
+from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding, CheckFunction
 from planloop.reconciler.effects.processes import ExitCause, ProcessExit
 from planloop.schemas.canonical_json import JsonObject, sha256_hex
+from planloop.schemas.checks.kinds import CHECK_KINDS
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.task import CheckSpec
 
 JUDGES: Final[Mapping[str, CheckJudge]] = MappingProxyType(
     {"calls": calls.judge_calls, "abstain": abstain.judge_abstain, "state": state.judge_state, "log": log.judge_log}
 )
-OVER_THE_NET: Final = frozenset({"web", "http", "ws"})
-NOBODY_ELSE: Final[Mapping[str, JsonObject]] = MappingProxyType({"http": {"follows": "own"}, "web": {"alone": True}})
-"""What keeps others from answering in a program's stead, by the kind of the check."""
-OF_FILES: Final = frozenset({"require-file", "contains", "json"})
-OF_COMMANDS: Final = frozenset({"sh", "json"})
-"""Kinds that run a command, where they do not name a file."""
 PROGRAM: Final = "program"
 """What the host of the program under test is called wherever somebody reads of it."""
 _MARK_CHARS: Final = 24
@@ -44,7 +39,7 @@ class CheckRunner:
 
     evidence: Evidence
     bench: CheckEnvironment
-    run_check: RunCheck
+    run_check: CheckFunction
     room: CheckContainer | None = None
     url: str = ""
 
@@ -72,12 +67,13 @@ class CheckRunner:
 
     def _aimed(self, spec: CheckSpec) -> CheckSpec:
         """The check with the program's address where it says none; nobody answers in the program's stead."""
-        if spec.kind not in OVER_THE_NET:
+        alone = CHECK_KINDS[spec.kind].alone
+        if alone is None:
             return spec
         arguments: JsonObject = fill_values(spec.arguments, {"url": self.url})
         url = str(arguments.get("url", ""))
         aimed = url if "://" in url else self.url + url
-        return replace(spec, arguments=arguments | {"url": aimed} | NOBODY_ELSE.get(spec.kind, {}))
+        return replace(spec, arguments=arguments | {"url": aimed} | alone)
 
 
 def without_address(found: CheckFinding, url: str) -> CheckFinding:
@@ -100,12 +96,12 @@ def without_address(found: CheckFinding, url: str) -> CheckFinding:
 
 def has_command(spec: CheckSpec) -> bool:
     """Whether the check runs a command, which belongs into a container when there is one."""
-    return spec.kind in OF_COMMANDS and "path" not in spec.arguments
+    return spec.kind in CHECK_KINDS and not spec.arguments.keys().isdisjoint(("shell", "argv"))
 
 
 def looks_at_files(spec: CheckSpec) -> bool:
     """Whether the check reads a file on this machine, following links wherever they lead."""
-    return spec.kind in OF_FILES and "path" in spec.arguments
+    return spec.kind in CHECK_KINDS and "path" in spec.arguments
 
 
 def count_work_errors(spec: CheckSpec, found: CheckFinding) -> CheckFinding:
@@ -135,7 +131,7 @@ def judge_command_exit(spec: CheckSpec, exit_: ProcessExit, *, is_inside: bool) 
 def _said(spec: CheckSpec, exit_: ProcessExit) -> CheckFinding:
     """What is found by a command that came to an end of its own."""
     if spec.kind == "json":
-        return json_subset.judge_printed_json(spec, exit_.code, exit_.output)
+        return files.judge_printed_json(spec, exit_.code, exit_.output)
     return checks_command.judge_exit(checks_command.command_text(spec.arguments), exit_.code, exit_.output)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from planloop.compiler.names import leaves_folder
@@ -13,10 +13,9 @@ from planloop.compiler.scalars import field_name
 from planloop.compiler.suggest import did_you_mean
 from planloop.schemas import json_pointer, limits
 from planloop.schemas.canonical_json import Json, JsonObject
-from planloop.schemas.checks.web_reuse import ReusableSteps, reusable_steps
-from planloop.schemas.diagnostic import ValueProblem
-from planloop.schemas.spec.checks import KIND_FIELDS
-from planloop.schemas.spec.tables import TABLE_BY_NAME, TABLES, fields_by_name
+from planloop.schemas.checks.kinds import CHECK_KINDS, OPTION_OWNERS, ContainerUse, DeclaredCheck, kinds_in
+from planloop.schemas.spec.field import COMMAND
+from planloop.schemas.spec.tables import TABLE_BY_NAME, TABLES, fields_by_name, table_of_type
 
 # What must hold for the branches of forks: git takes the name, and no two forks want one branch.
 
@@ -53,51 +52,16 @@ def _nearest_branch(branch: str, taken: Iterable[str]) -> str | None:
     return next((one for one in taken if f"{one}/".startswith(here) or here.startswith(f"{one}/")), None)
 
 
-# Checks that speak to a program, `http`, `ws` and `web`: what is wrong is told where it stands in the plan.
-
-_KINDS: Final = ("http", "ws")
+# Acceptance checks of any kind: problems are reported where they are in the plan.
 
 
-def _found(kind: str, arguments: JsonObject, *, timeout_s: float, has_url: bool) -> Iterator[ValueProblem]:
-    # Patterns take some milliseconds to import, and most plans have no such check.
-    if kind == "http":
-        from planloop.schemas.checks.http_check import http_check_problems  # noqa: PLC0415 - as above
-
-        return http_check_problems(arguments, has_url=has_url)
-    from planloop.schemas.checks.ws_check import ws_check_problems  # noqa: PLC0415 - as above
-
-    return ws_check_problems(arguments, has_url=has_url, timeout_s=timeout_s)
-
-
-def check_served(
-    kind: str, value: Json, to: Pointer, faults: Problems, *, timeout_s: float, has_url: bool = False
-) -> None:
-    """Tells of a check of `kind` that is written at `to` and may take `timeout_s`.
-
-    `has_url`: where the program is is said elsewhere.
-    """
-    if kind not in _KINDS or isinstance(value, str):
-        return
-    is_list = isinstance(value, list)
-    for fault in _found(kind, {"steps": value} if is_list else value, timeout_s=timeout_s, has_url=has_url):
-        _tell(fault, (*to, *(fault.at[1:] if is_list and fault.at else fault.at)), faults)
-
-
-def check_web(check: JsonObject, to: Pointer, faults: Problems, flows: ReusableSteps, *, has_url: bool = False) -> None:
-    """Tells of a web check that is written at `to`, and may reuse `flows`."""
-    from planloop.schemas.checks.web_parser import web_check_problems  # noqa: PLC0415 - a dozen milliseconds, and most plans have no such check
-
-    for fault in web_check_problems(check, has_url=has_url, flows=flows):
-        _tell(fault, (*to, *fault.at), faults)
-
-
-def _tell(fault: ValueProblem, place: Pointer, faults: Problems) -> None:
-    if fault.code != "P0210" or not faults.is_at(place):  # What lacks there may be just what was wrong.
-        _teller(fault, faults)(fault.code, fault.summary, fault.hint, to=place)
-
-
-def _teller(fault: ValueProblem, faults: Problems) -> Callable[..., None]:
-    return faults.on_key if fault.is_key else faults.add
+def report_check_problems(check: DeclaredCheck, to: Pointer, faults: Problems) -> None:
+    """Report what is wrong with the value of a check, which is at `to`, beyond the types of its fields."""
+    for problem in CHECK_KINDS[check.kind].problems(check):
+        place = (*to, *problem.at)
+        if problem.code != "P0210" or not faults.is_at(place):  # What is missing there may be just what was wrong.
+            report = faults.on_key if problem.is_key else faults.add
+            report(problem.code, problem.summary, problem.hint, to=place)
 
 
 # What must hold in a plan beyond the types of its fields: references, rings, contradictions, bounds.
@@ -106,12 +70,8 @@ def _teller(fault: ValueProblem, faults: Problems) -> Callable[..., None]:
 # agents, containers and hooks must be is in `planloop.compiler.check.agents`; rights and budgets have modules of their
 # own.
 
-KINDS: Final = tuple(row.name for row in KIND_FIELDS)
 _WITH_RUN: Final = ("effect", "timeout")
 _OF_RUN: Final = frozenset(("run", *_WITH_RUN))
-
-
-_WITH_COMMAND: Final = ("json", "run-in")
 
 
 TaskTree: TypeAlias = Sequence[tuple[TaskPath, JsonObject]]
@@ -249,6 +209,7 @@ def _check_acceptance(checks: list[JsonObject], path: TaskPath, containers: Json
     ids: set[str] = set()
     # A check without an id is known by its place, so a stated id must not be the place of such a one either.
     places = {str(index) for index, check in enumerate(checks) if "id" not in check}
+    others = [(check["id"], check) for check in checks if "id" in check]
     for index, check in enumerate(checks):
         if len(check) == 1 and is_command(check.get("sh")):
             continue  # The common case, told apart before any pointer is made.
@@ -256,17 +217,15 @@ def _check_acceptance(checks: list[JsonObject], path: TaskPath, containers: Json
         if "id" in check:
             _check_own_id(check["id"], ids, places, (*to, "id"), faults)
             ids.add(check["id"])
-        kinds = [kind for kind in KINDS if kind in check]
+        kinds = kinds_in(check)
         if len(kinds) != 1:
             if not kinds and faults.is_at(to):
                 continue
             said = " and ".join(f"`{kind}`" for kind in kinds) or "of none"
-            faults.add("P0211", f"a check is of one kind, this is {said}", "one of " + ", ".join(KINDS), to=to)
+            faults.add("P0211", f"a check is of one kind, this is {said}", "one of " + ", ".join(CHECK_KINDS), to=to)
             continue
-        _check_kind(kinds[0], check, to, containers, faults)
-        if kinds[0] == "web":
-            flows = reusable_steps((one["id"], one) for one in checks if "id" in one)
-            check_web(check["web"], (*to, "web"), faults, flows)
+        timeout_s = float(check.get("timeout", limits.CHECK_TIMEOUT_S))
+        _check_of_kind(DeclaredCheck(kinds[0], check, timeout_s, others), to, containers, faults)
 
 
 def _check_own_id(id_: str, ids: set[str], places: set[str], to: Pointer, faults: Problems) -> None:
@@ -277,25 +236,33 @@ def _check_own_id(id_: str, ids: set[str], places: set[str], to: Pointer, faults
         faults.add("P0208", f"the id `{id_}` is the place of another check", hint, to=to)
 
 
-def _check_kind(kind: str, check: JsonObject, to: Pointer, containers: JsonObject, faults: Problems) -> None:
-    value = check[kind]
-    check_command(check, "sh", to, faults)
-    if isinstance(value, dict):
-        for group in TABLES[kind].one_of if kind in TABLES else ():
-            _check_one_of(group, value, f"`{kind}`", (*to, kind), faults)
-        if kind in _WITH_COMMAND:
-            check_command(value, "sh", (*to, kind), faults)
-    check_served(kind, value, (*to, kind), faults, timeout_s=float(check.get("timeout", limits.CHECK_TIMEOUT_S)))
-    if "empty" in check and kind != "require-file":
-        hint = "it says whether a required file may be empty"
-        faults.on_key("P0211", "`empty` without `require-file`", hint, to=(*to, "empty"))
-    if kind == "contains" and "pattern" in value:
-        _check_expression(value["pattern"], (*to, kind, "pattern"), faults)
-    if kind in ("container", "run-in"):
-        name = value if isinstance(value, str) else value.get("container")
-        place = (*to, kind) if isinstance(value, str) else (*to, kind, "container")
-        if name is not None and _is_declared(name, place, containers, faults) and kind == "container":
-            check_health(name, place, containers, faults)
+def _check_of_kind(check: DeclaredCheck, to: Pointer, containers: JsonObject, faults: Problems) -> None:
+    kind = CHECK_KINDS[check.kind]
+    place = (*to, check.kind)
+    if kind.field.type == COMMAND:
+        check_command(check.fields, check.kind, to, faults)
+    table = table_of_type(kind.field.type)
+    if table is not None and isinstance(check.value, dict):
+        for group in TABLES[table].one_of:
+            _check_one_of(group, check.value, f"`{check.kind}`", place, faults)
+        for field in TABLES[table].fields:
+            if field.type == COMMAND:
+                check_command(check.value, field.name, place, faults)
+    report_check_problems(check, place, faults)
+    for name in OPTION_OWNERS:
+        if name in check.fields and OPTION_OWNERS[name] != check.kind:
+            hint = fields_by_name("check")[name].doc
+            faults.on_key("P0211", f"`{name}` without `{OPTION_OWNERS[name]}`", hint, to=(*to, name))
+    if kind.container is not None:
+        _check_container_use(kind.container, check.value, place, containers, faults)
+
+
+def _check_container_use(use: ContainerUse, value: Json, to: Pointer, containers: JsonObject, faults: Problems) -> None:
+    place = (*to, *use.at)
+    for token in use.at:
+        value = value.get(token)
+    if value is not None and _is_declared(value, place, containers, faults) and use.needs_health:
+        check_health(value, place, containers, faults)
 
 
 def _check_locks(locks: Sequence[Json], to: Pointer, faults: Problems) -> None:
@@ -322,13 +289,6 @@ def _check_one_of(group: tuple[str, ...], value: JsonObject, what: str, to: Poin
         faults.on_key("P0211", f"{what} has {' and '.join(f'`{name}`' for name in given)}", f"keep {wanted}", to=to)
     elif not faults.is_at(to):
         faults.on_key("P0210", f"{what} lacks {wanted}", "add it", to=to)
-
-
-def _check_expression(pattern: str, to: Pointer, faults: Problems) -> None:
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        faults.add("P0223", f"not a regular expression: {error.msg}", "put `\\` before signs that are meant", to=to)
 
 
 def _is_declared(name: str, to: Pointer, containers: JsonObject, faults: Problems) -> bool:

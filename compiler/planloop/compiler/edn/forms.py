@@ -14,11 +14,12 @@ from planloop.compiler.problems import Pointer, Problems
 from planloop.compiler.scalars import is_elision, value_text
 from planloop.compiler.source import Form, Keyword, SourcePath, SourceValue, Symbol
 from planloop.compiler.suggest import did_you_mean
+from planloop.schemas.checks.kinds import CHECK_KINDS
 from planloop.schemas.frozen import frozen
-from planloop.schemas.spec.checks import KIND_FIELDS
 
-_CHECK_HEADS: Final = {name: field.name for field in KIND_FIELDS for name in (field.name, *field.aliases)}
-_TWO_PARTS: Final = {"contains": ("path", "text"), "run-in": ("container", "sh"), "json": ("path", "subset")}
+_CHECK_HEADS: Final = {
+    name: field.name for field in (kind.field for kind in CHECK_KINDS.values()) for name in (field.name, *field.aliases)
+}
 _TIER_KEYS: Final = ("allowed-models", "models", "tools", "spawn")
 ID_KEYS: Final = ("id", "name")
 _TOP_HEADS: Final = ("task", "plan", "def-agent-proto", "def-agent", "def-proto")
@@ -193,8 +194,9 @@ def _check_entries(form: Form, at: SourcePath, kind: str, faults: Problems, to: 
         return [FormEntry(kind, *words[0]), *extras]
     if kind == "sh" and words:
         return [FormEntry(kind, [word for word, _ in words], at), *extras]
-    if len(words) == 2 and kind in _TWO_PARTS:
-        parts = {name: word for name, (word, _) in zip(_TWO_PARTS[kind], words, strict=True)}
+    pair = CHECK_KINDS[kind].edn_pair
+    if len(words) == 2 and pair is not None:
+        parts = {name: word for name, (word, _) in zip(pair, words, strict=True)}
         return [FormEntry(kind, parts, at), *extras]
     faults.add("P0220", f"`({form.head} …)` takes one value", f'as in `({form.head} "…")`', to=to, at=at)
     return None

@@ -21,7 +21,7 @@ from planloop.compiler.lower.hooks import ResolvedHook
 from planloop.compiler.resolve.needs import TaskPath
 from planloop.schemas import json_pointer, limits
 from planloop.schemas.canonical_json import Json, JsonObject
-from planloop.schemas.checks.web_reuse import expand_reuse, reusable_steps
+from planloop.schemas.checks.kinds import CHECK_KINDS, DeclaredCheck, kinds_in
 from planloop.schemas.frozen import frozen, mutable, remade
 from planloop.schemas.objects.agent import ADDRESS, AgentSpec, copied_agent_path
 from planloop.schemas.objects.case import CASE_S, CaseSpec
@@ -32,11 +32,9 @@ from planloop.schemas.objects.sandbox import sandbox_request
 from planloop.schemas.objects.task import AgentWork, CheckSpec, GroupWork, RunWork, TaskSpec, Work
 from planloop.schemas.resource import WantedObject
 from planloop.schemas.rights import Rights, union_patterns
-from planloop.schemas.spec.checks import KIND_FIELDS
 from planloop.schemas.tools import WRITING_TOOLS
 
 _INHERITED: Final = frozenset(("cwd", "env", "pause", "cancel", "priority", "fork"))
-_KIND_NAMES: Final = tuple(row.name for row in KIND_FIELDS)
 
 
 @frozen
@@ -458,39 +456,13 @@ def _heal_every(task: JsonObject) -> float:
 
 
 def _checks(task: JsonObject) -> Iterator[CheckSpec]:
-    for index, check in enumerate(task.get("acceptance", ())):
-        kind = next((name for name in _KIND_NAMES if name in check), None)
-        if kind is not None:  # Else `planloop.compiler.check` has reported it.
-            timeout_s = float(check.get("timeout", limits.CHECK_TIMEOUT_S))
-            arguments = check_arguments(kind, check)
-            if kind == "web":
-                flows = reusable_steps((one["id"], one) for one in task["acceptance"] if "id" in one)
-                arguments = expand_reuse(arguments, flows)
-            yield CheckSpec(check.get("id", str(index)), kind, arguments, timeout_s)
-
-
-def check_arguments(kind: str, check: JsonObject) -> JsonObject:
-    """What a check of `kind` is run with."""
-    value = check[kind]
-    match kind:
-        case "sh":
-            return _command(value)
-        case "require-file":
-            return {"path": value, "empty": check.get("empty", False)}
-        case "port":
-            return {"host": "127.0.0.1", **value} if isinstance(value, dict) else {"port": value, "host": "127.0.0.1"}
-        case "http":
-            return {"url": value} if isinstance(value, str) else {"steps": value} if isinstance(value, list) else value
-        case "container":
-            return {"name": value}
-        case _ if isinstance(value, dict) and "sh" in value:
-            return {name: item for name, item in value.items() if name != "sh"} | _command(value["sh"])
-        case _:
-            return value if isinstance(value, dict) else {"value": value}
-
-
-def _command(value: str | list[str]) -> JsonObject:
-    return {"shell": value} if isinstance(value, str) else {"argv": value}
+    checks = task.get("acceptance", ())
+    others = [(check["id"], check) for check in checks if "id" in check]
+    for index, check in enumerate(checks):
+        for kind in kinds_in(check)[:1]:  # Without one, `planloop.compiler.check` has reported it.
+            written = DeclaredCheck(kind, check, float(check.get("timeout", limits.CHECK_TIMEOUT_S)), others)
+            arguments = CHECK_KINDS[kind].arguments(written)
+            yield CheckSpec(check.get("id", str(index)), kind, arguments, written.timeout_s)
 
 
 class Provenance(Mapping[str, str]):

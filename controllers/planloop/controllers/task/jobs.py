@@ -8,7 +8,7 @@ from contextlib import suppress
 import anyio
 
 from planloop.controllers.task import budgets, decide, finish, halt, step
-from planloop.controllers.task.checks import contract
+from planloop.controllers.task.checks import run
 from planloop.controllers.task.decide import next_step
 from planloop.controllers.task.finish import CommandOutcome
 from planloop.controllers.task.observe import ObservedTask, TaskObserver
@@ -250,7 +250,7 @@ async def run_task_check(desk: TaskJobContext, uid: Uid, address: str, job: Chec
         with suppress(OSError):  # The check says that it has no folder.
             surroundings.make_ground(observed.ground, observed.encloser, observed.fork)
         box = task_sandbox(desk, observed)
-        bench = contract.CheckEnvironment(
+        environment = run.CheckEnvironment(
             desk.processes,
             desk.ids,
             observed.ground,
@@ -260,9 +260,9 @@ async def run_task_check(desk: TaskJobContext, uid: Uid, address: str, job: Chec
             str(uid),
             box,
         )
-        finding = await surroundings.check(job.check, bench)
+        finding = await surroundings.check(job.check, environment)
     else:
-        finding = contract.CheckFinding("error", f"not run: {observed.ground.words}")
+        finding = run.CheckFinding("error", f"not run: {observed.ground.words}")
     before = desk.observer.observe(address, desk.clock.now(), without_job=job.key)
     if before is None or before.me.uid != uid or not _is_asked(before, job):
         return  # Edited or called off meanwhile: the finding is about something that is no longer asked.

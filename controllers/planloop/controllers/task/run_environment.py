@@ -17,8 +17,7 @@ from planloop.controllers.shared.workspace import (
     resolve_workspace,
     workspace_fault,
 )
-from planloop.controllers.task.checks.contract import RunCheck
-from planloop.controllers.task.checks.registry import run_check
+from planloop.controllers.task.checks.run import CheckFunction, run_check
 from planloop.reconciler.effects.processes import CommandSandbox
 from planloop.reconciler.store.store import View
 from planloop.schemas import patterns
@@ -47,7 +46,7 @@ class RunEnvironment:
     plan: str
     folder: Path
     inherited: Mapping[str, str] = field(default_factory=dict)
-    check: RunCheck = run_check
+    check: CheckFunction = run_check
     containers: ContainerCommands | None = None
     sandboxes: SandboxSupport = GROUP_ONLY
     strays: Callable[[View, str], WorkspaceFault | None] | None = None

@@ -26,7 +26,7 @@ from planloop.controllers.agent.models.port import (
 from planloop.controllers.agent.tools import shell
 from planloop.controllers.agent.tools.tool import CallEnding, Settlement, Tool, ToolContext
 from planloop.controllers.shared.workspace import FOLDER_LEADS_OUT, WorkspaceFault
-from planloop.controllers.task.checks.contract import CheckEnvironment, CheckFinding
+from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding
 from planloop.owner.replay import external_inputs, prompt_diff
 from planloop.owner.replay.history import entry, status_after, status_in
 from planloop.owner.replay.scheduler import ReplayScheduler

@@ -22,7 +22,6 @@ from planloop.schemas.shell.variables import changed_steering_variables
 
 SHELL: Final = "shell"
 INSIDE: Final = "container_exec"
-RUN_IN: Final = "run-in"
 REFERENCE: Final = "env:"
 SHELLS: Final = ("sh", "bash", "dash", "/bin/sh", "/bin/bash", "/bin/dash", "/usr/bin/sh", "/usr/bin/bash")
 SURROUNDINGS: Final = ("cwd", "env")
@@ -144,14 +143,14 @@ def _faults(
 
 
 def _of_task(task: JsonObject) -> Iterator[str]:
-    checks = [check["arguments"] for check in task["acceptance"] if check["kind"] != RUN_IN]
+    checks = [check["arguments"] for check in task["acceptance"] if "container" not in check["arguments"]]
     yield from filter(None, map(_command, (task["work"], *checks)))
 
 
 def _inside(task: JsonObject) -> Iterator[tuple[str, str]]:
     """The container and the line of each check that runs a command in one."""
     for check in task["acceptance"]:
-        if check["kind"] == RUN_IN:
+        if "container" in check["arguments"]:
             yield str(check["arguments"]["container"]), _command(check["arguments"])
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from planloop.schemas.checks.kinds import CHECK_KINDS
 from planloop.schemas.spec.agent import STEPS
-from planloop.schemas.spec.checks import KIND_FIELDS
 from planloop.schemas.spec.field import (
     ANY,
     COMMAND,
@@ -247,9 +247,6 @@ LOG_TABLES: Final = (
 
 _SUITE_READER: Final = "benchmarks"
 _SOME: Final = ScalarType("integer", minimum=1)
-_OF_PLANS: Final = frozenset({"container", "run-in", "judge"})
-"""Checks of what only a plan has, and of what nobody runs."""
-
 SOFT: Final = ("churn", "complexity", "lint", "runtime")
 """Lines that came and went, branches, untidy places, seconds that checks took:
 `planloop.benchmarks.grading.code_metrics`."""
@@ -264,8 +261,11 @@ JUDGED_FIELDS: Final = (
 )
 """Checks of what an agent did. They are judged from the log, and so are none of a plan's `acceptance`."""
 
-CASE_KIND_FIELDS: Final = (*(row for row in KIND_FIELDS if row.name not in _OF_PLANS), *JUDGED_FIELDS)
-"""The kinds of a case's checks."""
+CASE_KIND_FIELDS: Final = (
+    *(kind.field for kind in CHECK_KINDS.values() if kind.runner and kind.container is None),
+    *JUDGED_FIELDS,
+)
+"""The kinds of a case's checks: those that need no container of a plan, and those of a suite alone."""
 
 SUITE_TABLES: Final = (
     FieldTable(

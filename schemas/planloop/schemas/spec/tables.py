@@ -7,8 +7,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final
 
+from planloop.schemas.checks.kinds import CHECK_TABLES
 from planloop.schemas.spec.agent import AGENT_TABLES
-from planloop.schemas.spec.checks import CHECK_TABLES
 from planloop.schemas.spec.field import (
     ChangeClass,
     EitherType,

@@ -14,8 +14,7 @@ import anyio
 import pytest
 from aiohttp import web
 
-from planloop.controllers.task.checks.contract import CheckEnvironment, CheckFinding
-from planloop.controllers.task.checks.registry import run_check
+from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding, run_check
 from planloop.controllers.task.checks.web.check import BROWSER_PROGRAM
 from planloop.controllers.task.checks.web.child import NO_BROWSER, NO_PACKAGE
 from planloop.reconciler.effects import process_table

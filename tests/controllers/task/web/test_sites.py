@@ -17,9 +17,8 @@ import pytest
 from aiohttp import web
 from playwright.async_api import Browser
 
-from planloop.controllers.task.checks.contract import CheckEnvironment, CheckFinding
 from planloop.controllers.task.checks.nonces import fill_nonces
-from planloop.controllers.task.checks.registry import run_check
+from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding, run_check
 from planloop.controllers.task.checks.web.browser import open_chromium
 from planloop.controllers.task.checks.web.check import web_finding
 from planloop.controllers.task.checks.web.child import answer_check

@@ -9,7 +9,7 @@ import anyio
 
 from planloop.containers.engine.engine import EngineFailed, ExecCommand, ExecEnd
 from planloop.controllers.shared.container_exec import ContainerProgress
-from planloop.controllers.task.checks.contract import CheckEnvironment, CheckFinding
+from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding
 from planloop.reconciler.effects.processes import ExitCause, ProcessCommand, ProcessExit
 from planloop.reconciler.effects.truncate import last_line
 from planloop.schemas import amounts, limits
@@ -21,31 +21,31 @@ from planloop.schemas.objects.task import CheckSpec
 _CANNOT_RUN = (126, 127)  # What shells answer for "not executable" and "not found".
 
 
-async def check_shell(spec: CheckSpec, bench: CheckEnvironment) -> CheckFinding:
+async def check_shell(spec: CheckSpec, environment: CheckEnvironment) -> CheckFinding:
     """Runs the command in the workspace."""
-    exit_ = await run_shell(spec.arguments, bench, spec.timeout_s)
+    exit_ = await run_shell(spec.arguments, environment, spec.timeout_s)
     trouble = explain_no_exit(exit_, spec.timeout_s)
     if trouble is not None:
         return trouble
     return judge_exit(command_text(spec.arguments), exit_.code, exit_.output)
 
 
-async def run_shell(arguments: JsonObject, bench: CheckEnvironment, timeout_s: float) -> ProcessExit:
+async def run_shell(arguments: JsonObject, environment: CheckEnvironment, timeout_s: float) -> ProcessExit:
     """Runs the `shell` or `argv` of a check. A check is of class read: it may run again at any time."""
     command = ProcessCommand(
-        cwd=bench.cwd,
+        cwd=environment.cwd,
         argv=tuple(arguments.get("argv", ())),
         shell=arguments.get("shell", ""),
-        env=bench.env,
+        env=environment.env,
         timeout_s=timeout_s,
         output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX,
-        sandbox=bench.sandbox,
+        sandbox=environment.sandbox,
     )
-    op = bench.ids.mint()
+    op = environment.ids.mint()
     try:
-        return await bench.processes.run(op, command)
+        return await environment.processes.run(op, command)
     finally:
-        bench.processes.forget([op])  # Cancelled as well: nobody will ask for its output.
+        environment.processes.forget([op])  # Cancelled as well: nobody will ask for its output.
 
 
 def judge_exit(command: str, code: int | None, output: bytes) -> CheckFinding:
@@ -83,9 +83,9 @@ def command_text(arguments: JsonObject) -> str:
 # One that is being started, or started again, is waited for: whether it holds is not known before.
 
 
-async def check_container(spec: CheckSpec, bench: CheckEnvironment) -> CheckFinding:
+async def check_container(spec: CheckSpec, environment: CheckEnvironment) -> CheckFinding:
     """Looks at how far it is."""
-    found = await wait_for_container(spec.arguments["name"], bench, spec.timeout_s)
+    found = await wait_for_container(spec.arguments["name"], environment, spec.timeout_s)
     if isinstance(found, CheckFinding):
         return found
     if found.is_well:
@@ -93,11 +93,13 @@ async def check_container(spec: CheckSpec, bench: CheckEnvironment) -> CheckFind
     return CheckFinding("fail", found.words)
 
 
-async def wait_for_container(name: str, bench: CheckEnvironment, within_s: float) -> ContainerProgress | CheckFinding:
+async def wait_for_container(
+    name: str, environment: CheckEnvironment, within_s: float
+) -> ContainerProgress | CheckFinding:
     """The container once it is up or will not be soon; an error when it is not to be had, or that takes too long."""
-    if bench.containers is None:
+    if environment.containers is None:
         return CheckFinding("error", f"`{name}` can be looked into only while its plan runs")
-    found = await bench.containers.settled(name, within_s)
+    found = await environment.containers.settled(name, within_s)
     if found is None:
         return CheckFinding("error", f"the plan has no container `{name}`")
     if found.is_on_its_way:
@@ -110,27 +112,27 @@ async def wait_for_container(name: str, bench: CheckEnvironment, within_s: float
 _MARK_CHARS: Final = 24
 
 
-async def check_run_in(spec: CheckSpec, bench: CheckEnvironment) -> CheckFinding:
+async def check_run_in(spec: CheckSpec, environment: CheckEnvironment) -> CheckFinding:
     """Runs the command when the container is up, with the container's own environment and folder."""
     began = anyio.current_time()
-    found = await wait_for_container(spec.arguments["container"], bench, spec.timeout_s)
+    found = await wait_for_container(spec.arguments["container"], environment, spec.timeout_s)
     if isinstance(found, CheckFinding):
         return found
     if not found.is_up:
         return CheckFinding("error", found.words)
     left_s = max(1.0, spec.timeout_s - (anyio.current_time() - began))
     try:
-        ended = await _run(spec, bench, found, left_s)
+        ended = await _run(spec, environment, found, left_s)
     except EngineFailed as failed:
         return CheckFinding("error", f"{found.name}: {failed.words}")
     return _judged(spec, found, ended)
 
 
-async def _run(spec: CheckSpec, bench: CheckEnvironment, found: ContainerProgress, timeout_s: float) -> ExecEnd:
-    containers = bench.containers
+async def _run(spec: CheckSpec, environment: CheckEnvironment, found: ContainerProgress, timeout_s: float) -> ExecEnd:
+    containers = environment.containers
     assert containers is not None, "a container was found"
     # The same name in every try, so that what an owner that crashed left running is ended by the next.
-    mark = f"check.{sha256_hex(f'{bench.label} {spec.key}'.encode())[:_MARK_CHARS]}"
+    mark = f"check.{sha256_hex(f'{environment.label} {spec.key}'.encode())[:_MARK_CHARS]}"
     inside = ExecCommand(
         run_in_argv(spec.arguments), mark, timeout_s=timeout_s, output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX
     )

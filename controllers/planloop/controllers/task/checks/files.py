@@ -1,4 +1,4 @@
-"""The checks `require-file` and `contains`, and reading a workspace file without following links out of it."""
+"""The checks `require-file`, `contains` and `json`, and reading a workspace file without following links out of it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from typing import Final
 import anyio.to_thread
 
 from planloop.controllers.task.checks import command as checks_command
-from planloop.controllers.task.checks.contract import CheckEnvironment, CheckFinding
 from planloop.controllers.task.checks.pattern_child import FOUND, NOT_A_PATTERN, NOT_FOUND
+from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding
 from planloop.reconciler.effects.processes import ProcessCommand
-from planloop.schemas import limits
+from planloop.schemas import amounts, limits
+from planloop.schemas.canonical_json import Json, decode_foreign, encode_text
 from planloop.schemas.file_text import decode_file_text
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.task import CheckSpec
+
+# The checks `require-file` and `contains`, and reading a workspace file without following links out of it.
 
 # Where a file that a check names lies: below the task's workspace after links, whatever other processes do meanwhile.
 #
@@ -94,15 +97,15 @@ def _is_out(way: Path, bound: Path) -> bool:
 _FLAGS: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-async def read_workspace_file(bench: CheckEnvironment, name: str) -> bytes | CheckFinding:
+async def read_workspace_file(environment: CheckEnvironment, name: str) -> bytes | CheckFinding:
     """The bytes of the file `name` of the workspace, or what a check that needs them finds."""
-    return await anyio.to_thread.run_sync(_read, bench, name)
+    return await anyio.to_thread.run_sync(_read, environment, name)
 
 
-def _read(bench: CheckEnvironment, name: str) -> bytes | CheckFinding:
+def _read(environment: CheckEnvironment, name: str) -> bytes | CheckFinding:
     try:
         with (
-            open_parent_folder(bench.cwd, name, no_links_from=bench.no_links_from) as spot,
+            open_parent_folder(environment.cwd, name, no_links_from=environment.no_links_from) as spot,
             os.fdopen(os.open(spot.name, _FLAGS, dir_fd=spot.folder), "rb") as file,
         ):
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -123,11 +126,11 @@ def _read(bench: CheckEnvironment, name: str) -> bytes | CheckFinding:
 # `require-file`: holds when the file is there and, unless `empty` is said, has something in it.
 
 
-async def check_require_file(spec: CheckSpec, bench: CheckEnvironment) -> CheckFinding:
+async def check_require_file(spec: CheckSpec, environment: CheckEnvironment) -> CheckFinding:
     """Looks at the file's size, and at nothing in it."""
     name = spec.arguments["path"]
     try:
-        with open_parent_folder(bench.cwd, name, no_links_from=bench.no_links_from) as spot:
+        with open_parent_folder(environment.cwd, name, no_links_from=environment.no_links_from) as spot:
             found = os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):
         return CheckFinding("fail", f"{name} is not there")
@@ -151,10 +154,10 @@ async def check_require_file(spec: CheckSpec, bench: CheckEnvironment) -> CheckF
 PATTERN_PROGRAM: Final = Path(__file__).with_name("pattern_child.py")
 
 
-async def check_contains(spec: CheckSpec, bench: CheckEnvironment) -> CheckFinding:
+async def check_contains(spec: CheckSpec, environment: CheckEnvironment) -> CheckFinding:
     """Searches the file. `^` and `$` of a pattern match at lines."""
     name, text, pattern = spec.arguments["path"], spec.arguments.get("text"), spec.arguments.get("pattern")
-    content = await read_workspace_file(bench, name)
+    content = await read_workspace_file(environment, name)
     if isinstance(content, CheckFinding):
         return content
     if (stored := decode_file_text(content)) is not None and stored.how:
@@ -162,16 +165,18 @@ async def check_contains(spec: CheckSpec, bench: CheckEnvironment) -> CheckFindi
     if text is not None:
         yes, no = f"{name} contains `{text}`", f"{name} does not contain `{text}`"
         return CheckFinding("pass", yes) if text in content.decode(errors="replace") else CheckFinding("fail", no)
-    return await _matched(name, pattern or "", content, bench, spec.timeout_s)
+    return await _matched(name, pattern or "", content, environment, spec.timeout_s)
 
 
-async def _matched(name: str, pattern: str, content: bytes, bench: CheckEnvironment, timeout_s: float) -> CheckFinding:
+async def _matched(
+    name: str, pattern: str, content: bytes, environment: CheckEnvironment, timeout_s: float
+) -> CheckFinding:
     line = pattern.encode().hex().encode() + b"\n"  # Any text at all fits on a line like this.
     argv = (sys.executable, "-I", "-S", str(PATTERN_PROGRAM))
-    op = bench.ids.mint()
-    command = ProcessCommand(cwd=bench.cwd, argv=argv, stdin=line + content, timeout_s=timeout_s)
-    exit_ = await bench.processes.run(op, command)
-    bench.processes.forget([op])
+    op = environment.ids.mint()
+    command = ProcessCommand(cwd=environment.cwd, argv=argv, stdin=line + content, timeout_s=timeout_s)
+    exit_ = await environment.processes.run(op, command)
+    environment.processes.forget([op])
     trouble = checks_command.explain_no_exit(exit_, timeout_s)
     if trouble is not None:
         return trouble
@@ -185,3 +190,73 @@ async def _matched(name: str, pattern: str, content: bytes, bench: CheckEnvironm
             return CheckFinding("error", f"`{pattern}` is not a regular expression: {words}")
         case _:
             return CheckFinding("error", f"`{pattern}` could not be looked for", exit_.output, is_own=True)
+
+
+# The check `json`: passes when a JSON file or a command's output has at least the members of `subset`.
+
+
+async def check_json(spec: CheckSpec, environment: CheckEnvironment) -> CheckFinding:
+    """Reads the JSON and compares."""
+    name = spec.arguments.get("path")
+    if name:
+        content = await read_workspace_file(environment, name)
+        return content if isinstance(content, CheckFinding) else _compare_content(spec, content)
+    exit_ = await checks_command.run_shell(spec.arguments, environment, spec.timeout_s)
+    trouble = checks_command.explain_no_exit(exit_, spec.timeout_s)
+    return trouble or judge_printed_json(spec, exit_.code, exit_.output)
+
+
+def judge_printed_json(spec: CheckSpec, code: int | None, output: bytes) -> CheckFinding:
+    """What is found by the command of `spec` that came to an end of its own."""
+    if code != 0:
+        return CheckFinding("error", f"{_json_source(spec)}: {amounts.describe_exit_code(code)}", output)
+    return _compare_content(spec, output)
+
+
+def _compare_content(spec: CheckSpec, content: bytes) -> CheckFinding:
+    try:
+        value = decode_foreign(content)
+    except ValueError as error:
+        return CheckFinding("fail", f"{_json_source(spec)} is not JSON: {error}", content)
+    return compare_json(value, spec.arguments.get("subset"), _json_source(spec), content)
+
+
+def compare_json(value: Json, subset: Json, source: str, output: bytes = b"") -> CheckFinding:
+    """Whether `value` has what `subset` asks for."""
+    missing = json_difference(value, subset)
+    if missing is None:
+        return CheckFinding("pass", f"{source} has the members asked for", output)
+    return CheckFinding("fail", f"{source}: {missing}", output)
+
+
+def json_difference(value: Json, subset: Json, at: str = "") -> str | None:
+    """The first place where `value` lacks what `subset` says, in words; None when it lacks nothing.
+
+    Maps may have more members; lists are compared item by item and must have the same length.
+    """
+    where = at or "/"
+    if isinstance(subset, dict):
+        if not isinstance(value, dict):
+            return f"{where} is not a map"
+        found = (
+            json_difference(value[k], s, f"{at}/{k}") if k in value else f"{at}/{k} is missing"
+            for k, s in subset.items()
+        )
+        return next((words for words in found if words is not None), None)
+    if isinstance(subset, list):
+        if not isinstance(value, list) or len(value) != len(subset):
+            return f"{where} is not a list of {len(subset)}"
+        found = (json_difference(v, s, f"{at}/{n}") for n, (v, s) in enumerate(zip(value, subset, strict=True)))
+        return next((words for words in found if words is not None), None)
+    if value == subset and isinstance(value, bool) == isinstance(subset, bool):
+        return None
+    return f"{where} is {_short_json(value)}, not {_short_json(subset)}"
+
+
+def _short_json(value: Json) -> str:
+    text = encode_text(value)
+    return text if len(text) <= 80 else f"{text[:77]}…"
+
+
+def _json_source(spec: CheckSpec) -> str:
+    return str(spec.arguments.get("path") or checks_command.command_text(spec.arguments))

@@ -17,8 +17,8 @@ import anyio
 import anyio.to_thread
 
 from planloop.controllers.task.checks import command
-from planloop.controllers.task.checks.contract import CheckEnvironment, CheckFinding
 from planloop.controllers.task.checks.nonces import fill_nonces
+from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding
 from planloop.controllers.task.checks.web.child import MARK
 from planloop.reconciler.effects.processes import ExitCause, ProcessCommand, ProcessExit
 from planloop.reconciler.effects.truncate import last_line
@@ -36,13 +36,13 @@ _NEEDED: Final = ("PATH", "HOME", "LANG", "XDG_RUNTIME_DIR", "FONTCONFIG_PATH")
 
 
 async def run_browser_process(
-    child: str, question: JsonObject, bench: CheckEnvironment, timeout_s: float
+    child: str, question: JsonObject, environment: CheckEnvironment, timeout_s: float
 ) -> ProcessExit:
     """How the module `child` ended that was asked `question`, at the latest after `timeout_s`."""
     # What a browser keeps of a visit: it has no time to clear up after itself when it is killed.
     scratch = tempfile.mkdtemp(prefix="planloop-browser-")
     try:
-        return await _run(child, question, bench, scratch, timeout_s)
+        return await _run(child, question, environment, scratch, timeout_s)
     finally:
         with anyio.CancelScope(shield=True):
             await _clear(scratch)
@@ -59,22 +59,22 @@ def browser_answer(exit_: ProcessExit, mark: bytes) -> JsonObject | str:
 
 
 async def _run(
-    child: str, question: JsonObject, bench: CheckEnvironment, scratch: str, timeout_s: float
+    child: str, question: JsonObject, environment: CheckEnvironment, scratch: str, timeout_s: float
 ) -> ProcessExit:
     command = ProcessCommand(
-        cwd=bench.cwd,
+        cwd=environment.cwd,
         # Not of the task's folder, where its agent may have put a `json.py`; nor with what its environment may say.
         argv=(sys.executable, "-P", "-E", "-m", child),
         stdin=encode(question),
-        env={name: bench.env[name] for name in _NEEDED if name in bench.env} | {"TMPDIR": scratch},
+        env={name: environment.env[name] for name in _NEEDED if name in environment.env} | {"TMPDIR": scratch},
         timeout_s=timeout_s,
         output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX,
     )
-    op = bench.ids.mint()
+    op = environment.ids.mint()
     try:
-        return await bench.processes.run(op, command)
+        return await environment.processes.run(op, command)
     finally:
-        bench.processes.forget([op])
+        environment.processes.forget([op])
 
 
 async def _clear(scratch: str) -> None:
@@ -97,15 +97,15 @@ ALONE: Final = "alone"
 BROWSER_PROGRAM: Final = "planloop.controllers.task.checks.web.child"
 
 
-async def check_web(spec: CheckSpec, bench: CheckEnvironment) -> CheckFinding:
+async def check_web(spec: CheckSpec, environment: CheckEnvironment) -> CheckFinding:
     """Asks a browser. Whatever is not about the page is an `error`."""
     arguments = {name: value for name, value in spec.arguments.items() if name not in (NONCES, ALONE)}
-    nonces = fill_nonces(spec.arguments, bench.ids)
+    nonces = fill_nonces(spec.arguments, environment.ids)
     question: JsonObject = {"arguments": arguments, "nonces": dict(nonces.words), "timeout_s": spec.timeout_s}
     if spec.arguments.get(ALONE):
         question["host"] = urlsplit(str(arguments["url"])).hostname or ""
     timeout_s = spec.timeout_s + limits.WEB_START_S_MAX
-    exit_ = await run_browser_process(BROWSER_PROGRAM, question, bench, timeout_s)
+    exit_ = await run_browser_process(BROWSER_PROGRAM, question, environment, timeout_s)
     trouble = command.explain_no_exit(exit_, timeout_s)
     if trouble is not None:
         # Pages have a time of their own, within this one: only the browser was too slow.

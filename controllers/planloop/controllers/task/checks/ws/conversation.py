@@ -9,9 +9,9 @@ from urllib.parse import urlsplit, urlunsplit
 
 import anyio
 
-from planloop.controllers.task.checks.contract import CheckEnvironment, CheckFinding
 from planloop.controllers.task.checks.http_exchange import ExchangeTranscript
 from planloop.controllers.task.checks.nonces import CheckNonces, fill_nonces
+from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding
 from planloop.controllers.task.checks.web import check
 from planloop.controllers.task.checks.ws.client import SocketClient, SocketRefused
 from planloop.controllers.task.checks.ws.page_child import MARK
@@ -135,9 +135,11 @@ def _is_json(text: str) -> bool:
 PAGE_PROGRAM: Final = "planloop.controllers.task.checks.ws.page_child"
 
 
-async def observe_page_socket(url: str, said: str, bench: CheckEnvironment, within_s: float) -> PageSocket | str | None:
+async def observe_page_socket(
+    url: str, said: str, environment: CheckEnvironment, within_s: float
+) -> PageSocket | str | None:
     """The socket that the page at `url` opens, and what it sends when somebody says `said` there."""
-    exit_ = await check.run_browser_process(PAGE_PROGRAM, {"url": url, "say": said}, bench, within_s)
+    exit_ = await check.run_browser_process(PAGE_PROGRAM, {"url": url, "say": said}, environment, within_s)
     if exit_.ending is ExitCause.TIMED_OUT:
         return f"the browser is not done after {within_s:g} s"
     answer = check.browser_answer(exit_, MARK)
@@ -312,8 +314,8 @@ def _deaf(client: SocketClient, act: WsExpect) -> str:
 EVIDENCE: Final = "frames.txt"
 
 
-async def check_conversation(
-    spec: CheckSpec, bench: CheckEnvironment, observe: ObservePageSocket = observe_page_socket
+async def check_ws(
+    spec: CheckSpec, environment: CheckEnvironment, observe: ObservePageSocket = observe_page_socket
 ) -> CheckFinding:
     """Holds when there is a way in which all steps do. One that fails in all ways that there was time for, fails.
 
@@ -321,9 +323,9 @@ async def check_conversation(
     Where the page should be watched and nobody can, it is an error that no other way works.
     """
     wish = conversation_wish(spec.arguments)
-    trying = _Trying(spec.arguments, wish, fill_nonces(spec.arguments, bench.ids))
-    said = trying.nonces.another("said on the page", bench.ids)
-    seen = await _seen(wish, said, bench, observe, trying.notes)
+    trying = _Trying(spec.arguments, wish, fill_nonces(spec.arguments, environment.ids))
+    said = trying.nonces.another("said on the page", environment.ids)
+    seen = await _seen(wish, said, environment, observe, trying.notes)
     if isinstance(seen, str) and not (wish.paths and wish.shapes):
         return CheckFinding("error", f"the page cannot be watched: {seen}", probes=0)
     with anyio.move_on_after(spec.timeout_s) as scope:  # A browser takes its own time to start, on a busy machine.
@@ -337,11 +339,15 @@ async def check_conversation(
 
 
 async def _seen(
-    wish: ConversationWish, said: str, bench: CheckEnvironment, observe: ObservePageSocket, notes: ExchangeTranscript
+    wish: ConversationWish,
+    said: str,
+    environment: CheckEnvironment,
+    observe: ObservePageSocket,
+    notes: ExchangeTranscript,
 ) -> PageSocket | str | None:
     if not wish.page:
         return None
-    seen = await observe(f"{wish.base}{wish.page}", said, bench, limits.OBSERVING_S + limits.WEB_START_S_MAX)
+    seen = await observe(f"{wish.base}{wish.page}", said, environment, limits.OBSERVING_S + limits.WEB_START_S_MAX)
     notes.add(f"-- the page {wish.page}: {_told(seen)}")
     return seen
 

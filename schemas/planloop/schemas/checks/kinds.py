@@ -1,0 +1,532 @@
+"""Every kind of acceptance check. To add one, add its `CheckKind` to `CHECK_KINDS` and write the function that runs it.
+
+The value says everything that other code needs to know: the fields that a plan may write, their problems beyond types,
+the arguments that the runner gets, and which runner that is. The compiler, `plan explain`, the JSON Schema, EDN forms,
+benchmark suites and admission read it from here. The runner is an async function in a module of
+`planloop.controllers.task.checks`; `planloop.controllers.task.checks.run` describes what it gets and returns.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final
+
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.checks.web_reuse import expand_reuse, reusable_steps
+from planloop.schemas.diagnostic import ValueProblem
+from planloop.schemas.frozen import frozen
+from planloop.schemas.spec.field import (
+    ANY,
+    COMMAND,
+    COUNT,
+    DURATION,
+    FLAG,
+    TEXT,
+    TEXTS,
+    WORD,
+    WORDS,
+    EitherType,
+    Field,
+    FieldTable,
+    ListType,
+    MapType,
+    ScalarType,
+    TableType,
+)
+
+
+@frozen
+class DeclaredCheck:
+    """A check of a plan or a suite after types were checked: `fields` by name, one of them named by the kind.
+
+    `others` are the checks of the same list that have an id, by that id. `has_url`: the address of the program under
+    test is known elsewhere, so the check need not state one.
+    """
+
+    kind: str
+    fields: JsonObject
+    timeout_s: float
+    others: Iterable[tuple[str, JsonObject]] = ()
+    has_url: bool = False
+
+    @property
+    def value(self) -> Json:
+        """The value of the field that names the kind."""
+        return self.fields[self.kind]
+
+
+def map_arguments(check: DeclaredCheck) -> JsonObject:
+    """The fields of a map as written; a command in `sh` becomes `shell` or `argv`."""
+    value: JsonObject = check.value
+    if "sh" not in value:
+        return value
+    return {name: item for name, item in value.items() if name != "sh"} | command_arguments(value["sh"])
+
+
+def command_arguments(command: Json) -> JsonObject:
+    """The arguments of a command: `shell` for a shell line, `argv` for a program and its arguments."""
+    return {"shell": command} if isinstance(command, str) else {"argv": command}
+
+
+def _no_problems(check: DeclaredCheck) -> Iterator[ValueProblem]:
+    del check
+    return iter(())
+
+
+@frozen
+class ContainerUse:
+    """The container that a check names: at `at` of its value. `needs_health`: it must have a health check."""
+
+    at: tuple[str, ...] = ()
+    needs_health: bool = False
+
+
+@frozen
+class CheckKind:
+    """One kind of acceptance check.
+
+    field: names the kind; its value has the kind's own fields, if any. `tables` are the tables of those fields.
+    options: fields beside it that no other kind has.
+    runner: `module.function` below `planloop.controllers.task.checks`; empty if this version does not run the kind.
+    arguments: what the runner gets as `CheckSpec.arguments`. A command must be in `shell` or `argv`, a container that
+        it runs in `container`, a file in `path` and an address in `url`: admission and benchmarks look for them there.
+    problems: what is wrong beyond the types of fields, at places relative to the value.
+    container: set if the check needs a container of the plan, so that suites do not offer the kind.
+    edn_pair: the two members that `(kind a b)` gives in EDN.
+    alone: set if the check speaks to a program under test over the network: arguments for a benchmark, in which no
+        other program may answer in its place.
+    """
+
+    field: Field
+    runner: str = ""
+    tables: tuple[FieldTable, ...] = ()
+    options: tuple[Field, ...] = ()
+    arguments: Callable[[DeclaredCheck], JsonObject] = map_arguments
+    problems: Callable[[DeclaredCheck], Iterator[ValueProblem]] = _no_problems
+    container: ContainerUse | None = None
+    edn_pair: tuple[str, str] | None = None
+    alone: JsonObject | None = None
+
+    @property
+    def name(self) -> str:
+        return self.field.name
+
+
+_SH: Final = CheckKind(
+    Field("sh", COMMAND, "Holds when the command ends with exit code 0.", "npm test"),
+    "command.check_shell",
+    arguments=lambda check: command_arguments(check.value),
+)
+
+_REQUIRE_FILE: Final = CheckKind(
+    Field(
+        "require-file",
+        TEXT,
+        "Holds when the file is there and, unless `empty` says otherwise, has something in it.",
+        "README.md",
+        aliases=("require_file",),
+    ),
+    "files.check_require_file",
+    options=(Field("empty", FLAG, "For `require-file`: an empty file will do.", True, default=False),),
+    arguments=lambda check: {"path": check.value, "empty": check.fields.get("empty", False)},
+)
+
+
+def _contains_problems(check: DeclaredCheck) -> Iterator[ValueProblem]:
+    try:
+        re.compile(check.value.get("pattern", ""))
+    except re.error as error:
+        hint = "put `\\` before signs that are meant"
+        yield ValueProblem(("pattern",), "P0223", f"not a regular expression: {error.msg}", hint)
+
+
+_CONTAINS: Final = CheckKind(
+    Field(
+        "contains",
+        TableType("contains"),
+        "Holds when a file contains a text, or matches a pattern.",
+        {"path": "README.md", "text": "npm start"},
+    ),
+    "files.check_contains",
+    tables=(
+        FieldTable(
+            "contains",
+            "Which file, and what must be in it: one of `text` and `pattern`.",
+            (
+                Field("path", TEXT, "The file, below the task's workspace.", "README.md", aliases=("file",)),
+                Field("text", TEXT, "The exact text.", "npm start"),
+                Field("pattern", TEXT, "A regular expression.", "npm (start|run)"),
+            ),
+            one_of=(("path",), ("text", "pattern")),
+        ),
+    ),
+    problems=_contains_problems,
+    edn_pair=("path", "text"),
+)
+
+_JSON: Final = CheckKind(
+    Field(
+        "json",
+        TableType("json"),
+        "Holds when a JSON file, or what a command prints, has at least the members of `subset`.",
+        {"path": "package.json", "subset": {"private": True}},
+    ),
+    "files.check_json",
+    tables=(
+        FieldTable(
+            "json",
+            "Where the JSON comes from, one of `path` and `sh`, and what it must have.",
+            (
+                Field("path", TEXT, "The file, below the task's workspace.", "package.json", aliases=("file",)),
+                Field("sh", COMMAND, "A command that prints the JSON.", "npm ls --json"),
+                Field("subset", ANY, "Members that must be there with these values; more may be.", {"private": True}),
+            ),
+            one_of=(("path", "sh"), ("subset",)),
+        ),
+    ),
+    edn_pair=("path", "subset"),
+)
+
+
+def _port_arguments(check: DeclaredCheck) -> JsonObject:
+    value = check.value
+    return {"host": "127.0.0.1"} | (value if isinstance(value, dict) else {"port": value})
+
+
+_PORT: Final = CheckKind(
+    Field(
+        "port",
+        EitherType(plain=ScalarType("integer", minimum=1), map=TableType("port")),
+        "Holds when something listens on the TCP port.",
+        8080,
+    ),
+    "http.check_port",
+    tables=(
+        FieldTable(
+            "port",
+            "A TCP port.",
+            (
+                Field("port", ScalarType("integer", minimum=1), "Its number.", 8080),
+                Field("host", TEXT, "On which host.", "0.0.0.0", default="127.0.0.1"),
+            ),
+            one_of=(("port",),),
+        ),
+    ),
+    arguments=_port_arguments,
+)
+
+_CONTAINER: Final = CheckKind(
+    Field("container", WORD, "Holds when the container is healthy.", "redis"),
+    "command.check_container",
+    arguments=lambda check: {"name": check.value},
+    container=ContainerUse(needs_health=True),
+)
+
+_RUN_IN: Final = CheckKind(
+    Field(
+        "run-in",
+        TableType("run-in"),
+        "Holds when a command inside a container ends with exit code 0.",
+        {"container": "sut", "sh": "npm test"},
+    ),
+    "command.check_run_in",
+    tables=(
+        FieldTable(
+            "run-in",
+            "A command in a container.",
+            (
+                Field("container", WORD, "The container's name.", "sut"),
+                Field("sh", COMMAND, "The command.", "npm test"),
+            ),
+            one_of=(("container",), ("sh",)),
+        ),
+    ),
+    container=ContainerUse(("container",)),
+    edn_pair=("container", "sh"),
+)
+
+_STATUS: Final = ScalarType("loose")
+
+_HTTP_TABLES: Final = (
+    FieldTable(
+        "http",
+        "A request, and what the answer must be; or several, one after the other, in `steps`.",
+        (
+            Field("url", TEXT, "Where to ask; with `steps`, where their paths begin.", "http://localhost:8080/health"),
+            Field("status", ScalarType("integer", minimum=100), "The status code; left out, any below 400.", 200),
+            Field("contains", TEXT, "A text in the body.", "ok"),
+            Field("subset", ANY, "Members of the JSON body.", {"ok": True}),
+            Field(
+                "steps",
+                ListType(TableType("http-step")),
+                "Requests and what their answers must be. Cookies are kept from one to the next.",
+                [{"send": {"path": "/echo", "method": "POST", "body": "hi"}, "expect": {"body": {"contains": "hi"}}}],
+            ),
+            Field("repeat", TableType("http-repeat"), "How often the steps are done, some at once.", {"times": 20}),
+        ),
+    ),
+    FieldTable(
+        "http-step",
+        "One request, and what the answer to it must be.",
+        (
+            Field(
+                "send", EitherType(plain=TEXT, map=TableType("http-send", short="path")), "The request.", {"path": "/"}
+            ),
+            Field("expect", TableType("http-expect"), "What the answer must be.", {"status": ["2xx"]}),
+            Field(
+                "keep",
+                MapType(TEXT, is_id=False),
+                "Members of the JSON body, by pointer, that later steps have as `{{kept.name}}`.",
+                {"id": "/id"},
+            ),
+        ),
+    ),
+    FieldTable(
+        "http-send",
+        "A request.",
+        (
+            Field("method", WORD, "The method; left out, GET, or POST where there is a body.", "POST"),
+            Field(
+                "path",
+                TEXTS,
+                "The path, or several: the first is taken that is not answered by 404, 405 or 501. `same` is the one "
+                "of the step before.",
+                ["/echo", "/api/echo"],
+            ),
+            Field("url", TEXT, "A whole URL instead.", "http://localhost:8080/echo"),
+            Field("body", TEXT, "The body as text.", "hello"),
+            Field("json", ANY, "The body as JSON.", {"message": "hello"}),
+            Field("form", MapType(TEXT, is_id=False), "The body as a form.", {"user": "ada"}),
+            Field("headers", MapType(TEXT, is_id=False), "Headers.", {"accept": "application/json"}),
+        ),
+    ),
+    FieldTable(
+        "http-expect",
+        "What an answer must be.",
+        (
+            Field(
+                "status",
+                EitherType(plain=_STATUS, items=ListType(_STATUS)),
+                "A status code, a class of them, or several; left out, any below 400. Redirects are followed unless "
+                "one is expected.",
+                ["2xx", "404"],
+            ),
+            Field("body", ANY, "A pattern that the body fits as text.", {"contains": "hello"}),
+            Field("json", ANY, "A pattern that the body fits as JSON.", {"subset": {"ok": True}}),
+            Field("headers", MapType(ANY, is_id=False), "Patterns that headers fit.", {"content-type": "/json/"}),
+            Field("within", DURATION, "How long the whole answer may take.", 2, default=10),
+        ),
+    ),
+    FieldTable(
+        "http-repeat",
+        "How often the steps of a check are done. Each time is told from the others.",
+        (
+            Field("times", COUNT, "How often.", 20),
+            Field("parallel", COUNT, "How many at once.", 5, default=1),
+            Field(
+                "distinct",
+                ListType(ScalarType("word", choices=("nonce",))),
+                "`nonce`: each has nonces of its own, so that an answer that was another's is found.",
+                ["nonce"],
+            ),
+        ),
+    ),
+)
+
+
+def _http_arguments(check: DeclaredCheck) -> JsonObject:
+    value = check.value
+    return {"url": value} if isinstance(value, str) else {"steps": value} if isinstance(value, list) else value
+
+
+def _http_problems(check: DeclaredCheck) -> Iterator[ValueProblem]:
+    # Patterns take some milliseconds to import, and most plans have no such check.
+    from planloop.schemas.checks.http_check import http_check_problems  # noqa: PLC0415 - as above
+
+    if isinstance(check.value, str):
+        return
+    for problem in http_check_problems(_http_arguments(check), has_url=check.has_url):
+        # In a list, the steps are not below a key `steps`.
+        yield replace(problem, at=problem.at[1:]) if isinstance(check.value, list) else problem
+
+
+_HTTP: Final = CheckKind(
+    Field(
+        "http",
+        EitherType(plain=TEXT, items=ListType(TableType("http-step")), map=TableType("http", short="url")),
+        "Holds when the URL answers as said; with a plain URL, with a status below 400.",
+        {"url": "http://localhost:8080/health", "status": 200},
+    ),
+    "http.check_http",
+    tables=_HTTP_TABLES,
+    arguments=_http_arguments,
+    problems=_http_problems,
+    alone={"follows": "own"},
+)
+
+
+def _web_arguments(check: DeclaredCheck) -> JsonObject:
+    return expand_reuse(check.value, reusable_steps(check.others))
+
+
+def _web_problems(check: DeclaredCheck) -> Iterator[ValueProblem]:
+    from planloop.schemas.checks.web_parser import web_check_problems  # noqa: PLC0415 - a dozen milliseconds, and most plans have no such check
+
+    return web_check_problems(check.value, has_url=check.has_url, flows=reusable_steps(check.others))
+
+
+# What steps and expectations of a web check may say is read by `planloop.schemas.checks.web_parser`.
+_WEB_TABLES: Final = (
+    FieldTable(
+        "web",
+        "What somebody does on a page, and what is seen then: `can` or `never`.",
+        (
+            Field("url", TEXT, "Where it begins.", "http://localhost:8080"),
+            Field("can", ANY, "Steps that work in some way.", [{"press": "plus-button"}, {"see": "1"}]),
+            Field(
+                "never",
+                ANY,
+                "Steps of which no way ends like this.",
+                [{"fill": {"pass-field": "wrong"}}, {"press": "login-button"}, {"gone": "pass-field"}],
+            ),
+            Field("and", ANY, "With `never`: what is seen instead.", {"see": "refusal"}),
+            Field("contexts", WORDS, "Several people, each with a browser of their own.", ["A", "B"]),
+            Field("lexicon", ANY, "Names of targets beside the shipped ones.", {"roll": {"role": "button"}}),
+            Field("within", DURATION, "How long each thing may take to be seen.", 3, default=3),
+        ),
+    ),
+)
+
+_WEB: Final = CheckKind(
+    Field(
+        "web",
+        TableType("web"),
+        "Holds when a person in a browser can do the steps of `can`, or cannot come to the end of `never`.",
+        {"url": "http://localhost:8080", "can": [{"press": "plus-button"}, {"see": "1"}]},
+    ),
+    "web.check.check_web",
+    tables=_WEB_TABLES,
+    arguments=_web_arguments,
+    problems=_web_problems,
+    alone={"alone": True},
+)
+
+_WS_TABLES: Final = (
+    FieldTable(
+        "ws",
+        "A conversation over websockets. It holds when there is a path and a shape of frames with which all steps do.",
+        (
+            Field("url", TEXT, "Where the program is; with a path, the socket's.", "ws://localhost:8080/chat"),
+            Field("discover", TableType("ws-discover"), "Where to look for the socket.", {"else": ["/ws", "/"]}),
+            Field("clients", WORDS, "Who takes part; all connect before the first step.", ["ann", "bob"]),
+            Field("frame", TableType("ws-frame"), "How what is said is written in a frame.", {"else": ["text"]}),
+            Field(
+                "steps",
+                ListType(ANY),
+                "What happens, in order: `{ann: {say: hi}}`, `{bob: {hears: hi, within: 2s}}`, "
+                "`{bob: {hears-not: hi, for: 1s}}`, `{bob: {not-closed: 1s}}`, `{drop: ann}`, `{connect: ann}`.",
+                [{"ann": {"say": "hi"}}, {"bob": {"hears": "hi"}}],
+            ),
+        ),
+    ),
+    FieldTable(
+        "ws-discover",
+        "Where to look for a socket.",
+        (
+            Field("from-page", TEXT, "The page whose own socket is watched first.", "/"),
+            Field("else", TEXTS, "Paths to try one after the other.", ["/ws", "/chat", "/"]),
+        ),
+    ),
+    FieldTable(
+        "ws-frame",
+        "How what is said is written in a frame.",
+        (
+            Field("learn", ScalarType("word", choices=("from-page",)), "As the page does it.", "from-page"),
+            Field(
+                "else",
+                ListType(ANY),
+                "Shapes to try one after the other: `text`, or JSON with `$` for what is said; `first` is sent once "
+                "connected, with `$` for the client's name.",
+                ["text", {"json": {"type": "message", "text": "$"}}],
+            ),
+        ),
+    ),
+)
+
+
+def _ws_problems(check: DeclaredCheck) -> Iterator[ValueProblem]:
+    from planloop.schemas.checks.ws_check import ws_check_problems  # noqa: PLC0415 - as above
+
+    return ws_check_problems(check.value, has_url=check.has_url, timeout_s=check.timeout_s)
+
+
+_WS: Final = CheckKind(
+    Field(
+        "ws",
+        TableType("ws"),
+        "Holds when clients of a websocket hear of each other what the steps say.",
+        {
+            "url": "http://localhost:8080",
+            "clients": ["ann", "bob"],
+            "steps": [{"ann": {"say": "hi"}}, {"bob": {"hears": "hi", "within": 2}}],
+        },
+    ),
+    "ws.conversation.check_ws",
+    tables=_WS_TABLES,
+    problems=_ws_problems,
+    alone={},
+)
+
+_JUDGE: Final = CheckKind(
+    Field("judge", ANY, "A model's opinion.", {"prompt": "is it readable?"}),
+)
+
+
+CHECK_KINDS: Final[Mapping[str, CheckKind]] = MappingProxyType(
+    {
+        kind.name: kind
+        for kind in (
+            _SH,
+            _REQUIRE_FILE,
+            _CONTAINS,
+            _JSON,
+            _HTTP,
+            _PORT,
+            _CONTAINER,
+            _RUN_IN,
+            _WEB,
+            _WS,
+            _JUDGE,
+        )
+    }
+)
+"""Every kind by the name of its field, in the order in which they are documented."""
+
+
+def kinds_in(check: JsonObject) -> list[str]:
+    """The kinds that the fields of a check name. Exactly one is right."""
+    return [name for name in CHECK_KINDS if name in check]
+
+
+OPTION_OWNERS: Final[Mapping[str, str]] = MappingProxyType(
+    {option.name: kind.name for kind in CHECK_KINDS.values() for option in kind.options}
+)
+"""The kind that each field of one kind alone belongs to."""
+
+CHECK_TABLES: Final = (
+    FieldTable(
+        "check",
+        "One acceptance check: pass, fail, or error when it could not run.",
+        (
+            *(kind.field for kind in CHECK_KINDS.values()),
+            Field("id", WORD, "A name to tell it by; left out, its place in the list.", "unit-tests"),
+            Field("timeout", DURATION, "How long it may take.", 60, default=600),
+            *(option for kind in CHECK_KINDS.values() for option in kind.options),
+        ),
+        one_of=(tuple(CHECK_KINDS),),
+    ),
+    *(table for kind in CHECK_KINDS.values() for table in kind.tables),
+)
