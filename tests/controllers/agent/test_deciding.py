@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 from typing import Any
 
@@ -49,9 +50,16 @@ def seen(
     own_task = task_spec or TaskSpec("goal", AgentWork("agent/."))
     resource = Resource("agent/.", Uid("u"), 1, wanted.to_json(), status or {}, finalizers=("agent",))
     about = Resource("task/.", Uid("t"), 1, own_task.to_json(), {"state": "running", "go": 1} if task is None else task)
-    base = ObservedAgent(
-        resource, wanted, statuses.read_agent_status(status or {}), about, own_task, (), {}, {}, frozenset(), NOW, {}, 7
-    )
+    base = ObservedAgent(resource, wanted, statuses.read_agent_status(status or {}), about, own_task, NOW, 7)
+    return with_parts(base, **fields)
+
+
+def with_parts(base: ObservedAgent, **fields: Any) -> ObservedAgent:
+    """`base` with other fields, those of its parts by their own names."""
+    for part in ("budget", "objects", "hooks", "context"):
+        value = getattr(base, part)
+        own = {name: fields.pop(name) for name in [each.name for each in dataclasses.fields(value)] if name in fields}
+        base = replace(base, **{part: replace(value, **own)})
     return replace(base, **fields)
 
 
@@ -198,7 +206,7 @@ def test_a_new_goal_withdraws_an_open_claim() -> None:
 
 def test_an_open_turn_is_asked_once_at_a_time() -> None:
     assert step(seen(opened(replied=False))) == AskDecider()
-    rest = step(seen(opened(replied=False), live=frozenset({"mind:u"})))
+    rest = step(seen(opened(replied=False), jobs=frozenset({"mind:u"})))
     assert isinstance(rest, AgentRest) and rest.state is AgentState.RUNNING
 
 
@@ -218,14 +226,14 @@ def test_a_call_that_may_not_run_beside_others_waits_for_those_before_it() -> No
     turn = opened(reply=[{"text": "", "then": "sleep", "calls": calls}])
     taken = step(seen(turn, calls=objects(a="Authorized", b="Authorized")))
     assert isinstance(taken, RunCalls) and [each.address for each in taken.calls] == ["call/a"]
-    rest = step(seen(turn, calls=objects(a="Started", b="Authorized"), live=frozenset({"call/a"})))
+    rest = step(seen(turn, calls=objects(a="Started", b="Authorized"), jobs=frozenset({"call/a"})))
     assert isinstance(rest, AgentRest) and rest.state is AgentState.RUNNING
 
 
 def test_a_started_call_without_a_job_is_taken_up_again() -> None:
     status = opened(("call/a",))
     assert isinstance(step(seen(status, calls=objects(a="Started"))), RunCalls)
-    rest = step(seen(status, calls=objects(a="Started"), live=frozenset({"call/a"})))
+    rest = step(seen(status, calls=objects(a="Started"), jobs=frozenset({"call/a"})))
     assert isinstance(rest, AgentRest) and rest.state is AgentState.RUNNING
 
 
@@ -272,23 +280,23 @@ def test_a_paused_agent_lets_what_runs_end_and_starts_nothing() -> None:
     for status, calls in ((WORKED, {}), (opened(replied=False), {}), (opened(("call/a",)), objects(a="Authorized"))):
         rest = step(seen(status, task=paused, calls=calls))
         assert isinstance(rest, AgentRest) and rest.condition == "Paused"
-    rest = step(seen(opened(replied=False), task=paused, live=frozenset({"mind:u"})))
+    rest = step(seen(opened(replied=False), task=paused, jobs=frozenset({"mind:u"})))
     assert isinstance(rest, AgentRest) and rest.state is AgentState.RUNNING
 
 
 @pytest.mark.parametrize("task", [{"state": "stopping", "go": None}, {"state": "running", "go": 2}])
 def test_stopping_goes_by_the_ladder(task: JsonObject) -> None:
     status = opened(("call/a",))
-    live = seen(status, task=task, calls=objects(a="Started"), live=frozenset({"call/a"}))
+    live = seen(status, task=task, calls=objects(a="Started"), jobs=frozenset({"call/a"}))
     assert step(live) == CancelJobs(("call/a",))
-    assert isinstance(step(replace(live, live=frozenset())), CloseTurn)
+    assert isinstance(step(with_parts(live, jobs=frozenset())), CloseTurn)
 
 
 def test_a_removed_agent_lets_go_when_nothing_of_it_runs() -> None:
     gone = seen(WORKED)
     gone = replace(gone, resource=replace(gone.resource, deleting=True))
     assert step(gone) == ReleaseAgent()
-    assert isinstance(step(replace(gone, live=frozenset({"call/a"}))), CancelJobs)
+    assert isinstance(step(with_parts(gone, jobs=frozenset({"call/a"}))), CancelJobs)
 
 
 def test_an_ended_task_ends_its_agent_and_keeps_its_inbox() -> None:

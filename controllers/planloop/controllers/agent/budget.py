@@ -1,11 +1,18 @@
-"""What an agent may still use: its limits, the reservations for its requests, and what is billed. Pure."""
+"""What an agent may still use: its limits, the reservations for its requests, and what is billed. Pure.
+
+The ledgers are in the statuses of tasks (`planloop.schemas.objects.ledger`); an agent draws from the nearest one, unit
+by unit. A reservation is keyed by the agent's uid and the operation id of the request. The record of the reply settles
+it, or the record that cancels or repeats the request releases it, so that no crash leaves one behind.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
+from planloop.controllers.agent.status import AgentStatus, AgentUsage
 from planloop.controllers.shared import ledger
 from planloop.controllers.shared.ledger import BudgetShortage, LedgerEntries, add_usage, ledger_chain
 from planloop.reconciler.diff.hook_diff import stated_name
@@ -14,7 +21,7 @@ from planloop.schemas import limits
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.log.record import Change, SetStatus
-from planloop.schemas.objects.agent import ModelDeciderSpec, TierCap
+from planloop.schemas.objects.agent import AgentSpec, ModelDeciderSpec, TierCap
 from planloop.schemas.objects.budget import Budget, Cost
 from planloop.schemas.objects.ledger import (
     ZERO,
@@ -28,16 +35,6 @@ from planloop.schemas.objects.ledger import (
     unit_to_name,
 )
 from planloop.schemas.resource import Resource
-
-# The limit that binds an agent in a unit, and the command that raises it. Pure.
-#
-# An agent is bounded by its task's ledger and those above it, by the cap of its tier and, after an escalation, by what
-# its stronger model may use. The caps are the agent's own: nothing is set aside for them or given back.
-
-if TYPE_CHECKING:
-    from planloop.controllers.agent.observe import ObservedAgent
-    from planloop.controllers.agent.status import AgentStatus, AgentUsage
-    from planloop.schemas.objects.agent import AgentSpec
 
 TIER_CAP: Final = "its tier's cap"
 ESCALATION_CAP: Final = "its escalation's budget"
@@ -81,6 +78,32 @@ class AgentCap:
                 yield unit, rest - kept, kept
 
 
+@frozen
+class AgentBudget:
+    """What bounds an agent: the ledgers of its task and of the tasks above, nearest first, and its own caps.
+
+    A cap comes from the agent's tier or, after an escalation, from what its stronger model may use; nothing is
+    reserved in it. `left` is what ordinary turns may still use, by unit; a unit without a bound is missing.
+    """
+
+    left: Mapping[str, float] = field(default_factory=dict)
+    ledgers: tuple[Resource, ...] = ()
+    caps: tuple[AgentCap, ...] = ()
+
+
+NO_BUDGET: Final = AgentBudget()
+
+
+def observe_budget(view: View, spec: AgentSpec, status: AgentStatus, before: AgentBudget | None = None) -> AgentBudget:
+    """What bounds the agent now. `before`: what bounded it before its own steps, which never add a bound but a cap."""
+    if before is not None and not (before.left or before.ledgers or before.caps or status.escalated):
+        return before
+    caps = tuple(caps_of_agent(spec, status))
+    of_hook = [AgentCap("", TierCap(spec.budget, ""), _used(status.used), keeps=False)] if spec.watches else []
+    left = cap_left(left_of_task(view, spec.task), (*caps, *of_hook))
+    return AgentBudget(left, tuple(ledger_chain(view, spec.task)), caps)
+
+
 def caps_of_agent(spec: AgentSpec, status: AgentStatus) -> list[AgentCap]:
     """The caps that bind the agent by itself."""
     found: list[AgentCap] = []
@@ -120,13 +143,16 @@ def left_of_caps(caps: Sequence[AgentCap]) -> dict[str, float]:
     return cap_left({}, caps)
 
 
-def binding_limit(seen: ObservedAgent, unit: Unit, asked: Decimal | None = None) -> tuple[BudgetLimit, str]:
-    """The limit that binds the agent in `unit`, and the command after which it may go on.
+def binding_limit(
+    budget: AgentBudget, spec: AgentSpec, works_for: Resource | None, unit: Unit, asked: Decimal | None = None
+) -> tuple[BudgetLimit, str]:
+    """The limit that binds an agent in `unit`, and the command that raises it far enough for the next request.
 
-    `asked` is what its next request needs where something is left; None where nothing is.
+    `works_for` is the hook that the agent was made for. `asked` is what its next request needs if something is left;
+    None if nothing is.
     """
-    own = [(rest, cap) for cap in seen.caps for each, rest, _ in cap.left() if each == unit]
-    of_ledger = ledger.budget_left(seen.purse, unit)
+    own = [(rest, cap) for cap in budget.caps for each, rest, _ in cap.left() if each == unit]
+    of_ledger = ledger.budget_left(budget.ledgers, unit)
     if own and (of_ledger is None or min(rest for rest, _ in own) <= of_ledger):
         rest, cap = min(own, key=lambda one: one[0])
         bound = dict(amounts_from_json(cap.cap.budget.to_json()))[unit]
@@ -134,11 +160,11 @@ def binding_limit(seen: ObservedAgent, unit: Unit, asked: Decimal | None = None)
         more = _more(bound, rest, asked)
         way = [*_raised_with(own, cap, unit, more), f"{line}={round_up(unit, bound + more)}"]
         if of_ledger is not None and of_ledger < more:
-            way += ledger.raise_settings(seen.purse, unit, more - max(of_ledger, ZERO))
+            way += ledger.raise_settings(budget.ledgers, unit, more - max(of_ledger, ZERO))
         return BudgetLimit(cap.holder, unit, bound, (line,)), ledger.raise_command(way)
-    if seen.hook is not None and unit in seen.spec.budget.to_json():
-        return _of_hook(seen, seen.hook, unit, asked)
-    return _of_ledger(seen, unit, asked)
+    if works_for is not None and unit in spec.budget.to_json():
+        return _of_hook(spec, works_for, unit, asked)
+    return _of_ledger(budget.ledgers, spec.task, unit, asked)
 
 
 def _raised_with(own: Sequence[tuple[Decimal, AgentCap]], cap: AgentCap, unit: Unit, more: Decimal) -> Iterator[str]:
@@ -149,34 +175,33 @@ def _raised_with(own: Sequence[tuple[Decimal, AgentCap]], cap: AgentCap, unit: U
             yield f"{other.cap.at}.{unit_to_name(unit)}={round_up(unit, bound + more - left)}"
 
 
-def _of_hook(seen: ObservedAgent, hook: Resource, unit: Unit, asked: Decimal | None) -> tuple[BudgetLimit, str]:
-    """Of an agent behind a hook, which has bounds of its own."""
-    bound = dict(amounts_from_json(seen.spec.budget.to_json()))[unit]
+def _of_hook(spec: AgentSpec, hook: Resource, unit: Unit, asked: Decimal | None) -> tuple[BudgetLimit, str]:
+    """The limit of an agent that works for a hook: the hook's own budget."""
+    bound = dict(amounts_from_json(spec.budget.to_json()))[unit]
     line = f"hooks.{stated_name(hook.spec)}.budget.{unit_to_name(unit)}"
     more = _more(bound, ZERO, asked)
     way = f"plan patch {hook.spec['set_at']} {line}={round_up(unit, bound + more)}"
     return BudgetLimit("its budget", unit, bound, (line,)), way
 
 
-def _of_ledger(seen: ObservedAgent, unit: Unit, asked: Decimal | None) -> tuple[BudgetLimit, str]:
-    holders = ledger.account_holders(seen.purse, unit)
+def _of_ledger(ledgers: Sequence[Resource], own: str, unit: Unit, asked: Decimal | None) -> tuple[BudgetLimit, str]:
+    """The limit of the ledger that is used up first; `own` is the address of the agent's task."""
+    holders = ledger.account_holders(ledgers, unit)
     if not holders:  # Nothing bounds it any more; the next look finds that out.
-        return BudgetLimit(
-            "its budget", unit, ZERO, (f"budget.{unit_to_name(unit)}",)
-        ), f"plan describe {seen.spec.task}"
+        return BudgetLimit("its budget", unit, ZERO, (f"budget.{unit_to_name(unit)}",)), f"plan describe {own}"
     at = next((one for one in holders if one[1].left <= 0), holders[0])
     task, account = at
-    total = ledger.budget_left(seen.purse, unit) or ZERO
+    total = ledger.budget_left(ledgers, unit) or ZERO
     more = _more(account.bound, min(total, account.left), asked)
     lines = ledger.budget_lines(task, unit)
     binds = tuple(path for path, said in lines if said <= account.bound) or tuple(path for path, _ in lines)
-    way = ledger.raise_command(ledger.raise_settings(seen.purse, unit, more))
-    return BudgetLimit(_whose(seen, task, unit), unit, account.bound, binds), way
+    way = ledger.raise_command(ledger.raise_settings(ledgers, unit, more))
+    return BudgetLimit(_holder(own, task, unit), unit, account.bound, binds), way
 
 
-def _whose(seen: ObservedAgent, task: Resource, unit: Unit) -> str:
+def _holder(own: str, task: Resource, unit: Unit) -> str:
     is_of_agent = bool((task.spec.get("agent_bounds") or {}).get(unit, {}).get("lines"))
-    if task.address != seen.spec.task:
+    if task.address != own:
         return "the plan's budget" if task.spec.get("parent") is None else f"{task.address}'s budget"
     if is_of_agent:
         said = task.spec["agent_bounds"][unit]
@@ -189,14 +214,6 @@ def _whose(seen: ObservedAgent, task: Resource, unit: Unit) -> str:
 def _more(bound: Decimal, left: Decimal, asked: Decimal | None) -> Decimal:
     """By how much a bound is raised: as much again, and at least what the next request lacks."""
     return max(bound, (asked or ZERO) - left, -left, Decimal(1) if not bound else ZERO)
-
-
-# What an agent may still use, what is set aside for its requests, and what is billed when they end.
-#
-# The ledgers are in the statuses of tasks (`planloop.schemas.objects.ledger`); an agent draws from the nearest one,
-# unit by unit. A reservation is keyed by the agent's uid and the operation id of the request: it is settled in the
-# record of the reply, or released in the record that calls the request off or repeats it, so that no crash leaves one
-# behind. All pure.
 
 
 TurnAllowance: TypeAlias = Literal["open", "last", "spent"]

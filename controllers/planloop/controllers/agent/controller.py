@@ -19,7 +19,7 @@ from planloop.controllers.agent.mixins import concurrency_limits
 from planloop.controllers.agent.mixins.concurrency_limits import PermitPool
 from planloop.controllers.agent.mixins.middleware import LayeredAsk, ResultCache
 from planloop.controllers.agent.models.catalog import UnpricedModel
-from planloop.controllers.agent.observe import ObservedAgent, SpecCache, observe_again, observe_agent
+from planloop.controllers.agent.observe import ObservedAgent, SpecCache, observe_again, observe_agent, without_jobs
 from planloop.controllers.agent.run_environment import workspace_or_denial
 from planloop.controllers.agent.services import AgentServices
 from planloop.controllers.agent.status import OpenTurn, TranscriptChunk, TurnCall
@@ -50,7 +50,6 @@ from planloop.reconciler.store.store import View, require_blob
 from planloop.schemas import limits
 from planloop.schemas.address import Address
 from planloop.schemas.canonical_json import JsonObject
-from planloop.schemas.frozen import remade
 from planloop.schemas.log.record import Change, RecordDraft, SetStatus
 from planloop.schemas.objects.agent import UNPRICED, AgentState
 from planloop.schemas.objects.call import CallResult, CallState, EffectClass, call_from_json
@@ -98,7 +97,7 @@ class AgentReconciler:
         if resource is None:
             return None
         seen = observe_agent(resource, view, self._world.work, self._specs, self._world.clock.now(), self._world.plan)
-        return remade(seen, live=seen.live - {without}) if without in seen.live else seen
+        return without_jobs(seen, frozenset({without}))
 
     async def _go_on(self, address: str, ahead: WriteBatch, without: str) -> Outcome:
         """Takes steps after those in `ahead` until the agent rests or waits for a job, in as few records as can be.
@@ -200,7 +199,7 @@ class AgentReconciler:
             case steps.EndTurn():
                 kept = ("turn",)
             case steps.InterruptTurn():
-                gone = tuple(seen.calls.values())
+                gone = tuple(seen.objects.calls.values())
             case steps.EndLease():
                 kept = OF_AGENTS
             case (
@@ -209,7 +208,7 @@ class AgentReconciler:
                 | steps.ReleaseAgent()
                 | steps.AgentRest(state=AgentState.ENDED)
             ):
-                gone, kept = tuple(seen.calls.values()), LASTING
+                gone, kept = tuple(seen.objects.calls.values()), LASTING
             case _:
                 return
         for call in gone:
@@ -341,7 +340,9 @@ class AgentReconciler:
         changes = model_request.reservation_changes(seen, ahead, op, ready)
         if isinstance(changes, BudgetShortage):
             had_last = seen.status.had_last or not seen.hands_over
-            if not opened.is_last and budget.may_hand_over(seen.task, changes.asked, seen.caps, had_last=had_last):
+            if not opened.is_last and budget.may_hand_over(
+                seen.task, changes.asked, seen.budget.caps, had_last=had_last
+            ):
                 ahead.add(address, records.draft_last_turn(seen))
                 return None
             return self._rest(seen, decide.rest_until_budget(seen, tuple(changes.asked), changes), ahead, changes)
@@ -357,7 +358,7 @@ class AgentReconciler:
 
     async def _run(self, seen: ObservedAgent, startable: tuple[Resource, ...], ahead: WriteBatch) -> Outcome | None:
         """Settles instant tools in place; gives the others their intent in one append and a job each."""
-        if seen.hooks and self._firing.unasked(seen, "starting"):
+        if seen.hooks.watching and self._firing.unasked(seen, "starting"):
             waits = self._firing.consult(seen, "starting", ahead)
             return None if waits is None else self._rest(seen, decide.rest_for_hooks(seen, waits), ahead)
         if (draft := authorization.draft_late_verdict(seen, startable)) is not None:
@@ -381,7 +382,7 @@ class AgentReconciler:
             return self._rest(
                 seen,
                 steps.AgentRest(
-                    AgentState.RUNNING, concurrency_limits.describe_permit_limit(full), is_wait=not seen.live
+                    AgentState.RUNNING, concurrency_limits.describe_permit_limit(full), is_wait=not seen.objects.jobs
                 ),
                 ahead,
             )

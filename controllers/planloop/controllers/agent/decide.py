@@ -120,9 +120,9 @@ def _step(seen: ObservedAgent, around: DecisionContext) -> AgentStep:
 
 def _stop(seen: ObservedAgent, why: str) -> AgentStep | None:
     """The next rung of the ladder, None when nothing is left to stop."""
-    if seen.live:
-        return CancelJobs(tuple(sorted(seen.live)))
-    if seen.status.open is not None or seen.calls:
+    if seen.objects.jobs:
+        return CancelJobs(tuple(sorted(seen.objects.jobs)))
+    if seen.status.open is not None or seen.objects.calls:
         return CloseTurn(why)
     return None
 
@@ -149,7 +149,7 @@ def _answering(seen: ObservedAgent, around: DecisionContext) -> AgentStep | None
     status = seen.status
     if status.open is not None:
         return _within(seen, status.open, around) if status.open.is_answer else None
-    if not wake_reasons.unanswered_questions(seen) or seen.live or seen.calls:
+    if not wake_reasons.unanswered_questions(seen) or seen.objects.jobs or seen.objects.calls:
         return None
     if len(wake_reasons.unanswered_questions(seen)) == len(status.asked) and not (status.is_answering and status.again):
         return AnswerQuestion(wake_reasons.answer_of_task(seen))
@@ -159,7 +159,7 @@ def _answering(seen: ObservedAgent, around: DecisionContext) -> AgentStep | None
 def _watching(seen: ObservedAgent, around: DecisionContext) -> AgentStep:
     """The next step of an agent that is there for a hook: it is woken by what it is asked and by nothing else."""
     status, incarnation = seen.status, 0 if seen.task is None else int(seen.task.status.get("incarnation") or 0)
-    if seen.hook is None:
+    if seen.hooks.works_for is None:
         return _stop(seen, _HOOK_OVER) or _gone(seen)
     if not incarnation:
         return _stop(seen, "nobody is there to be watched") or AgentRest(AgentState.IDLE, "the agent has not started")
@@ -188,7 +188,7 @@ def _paused(seen: ObservedAgent) -> AgentStep:
     if seen.status.open is None and (why := external_lease.why_agent_lease_ends(seen)):
         return EndLease(why)
     # The boundary: what runs comes to its end, nothing new begins.
-    if seen.live:
+    if seen.objects.jobs:
         return AgentRest(AgentState.RUNNING, "paused after what runs now")
     return AgentRest(AgentState.BLOCKED, "paused", "Paused", (f"plan resume {seen.spec.task}",))
 
@@ -198,26 +198,26 @@ def _within(seen: ObservedAgent, turn: OpenTurn, around: DecisionContext) -> Age
     if _is_stopped(seen, turn) and (stopping := _interrupted(seen, turn)) is not None:
         return stopping
     if not turn.is_replied:
-        if seen.hooks and not _is_thinking(seen) and around.unasked("opening"):
+        if seen.hooks.watching and not _is_thinking(seen) and around.unasked("opening"):
             return ConsultHooks("opening")
-        return _running("it is thinking") if seen.live else _asking(seen, turn, around.life)
+        return _running("it is thinking") if seen.objects.jobs else _asking(seen, turn, around.life)
     open_calls = [turn.standing(call) for call in turn.calls if call.address not in turn.results]
-    objects = [seen.calls[call.address] for call in open_calls if call.address in seen.calls]
+    objects = [seen.objects.calls[call.address] for call in open_calls if call.address in seen.objects.calls]
     if any(each.state == CallState.PROPOSED for each in objects):
-        return ConsultHooks("reply") if seen.hooks and around.unasked("reply") else AuthorizeCalls()
+        return ConsultHooks("reply") if seen.hooks.watching and around.unasked("reply") else AuthorizeCalls()
     if answered := tuple(each for each in objects if is_answered(seen, each)):
         return ApplyApprovals(answered)
     ended = tuple(each for each in objects if _has_ended(seen, each))
     if ended:
         return CollectResults(ended)
     if not open_calls:
-        return _ending(seen, around) if seen.hooks else EndTurn()
+        return _ending(seen, around) if seen.hooks.watching else EndTurn()
     return _resolving(objects, around.resolved) or _running_calls(seen, open_calls, objects, around.is_parallel)
 
 
 def _is_thinking(seen: ObservedAgent) -> bool:
     """Whether the mind is being asked, and not one of its hooks."""
-    return any(key.startswith(f"{DECIDER_JOB}:") for key in seen.live)
+    return any(key.startswith(f"{DECIDER_JOB}:") for key in seen.objects.jobs)
 
 
 def _ending(seen: ObservedAgent, around: DecisionContext) -> AgentStep:
@@ -226,7 +226,7 @@ def _ending(seen: ObservedAgent, around: DecisionContext) -> AgentStep:
         if around.unasked(moment):
             return ConsultHooks(moment)
     if seen.interrupts:
-        return CancelJobs(tuple(sorted(seen.live))) if seen.live else EndTurn()
+        return CancelJobs(tuple(sorted(seen.objects.jobs))) if seen.objects.jobs else EndTurn()
     return ConsultHooks("closing") if around.unasked("closing") else EndTurn()
 
 
@@ -295,7 +295,7 @@ def _is_stopped(seen: ObservedAgent, turn: OpenTurn) -> bool:
         return True
     if not turn.is_replied and seen.nature.is_redirected:
         return is_redirected(seen)
-    is_wait = not seen.live and bool(pending_calls.waiting_calls(seen, turn.calls))
+    is_wait = not seen.objects.jobs and bool(pending_calls.waiting_calls(seen, turn.calls))
     return is_wait and (is_redirected(seen) or any(each.delivery == "steer" for each in seen.unread))
 
 
@@ -303,9 +303,9 @@ def _interrupted(seen: ObservedAgent, turn: OpenTurn) -> AgentStep | None:
     """What an interrupting message stops; None when nothing of the step is left but to end it."""
     if turn.is_replied and all(call.address in turn.results for call in turn.calls):
         return None
-    if seen.live:
-        return CancelJobs(tuple(sorted(seen.live)))
-    left = (seen.calls.get(call.address) for call in turn.calls if call.address not in turn.results)
+    if seen.objects.jobs:
+        return CancelJobs(tuple(sorted(seen.objects.jobs)))
+    left = (seen.objects.calls.get(call.address) for call in turn.calls if call.address not in turn.results)
     is_open = any(call is not None and call.state != CallState.UNKNOWN for call in left)
     return InterruptTurn() if is_open or not turn.is_replied else None
 
@@ -314,7 +314,7 @@ def is_answered(seen: ObservedAgent, call: Resource) -> bool:
     """Whether a call that waits for approval has its answer; one whose approval is gone has it too: no."""
     if call.state != CallState.AWAITING_APPROVAL:
         return False
-    approval = seen.approvals.get(str(call.status.get("approval")))
+    approval = seen.objects.approvals.get(str(call.status.get("approval")))
     return approval is None or approval.state != WAITING
 
 
@@ -335,7 +335,7 @@ def _startable(seen: ObservedAgent, open_calls: list[TurnCall], is_parallel: IsP
         alongside = is_parallel(call)
         if not alongside and not is_first:
             break
-        each = seen.calls.get(call.address)
+        each = seen.objects.calls.get(call.address)
         if each is not None and _is_to_start(seen, each):
             found.append(each)
         if not alongside:
@@ -346,7 +346,7 @@ def _startable(seen: ObservedAgent, open_calls: list[TurnCall], is_parallel: IsP
 
 def _is_to_start(seen: ObservedAgent, call: Resource) -> bool:
     # Started without a job: an earlier owner began it, and its process is there to be adopted.
-    return call.state in (CallState.AUTHORIZED, CallState.STARTED) and job_key(call.address) not in seen.live
+    return call.state in (CallState.AUTHORIZED, CallState.STARTED) and job_key(call.address) not in seen.objects.jobs
 
 
 def _waiting(seen: ObservedAgent, objects: list[Resource]) -> AgentStep:
@@ -355,7 +355,7 @@ def _waiting(seen: ObservedAgent, objects: list[Resource]) -> AgentStep:
         ways = tuple(f"plan approve {address} {word}" for address in doubtful for word in ("--happened", "--did-not"))
         return AgentRest(AgentState.BLOCKED, f"{doubtful[0]} may or may not have happened", "InDoubt", ways)
     asking = [each for each in objects if each.state == CallState.AWAITING_APPROVAL]
-    if asking and not seen.live:
+    if asking and not seen.objects.jobs:
         names = [str(each.status.get("approval", each.address)) for each in asking]
         return AgentRest(
             AgentState.BLOCKED,
@@ -365,7 +365,7 @@ def _waiting(seen: ObservedAgent, objects: list[Resource]) -> AgentStep:
             is_wait=True,
         )
     only = [each for each in objects if pending_calls.is_call_waiting(each)]
-    if only and not seen.live:
+    if only and not seen.objects.jobs:
         wait = pending_calls.rest_of_waiting(only)
         after_s = None if wait.due_at is None else max(0.0, wait.due_at - seen.now)
         return AgentRest(wait.state, wait.why, wait.condition, wait.unblocks, after_s, is_wait=True)
@@ -396,22 +396,24 @@ def _start(seen: ObservedAgent, found: WakeNews) -> AgentStep:
     if (seen.is_to_move or seen.is_moving) and not seen.is_watcher:
         return _moving(seen)
     standing = budget.turn_allowance(
-        seen.task, seen.left, seen.caps, can_think=seen.hands_over, had_last=seen.status.had_last
+        seen.task, seen.budget.left, seen.budget.caps, can_think=seen.hands_over, had_last=seen.status.had_last
     )
     if standing == "spent":
-        return rest_until_budget(seen, budget.spent_units(seen.left))
+        return rest_until_budget(seen, budget.spent_units(seen.budget.left))
     return _without_servers(seen) or StartTurn(found, is_last=standing == "last")
 
 
 def _moving(seen: ObservedAgent) -> AgentRest:
-    fork = "its fork" if seen.fork is None else seen.fork.address
+    fork = "its fork" if seen.context.fork is None else seen.context.fork.address
     return AgentRest(AgentState.BLOCKED, f"waits for {fork}", AWAITING_FORK, (f"plan describe {fork}",), is_wait=True)
 
 
 def rest_until_budget(seen: ObservedAgent, spent: tuple[str, ...], short: BudgetShortage | None = None) -> AgentRest:
     """Until the budget of these units grows. `short`: something is left, but less than the next request may take."""
     lacking = {} if short is None else short.asked
-    found = [budget.binding_limit(seen, unit, lacking.get(unit)) for unit in spent]
+    found = [
+        budget.binding_limit(seen.budget, seen.spec, seen.hooks.works_for, unit, lacking.get(unit)) for unit in spent
+    ]
     words = "; ".join(bound.words for bound, _ in found)
     unit = next((unit for unit in spent if short is not None and short.left.get(unit, 0) > 0), None)
     if short is not None and unit is not None:
@@ -425,7 +427,7 @@ def rest_until_budget(seen: ObservedAgent, spent: tuple[str, ...], short: Budget
 
 def _without_servers(seen: ObservedAgent) -> AgentRest | None:
     """Before its first words an agent waits to know what its servers offer, for it is told of that once."""
-    starting = [each.address for each in seen.servers if not each.deleting and not is_offer_known(each.status)]
+    starting = [each.address for each in seen.context.servers if not each.deleting and not is_offer_known(each.status)]
     if starting:
         ways = tuple(f"plan describe {address}" for address in starting)
         return AgentRest(AgentState.BLOCKED, f"waits for {', '.join(starting)} to start", "AwaitingServer", ways)
@@ -445,7 +447,7 @@ def _without_prompt(seen: ObservedAgent, name: str) -> AgentRest:
 def _asleep(seen: ObservedAgent) -> AgentRest:
     if seen.nature.is_guest:
         return external_lease.rest_until_client(seen)
-    live = [child.address for child in seen.children if child.is_live]
+    live = [child.address for child in seen.context.children if child.is_live]
     due = next_timer_due(seen)
     after_s = None if due is None else max(0.0, due - seen.now)
     if not live and seen.status.wake_at is None and (rest := pending_calls.rest_until_approved(seen)) is not None:
@@ -464,6 +466,6 @@ def next_timer_due(seen: ObservedAgent) -> float | None:
     status = seen.status
     dues = [] if status.wake_at is None else [status.wake_at]
     every = seen.spec.wake_every_s
-    if every is not None and status.ended_at is not None and any(child.is_live for child in seen.children):
+    if every is not None and status.ended_at is not None and any(child.is_live for child in seen.context.children):
         dues.append(status.ended_at + every)
     return min(dues) if dues else None

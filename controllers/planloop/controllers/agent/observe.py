@@ -10,13 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Final, Generic, TypeVar
 
-from planloop.controllers.agent import budget
 from planloop.controllers.agent import status as statuses
-from planloop.controllers.agent.budget import AgentCap
+from planloop.controllers.agent.budget import NO_BUDGET, AgentBudget, observe_budget
 from planloop.controllers.agent.deciders.port import ChildView, DeciderTraits, traits_of
 from planloop.controllers.agent.hooks import watchers
 from planloop.controllers.agent.status import AgentStatus
-from planloop.controllers.shared.ledger import ledger_chain
 from planloop.reconciler.engine.work_pools import WorkPlane
 from planloop.reconciler.store.store import View
 from planloop.schemas import limits
@@ -131,53 +129,76 @@ class SpecCache:
 
 
 @frozen
-class ObservedAgent:
-    """One agent and what bears on it. `live` are the keys of its jobs, `left` what budgets leave it by unit.
+class TurnObjects:
+    """What an agent owns, by address, and `jobs`, the keys of the jobs that run for it.
 
-    `calls`, `approvals` and `threads` are the objects that it owns, by address; `plan_rev` is the revision of this
-    view; `servers` are the tool servers that it may use, `containers` those that its task works with; `unanswerable`
-    are its requests that nobody is left to answer;
-    `table` tells one table of models of the plan from another; `purse` are its task and those above it that have a
-    ledger, nearest first, and `caps` what bounds it by itself;
-    `hooks` are those that watch it and are not over, by name, the outermost first; `hook` is the one that the agent
-    itself was made for, None once that is over; `is_engaged`: it talks with a person, or listens to who does, and ends
-    by `done` only; `is_judge`: it has a conflict to rule on.
+    `unanswerable` are its requests to agents that take no turns any more; `is_judge`: it has a conflict to resolve.
     """
+
+    calls: Mapping[str, Resource] = field(default_factory=dict)
+    approvals: Mapping[str, Resource] = field(default_factory=dict)
+    threads: Mapping[str, Resource] = field(default_factory=dict)
+    unanswerable: frozenset[str] = frozenset()
+    jobs: frozenset[str] = frozenset()
+    is_judge: bool = False
+
+
+@frozen
+class HookContext:
+    """`watching` are the live hooks that watch the agent, by name, the outermost first.
+
+    `works_for` is the hook that the agent itself was made for; None for other agents, and once that hook is over.
+    `is_engaged`: the agent talks with an operator, or listens to an agent that does, and ends only by `done`.
+    """
+
+    watching: Mapping[str, tuple[Resource, HookSpec]] = field(default_factory=dict)
+    works_for: Resource | None = None
+    is_engaged: bool = False
+
+
+@frozen
+class TaskContext:
+    """What the agent's task works with: its child tasks, its containers, the tool servers of the agent, its fork.
+
+    `models_digest` changes whenever the table of models in the plan does.
+    """
+
+    children: tuple[ObservedChild, ...] = ()
+    containers: tuple[Resource, ...] = ()
+    servers: tuple[Resource, ...] = ()
+    fork: Resource | None = None
+    models_digest: str = ""
+
+
+@frozen
+class ObservedAgent:
+    """One agent with all that a decision about it reads. `plan_rev` is the revision of the view that was read."""
 
     resource: Resource
     spec: AgentSpec
     status: AgentStatus
     task: Resource | None
     task_spec: TaskSpec | None
-    children: tuple[ObservedChild, ...]
-    calls: Mapping[str, Resource]
-    approvals: Mapping[str, Resource]
-    live: frozenset[str]
     now: float
-    left: Mapping[str, float]
     plan_rev: int = 0
-    threads: Mapping[str, Resource] = field(default_factory=dict)
-    unanswerable: frozenset[str] = frozenset()
-    servers: tuple[Resource, ...] = ()
-    containers: tuple[Resource, ...] = ()
-    table: str = ""
-    purse: tuple[Resource, ...] = ()
-    caps: tuple[AgentCap, ...] = ()
-    fork: Resource | None = None
-    hooks: Mapping[str, tuple[Resource, HookSpec]] = field(default_factory=dict)
-    hook: Resource | None = None
-    is_engaged: bool = False
-    is_judge: bool = False
+    budget: AgentBudget = NO_BUDGET
+    objects: TurnObjects = TurnObjects()
+    hooks: HookContext = HookContext()
+    context: TaskContext = TaskContext()
 
     @property
     def is_moving(self) -> bool:
         """Whether git is at work in the fork that it works in: it begins nothing meanwhile."""
-        return self.fork is not None and fork_status_from_json(self.fork.status).state in MOVING
+        return self.context.fork is not None and fork_status_from_json(self.context.fork.status).state in MOVING
 
     @property
     def is_to_move(self) -> bool:
         """Whether its task was given a fork that is not there yet: its next turn is taken in that."""
-        if self.fork is None or self.task is None or fork_status_from_json(self.fork.status).state in IN_USE:
+        if (
+            self.context.fork is None
+            or self.task is None
+            or fork_status_from_json(self.context.fork.status).state in IN_USE
+        ):
             return False
         return fork_request(self.task.status).wish == "made"
 
@@ -209,7 +230,7 @@ class ObservedAgent:
         if self.resource.deleting or self.task is None:
             return False
         if self.is_watcher:
-            return self.task.status.get("incarnation") == self.status.incarnation and self.hook is not None
+            return self.task.status.get("incarnation") == self.status.incarnation and self.hooks.works_for is not None
         opened = self.status.open
         if opened is not None and opened.is_answer:
             return self.is_over
@@ -251,7 +272,7 @@ class ObservedAgent:
 def served_prompt_of(seen: ObservedAgent, name: str) -> ServedPrompt:
     """The prompt `server/name` of a server as its status has it; empty when it is not known."""
     server, _, prompt = name.partition("/")
-    found = next((each for each in seen.servers if each.address == f"mcp/{server}"), None)
+    found = next((each for each in seen.context.servers if each.address == f"mcp/{server}"), None)
     return (None if found is None else find_served_prompt(found.status, prompt)) or ServedPrompt()
 
 
@@ -264,38 +285,78 @@ def agent_instructions(seen: ObservedAgent) -> str:
 def observe_agent(
     resource: Resource, view: View, work: WorkPlane, specs: SpecCache, now: float, plan: str
 ) -> ObservedAgent:
-    """What is known of the agent `resource` of the plan at the address `plan` at this moment."""
+    """Observe the agent `resource` of the plan at the address `plan`."""
     spec = specs.agents.of(resource)
     task = view.get(spec.task)
-    task_spec = specs.tasks.of(task) if task is not None else None
     status = specs.statuses.of(resource)
-    kinds = _owned(view, resource.address)
-    caps = tuple(budget.caps_of_agent(spec, status))
+    task_spec = specs.tasks.of(task) if task is not None else None
     return ObservedAgent(
         resource=resource,
         spec=spec,
         status=status,
         task=task,
         task_spec=task_spec,
-        children=() if task_spec is None or spec.watches else specs.children.of(view, task_spec.children),
-        calls=kinds["call"],
-        approvals=kinds["approval"],
-        threads=kinds["thread"],
-        is_judge=bool(kinds["conflict"]),
-        unanswerable=frozenset(one.address for one in kinds["approval"].values() if _is_unanswerable(view, one)),
-        live=frozenset(work.live_for(resource.address)),
         now=now,
-        left=_left(view, spec, status, caps),
-        purse=tuple(ledger_chain(view, spec.task)),
-        caps=caps,
         plan_rev=view.rev,
-        fork=None if task_spec is None or not task_spec.fork else view.get(task_spec.fork),
-        servers=tuple(one for ref in resource.refs if ref.startswith("mcp/") and (one := view.get(ref)) is not None),
-        containers=() if task_spec is None or spec.watches else _all(view, task_spec.containers),
-        table="" if (document := view.get(plan)) is None else specs.tables.of(document),
-        hooks=_hooks(spec, status, view, specs) if spec.hooks else NO_HOOKS,
-        hook=watchers.hook_of(view, resource.address, spec),
-        is_engaged=_is_engaged(view, resource.address, spec, plan),
+        budget=observe_budget(view, spec, status),
+        objects=_turn_objects(view, resource.address, frozenset(work.live_for(resource.address))),
+        hooks=_hook_context(view, resource.address, spec, status, specs, plan),
+        context=_task_context(view, resource, spec, task_spec, specs, plan),
+    )
+
+
+def observe_again(seen: ObservedAgent, view: View, specs: SpecCache, plan: str) -> ObservedAgent | None:
+    """Observe an agent after its own steps: what it did not write is as it was. None when the agent is gone."""
+    address, fork = seen.resource.address, seen.context.fork
+    resource = view.get(address)
+    if resource is None:
+        return None
+    status = specs.statuses.of(resource)
+    return remade(
+        seen,
+        resource=resource,
+        status=status,
+        task=view.get(seen.spec.task),
+        plan_rev=view.rev,
+        budget=observe_budget(view, seen.spec, status, seen.budget),
+        objects=_turn_objects(view, address, seen.objects.jobs),
+        hooks=_hook_context(view, address, seen.spec, status, specs, plan),
+        context=seen.context if fork is None else remade(seen.context, fork=view.get(fork.address)),
+    )
+
+
+def without_jobs(seen: ObservedAgent, keys: frozenset[str]) -> ObservedAgent:
+    """The agent as if the jobs of these keys had ended."""
+    jobs = seen.objects.jobs - keys
+    return seen if jobs == seen.objects.jobs else remade(seen, objects=remade(seen.objects, jobs=jobs))
+
+
+def _turn_objects(view: View, address: str, jobs: frozenset[str]) -> TurnObjects:
+    kinds = _owned(view, address)
+    unanswerable = frozenset(one.address for one in kinds["approval"].values() if _is_unanswerable(view, one))
+    return TurnObjects(
+        kinds["call"], kinds["approval"], kinds["thread"], unanswerable, jobs, is_judge=bool(kinds["conflict"])
+    )
+
+
+def _hook_context(
+    view: View, address: str, spec: AgentSpec, status: AgentStatus, specs: SpecCache, plan: str
+) -> HookContext:
+    watching = _hooks(spec, status, view, specs) if spec.hooks else NO_HOOKS
+    return HookContext(watching, watchers.hook_of(view, address, spec), _is_engaged(view, address, spec, plan))
+
+
+def _task_context(
+    view: View, agent: Resource, spec: AgentSpec, task: TaskSpec | None, specs: SpecCache, plan: str
+) -> TaskContext:
+    document = view.get(plan)
+    is_worker = task is not None and not spec.watches
+    return TaskContext(
+        children=specs.children.of(view, task.children) if task is not None and is_worker else (),
+        containers=_all(view, task.containers) if task is not None and is_worker else (),
+        servers=_all(view, [ref for ref in agent.refs if ref.startswith("mcp/")]),
+        fork=view.get(task.fork) if task is not None and task.fork else None,
+        models_digest="" if document is None else specs.tables.of(document),
     )
 
 
@@ -321,40 +382,6 @@ def _is_engaged(view: View, address: str, spec: AgentSpec, plan: str) -> bool:
     document = view.get(plan) if isinstance(spec.mind, ModelDeciderSpec | CliAgentSpec) and not spec.watches else None
     primary = "" if document is None else objects_plan.primary_agent(document.status)
     return bool(primary) and (primary == address or watchers.is_listening(view, address, primary))
-
-
-def observe_again(seen: ObservedAgent, view: View, specs: SpecCache, plan: str) -> ObservedAgent | None:
-    """The agent after steps of its own: what bears on it from outside is as it was. None when it is gone."""
-    resource = view.get(seen.resource.address)
-    if resource is None:
-        return None
-    kinds, status = _owned(view, resource.address), specs.statuses.of(resource)
-    caps = tuple(budget.caps_of_agent(seen.spec, status)) if seen.caps or status.escalated else ()
-    return remade(
-        seen,
-        resource=resource,
-        status=status,
-        task=view.get(seen.spec.task),
-        calls=kinds["call"],
-        approvals=kinds["approval"],
-        threads=kinds["thread"],
-        is_judge=bool(kinds["conflict"]),
-        unanswerable=frozenset(one.address for one in kinds["approval"].values() if _is_unanswerable(view, one)),
-        left=_left(view, seen.spec, status, caps) if seen.left or caps else seen.left,
-        purse=tuple(ledger_chain(view, seen.spec.task)) if seen.purse else (),
-        caps=caps,
-        plan_rev=view.rev,
-        fork=None if seen.fork is None else view.get(seen.fork.address),
-        hooks=_hooks(seen.spec, status, view, specs) if seen.spec.hooks else NO_HOOKS,
-        hook=watchers.hook_of(view, resource.address, seen.spec),
-        is_engaged=_is_engaged(view, resource.address, seen.spec, plan),
-    )
-
-
-def _left(view: View, spec: AgentSpec, status: AgentStatus, caps: Sequence[AgentCap]) -> Mapping[str, float]:
-    """What budgets leave it by unit: those of its task and above, its own caps, and its budget where it has no task."""
-    left = budget.cap_left(budget.left_of_task(view, spec.task), caps)
-    return watchers.left_for_watcher(left, spec.budget, status.used) if spec.watches else left
 
 
 def _owned(view: View, address: str) -> dict[str, dict[str, Resource]]:

@@ -49,14 +49,18 @@ def resolve_agent_workspace(world: AgentServices, seen: ObservedAgent) -> Worksp
         raise ToolDenied(root.words)
     rights = seen.spec.rights
     allow = (seen.spec.tools, rights.tools)
-    place = lock_prefix(seen.fork.address) if seen.fork is not None and working_tree_path(seen.fork.status) else ""
+    place = (
+        lock_prefix(seen.context.fork.address)
+        if seen.context.fork is not None and working_tree_path(seen.context.fork.status)
+        else ""
+    )
     deny = (*rights.deny, *rights.guarded)
     return Workspace(folder, root, rights.read, rights.write, deny, allow, _plan_file(world, folder), place)
 
 
 def plan_folder(world: AgentServices, seen: ObservedAgent) -> Path:
     """The plan's folder without links, or that of the fork that the agent works in."""
-    tree = working_tree_path(seen.fork.status) if seen.fork is not None else ""
+    tree = working_tree_path(seen.context.fork.status) if seen.context.fork is not None else ""
     return real_folder(world.folder / tree) if tree else real_folder(world.folder)
 
 
@@ -70,7 +74,7 @@ def workspace_or_denial(world: AgentServices, seen: ObservedAgent) -> Workspace 
 
 def working_directory(world: AgentServices, seen: ObservedAgent) -> str:
     """The absolute folder of the agent's task, in its fork if it has one."""
-    tree = working_tree_path(seen.fork.status) if seen.fork is not None else ""
+    tree = working_tree_path(seen.context.fork.status) if seen.context.fork is not None else ""
     return str(
         path_in_folder(path_in_folder(world.folder, tree), "." if seen.task_spec is None else seen.task_spec.cwd)
     )

@@ -166,15 +166,17 @@ def collect_facts(
         reply=reply_text(opened),
         reasons=opened.reasons,
         messages=opened.messages,
-        children=tuple(_child_fact(seen, view, opened, child) for child in seen.children),
+        children=tuple(_child_fact(seen, view, opened, child) for child in seen.context.children),
         files_known=tuple(sorted(known)),
         files_changed=files.changed(world.folder, seen) if known else {},
         turn_calls=Counter(call.tool for call in opened.calls),
         begins=sum(_begun_by(call) for call in opened.calls),
         calls=seen.status.used.calls,
-        budget_left=dict(seen.left),
-        approvals=tuple(sorted(name for name, one in seen.approvals.items() if one.state == WAITING)),
-        requests=tuple(sorted(name for name, one in seen.approvals.items() if _is_request(one.spec, one.state))),
+        budget_left=dict(seen.budget.left),
+        approvals=tuple(sorted(name for name, one in seen.objects.approvals.items() if one.state == WAITING)),
+        requests=tuple(
+            sorted(name for name, one in seen.objects.approvals.items() if _is_request(one.spec, one.state))
+        ),
         claim="" if opened.claim is None else str(opened.claim["kind"]),
         sent_back=seen.status.sent_back,
         nudges=seen.status.nudges,
@@ -210,7 +212,7 @@ def _call_fact(
     arguments, original = arguments_as_map(call.arguments), arguments_as_map(opened.calls[question.index].arguments)
     if tool is not None:
         original = tool.plain(original)
-    made = seen.calls.get(call.address)
+    made = seen.objects.calls.get(call.address)
     return CallFact(
         id=call.address,
         tool=call.tool,

@@ -48,7 +48,7 @@ NO_OUTCOME: Final = HookOutcome({})
 
 def outcome_of_turn(seen: ObservedAgent, view: View, opened: OpenTurn) -> HookOutcome:
     """What the hooks of the agent leave of the turn that ends."""
-    if not seen.hooks and not opened.fired:
+    if not seen.hooks.watching and not opened.fired:
         return NO_OUTCOME
     merge: JsonObject = {}
     back = questions.verdict_on_answer(seen, opened)
@@ -136,7 +136,7 @@ def withdraw_questions_changes(seen: ObservedAgent, view: View, opened: OpenTurn
     for key, name in opened.consulted.items():
         if key in opened.fired:
             continue
-        asked, hook = hook_question_id(seen, opened, key), seen.hooks.get(name)
+        asked, hook = hook_question_id(seen, opened, key), seen.hooks.watching.get(name)
         if hook is not None:
             out += agent_hooks.withdraw_question_changes(view, hook[0], asked)
         elif (thread := view.get(f"thread/{asked}")) is not None:
@@ -154,7 +154,7 @@ def _spoken(seen: ObservedAgent, opened: OpenTurn) -> dict[str, int]:
     heard = {message.sender for message in opened.messages}
     named = {name for call in opened.calls if call.tool in _SPEAKING for name in _names(call)}
     out: dict[str, int] = {}
-    for child in seen.children:
+    for child in seen.context.children:
         agent = child.address.replace("task/", "agent/", 1)
         known = {agent, child.address, agent.partition("/")[2], agent.rpartition("/")[2], "children"}
         is_now = agent in heard or bool(known & named)

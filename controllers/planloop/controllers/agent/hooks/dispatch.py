@@ -24,7 +24,7 @@ from planloop.controllers.agent.hooks import (
 )
 from planloop.controllers.agent.hooks.collect_facts import FollowedTools
 from planloop.controllers.agent.hooks.questions import HookMoment, HookQuestion, HookWait, QuestionGroup
-from planloop.controllers.agent.observe import ObservedAgent
+from planloop.controllers.agent.observe import ObservedAgent, without_jobs
 from planloop.controllers.agent.services import AgentServices
 from planloop.controllers.agent.status import OpenTurn, TurnCall, wrap_value
 from planloop.controllers.agent.turn import authorization
@@ -57,17 +57,17 @@ class HookDispatcher:
 
     def without_stale(self, seen: ObservedAgent) -> ObservedAgent:
         """Stops asking hooks that are over, gone or others by now: nobody waits for their verdicts (law 4)."""
-        asking = [key for key in seen.live if key.startswith(f"{HOOK_JOB}:")]
+        asking = [key for key in seen.objects.jobs if key.startswith(f"{HOOK_JOB}:")]
         if not asking:
             return seen
-        known = {questions.hook_version(hook) for hook, _ in seen.hooks.values()}
+        known = {questions.hook_version(hook) for hook, _ in seen.hooks.watching.values()}
         stale = frozenset(key for key in asking if key.rpartition(":")[2] not in known)
         for key in stale:
             self.world.work.cancel(key)
-        return remade(seen, live=seen.live - stale) if stale else seen
+        return without_jobs(seen, stale)
 
     def _placed(self, seen: ObservedAgent) -> ToolMap:
-        return self.looks.of(seen, self.world, self.tools) if seen.hooks else self.tools
+        return self.looks.of(seen, self.world, self.tools) if seen.hooks.watching else self.tools
 
     def consult(self, seen: ObservedAgent, moment: HookMoment, ahead: WriteBatch) -> HookWait | None:
         """Takes the asking of `moment` as far as it goes now; None: something was written, look again."""
@@ -239,7 +239,7 @@ def _took(seen: ObservedAgent, given: Sequence[tuple[HookQuestion, HookVerdict]]
 
 def _thread_of(seen: ObservedAgent, question: HookQuestion) -> Resource | None:
     """What the agent of a hook was asked in; None for other hooks, and before it is asked."""
-    return seen.threads.get(f"thread/{comments.hook_question_id(seen, _opened(seen), question.key)}")
+    return seen.objects.threads.get(f"thread/{comments.hook_question_id(seen, _opened(seen), question.key)}")
 
 
 def _due(seen: ObservedAgent, asked: QuestionGroup) -> float | None:
@@ -276,7 +276,7 @@ class HookRun:
         took: JsonObject = {"time_s": round(max(0.0, world.clock.now() - began_at), 3)}
         address = seen.resource.address
         ahead = WriteBatch(world.store, lambda: world.work.driving(address))
-        now = seen.hooks[question.spec.name]
+        now = seen.hooks.watching[question.spec.name]
         asked = HookQuestion(now[0], now[1], question.point, question.index, question.rewrites, question.call)
         ahead.add(address, authorization.draft_verdicts(seen, [(asked, verdict)], took))
         self.went_on = await self.firing.go_on(address, ahead, self.key)
@@ -296,7 +296,7 @@ class HookRun:
             return False
         if (seen.status.incarnation, opened.turn) != (mine.incarnation, _opened(self.seen).turn):
             return False
-        now = seen.hooks.get(self.question.spec.name)
+        now = seen.hooks.watching.get(self.question.spec.name)
         if now is None or self.question.key in opened.fired:
             return False
         return questions.hook_version(now[0]) == questions.hook_version(self.question.hook)

@@ -96,7 +96,7 @@ class HookWait:
 def pending_questions(seen: ObservedAgent, moment: HookMoment, tools: ToolMap) -> QuestionGroup:
     """The questions of `moment` that are to be put now, or wait for their verdicts; none when the moment is over."""
     opened = seen.status.open
-    if opened is None or not seen.hooks:
+    if opened is None or not seen.hooks.watching:
         return ()
     for group in _groups(seen, opened, moment, tools):
         unasked = tuple(each for each in group if each.key not in opened.fired)
@@ -151,7 +151,9 @@ def _last_point(seen: ObservedAgent, opened: OpenTurn) -> HookPoint | None:
 
 
 def _to_all(seen: ObservedAgent, point: HookPoint, index: int) -> QuestionGroup:
-    return tuple(HookQuestion(hook, spec, point, index) for hook, spec in seen.hooks.values() if point in spec.on)
+    return tuple(
+        HookQuestion(hook, spec, point, index) for hook, spec in seen.hooks.watching.values() if point in spec.on
+    )
 
 
 def _about(
@@ -159,7 +161,7 @@ def _about(
 ) -> QuestionGroup:
     """The questions about a call: at a patch, a hook that guards patches is asked as such, once."""
     out: list[HookQuestion] = []
-    for hook, spec in seen.hooks.values():
+    for hook, spec in seen.hooks.watching.values():
         asked: HookPoint = (
             "on-patch" if point == "before-call" and "on-patch" in spec.on and changes_plan(call) else point
         )
@@ -179,7 +181,7 @@ def questions_about_new_arguments(seen: ObservedAgent, call: TurnCall, tools: To
 
 def _before_starts(seen: ObservedAgent, opened: OpenTurn, tools: ToolMap) -> Iterator[QuestionGroup]:
     for index, call in enumerate(opened.calls):
-        made = seen.calls.get(call.address)
+        made = seen.objects.calls.get(call.address)
         if made is not None and made.state == CallState.AUTHORIZED:
             yield _since(seen, opened, index, normalize_call(opened.standing(call), tools), tools)
 
@@ -251,7 +253,7 @@ def _is_covered(match: str, name: str, given: JsonObject, tools: ToolMap) -> boo
 
 
 def _before_calls(seen: ObservedAgent, opened: OpenTurn, tools: ToolMap) -> Iterator[QuestionGroup]:
-    made = [seen.calls.get(call.address) for call in opened.calls]
+    made = [seen.objects.calls.get(call.address) for call in opened.calls]
     if not any(each is not None and each.state == CallState.PROPOSED for each in made):
         return
     rulings = permissions.check_calls(seen, tools, ())
@@ -268,7 +270,7 @@ def rewritten_call(seen: ObservedAgent, index: int, tools: ToolMap) -> Rewritten
     opened = seen.status.open
     assert opened is not None, "hooks are asked inside a turn"
     call, by = normalize_call(opened.calls[index], tools), ""
-    order = tuple(seen.hooks)
+    order = tuple(seen.hooks.watching)
     for rewrites in range(limits.HOOK_REWRITES_MAX + 1):
         asked = _about(seen, "before-call", index, call, tools, rewrites)
         asks = tuple(each for each in asked if each.key not in opened.fired)
@@ -326,12 +328,12 @@ def _is_nap(seen: ObservedAgent, opened: OpenTurn) -> bool:
     """
     if opened.calls or opened.then != "sleep" or not seen.nature.is_model or seen.status.asked:
         return False
-    has_asked = any(one.spec["kind"] == "request" for one in seen.approvals.values())
+    has_asked = any(one.spec["kind"] == "request" for one in seen.objects.approvals.values())
     return not has_asked and not any(each.sender.startswith("human:") for each in opened.messages)
 
 
 def _is_proposed(seen: ObservedAgent, call: TurnCall) -> bool:
-    made = seen.calls.get(call.address)
+    made = seen.objects.calls.get(call.address)
     return made is not None and made.state == CallState.PROPOSED
 
 
@@ -339,6 +341,6 @@ def verdict_on_answer(seen: ObservedAgent, opened: OpenTurn) -> verdicts.MergedV
     """What the hooks say to the final answer; an `allow` when it passes, as it does after it was sent back often."""
     if seen.status.sent_back >= limits.HOOK_SENT_BACK_MAX:
         return verdicts.MergedVerdict()
-    order = tuple(seen.hooks)
+    order = tuple(seen.hooks.watching)
     said = (one for one in opened.fired.values() if one.point == "before-reply")
     return verdicts.merge_verdicts(verdicts.counted_verdicts(said, order))

@@ -1,4 +1,4 @@
-"""Agents that work for a hook: how they live, what they read, and what they may spend. Pure.
+"""Agents that work for a hook: how they live and what they read. Pure.
 
 Such an agent lives as long as the agent that it watches is at work, from nothing in each incarnation of that. Only
 questions and messages wake it, one question a turn; each of its turns is an answer and none a claim, for it has no task
@@ -8,19 +8,17 @@ of its own. It is over when its hook has quit.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from planloop.reconciler.store.store import View
 from planloop.schemas.objects import hook as hooks
 from planloop.schemas.objects.agent import AgentSpec
-from planloop.schemas.objects.budget import Budget
 from planloop.schemas.objects.hook import hook_address
 from planloop.schemas.objects.message import Message
 from planloop.schemas.resource import Resource
 
 if TYPE_CHECKING:
-    from planloop.controllers.agent.status import AgentUsage, OpenTurn
+    from planloop.controllers.agent.status import OpenTurn
 
 QUESTION_KEY: Final = "hook"
 """The kind of a message that is a question to a hook."""
@@ -64,16 +62,6 @@ def is_listening(view: View, agent: str, other: str) -> bool:
     return any(
         one is not None and one.spec["mind"].get("address") == agent and not is_hook_over(view, one) for one in about
     )
-
-
-def left_for_watcher(left: Mapping[str, float], budget: Budget, used: AgentUsage) -> dict[str, float]:
-    """`left` of the task's budget, where the agent's own bounds leave less of it."""
-    found = dict(left)
-    for unit, bound in budget.to_json().items():
-        if unit != "retries":
-            rest = max(Decimal(0), Decimal(str(bound)) - Decimal(str(getattr(used, unit))))
-            found[unit] = min(found.get(unit, float(rest)), float(rest))
-    return found
 
 
 def readable_messages(messages: Sequence[Message], asked: Iterable[Message]) -> tuple[Message, ...]:

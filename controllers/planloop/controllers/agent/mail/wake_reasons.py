@@ -235,7 +235,11 @@ def collect_news(seen: ObservedAgent) -> WakeNews:
         # Nobody from outside can be woken: it hears what there is when it says something.
         found.reasons[:] = [CALL_KEY] if seen.status.said else []
     # A discussion whose call was given up: whoever still answers is heard by nobody.
-    found.drops += [each for each in seen.threads.values() if each.spec["call"] and each.spec["call"] not in seen.calls]
+    found.drops += [
+        each
+        for each in seen.objects.threads.values()
+        if each.spec["call"] and each.spec["call"] not in seen.objects.calls
+    ]
     return WakeNews(
         tuple(dict.fromkeys(found.reasons)),
         (*inbox, *found.messages),
@@ -307,13 +311,13 @@ def has_unread_news(seen: ObservedAgent) -> bool:
     told = seen.status.told.children
     if seen.is_watcher:
         return False  # Each question has an answer of its own.
-    is_unheard = any(child.is_ended and told.get(child.address) != child.token for child in seen.children)
+    is_unheard = any(child.is_ended and told.get(child.address) != child.token for child in seen.context.children)
     return is_unheard or any(each.wakes for each in seen.unread)
 
 
 def failed_children(seen: ObservedAgent) -> tuple[ObservedChild, ...]:
     """The children that have failed and still stand so: not begun anew, and not being taken away."""
-    return tuple(each for each in seen.children if each.state == TaskState.FAILED and not each.view.is_removing)
+    return tuple(each for each in seen.context.children if each.state == TaskState.FAILED and not each.view.is_removing)
 
 
 def describe_failures(failed: Sequence[ObservedChild]) -> str:
@@ -355,8 +359,8 @@ def _edits(found: _Gathering) -> None:
 
 def _children(found: _Gathering) -> None:
     told = found.seen.status.told.children
-    tokens = {child.address: child.token for child in found.seen.children if child.is_ended}
-    for child in found.seen.children:
+    tokens = {child.address: child.token for child in found.seen.context.children if child.is_ended}
+    for child in found.seen.context.children:
         if not child.is_ended or told.get(child.address) == child.token:
             continue
         view = child.view
@@ -373,7 +377,7 @@ def _containers(found: _Gathering) -> None:
     """Containers that it works with and that are not as it knows them. Its first turn begins with those as they are."""
     seen, told = found.seen, found.seen.status.told.containers
     changed: JsonObject = {}
-    for container in seen.containers:
+    for container in seen.context.containers:
         now, before = container_exec.container_progress(container), told.get(container.address, "")
         if not now.run or now.run == before:
             continue
@@ -389,12 +393,12 @@ def _containers(found: _Gathering) -> None:
 
 def _answers(found: _Gathering) -> None:
     """What was asked for and is answered; the object is dropped with the turn that tells it, so it is told once."""
-    for approval in found.seen.approvals.values():
+    for approval in found.seen.objects.approvals.values():
         if approval.state in (APPROVED, REJECTED) and approval.spec["kind"] not in ("call", "input"):
             facts = {"answer": approval.state, "reason": approval.status.get("reason", "")}
             found.tell("answer", {**_asked_for(approval), **facts}, kind="approval")
             found.drops.append(approval)
-        elif approval.address in found.seen.unanswerable:
+        elif approval.address in found.seen.objects.unanswerable:
             facts = {"answer": "nobody", "reason": "whoever was asked takes no turns any more"}
             found.tell("answer", {**_asked_for(approval), **facts}, kind="approval")
             found.drops.append(approval)
@@ -430,7 +434,7 @@ def unknown_calls(seen: ObservedAgent) -> Sequence[Resource]:
     """Calls of earlier turns that were told as unknown and wait for somebody's word."""
     turn = seen.status.open
     current = {call.address for call in turn.calls} if turn is not None else set()
-    return [call for address, call in seen.calls.items() if address not in current]
+    return [call for address, call in seen.objects.calls.items() if address not in current]
 
 
 def _timers(found: _Gathering) -> None:
@@ -438,7 +442,7 @@ def _timers(found: _Gathering) -> None:
     if seen.status.wake_at is not None and seen.status.wake_at <= seen.now:
         found.reasons.append("timer")
     every, ended_at = seen.spec.wake_every_s, seen.status.ended_at
-    has_live = any(child.is_live for child in seen.children)
+    has_live = any(child.is_live for child in seen.context.children)
     if every is not None and ended_at is not None and has_live and ended_at + every <= seen.now:
         found.reasons.append("watchdog")
 
@@ -448,10 +452,12 @@ def _low_budget(found: _Gathering) -> None:
     if not found.reasons:
         return  # Nobody is woken by that alone.
     own = seen.task_spec.budget if seen.task_spec is not None else seen.spec.budget
-    is_low = any(budget.is_budget_low(seen.left, bounds) for bounds in (own, seen.spec.budget, seen.spec.cap.budget))
+    is_low = any(
+        budget.is_budget_low(seen.budget.left, bounds) for bounds in (own, seen.spec.budget, seen.spec.cap.budget)
+    )
     if is_low and not seen.status.told.budget:
         found.told["budget"] = True
-        found.tell("budget", {"budget_left": dict(seen.left)})
+        found.tell("budget", {"budget_left": dict(seen.budget.left)})
     elif seen.status.told.budget and not is_low:
         found.told["budget"] = False
 

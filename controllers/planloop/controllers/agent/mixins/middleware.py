@@ -342,7 +342,7 @@ class LayeredAsk:
         opened = None if seen is None else seen.status.open
         if seen is None or opened is None or opened.op != self.op or opened.is_replied or not seen.is_wanted:
             return False
-        if seen.left.get("retries", 1) < 1:
+        if seen.budget.left.get("retries", 1) < 1:
             return False
         op = self.world.ids.mint()
         draft, more = records.draft_decider_request(seen, op), self.renew(seen, op)

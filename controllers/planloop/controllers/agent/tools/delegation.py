@@ -367,7 +367,11 @@ def resolve_children(context: ToolContext) -> CallEnding | None:
     if any(end is None for end in ends.values()):
         return None
     # What is told here is no news any more: the parent is not woken for a result that it has collected.
-    told = {child.address: child.token for child in context.seen.children if child.address in ends and child.is_ended}
+    told = {
+        child.address: child.token
+        for child in context.seen.context.children
+        if child.address in ends and child.is_ended
+    }
     said = {short_name(context, name): end for name, end in ends.items() if end is not None}
     return Settlement(result_of_children(said), agent={**speakers_merge(list(ends)), "told": {"children": told}})
 

@@ -121,7 +121,7 @@ def ending_of_server_call(context: ToolContext, result: CallResult) -> CallEndin
 def resolve_input(context: ToolContext) -> CallEnding | None:
     """Starts the call again when its question was answered, declined or has expired; None while it waits."""
     call = context.call
-    approval = context.seen.approvals.get(str(call.status.get("approval")))
+    approval = context.seen.objects.approvals.get(str(call.status.get("approval")))
     is_late = context.seen.now >= float(call.status.get("expires_at") or 0.0)
     if approval is not None and approval.state == WAITING and not is_late:
         return None
@@ -329,9 +329,9 @@ async def resource(
     uri: Annotated[str, Field(description="Which resource; left out, those that the server lists.")] = "",
 ) -> Settlement:
     """Reads a resource of a tool server, or lists what there is to read."""
-    found = next((each for each in context.seen.servers if each.address == f"mcp/{server}"), None)
+    found = next((each for each in context.seen.context.servers if each.address == f"mcp/{server}"), None)
     if found is None:
-        names = ", ".join(each.address.partition("/")[2] for each in context.seen.servers) or "none"
+        names = ", ".join(each.address.partition("/")[2] for each in context.seen.context.servers) or "none"
         raise ToolDenied(f"you may not read from `{server}`; your servers are {names}")
     if not uri:
         return Settlement(success(_listed(found) or f"`{server}` lists no resources"))

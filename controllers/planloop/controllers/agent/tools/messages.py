@@ -315,7 +315,7 @@ def done(
     accept: Annotated[Sequence[str], Field(description="Children that failed and need not be mended.")] = (),
 ) -> Settlement:
     """Says that the task is finished. Its acceptance checks then decide; you are told if they do not hold."""
-    open_children = [child.address for child in context.seen.children if child.is_live]
+    open_children = [child.address for child in context.seen.context.children if child.is_live]
     if open_children:
         names = ", ".join(open_children[: limits.CHILDREN_NAMED_MAX])
         return Settlement(failure("ChildrenOpen", f"not finished: {names} still at work. Wait, or terminate them"))
@@ -473,7 +473,7 @@ def bridge(
     if len(found) < 2:
         raise ToolFailed("BadArguments", "a bridge has two ends or more")
     names = ", ".join(short_name(context, each) for each in found)
-    open_ones = [each for each in context.seen.threads.values() if each.spec["kind"] == "bridge"]
+    open_ones = [each for each in context.seen.objects.threads.values() if each.spec["kind"] == "bridge"]
     standing = [each for each in open_ones if set(each.spec["speakers"]) == set(found)]
     if close:
         if not standing:

@@ -288,7 +288,7 @@ def shell_command(context: ToolContext, line: str, timeout_s: float | None) -> P
 
 def command_timeout_s(context: ToolContext, wanted_s: float | None) -> float:
     """Seconds that one command may take: what was asked for, the call limit, and what mixins and budget leave it."""
-    bounds = [limits.CALL_TIMEOUT_S, wanted_s, context.time_s, context.seen.left.get("time_s")]
+    bounds = [limits.CALL_TIMEOUT_S, wanted_s, context.time_s, context.seen.budget.left.get("time_s")]
     return min(bound for bound in bounds if bound is not None)
 
 

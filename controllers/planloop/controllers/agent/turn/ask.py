@@ -128,7 +128,7 @@ def _setting(world: AgentServices, seen: ObservedAgent, most_s: float = limits.C
         workspace.ensure()
     except ToolError as fault:
         raise DeciderFailed(str(fault)) from fault
-    time_s = min(most_s, seen.left.get("time_s", most_s))
+    time_s = min(most_s, seen.budget.left.get("time_s", most_s))
     is_function = isinstance(seen.spec.mind, PythonFunctionSpec)
     box = run_environment.function_sandbox(world, seen) if is_function else run_environment.agent_sandbox(world, seen)
     return ProgramRunner.Setting(str(workspace.root), command_environment(world, seen), time_s, box)
@@ -176,11 +176,11 @@ def turn_input(world: AgentServices, tools: ToolMap, seen: ObservedAgent, op: st
         reasons=turn.reasons,
         messages=turn.messages,
         results=tuple(_outcome(call) for call in seen.status.past),
-        children=tuple(child.view for child in seen.children),
+        children=tuple(child.view for child in seen.context.children),
         tools=()
         if isinstance(spec.mind, ScriptSpec)
         else permissions.granted_tools(spec, tools),  # A script does not look at them.
-        budget_left=seen.left,
+        budget_left=seen.budget.left,
         rejected=rejected_verdict(seen),
         memory=seen.status.memory,
         options=spec.mind.options if isinstance(spec.mind, PythonFunctionSpec) else {},

@@ -168,7 +168,7 @@ class HookedRulings:
 
     def made(self, seen: ObservedAgent, address: str) -> Resource:
         """The call object as it is to be started."""
-        return (self.others or {}).get(address) or seen.calls[address]
+        return (self.others or {}).get(address) or seen.objects.calls[address]
 
 
 def apply_verdicts(
@@ -228,7 +228,7 @@ def _rewritten(
 ) -> tuple[Resource, tuple[Change, ...]]:
     """The call object with other arguments. What the agent wrote stays in its reply, and with the call."""
     call = opened.calls[index]
-    made = seen.calls[call.address]
+    made = seen.objects.calls[call.address]
     wanted = records.call_spec(seen, opened.turn, index, remade(call, arguments=arguments), tools).to_json()
     changes: tuple[Change, ...] = (
         Put(made.address, made.uid, wanted, made.refs, made.owner, made.finalizers),
@@ -252,7 +252,9 @@ def draft_authorization(seen: ObservedAgent, tools: ToolMap, approve: Sequence[s
     changes: list[Change] = []
     data: JsonObject = {}
     rulings = permissions.check_calls(seen, tools, approve)
-    heard = apply_verdicts(seen, tools, approve, rulings) if seen.hooks or opened.fired else HookedRulings(rulings)
+    heard = (
+        apply_verdicts(seen, tools, approve, rulings) if seen.hooks.watching or opened.fired else HookedRulings(rulings)
+    )
     for call, ruled in zip(opened.calls, heard.rulings, strict=True):
         made = heard.made(seen, call.address)
         match ruled:
@@ -278,7 +280,7 @@ def draft_approval_answers(seen: ObservedAgent, asking: Sequence[Resource]) -> R
     changes: list[Change] = []
     results: JsonObject = {}
     for call in asking:
-        approval = seen.approvals.get(str(call.status.get("approval")))
+        approval = seen.objects.approvals.get(str(call.status.get("approval")))
         if approval is not None and approval.state == APPROVED:
             changes.append(call_run.call_state_change(call, CallState.AUTHORIZED, approval=None))
         else:
@@ -303,7 +305,7 @@ def draft_late_verdict(seen: ObservedAgent, startable: Sequence[Resource]) -> Re
     for call in startable:
         if call.state != CallState.AUTHORIZED or not (late := questions.late_verdicts(seen, call.address)):
             continue
-        said = verdicts.counted_verdicts(late, tuple(seen.hooks))
+        said = verdicts.counted_verdicts(late, tuple(seen.hooks.watching))
         merged, wanted = verdicts.merge_verdicts(said), verdicts.first_rewrite(said, call.spec["arguments"])
         if merged.decision in ("deny", "defer") or wanted is not None:
             words = merged.words or f"hook {wanted[0] if wanted else ''} gives it other arguments by now: do it again"
@@ -338,12 +340,12 @@ def draft_interruption(seen: ObservedAgent) -> RecordDraft:
     assert opened is not None, "a step in flight belongs to a turn"
     if not opened.is_replied:
         return _told_before_the_reply(seen, opened)
-    made = [seen.calls[call.address] for call in opened.calls if call.address not in opened.results]
+    made = [seen.objects.calls[call.address] for call in opened.calls if call.address not in opened.results]
     left = [call for call in made if call.state != CallState.UNKNOWN]
     result = CallResult(CallState.CANCELLED, f"given up {_cause(seen)}", "Interrupted")
     results: JsonObject = {call.address: wrap_value(result.to_json()) for call in left}
     asked = {call.status.get("approval") for call in left}
-    gone = (*left, *(each for each in seen.approvals.values() if each.address in asked))
+    gone = (*left, *(each for each in seen.objects.approvals.values() if each.address in asked))
     drops = tuple(Drop(each.address, each.uid) for each in gone)
     merge: JsonObject = {"open": {"results": results, **pending_calls.wait_end_merge(seen, opened)}}
     changes: tuple[Change, ...] = (records.status_change(seen, merge), *drops)

@@ -267,7 +267,7 @@ def name_paths(paths: Iterable[str]) -> str:
 
 def _inner(seen: ObservedAgent, text: str) -> str:
     """`text` about locks with the names that the agent has for them in its fork."""
-    return text.replace(f"{lock_prefix(seen.fork.address)}/", "") if seen.fork is not None else text
+    return text.replace(f"{lock_prefix(seen.context.fork.address)}/", "") if seen.context.fork is not None else text
 
 
 def draft_lock_release(seen: ObservedAgent, view: View, kept: Collection[LockKept] | None = None) -> RecordDraft | None:

@@ -151,7 +151,7 @@ class CallRun:
     async def again(self, failed: CallResult, pause_s: float) -> Settlement | None:
         """See `middleware.CallAttempts`. Between the two records nothing of the call is under way."""
         store, seen = self.world.store, self.look(self.spec.owner)
-        if seen is None or not is_current_call(seen, self.call) or seen.left.get("retries", 1) < 1:
+        if seen is None or not is_current_call(seen, self.call) or seen.budget.left.get("retries", 1) < 1:
             return Settlement(failed)
         draft = retry_policy.draft_retry(seen, store.view, self.call, failed, self.tries, pause_s)
         store.propose(draft, {seen.resource.address: seen.resource.rev})
@@ -241,7 +241,7 @@ class CallRun:
 def is_current_call(seen: ObservedAgent, call: Resource) -> bool:
     """Whether the open turn still waits for this very call object."""
     opened = seen.status.open
-    now = seen.calls.get(call.address)
+    now = seen.objects.calls.get(call.address)
     if opened is None or now is None or now.uid != call.uid or now.spec["op"] != call.spec["op"]:
         return False
     return any(each.address == call.address for each in opened.calls) and call.address not in opened.results

@@ -161,12 +161,12 @@ def prepare_request(
     mind, opened = model_of_agent(seen), seen.status.open
     assert opened is not None, "a model is asked inside a turn"
     policy = catalog.unknown_price_policy(view, world.plan)
-    price = catalog.price_for_budget(world.models, mind.model, policy, is_bounded="usd" in seen.left)
+    price = catalog.price_for_budget(world.models, mind.model, policy, is_bounded="usd" in seen.budget.left)
     if isinstance(price, catalog.UnpricedModel):
         return price
     tokens = transcript.estimate_tokens(prompt.size_bytes)
     longest = world.models.output_max(mind.model)
-    output = catalog.affordable_output_tokens(seen.left, price, tokens, longest)
+    output = catalog.affordable_output_tokens(seen.budget.left, price, tokens, longest)
     if opened.is_last:
         output = min(longest, limits.HANDOVER_OUTPUT_TOKENS)
     key = RequestKey(seen.resource.address, seen.resource.uid, seen.status.incarnation, opened.turn, opened.asked + 1)
@@ -195,7 +195,7 @@ def prepare_summary_request(
     assert opened is not None, "a model is asked inside a turn"
     model = str(seen.spec.compact.get("model") or model_of_agent(seen).model)
     price = catalog.price_for_budget(
-        world.models, model, catalog.unknown_price_policy(view, world.plan), is_bounded="usd" in seen.left
+        world.models, model, catalog.unknown_price_policy(view, world.plan), is_bounded="usd" in seen.budget.left
     )
     if isinstance(price, catalog.UnpricedModel):
         return price
@@ -212,9 +212,12 @@ def reservation_changes(seen: ObservedAgent, view: View, op: str, ready: Prepare
     """The changes that set aside what the request may cost; what an earlier one set aside and left is given back."""
     opened = seen.status.open
     assert opened is not None, "a model is asked inside a turn"
-    if seen.is_watcher and (short := budget.shortfall(seen.left, ready.worst)) is not None:
+    if seen.is_watcher and (short := budget.shortfall(seen.budget.left, ready.worst)) is not None:
         return short
-    if not ready.is_last and (short := budget.shortfall(budget.left_of_caps(seen.caps), ready.worst)) is not None:
+    if (
+        not ready.is_last
+        and (short := budget.shortfall(budget.left_of_caps(seen.budget.caps), ready.worst)) is not None
+    ):
         return short
     before = opened.op if opened.asked else ""
     return budget.reserve_changes(view, seen.resource, op, ready.worst, is_last=ready.is_last, instead_of=before)
@@ -313,7 +316,7 @@ def failure_basis(seen: ObservedAgent) -> str:
 
     So is another table of models.
     """
-    return f"{seen.resource.generation}.{0 if seen.task is None else seen.task.generation}.{seen.table}"
+    return f"{seen.resource.generation}.{0 if seen.task is None else seen.task.generation}.{seen.context.models_digest}"
 
 
 def describe_failure(seen: ObservedAgent, failure: RequestFailure) -> str:

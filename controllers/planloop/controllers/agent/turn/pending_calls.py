@@ -51,9 +51,9 @@ def is_call_waiting(call: Resource) -> bool:
 
 def waiting_calls(seen: ObservedAgent, turn_calls: Sequence[TurnCall]) -> tuple[Resource, ...]:
     """The waiting call objects among `turn_calls`, in call order."""
-    if not seen.calls:
+    if not seen.objects.calls:
         return ()
-    found = (seen.calls.get(call.address) for call in turn_calls)
+    found = (seen.objects.calls.get(call.address) for call in turn_calls)
     return tuple(each for each in found if each is not None and is_call_waiting(each))
 
 
@@ -129,7 +129,9 @@ def rest_until_approved(seen: ObservedAgent) -> AgentRest | None:
 
     One to a person blocks it, for nobody else can get it further; one to an agent is in good hands.
     """
-    asked = [each for each in seen.approvals.values() if each.state == WAITING and each.spec["kind"] == "request"]
+    asked = [
+        each for each in seen.objects.approvals.values() if each.state == WAITING and each.spec["kind"] == "request"
+    ]
     of_person = [each for each in asked if needs_person(each.spec)]
     if of_person:
         names = [each.address for each in of_person]

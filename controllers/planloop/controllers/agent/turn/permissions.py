@@ -66,7 +66,7 @@ def check_calls(seen: ObservedAgent, tools: ToolMap, approve: Sequence[str]) -> 
     assert turn is not None, "calls are ruled on inside a turn"
     out: list[CallPermission] = []
     keys: set[str] = set()
-    calls_left = seen.left.get("calls")
+    calls_left = seen.budget.left.get("calls")
     for index, call in enumerate(turn.calls):
         is_over = calls_left is not None and index >= calls_left and not _is_free(call, seen.spec, tools)
         if index >= limits.TURN_ACTIONS_MAX:

@@ -127,7 +127,7 @@ class PromptCache:
         turn = seen.status.open
         assert turn is not None, "a model is asked inside a turn"
         names = permissions.granted_tools(seen.spec, tools)
-        if seen.is_judge and TOOL_OF_RESOLVERS in tools and TOOL_OF_RESOLVERS not in names:
+        if seen.objects.is_judge and TOOL_OF_RESOLVERS in tools and TOOL_OF_RESOLVERS not in names:
             names = (*names, TOOL_OF_RESOLVERS)
         # In its last turn it has only those that say how it ends.
         granted = tuple(tools[name] for name in names if not turn.is_last or name in permissions.ENDING_TOOLS)
@@ -208,9 +208,9 @@ def cli_agent_news(seen: ObservedAgent, held: str = "") -> str:
 
 def budget_text(seen: ObservedAgent) -> str:
     """What is left of the budget in words; empty when nothing bounds it."""
-    if not seen.left:
+    if not seen.budget.left:
         return ""
-    left = ", ".join(f"{_amount(unit, rest)}" for unit, rest in sorted(seen.left.items()))
+    left = ", ".join(f"{_amount(unit, rest)}" for unit, rest in sorted(seen.budget.left.items()))
     return f"[left of your budget: {left}]"
 
 
@@ -254,10 +254,10 @@ def _system(text: str) -> bytes:
 def role_briefing(seen: ObservedAgent, rules: str) -> str:
     """Role, task, checks and denials as a text, with the rules by which an answer is taken."""
     spec, task = seen.spec, seen.task_spec
-    if seen.is_engaged:
+    if seen.hooks.is_engaged:
         rules = ENGAGED_RULES
     if spec.watches:
-        return hook_briefing(agent_instructions(seen), spec.watches, seen.hook)
+        return hook_briefing(agent_instructions(seen), spec.watches, seen.hooks.works_for)
     goal, notes = ("", "") if task is None else (task.goal, task.notes)
     rulings = () if seen.task_spec is None else seen.task_spec.rulings
     if more := (*rulings, *_of_fork(seen)):
@@ -276,7 +276,7 @@ def role_briefing(seen: ObservedAgent, rules: str) -> str:
 
 def _of_fork(seen: ObservedAgent) -> tuple[str, ...]:
     """What there is to know for one who works in a fork."""
-    status = None if seen.fork is None else fork_status_from_json(seen.fork.status)
+    status = None if seen.context.fork is None else fork_status_from_json(seen.context.fork.status)
     if status is None or not status.tree:
         return ()
     words = (

@@ -197,7 +197,7 @@ def _taken_in(seen: ObservedAgent, merge: JsonObject) -> str:
 
 def budget_message_changes(seen: ObservedAgent, view: View, how: str) -> tuple[Change, ...]:
     """The agent above is told that the budget of this one is `low` or `spent`, the newest word only."""
-    facts: JsonObject = {"key": "budget", "budget": how, "left": dict(seen.left)}
+    facts: JsonObject = {"key": "budget", "budget": how, "left": dict(seen.budget.left)}
     message_id = f"{seen.resource.uid}.{seen.status.incarnation}.{seen.status.turn}.{how}"
     return message_policy.parent_message_changes(view, seen.resource, facts, message_id, seen.now)
 
@@ -232,7 +232,7 @@ def draft_reply(
     is_answer = reply.then == "final" and not reply.calls
     # Whoever has delegated, or asked for a yes, and says so sleeps, and what is said in a last turn is for others; any
     # other final answer is a claim, which the checks decide.
-    is_talk = turn.is_last or seen.is_engaged or watchers.is_asked_by_hook(seen.status.asked)
+    is_talk = turn.is_last or seen.hooks.is_engaged or watchers.is_asked_by_hook(seen.status.asked)
     then = "sleep" if is_answer and (is_talk or _has_delegated(seen)) else reply.then
     is_final = is_answer and then == "final"
     proposed = (ProposedCall("done", {"result": reply.text or None}),) if is_final else reply.calls
@@ -276,10 +276,10 @@ def _noted(seen: ObservedAgent, reply: DeciderReply, same: tuple[str, int]) -> s
 def _has_delegated(seen: ObservedAgent) -> bool:
     """Whether somebody else is to do something first: a child its part, or whoever was asked for a yes."""
     is_asking = any(
-        each.state == WAITING and each.spec["kind"] == "request" and each.address not in seen.unanswerable
-        for each in seen.approvals.values()
+        each.state == WAITING and each.spec["kind"] == "request" and each.address not in seen.objects.unanswerable
+        for each in seen.objects.approvals.values()
     )
-    return seen.nature.is_model and (is_asking or any(child.is_live for child in seen.children))
+    return seen.nature.is_model and (is_asking or any(child.is_live for child in seen.context.children))
 
 
 def _told(call: TurnCall) -> JsonObject:
@@ -410,7 +410,7 @@ def draft_turn_end(
         given, answers = wake_reasons.answer_changes(seen, answer, now)
         merge |= given
         data["answered"] = {question.id: answer.text for question in now}
-        is_thinking = turn.claim is None and seen.nature.is_model and not (seen.is_watcher or seen.is_engaged)
+        is_thinking = turn.claim is None and seen.nature.is_model and not (seen.is_watcher or seen.hooks.is_engaged)
         merge["again"] = merge["again"] or (is_thinking and watchers.has_more_to_do(turn, seen.status.asked, now))
     if is_idle:
         words = f"it asked {idle_turns} times in a row for another turn and did nothing in it"
@@ -433,7 +433,7 @@ def _tried(
     tried = escalation.attempts_after_turn(seen, turn, effects)
     if tried != seen.status.tried:
         merge["tried"] = list(tried)
-    why = "" if seen.is_engaged or escalation.can_escalate(seen) else escalation.why_stuck(tried)
+    why = "" if seen.hooks.is_engaged or escalation.can_escalate(seen) else escalation.why_stuck(tried)
     if not why or (claim is not None and claim["kind"] != "done"):
         return claim
     if claim is not None:
@@ -487,7 +487,7 @@ def draft_turn_close(seen: ObservedAgent, view: View, why: str) -> RecordDraft:
 
     What it had read and nobody has thought about is unread again.
     """
-    drops: tuple[Change, ...] = tuple(Drop(call.address, call.uid) for call in seen.calls.values())
+    drops: tuple[Change, ...] = tuple(Drop(call.address, call.uid) for call in seen.objects.calls.values())
     drops += budget.release_changes(view, seen.resource)
     merge: JsonObject = {"open": None, "again": False, "wake_at": None}
     opened = seen.status.open
@@ -495,7 +495,7 @@ def draft_turn_close(seen: ObservedAgent, view: View, why: str) -> RecordDraft:
         drops += comments.withdraw_questions_changes(seen, view, opened)
     if opened is not None and not opened.is_replied:
         merge["inbox"] = {each.id: each.to_json() for each in opened.messages if not (each.asks or is_own_news(each))}
-    data: JsonObject = {"called_off": why, "calls": sorted(seen.calls)}
+    data: JsonObject = {"called_off": why, "calls": sorted(seen.objects.calls)}
     return RecordDraft("turn.ended", AGENT_ACTOR, seen.resource.address, (status_change(seen, merge), *drops), data)
 
 
@@ -503,7 +503,7 @@ def draft_release(seen: ObservedAgent) -> RecordDraft:
     """Nothing of the agent runs any more; whoever waits for its answer is told that there will be none."""
     left = tuple(name for name in seen.resource.finalizers if name != "agent")
     mark = Mark(seen.resource.address, seen.resource.uid, finalizers=left)
-    owned = (*seen.approvals.values(), *seen.threads.values())
+    owned = (*seen.objects.approvals.values(), *seen.objects.threads.values())
     drops = tuple(Drop(each.address, each.uid) for each in owned)
     _, told = wake_reasons.answer_changes(
         seen, ThreadAnswer("it was removed", "Gone"), wake_reasons.unanswered_questions(seen)
