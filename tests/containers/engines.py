@@ -9,8 +9,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from planloop.containers.images.archive import ImageSettings, write_archive
-from planloop.containers.images.image_tree import ImageTree, data_entry, folder_entry, symlink_entry, text_entry
+from planloop.containers.images.archive import (
+    ImageSettings,
+    ImageTree,
+    data_entry,
+    folder_entry,
+    symlink_entry,
+    text_entry,
+    write_archive,
+)
 from tests import needs
 from tests.product import ContainerEngine, ImageFacts
 

@@ -14,8 +14,7 @@ import pytest
 import yaml
 
 from planloop.containers.engine.docker_engine import DockerEngine
-from planloop.containers.images.archive import ImageSettings, write_archive
-from planloop.containers.images.image_tree import ImageTree, text_entry
+from planloop.containers.images.archive import ImageSettings, ImageTree, text_entry, write_archive
 from tests import needs
 from tests.containers import engines
 from tests.e2e.folder import Folder

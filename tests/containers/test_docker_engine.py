@@ -12,8 +12,8 @@ import docker
 import pytest
 from docker.errors import APIError
 
-from planloop.containers.engine.address import engine_address
 from planloop.containers.engine.docker_engine import DockerEngine
+from planloop.containers.engine.engine import engine_address
 from tests import golden_text, needs
 from tests.containers import engines
 from tests.containers.engine_contract import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.containers.engine.address import engine_address
+from planloop.containers.engine.engine import engine_address
 
 HOME = {"HOME": "/u/a", "XDG_RUNTIME_DIR": "/run/user/1"}
 

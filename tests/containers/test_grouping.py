@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.containers.engine import exec_cgroup
+from planloop.containers.engine import exec_kill
 
 
 def test_a_process_that_is_not_in_the_container_enters_no_group_of_it(tmp_path: Path) -> None:
@@ -15,6 +15,6 @@ def test_a_process_that_is_not_in_the_container_enters_no_group_of_it(tmp_path: 
     place.mkdir()
 
     with pytest.raises(ProcessLookupError):
-        exec_cgroup.enter_exec_cgroup(place, "mark", os.getpid())
+        exec_kill.enter_exec_cgroup(place, "mark", os.getpid())
 
     assert list(place.iterdir()) == []

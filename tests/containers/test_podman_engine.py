@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from planloop.containers.engine.address import HOST
 from planloop.containers.engine.docker_engine import DockerEngine
+from planloop.containers.engine.engine import HOST
 from tests import needs
 from tests.containers.engine_contract import made, running
 from tests.containers.engines import Ground

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from planloop.cli.main import VERBS
-from planloop.containers.engine.address import HOST
+from planloop.containers.engine.engine import HOST
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "verbs"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from planloop.benchmarks.runs.compiled_run import SCORING
+from planloop.benchmarks.runs.run_compiler import SCORING
 from planloop.cli import bench_run
 from tests import golden_text
 from tests.e2e import benches, command

@@ -12,8 +12,8 @@ import pytest
 
 from planloop.client import context
 from planloop.client.plan_paths import PlanPaths, plan_label
-from planloop.containers.engine.address import engine_address
 from planloop.containers.engine.docker_engine import DockerEngine
+from planloop.containers.engine.engine import engine_address
 from planloop.containers.engine.names import ContainerNames
 from tests import golden_text
 from tests.containers import engines

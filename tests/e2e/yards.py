@@ -21,9 +21,8 @@ from planloop.client.owner_client import OwnerGone
 from planloop.client.plan_client import PlanClient
 from planloop.client.plan_follower import PlanFollower
 from planloop.client.plan_paths import PlanPaths, find_plan, plan_label
-from planloop.containers.engine.address import engine_address
-from planloop.containers.images.archive import ImageSettings, write_archive
-from planloop.containers.images.image_tree import text_entry
+from planloop.containers.engine.engine import engine_address
+from planloop.containers.images.archive import ImageSettings, text_entry, write_archive
 from planloop.schemas.resource import conditions_of_status
 from tests import needs
 from tests.containers import engines

@@ -34,8 +34,6 @@ from planloop.schemas.objects.container import AWAITING_CONTAINERS, OVER, Contai
 from planloop.schemas.objects.task import ENDED
 from planloop.schemas.resource import INTERNAL_ERROR, STALLED, Condition, Resource, condition_from_json
 
-# What decides over a case: its task, the container that was worked in, and whether it is being graded.
-
 READY: Final = "Ready"
 
 
@@ -120,8 +118,6 @@ def grading_job_key(case: Resource) -> str:
     """The key of the job that grades a case."""
     return f"{case.address}@{case.uid}"
 
-
-# What is to become of a case: pure, from what was observed to one step.
 
 SPENT: Final = frozenset({"BudgetSpent"})
 """Why a task stands still that has used up what it was given."""
@@ -231,8 +227,6 @@ def _unfinished(seen: ObservedCase) -> CaseStep:
         else CaseRest(left_s)
     )
 
-
-# Starts the job that grades a case, and writes what it found. Grading may be done again: only its end is an append.
 
 AUTHOR: Final = Author("controller", CASE_KIND)
 ACTOR: Final = str(AUTHOR)

@@ -9,16 +9,15 @@ from typing import Final, TypeVar
 
 import click
 
-from planloop.benchmarks.events.projection import RunProjection
+from planloop.benchmarks.events.projection import FILE as EVENTS
+from planloop.benchmarks.events.projection import EventVerifier, RunProjection
 from planloop.benchmarks.events.reader import HINT, BadEvents, TornEvent, read_events
-from planloop.benchmarks.events.writer import FILE as EVENTS
-from planloop.benchmarks.events.writer import EventVerifier
-from planloop.benchmarks.reporting import figure_text, report, tables
+from planloop.benchmarks.reporting import report, report_text
 from planloop.benchmarks.reporting.html import write_html
 from planloop.benchmarks.reporting.markdown import write_markdown
 from planloop.benchmarks.reporting.report import BenchReport
-from planloop.benchmarks.runs.compiled_run import CompiledRun
 from planloop.benchmarks.runs.plan import PLAN
+from planloop.benchmarks.runs.run_compiler import CompiledRun
 from planloop.benchmarks.scoring.fold import BadRun, RunFold
 from planloop.benchmarks.scoring.summary import RunSummary, print_summary, summarise_run
 from planloop.client import error_report
@@ -148,12 +147,12 @@ def write_summary(folder: Path, fold: RunFold | None = None) -> RunSummary:
 def print_bench_summary(found: BenchReport) -> None:
     """Prints what must be known first, and how each model stands."""
     for run in found.runs:
-        for trouble in figure_text.describe_run_problems(run):
+        for trouble in report_text.describe_run_problems(run):
             click.echo(f"{run.suite}/{run.run.name}: {trouble}")
-    sheet = tables.overview_table(found)
+    sheet = report_text.overview_table(found)
     click.echo(format_table(sheet.head, sheet.rows, width=printer.terminal_width()))
     if len(found.sections) > 1:
-        total = tables.totals_table(found)
+        total = report_text.totals_table(found)
         click.echo(f"\n{total.title}")
         click.echo(format_table(total.head, total.rows, width=printer.terminal_width()))
 
@@ -254,8 +253,8 @@ def _standing(folder: Path) -> tuple[str, str]:
     if not _has_begun(folder):
         return "not begun", ""
     summary = _summary(folder)
-    state = "complete" if summary.is_complete else figure_text.describe_undecided(summary.counts)
-    return state, ", ".join(f"{one.model} {figure_text.format_percent(one.share.rate)}" for one in summary.standings)
+    state = "complete" if summary.is_complete else report_text.describe_undecided(summary.counts)
+    return state, ", ".join(f"{one.model} {report_text.format_percent(one.share.rate)}" for one in summary.standings)
 
 
 def _or_fault(read: Callable[[Path], _Found], folder: Path) -> _Found | CommandError:

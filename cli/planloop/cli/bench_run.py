@@ -15,12 +15,11 @@ from typing import Final
 import anyio
 import click
 
-from planloop.benchmarks.events.writer import FILE as EVENTS
+from planloop.benchmarks.events.projection import FILE as EVENTS
 from planloop.benchmarks.reporting.report import combine_summaries
-from planloop.benchmarks.runs.compiled_run import SCORING, CompiledRun
 from planloop.benchmarks.runs.contestants import EVERY_CASE, Contestant, contestant_from_name, proofs_as_contestants
 from planloop.benchmarks.runs.plan import PLAN
-from planloop.benchmarks.runs.run_compiler import RunRequest, compile_run
+from planloop.benchmarks.runs.run_compiler import SCORING, CompiledRun, RunRequest, compile_run
 from planloop.benchmarks.scoring.fold import RunFold
 from planloop.benchmarks.scoring.summary import RunSummary
 from planloop.benchmarks.suite import Case, Suite

@@ -11,12 +11,11 @@ from typing import Final, NoReturn
 import anyio
 import click
 
-from planloop.benchmarks.events.projection import RunProjection
+from planloop.benchmarks.events.projection import EventFile, EventsTaken, RunProjection
 from planloop.benchmarks.events.reader import HINT, BadEvents, parse_event
-from planloop.benchmarks.events.writer import EventFile, EventsTaken
 from planloop.benchmarks.reporting.progress import progress_line, run_progress
-from planloop.benchmarks.runs.compiled_run import CompiledRun
 from planloop.benchmarks.runs.plan import plan_document
+from planloop.benchmarks.runs.run_compiler import CompiledRun
 from planloop.benchmarks.scoring.fold import RunFold
 from planloop.cli.apply_run import leave_owner
 from planloop.client import context, error_report, plan_file

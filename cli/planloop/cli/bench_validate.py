@@ -10,14 +10,13 @@ from typing import Final
 
 import click
 
+from planloop.benchmarks import validation as judge
 from planloop.benchmarks.runs.contestants import Contestant, proofs_as_contestants
 from planloop.benchmarks.runs.plan import PLAN
 from planloop.benchmarks.runs.run_compiler import RunRequest, compile_run
 from planloop.benchmarks.scoring.fold import ModelKind
 from planloop.benchmarks.suite import Case
-from planloop.benchmarks.validation import matrix
-from planloop.benchmarks.validation.judge import CaseJudgement, judge_cases, place_in_text
-from planloop.benchmarks.validation.matrix import SuiteMatrix, matrix_page
+from planloop.benchmarks.validation import CaseJudgement, SuiteMatrix, judge_cases, matrix_page, place_in_text
 from planloop.cli import bench_run
 from planloop.cli.bench_report import fold_events, write_summary
 from planloop.cli.bench_runner import ProofScreen, RunningBench, attempts_of, run_bench
@@ -152,9 +151,9 @@ def _make_room(folder: Path) -> None:
 def _print(found: ValidatedSuite) -> None:
     width = printer.terminal_width()
     for judged in found.judgements:
-        printer.print_lines(matrix.matrix_lines(judged, width))
+        printer.print_lines(judge.matrix_lines(judged, width))
     if any(judged.of(ModelKind.MUTANT) for judged in found.judgements):
-        click.echo(matrix.LEGEND)
+        click.echo(judge.LEGEND)
     sys.stdout.flush()
     texts = found.suite.read.texts
     write_styled(rendering.diagnostic_text(found.faults, dict(texts), color=sys.stderr.isatty()), sys.stderr)

@@ -97,8 +97,7 @@ def _containers() -> DoctorFinding:
     import anyio
 
     from planloop.client import context, engine_access
-    from planloop.containers.engine.address import HOST
-    from planloop.containers.engine.engine import EngineFailed
+    from planloop.containers.engine.engine import HOST, EngineFailed
 
     try:
         facts = anyio.run(engine_access.container_engine().facts)

@@ -81,7 +81,7 @@ def make_images(names: tuple[str, ...]) -> None:
     import anyio
 
     from planloop.containers.engine.engine import EngineFailed
-    from planloop.containers.images.image_tree import ImageFailed
+    from planloop.containers.images.archive import ImageFailed
 
     try:
         anyio.run(_make, [_stock(name) for name in names])

@@ -163,7 +163,7 @@ def case_controller(
     from planloop.benchmarks.events.evidence import EvidenceFold
     from planloop.benchmarks.grading.context import BlobFolder, GradingContext
     from planloop.benchmarks.grading.grade import grade_attempt
-    from planloop.benchmarks.runs.compiled_run import compiled_run_from_json
+    from planloop.benchmarks.runs.run_compiler import compiled_run_from_json
     from planloop.client.plan_paths import plan_label
     from planloop.controllers.task.checks.run import run_check
     from planloop.controllers.task.run_environment import KEPT_VARIABLES

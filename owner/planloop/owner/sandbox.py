@@ -44,7 +44,7 @@ def sandboxed_processes(
 
     `room` finds the container of a name, or says why nobody can be in it.
     """
-    from planloop.containers.engine.address import engine_address
+    from planloop.containers.engine.engine import engine_address
     from planloop.containers.sandbox import cgroups
     from planloop.containers.sandbox.container_sandbox import EngineSandboxContainers
     from planloop.containers.sandbox.sandboxed_processes import SandboxedProcesses

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.benchmarks.checks import assignment
+from planloop.benchmarks.checks import call_rules
 
 CALLS = 5
 FITS = st.lists(st.lists(st.integers(0, CALLS - 1), unique=True).map(sorted), max_size=4)
@@ -30,7 +30,7 @@ def test_an_order_is_found_exactly_where_there_is_one(fits: list[list[int]], dat
     after = [
         frozenset(data.draw(st.sets(st.integers(0, need - 1)) if need else st.just(set()))) for need in range(len(fits))
     ]
-    found = assignment.assign_in_order(fits, after)
+    found = call_rules.assign_in_order(fits, after)
 
     assert (found is not None) == possible(fits, after)
     if found is not None:
@@ -41,7 +41,7 @@ def test_an_order_is_found_exactly_where_there_is_one(fits: list[list[int]], dat
 
 @given(FITS)
 def test_as_many_needs_are_served_as_can_be(fits: list[list[int]]) -> None:
-    found = assignment.assign_calls(fits)
+    found = call_rules.assign_calls(fits)
     served = [call for call in found if call is not None]
     best = max(
         sum(call in fits[need] for need, call in enumerate(chosen)) for chosen in permutations(range(CALLS), len(fits))
@@ -57,10 +57,10 @@ def test_two_rows_that_must_both_end_in_the_first_half_are_refused_without_tryin
     fits = [list(range(half)) if need in (half - 1, count - 1) else list(range(count + 1)) for need in range(count)]
     after = [frozenset({need - 1} if need % half else ()) for need in range(count)]
 
-    assert assignment.assign_in_order(fits, after) is None
-    assert assignment.assign_in_order([list(range(count)) for _ in range(count)], after) is not None
+    assert call_rules.assign_in_order(fits, after) is None
+    assert call_rules.assign_in_order([list(range(count)) for _ in range(count)], after) is not None
 
 
 @pytest.mark.parametrize(("count", "order"), [(0, []), (1, [frozenset()]), (3, [frozenset(), {0}, {1}])])
 def test_a_row_is_each_after_the_one_before(count: int, order: list[frozenset[int]]) -> None:
-    assert assignment.chain_order(count) == order
+    assert call_rules.chain_order(count) == order

@@ -9,8 +9,7 @@ import pytest
 
 from planloop.benchmarks.checks import soft_figures
 from planloop.benchmarks.checks.soft_figures import SoftFigure
-from planloop.benchmarks.suite_parser import read_suite
-from planloop.benchmarks.suite_sources import FolderSuiteSources
+from planloop.benchmarks.suite_parser import FolderSuiteSources, read_suite
 from planloop.controllers.task.checks.run import CheckFinding
 from tests.product import Json
 

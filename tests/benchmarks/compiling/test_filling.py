@@ -7,7 +7,7 @@ import hashlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planloop.benchmarks.runs.draws import fill_values, make_nonce, placeholder_problems
+from planloop.benchmarks.runs.run_compiler import fill_values, make_nonce, placeholder_problems
 from planloop.schemas.spec.template_placeholders import fill_placeholders, find_placeholders, nonce_names, replace_texts
 from tests import sets
 

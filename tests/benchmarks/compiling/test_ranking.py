@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.benchmarks.runs.draws import draw_decoys, tool_name_words
+from planloop.benchmarks.runs.run_compiler import draw_decoys, tool_name_words
 
 WORDS = st.sampled_from(("mail", "send", "event", "events", "update", "song", "play", "weather"))
 NAMES = st.builds("{}.{}".format, WORDS, WORDS)

@@ -6,14 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from planloop.benchmarks.runs.compiled_run import CompiledRun, compiled_run_from_json
 from planloop.benchmarks.runs.contestants import Contestant
-from planloop.benchmarks.runs.draws import make_nonce, rank_name
 from planloop.benchmarks.runs.plan import plan_document
-from planloop.benchmarks.runs.run_compiler import RunRequest, compile_run
+from planloop.benchmarks.runs.run_compiler import (
+    CompiledRun,
+    RunRequest,
+    compile_run,
+    compiled_run_from_json,
+    make_nonce,
+    rank_name,
+)
 from planloop.benchmarks.suite import ReadSuite
-from planloop.benchmarks.suite_parser import read_suite
-from planloop.benchmarks.suite_sources import FolderSuiteSources
+from planloop.benchmarks.suite_parser import FolderSuiteSources, read_suite
 from planloop.benchmarks.worlds.world_file import world_file_of
 from tests.product import JsonObject, canonical_bytes, decode
 

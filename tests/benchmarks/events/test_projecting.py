@@ -6,8 +6,8 @@ import pytest
 
 from planloop.benchmarks.events.projection import RunProjection
 from planloop.benchmarks.events.reader import parse_event
-from planloop.benchmarks.reporting import report, tables
-from planloop.benchmarks.runs.compiled_run import CompiledRun, RunEntry
+from planloop.benchmarks.reporting import report, report_text
+from planloop.benchmarks.runs.run_compiler import CompiledRun, RunEntry
 from planloop.benchmarks.scoring.fold import RunFold
 from planloop.benchmarks.scoring.summary import summarise_run
 from tests.product import JsonObject, Put, Record, RecordDraft, SetStatus, Uid
@@ -148,6 +148,6 @@ def test_what_a_stronger_model_used_is_counted_from_its_escalation_on_and_stands
     numbered = (parse_event({"seq": seq, **event}, seq) for seq, event in enumerate(events, 1))
     summary = summarise_run(RunFold().add_all(numbered))
     (standing,) = summary.standings
-    (sheet,) = (tables.costs_table(section) for section in report.combine_summaries([summary]).sections)
+    (sheet,) = (report_text.costs_table(section) for section in report.combine_summaries([summary]).sections)
     assert sheet.rows[0][-3:] == ("1", "$0.05", "1.06k")
     assert standing.to_json()["usage"]["escalated"] == {"count": 1, "tokens": 1060, "usd": 0.048}

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from planloop.benchmarks.events.projection import RunProjection
+from planloop.benchmarks.events.projection import FILE, EventFile, EventsTaken, RunProjection
 from planloop.benchmarks.events.reader import BadEvents, read_events
-from planloop.benchmarks.events.writer import FILE, EventFile, EventsTaken
 from tests.benchmarks.events.test_projecting import COMPILED, began, ended
 from tests.golden_text import said
 from tests.product import Record

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.benchmarks.grading.code_metrics import (
+from planloop.benchmarks.checks.soft_figures import (
     count_branches,
     count_changed_lines,
     count_style_problems,

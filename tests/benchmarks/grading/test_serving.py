@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.benchmarks.grading.start_command import find_start_command
+from planloop.benchmarks.grading.containers import find_start_command
 from tests import rows
 
 MAIN = "(ns my.app (:gen-class))\n(defn -main [& args] (println 1))\n"

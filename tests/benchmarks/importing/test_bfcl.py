@@ -13,8 +13,7 @@ from planloop.benchmarks.checks import abstain, calls
 from planloop.benchmarks.checks.evidence import CheckJudgement, EmittedCall, Evidence
 from planloop.benchmarks.importers import bfcl
 from planloop.benchmarks.suite import Case, ScriptedAct, Suite
-from planloop.benchmarks.suite_parser import read_suite
-from planloop.benchmarks.suite_sources import FolderSuiteSources
+from planloop.benchmarks.suite_parser import FolderSuiteSources, read_suite
 from planloop.benchmarks.worlds import state, world_file
 from tests.golden_text import said
 

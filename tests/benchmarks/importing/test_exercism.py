@@ -11,8 +11,7 @@ import pytest
 
 from planloop.benchmarks.importers.exercism import TRACKS, ExercismImport, convert_exercism
 from planloop.benchmarks.suite import Case, Suite
-from planloop.benchmarks.suite_parser import read_suite
-from planloop.benchmarks.suite_sources import FolderSuiteSources
+from planloop.benchmarks.suite_parser import FolderSuiteSources, read_suite
 from tests.golden_text import said
 
 EX = "exercises/practice"

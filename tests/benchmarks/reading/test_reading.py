@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.benchmarks.suite_parser import read_suite
-from planloop.benchmarks.suite_sources import FolderSuiteSources
+from planloop.benchmarks.suite_parser import FolderSuiteSources, read_suite
 from tests.golden_text import said
 
 SUITE = """\

@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from planloop.benchmarks.reporting import report as reporting_report
-from planloop.benchmarks.reporting import tables
+from planloop.benchmarks.reporting import report_text
 from planloop.benchmarks.reporting.html import write_html
 from planloop.benchmarks.reporting.markdown import escape_markdown, write_markdown
 from planloop.schemas.amounts import cell_width
@@ -164,7 +164,7 @@ def test_each_model_is_held_against_what_its_own_run_scores() -> None:
         [summarised(first, Told(run="one")), summarised(edited, Told(run="ed"))]
     )
 
-    assert [row[1:] for row in tables.overview_table(report).rows] == [
+    assert [row[1:] for row in report_text.overview_table(report).rows] == [
         ("m/x (ed)", "100.0 %", "43.9 to 100.0 %", "–", "66.7 %"),
         ("m/x (one)", "100.0 %", "61.0 to 100.0 %", "–", "100.0 %"),
     ]
@@ -185,7 +185,7 @@ def test_an_oracle_that_was_run_by_itself_counts_for_the_very_same_cases_only() 
     def oracle_of(cases: int) -> str:
         model = summarised([Outcome(f"c{n}", "m/x") for n in range(cases)], Told(run="model"))
         alone = summarised([Outcome(f"c{n}", "oracle") for n in range(3)], Told(run="alone"))
-        return tables.overview_table(reporting_report.combine_summaries([model, alone])).rows[0][-1]
+        return report_text.overview_table(reporting_report.combine_summaries([model, alone])).rows[0][-1]
 
     assert (oracle_of(3), oracle_of(2)) == ("100.0 %", "–")
 
@@ -318,7 +318,7 @@ def test_totals_are_sums_over_all_suites_and_runs_and_say_what_is_in_them() -> N
     assert large.mean_rate is not None and large.rate is not None
     assert large.mean_rate == pytest.approx(sum(large.rates.values()) / 2)
     assert json_of(REPORT)["totals"]["acme/large"]["entries"]["pass"] == large.counts.passed
-    total = tables.totals_table(REPORT).title
+    total = report_text.totals_table(REPORT).title
     assert total in write_markdown(REPORT) and total in Page(write_html(REPORT)).text
     alone = reporting_report.combine_summaries([FIRST])
     assert total not in write_markdown(alone) and total not in write_html(alone)
@@ -328,5 +328,5 @@ def test_a_model_that_was_not_in_every_suite_says_so() -> None:
     report = reporting_report.combine_summaries(
         [FIRST, summarised(outcomes(3, ("acme/tiny",), seed=7), Told(suite="planning"))]
     )
-    rows = {row[0]: row[1] for row in tables.totals_table(report).rows}
+    rows = {row[0]: row[1] for row in report_text.totals_table(report).rows}
     assert rows == {"acme/large": "1 of 2", "acme/small": "1 of 2", "acme/tiny": "1 of 2"}

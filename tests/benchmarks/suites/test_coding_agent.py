@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from planloop.benchmarks.grading.start_command import find_start_command
+from planloop.benchmarks.grading.containers import find_start_command
 from planloop.benchmarks.suite import Case, ScriptedAct, Suite
-from planloop.benchmarks.suite_parser import read_suite
-from planloop.benchmarks.suite_sources import FolderSuiteSources
+from planloop.benchmarks.suite_parser import FolderSuiteSources, read_suite
 from planloop.containers.images.stock import PREFIX, STOCK
 from tests.docs.verb_pages import ROOT
 

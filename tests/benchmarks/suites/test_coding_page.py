@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from planloop.benchmarks.grading.start_command import find_start_command
+from planloop.benchmarks.grading.containers import find_start_command
 from tests.benchmarks.suites.test_coding_agent import case
 from tests.docs.verb_pages import ROOT
 

@@ -9,10 +9,9 @@ from pathlib import Path
 from planloop.benchmarks.checks import abstain, calls, state
 from planloop.benchmarks.checks.evidence import CheckJudgement, EmittedCall, Evidence
 from planloop.benchmarks.runs.contestants import case_cheats
-from planloop.benchmarks.runs.draws import draw_decoys
+from planloop.benchmarks.runs.run_compiler import draw_decoys
 from planloop.benchmarks.suite import Case, ScriptedAct, Suite
-from planloop.benchmarks.suite_parser import read_suite
-from planloop.benchmarks.suite_sources import FolderSuiteSources
+from planloop.benchmarks.suite_parser import FolderSuiteSources, read_suite
 from planloop.benchmarks.worlds import state as world_state
 from planloop.benchmarks.worlds import world_file
 from planloop.benchmarks.worlds.world import SimulatedWorld

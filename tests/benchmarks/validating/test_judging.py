@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planloop.benchmarks.suite import Suite
-from planloop.benchmarks.validation.judge import CaseJudgement, judge_cases, place_in_text
+from planloop.benchmarks.validation import CaseJudgement, judge_cases, place_in_text
 from planloop.schemas.objects.case import CaseVerdict
 from tests.benchmarks.validating.suites import SOUND, entries, suite_of
 

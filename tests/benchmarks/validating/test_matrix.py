@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from planloop.benchmarks.validation.judge import judge_cases
-from planloop.benchmarks.validation.matrix import SuiteMatrix, matrix_lines, matrix_page
+from planloop.benchmarks.validation import SuiteMatrix, judge_cases, matrix_lines, matrix_page
 from planloop.schemas.amounts import cell_width
 from planloop.schemas.objects.case import CaseVerdict
 from tests.benchmarks.validating.suites import SOUND, entries, suite_of

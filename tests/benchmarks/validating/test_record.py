@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from planloop.benchmarks.suite import Suite
-from planloop.benchmarks.validation.judge import is_validated, judge_cases, update_record
+from planloop.benchmarks.validation import is_validated, judge_cases, update_record
 from planloop.schemas.objects.case import CaseVerdict
 from tests.benchmarks.validating.suites import SOUND, entries, suite_of
 from tests.product import JsonObject

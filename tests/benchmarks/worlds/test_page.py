@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from planloop.benchmarks.suite_parser import read_suite
-from planloop.benchmarks.suite_sources import FolderSuiteSources
+from planloop.benchmarks.suite_parser import FolderSuiteSources, read_suite
 from planloop.benchmarks.worlds.arguments import WORDS
 from planloop.benchmarks.worlds.state import call_tool
 from planloop.benchmarks.worlds.verbs import OPERATIONS, OPERATORS, VERBS

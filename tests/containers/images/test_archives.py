@@ -11,16 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from planloop.containers.images.archive import ImageSettings, WrittenArchive, write_archive
-from planloop.containers.images.image_tree import (
+from planloop.containers.images.archive import (
     ImageEntry,
     ImageFailed,
+    ImageSettings,
     ImageTree,
+    WrittenArchive,
     data_entry,
     folder_entry,
     read_folder_tree,
     symlink_entry,
     text_entry,
+    write_archive,
 )
 from tests import golden_text
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from planloop.containers.images.image_tree import ImageEntry, ImageFailed, data_entry, symlink_entry
+from planloop.containers.images.archive import ImageEntry, ImageFailed, data_entry, symlink_entry
 from planloop.containers.images.packages import Apt
-from planloop.containers.images.stock_contents import library_closure, needed_libraries
+from planloop.containers.images.stock_build import library_closure, needed_libraries
 from tests.golden_text import said
 
 PROGRAM = Path(sys.executable).resolve()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from planloop.containers.images import packages
-from planloop.containers.images.image_tree import ImageFailed, ImageTree, text_entry
+from planloop.containers.images.archive import ImageFailed, ImageTree, text_entry
 from planloop.containers.images.packages import NpmTarball
 from planloop.containers.images.stock import STOCK
 from tests.golden_text import said

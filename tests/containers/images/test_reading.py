@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from planloop.containers.images import rootfs
-from planloop.containers.images.image_tree import ImageEntry, ImageFailed
+from planloop.containers.images.archive import ImageEntry, ImageFailed
 from planloop.containers.images.rootfs import DAMAGED, read_tar_tree
 from planloop.schemas import limits
 from tests import golden_text

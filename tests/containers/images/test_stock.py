@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from planloop.containers.engine.docker_engine import DockerEngine
-from planloop.containers.images.image_tree import ImageFailed
+from planloop.containers.images.archive import ImageFailed
 from planloop.containers.images.packages import Apt
 from planloop.containers.images.stock import STOCK
 from planloop.containers.images.stock_build import build_stock_image, is_loaded, last_built_image

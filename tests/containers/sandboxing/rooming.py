@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from planloop.containers.engine.address import engine_address
 from planloop.containers.engine.docker_engine import DockerEngine
+from planloop.containers.engine.engine import engine_address
 from planloop.containers.sandbox.container_sandbox import (
     EngineSandboxContainers,
     NoSandboxContainers,

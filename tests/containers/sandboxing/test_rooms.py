@@ -12,7 +12,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from planloop.containers.engine import exec_cgroup
+from planloop.containers.engine import exec_kill
 from planloop.containers.engine.docker_engine import DockerEngine
 from planloop.containers.sandbox.container_sandbox import SandboxContainer
 from planloop.containers.sandbox.sandboxed_processes import SandboxedProcesses
@@ -57,10 +57,10 @@ class Sut:
         # `glob` fails when a cgroup of another program vanishes under it.
         return [
             Path(folder, name)
-            for folder, names, _ in os.walk(exec_cgroup.ROOT)
+            for folder, names, _ in os.walk(exec_kill.ROOT)
             if self.container in Path(folder).name
             for name in names
-            if name.startswith(exec_cgroup.PREFIX)
+            if name.startswith(exec_kill.PREFIX)
         ]
 
     async def sleepers(self) -> bytes:

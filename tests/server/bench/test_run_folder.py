@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from planloop.benchmarks.runs.contestants import contestant_from_name
-from planloop.benchmarks.runs.draws import make_nonce
-from planloop.benchmarks.runs.run_compiler import RunRequest, compile_run
+from planloop.benchmarks.runs.run_compiler import RunRequest, compile_run, make_nonce
 from planloop.benchmarks.suite import Case, Suite
 from planloop.server.bench.run_folder import write_attempt_files
 

@@ -6,17 +6,15 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from planloop.benchmarks.checks import assignment
+from planloop.benchmarks.checks import call_rules
 from planloop.benchmarks.checks.call_rules import BadCheck, CallRules, parse_shapes, require_members, require_usable
 from planloop.benchmarks.checks.calls import call_figures, classify_calls, is_builtin_tool
 from planloop.benchmarks.checks.evidence import CheckJudgement, Evidence
 from planloop.schemas.canonical_json import Json, JsonObject
 
-# Calls that were written into a text instead of being made: in the forms that models write when their format slips.
-#
-# Who writes `mail.send(to="a@x")` as an answer has not abstained, whether or not anybody could read it (ShishirPatil/
-# gorilla#1362: such answers were credited as right refusals). Naming a tool in prose is no call: "mail.send could do
-# it".
+# A model whose answer is the text `mail.send(to="a@x")` has not abstained, whether or not the call can be parsed
+# (ShishirPatil/gorilla#1362: such answers were credited as correct refusals). Naming a tool in prose is not a call:
+# "mail.send could do it".
 
 _MARKS: Final = re.compile(
     r"""<\|?/?(?:tool|function)_calls?\b | <function= | <invoke\b
@@ -55,10 +53,8 @@ def _calls(text: str, tool: str) -> bool:
     )
 
 
-# `abstain`: no tool was called, and something was said: that nothing fits, or what must be known first.
-#
-# A malformed or invented call is a call, and so is one that was written into the text. Who says nothing has not
-# abstained but done nothing.
+# A malformed or invented call is a call, and so is one that is written into the text. An agent that says nothing has
+# not abstained but done nothing.
 
 
 def judge_abstain(arguments: JsonObject, evidence: Evidence) -> CheckJudgement:
@@ -97,5 +93,5 @@ def _called(rules: CallRules, seen: Evidence) -> Iterator[str]:
 def _said(wanted: Json, seen: Evidence) -> Iterator[str]:
     if not seen.said.strip():
         yield "nothing was said"
-    elif wanted is not None and (why := assignment.argument_problem(wanted, seen.said)):
+    elif wanted is not None and (why := call_rules.argument_problem(wanted, seen.said)):
         yield f"what was said {why}"

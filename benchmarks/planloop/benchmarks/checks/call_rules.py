@@ -1,21 +1,138 @@
-"""Parse a `calls` check: needed calls and their order, forbidden, free and extra calls.
+"""Parse a `calls` check, and assign calls to its needs.
 
-`BadCheck` says what is wrong with it in words; a suite's reader shows them before anything runs, and `judge` answers
-them as an `error`. How calls are compared with all this is `planloop.benchmarks.checks.calls` and
-`planloop.benchmarks.checks.assignment`.
+A suite's reader reports a `BadCheck` before anything runs; the judge returns it as an `error`.
+`planloop.benchmarks.checks.calls` compares the calls of an attempt with these rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias, cast
 
-from planloop.benchmarks.checks import assignment
 from planloop.benchmarks.checks.evidence import EmittedCall, Evidence
 from planloop.schemas import limits, patterns
 from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.checks import matchers
+from planloop.schemas.checks.matchers import match_pairs
+from planloop.schemas.diagnostic import ValuePath, ValueProblem
 from planloop.schemas.frozen import frozen
 from planloop.schemas.spec.suite import EXTRAS, ORDERS
+
+
+def argument_problem(matcher: Json, value: Json) -> str:
+    """Why `value` does not match, in words; empty where it does."""
+    return matchers.find_mismatch(matcher, value)
+
+
+def argument_problems(
+    given: Mapping[str, Json], wanted: Mapping[str, Json], *, is_exact: bool = False
+) -> dict[str, str]:
+    """What is wrong by argument: all that is wanted must be there, and match; `is_exact` all the way down."""
+    words = {
+        name: _missing_problem(matcher, given[name], is_exact=is_exact) if name in given else "is missing"
+        for name, matcher in wanted.items()
+    }
+    return {name: why for name, why in words.items() if why}
+
+
+def _missing_problem(matcher: Json, value: Json, *, is_exact: bool) -> str:
+    kind = "exact" if is_exact else "subset"
+    return argument_problem({kind: {"": matcher}}, {"": value}).removeprefix("/").strip()
+
+
+def matcher_problem(matcher: Json, at: ValuePath) -> Iterator[ValueProblem]:
+    """What keeps a matcher that is written at `at` from being asked."""
+    return matchers.pattern_problems(matcher, at)
+
+
+# Needs and calls are indexes into their lists. The assignment finds a way to serve the needs if there is one, so the
+# order in which two needs of one tool were served makes no difference.
+
+Fits: TypeAlias = Sequence[Sequence[int]]
+"""For each need the calls that would serve it, first ones first."""
+
+
+class TooManyWays(Exception):
+    """There are more ways to serve the needs than anybody looks through."""
+
+
+def assign_calls(fits: Fits) -> list[int | None]:
+    """The call that serves each need, None for none: as many as can be, each call for one need only."""
+    serving = {need: call for call, need in match_pairs(fits).items()}
+    return [serving.get(need) for need in range(len(fits))]
+
+
+def assign_in_order(fits: Fits, after: Sequence[frozenset[int]]) -> list[int] | None:
+    """The call that serves each need, all of `after` served by earlier calls; None where that cannot be.
+
+    `after` has no circles. Raises TooManyWays.
+    """
+    fits = _in_time(fits, after)
+    chosen: dict[int, int] = {}
+    left = limits.ASSIGNING_STEPS_MAX
+
+    def choose() -> bool:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise TooManyWays
+        ready = [need for need in range(len(fits)) if need not in chosen and after[need] <= chosen.keys()]
+        if not ready:
+            return True
+        if None in assign_calls(_open(fits, after, chosen)):
+            return False
+        need = min(ready, key=lambda one: len(fits[one]))
+        for call in _open(fits, after, chosen)[need]:
+            chosen[need] = call
+            if choose():
+                return True
+            del chosen[need]
+        return False
+
+    return [chosen[need] for need in range(len(fits))] if choose() else None
+
+
+def _in_time(fits: Fits, after: Sequence[frozenset[int]]) -> Fits:
+    """The calls that are neither before the first that a need can follow, nor after the last that may follow it."""
+    out = [list(calls) for calls in fits]
+    rows = _sorted(after)
+    for need in rows:
+        first = max((min(out[other], default=0) for other in after[need]), default=-1)
+        out[need] = [call for call in out[need] if call > first]
+    for need in reversed(rows):
+        last = max(out[need], default=0)
+        for other in after[need]:
+            out[other] = [call for call in out[other] if call < last]
+    return out
+
+
+def _sorted(after: Sequence[frozenset[int]]) -> list[int]:
+    """All needs, each behind those that it comes after."""
+    out: list[int] = []
+    while ready := [need for need in range(len(after)) if need not in out and after[need] <= set(out)]:
+        out += ready
+    return out
+
+
+def _open(fits: Fits, after: Sequence[frozenset[int]], chosen: dict[int, int]) -> Fits:
+    """The calls that are still left for each need, once those in `chosen` are given away."""
+    taken = set(chosen.values())
+    return [
+        [chosen[need]]
+        if need in chosen
+        else [
+            call
+            for call in calls
+            if call not in taken and all(chosen[other] < call for other in after[need] if other in chosen)
+        ]
+        for need, calls in enumerate(fits)
+    ]
+
+
+def chain_order(count: int) -> list[frozenset[int]]:
+    """The order in which each need comes after the one before it."""
+    return [frozenset({need - 1} if need else ()) for need in range(count)]
+
 
 Order: TypeAlias = Literal["any", "partial", "exact"]
 Extra: TypeAlias = Literal["allow", "soft", "deny"]
@@ -77,7 +194,7 @@ class CallShape:
         among = {"": None, "near": seen.near, "far": seen.far, "all": seen.decoys}[self.decoys]
         if among is not None and call.tool not in among:
             return False
-        return self.args is None or not assignment.argument_problems(call.arguments, self.args)
+        return self.args is None or not argument_problems(call.arguments, self.args)
 
 
 def _is_read(tool: str, seen: Evidence) -> bool:
@@ -188,7 +305,7 @@ def _usable(args: JsonObject, at: tuple[str, ...]) -> JsonObject:
 
 def require_usable(matcher: Json, at: tuple[str, ...]) -> None:
     """Raises BadCheck for a matcher that cannot be asked."""
-    for fault in assignment.matcher_problem(matcher, at):
+    for fault in matcher_problem(matcher, at):
         raise BadCheck(fault.summary, fault.hint, fault.at)
 
 

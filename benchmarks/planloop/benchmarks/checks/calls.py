@@ -6,19 +6,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 
-from planloop.benchmarks.checks import assignment
+from planloop.benchmarks.checks import call_rules
 from planloop.benchmarks.checks import call_rules as reading
-from planloop.benchmarks.checks.assignment import TooManyWays
-from planloop.benchmarks.checks.call_rules import BadCheck, CallRules, NeededCall
+from planloop.benchmarks.checks.call_rules import BadCheck, CallRules, NeededCall, TooManyWays
 from planloop.benchmarks.checks.evidence import CheckJudgement, EmittedCall, Evidence
 from planloop.schemas.canonical_json import JsonObject, encode
 from planloop.schemas.frozen import frozen
 from planloop.schemas.tools import CORE_TOOLS
 
-# Every call of an agent gets exactly one class. Which of them may be is for `calls.py` to say, not for this.
-#
-# A call is looked at in the order of the classes below; the first that fits is its class. What failed was still the
-# right thing to try when a need asks for it and nothing had served that need: such a call is right, but serves no need.
+# A call gets the first class below that fits. A failed call was still the right thing to try if a need asks for it and
+# no earlier call served that need: such a call is right, but serves no need.
 
 
 class CallClass(StrEnum):
@@ -56,12 +53,12 @@ def classify_calls(rules: CallRules, seen: Evidence) -> ClassifiedCalls:
         ]
         for need in rules.needs
     ]
-    unordered = assignment.assign_calls(fits)
+    unordered = call_rules.assign_calls(fits)
     serving: Sequence[int | None] | None = unordered
     if None not in unordered and rules.order != "any":
         is_row = rules.order == "exact"
-        after = assignment.chain_order(len(fits)) if is_row else [need.after for need in rules.needs]
-        serving = assignment.assign_in_order(fits, after)
+        after = call_rules.chain_order(len(fits)) if is_row else [need.after for need in rules.needs]
+        serving = call_rules.assign_in_order(fits, after)
     held = tuple(unordered if serving is None else serving)
     classes = tuple(_class(place, rules, seen, held) for place in range(len(seen.calls)))
     return ClassifiedCalls(classes, held, in_order=serving is not None)
@@ -84,7 +81,7 @@ def wrong_arguments(call: EmittedCall, need: NeededCall) -> Mapping[str, str]:
     """
     given = {name: value for name, value in call.arguments.items() if value is not None or name in need.args}
     known = {**need.args, **{name: matcher for name, matcher in need.may.items() if name in given}}
-    wrong = assignment.argument_problems(given, known, is_exact=need.is_exact)
+    wrong = call_rules.argument_problems(given, known, is_exact=need.is_exact)
     if need.is_exact:
         wrong |= {name: "is not asked for" for name in given if name not in known}
     return wrong
@@ -110,9 +107,8 @@ def _class(place: int, rules: CallRules, seen: Evidence, serving: Sequence[int |
     return CallClass.WRONG_TOOL
 
 
-# Numbers about how somebody calls tools: soft, shown beside a verdict, never part of one.
-#
-# What could not be measured (no calls, nothing needed, no decoys offered) has no figure rather than a flattering one.
+# Conduct figures are soft: shown beside a verdict, never part of it. A figure that cannot be measured (no calls,
+# nothing needed, no decoys offered) is left out rather than flattering.
 
 
 def conduct_figures(calls: Sequence[EmittedCall]) -> dict[str, float]:
@@ -186,10 +182,8 @@ def _right(need: NeededCall, call: EmittedCall) -> int:
     return len(need.args.keys() - wrong_arguments(call, need).keys())
 
 
-# `calls`: the right tools were called, with the right arguments, in the right order, and none that must not be.
-#
-# The state of a world says more than calls do: where a case has a world, its end is checked by `state`, and this only
-# says what the calls had to be whatever the world looks like after.
+# The end state of a world says more than calls do: a case with a world checks it by `state`, and this check covers only
+# what the calls must be in any case.
 
 FINE = (CallClass.RIGHT, CallClass.FREE)
 

@@ -17,10 +17,8 @@ from planloop.schemas.checks.matchers import BadPattern
 from planloop.schemas.diagnostic import ValuePath, ValueProblem
 from planloop.schemas.frozen import mutable
 
-# What happened below a case's task, folded from the rows of its log (`planloop.benchmarks.events.evidence`).
-#
-# Times are numbers of rows: what matters is what came before what. The agent that is measured has the empty name, and
-# so has its task; everybody else is named by their path below it.
+# Times are row numbers, because only the order matters. The measured agent and its task have the empty name; all others
+# have their path below that task.
 
 MEASURED = ""
 ENDED = frozenset({"done", "failed", "cancelled"})
@@ -178,8 +176,6 @@ def _make(found: AttemptHistory, row: Mapping[str, Json], at: int) -> None:
     task.has_budget, task.has_checks = row["budget"], bool(row["checks"])
 
 
-# The names and moments of `log` checks: which tasks a name picks, and when something first happened.
-
 OF_TASKS = ("made", "begun", "done", "failed")
 
 
@@ -290,9 +286,6 @@ def _matches(pattern: Json, value: Json) -> str:
         raise BadName(str(error)) from None
 
 
-# What an agent that plans must never do, by the words of `never`: each says why it did, or nothing.
-
-
 def _children_of(found: AttemptHistory) -> str:
     children = found.children()
     return f"a task was added: `{children[0].name}`" if children else ""
@@ -356,10 +349,7 @@ NEVER_RULES: Final[Mapping[str, Callable[[AttemptHistory], str]]] = MappingProxy
 )
 
 
-# `log`: how an agent planned, as the plan's log shows it. Pure: rules (`planloop.schemas.spec.suite`) against its
-# doings.
-#
-# It judges what an agent did about its tasks, not whether the work is right: that is for checks of files beside it.
+# The check judges how the agent handled its tasks, not whether the work is right: checks of files do that.
 
 TELLING: Final = ("send", "answer", "discuss", "edit_plan", "plan_patch")
 """Tools that let somebody below know something."""

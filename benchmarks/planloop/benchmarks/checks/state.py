@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from planloop.benchmarks.checks import assignment
-from planloop.benchmarks.checks.assignment import assign_calls
-from planloop.benchmarks.checks.call_rules import BadCheck, as_list, require_members, require_usable
+from planloop.benchmarks.checks import call_rules
+from planloop.benchmarks.checks.call_rules import BadCheck, as_list, assign_calls, require_members, require_usable
 from planloop.benchmarks.checks.evidence import CheckJudgement, Evidence
 from planloop.benchmarks.worlds import state
 from planloop.benchmarks.worlds.world import SimulatedWorld
@@ -91,7 +90,7 @@ def _faults(
     if golden is not None:
         yield from state.world_differences(world, end, golden, wanted.ignore)
     for name, rows in wanted.tables.items():
-        why = assignment.argument_problem({"subset": rows}, end.tables.get(name, {}))
+        why = call_rules.argument_problem({"subset": rows}, end.tables.get(name, {}))
         if why:
             yield f"{name}: {why}"
     for name, patterns in wanted.new.items():
@@ -101,7 +100,7 @@ def _faults(
 def _new(name: str, patterns: Sequence[Json], before: Mapping[str, Json], after: Mapping[str, Json]) -> Iterator[str]:
     """What is wrong with the rows that were added: each pattern has one of its own, and none is left over."""
     rows = [row for id_, row in after.items() if id_ not in before]
-    why = [[assignment.argument_problem(pattern, row) for row in rows] for pattern in patterns]
+    why = [[call_rules.argument_problem(pattern, row) for row in rows] for pattern in patterns]
     serving = assign_calls([[place for place, words in enumerate(each) if not words] for each in why])
     for pattern, each, place in zip(patterns, why, serving, strict=True):
         if place is None:

@@ -8,9 +8,8 @@ from typing import Final
 
 from planloop.benchmarks.checks.evidence import EmittedCall, Evidence
 from planloop.benchmarks.events.projection import ENDING, is_unknown_tool, record_writer, rejected_calls
-from planloop.benchmarks.runs.compiled_run import CompiledRun
 from planloop.benchmarks.runs.plan import offered_tools
-from planloop.benchmarks.runs.run_compiler import world_file
+from planloop.benchmarks.runs.run_compiler import CompiledRun, world_file
 from planloop.benchmarks.worlds.state import restore_changes
 from planloop.benchmarks.worlds.world import SimulatedWorld
 from planloop.benchmarks.worlds.world_file import WorldFile, world_file_of
@@ -22,14 +21,12 @@ from planloop.schemas.log.record import Drop, Put, Record, SetStatus, SubRecord
 from planloop.schemas.objects.call import CallState
 from planloop.schemas.objects.case import CaseSpec
 
-# What a record of the log says about tasks and agents, in rows small enough to keep: for checks of the kind `log`.
-#
-# A row is about one task of the plan's top and what is below it, which are named by their paths below it: an empty name
-# is that task itself, and the agent that does it. `what` says which other members there are:
+# A row is about one task: the top task of the case, with the empty name, or one below it, named by its path. `what`
+# decides the other members:
 #
 # made: task, by (who added it, None for the plan), goal, needs, budget (whether it has one), checks (how many) · state:
 # task, state · removed: task · call: by, call, tool, arguments, fault · settled: call, state, text, violated · refused:
-# by, why (a patch that the gate turned down) · parked: by (its budget is used up) · read: by, text (of a message)
+# by, why (a patch that the gate refused) · parked: by (its budget is used up) · read: by, text (of a message)
 
 _TASK_KINDS: Final = "task/"
 _AGENT_KINDS: Final = "agent/"
@@ -118,8 +115,6 @@ def _row(address: str, row: JsonObject, member: str = "") -> Iterator[tuple[str,
 def _split(address: str) -> list[str]:
     return address.partition("/")[2].split("/")
 
-
-# What the agents of a run did, folded from its log: the evidence that calls, abstaining and the log are judged by.
 
 PAGE: int = 1000
 

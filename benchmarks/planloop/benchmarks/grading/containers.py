@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+import os
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -10,8 +12,8 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
-from planloop.benchmarks.grading.start_command import find_start_command
 from planloop.benchmarks.runs.plan import CONTAINER_ENV, CONTAINER_HOME, WORK_FOLDER
+from planloop.compiler.read import read_source
 from planloop.containers.engine.engine import (
     ContainerCreation,
     ContainerEngine,
@@ -24,14 +26,163 @@ from planloop.containers.engine.engine import (
     FoundContainer,
 )
 from planloop.schemas import quantities
-from planloop.schemas.canonical_json import Json, JsonObject, sha256_hex
+from planloop.schemas.canonical_json import Json, JsonObject, decode, sha256_hex
 from planloop.schemas.frozen import frozen
 
-# How long a program is waited for on a machine that has other work: time in which processes stood in line counts less.
-#
-# A verdict must not depend on what else runs. Linux says how long some process waited for a processor (pressure stall
-# information, Documentation/accounting/psi.rst of the kernel); such time is not held against the program, up to a
-# bound.
+# The start command is looked for in this order: an executable `run`, the `start` script of package.json, the alias
+# `:run` of deps.edn, a Clojure `-main` below `src`, a file called main, server, app, index or core. This reads the
+# folder and runs nothing.
+
+AUTO: Final = "auto"
+RUNS: Final = ("run", "run.sh", "start.sh")
+STEMS: Final = ("main", "server", "app", "index", "core")
+FOLDERS: Final = (".", "src")
+_CLOJURE: Final = ("clojure", "-cp", "src:.")
+_NBB: Final = ("nbb", "--classpath", "src:.")
+PROGRAMS: Final[Mapping[str, Sequence[str]]] = {
+    "ts": ("node",),
+    "mts": ("node",),
+    "js": ("node",),
+    "mjs": ("node",),
+    "cjs": ("node",),
+    "cljs": _NBB,
+    "clj": _CLOJURE,
+    "cljc": _CLOJURE,
+    "py": ("python3",),
+}
+"""What runs a file with such an ending."""
+READ_MAX: Final = 1 << 20
+# What they look at is an agent's: no text can be read in two ways, and all that repeats is bounded.
+_NAMESPACE: Final = re.compile(
+    r"\(ns\s{1,99}(?:\^(?:\{[^}]{0,999}\}|[^\s{]\S{0,99})\s{1,99}){0,9}([\w.*+!?<>=-]{1,199})"
+)
+_HAS_MAIN: Final = re.compile(r"\(defn\s{1,99}(?:\^\S{1,99}\s{1,99}){0,9}-main\b")
+_CALLS_MAIN: Final = re.compile(r"^\(-main\b", re.MULTILINE)
+
+
+@frozen
+class StartCommand:
+    """`argv` starts it in its folder; None when there is nothing to start. `tried` is what was looked for, in order."""
+
+    argv: tuple[str, ...] | None
+    tried: tuple[str, ...]
+
+
+def find_start_command(folder: Path, run: str | list[str]) -> StartCommand:
+    """How the program in `folder` is started: as `run` says, which is a command or `auto`. Blocks: for a thread."""
+    if run != AUTO:
+        argv = ("sh", "-c", run) if isinstance(run, str) else tuple(str(word) for word in run)
+        return StartCommand(argv, ("the case's own command",))
+    tried: list[str] = []
+    for name, look in _LOOKS.items():
+        tried.append(name)
+        found = next(iter(look(folder)), None)
+        if found is not None:
+            return StartCommand(tuple(found), tuple(tried))
+    return StartCommand(None, tuple(tried))
+
+
+def _run(folder: Path) -> Iterator[Sequence[str]]:
+    for name in RUNS:
+        path = folder / name
+        if path.is_file():
+            yield [f"./{name}"] if os.access(path, os.X_OK) else [*_interpreter(_text(path)), f"./{name}"]
+
+
+def _interpreter(text: str) -> Sequence[str]:
+    """What the first line asks for: not every tool that writes a file can make it executable."""
+    first = text.partition("\n")[0]
+    return first[2:].split() if first.startswith("#!") and first[2:].split() else ["sh"]
+
+
+def _npm_start(folder: Path) -> Iterator[Sequence[str]]:
+    try:
+        told: Json = decode(_text(folder / "package.json"))
+    except ValueError:
+        return
+    scripts = told.get("scripts") if isinstance(told, dict) else None
+    if isinstance(scripts, dict) and scripts.get("start"):
+        yield ["npm", "start"]
+
+
+def _deps_run(folder: Path) -> Iterator[Sequence[str]]:
+    found = read_source(_text(folder / "deps.edn").encode(), file="deps.edn").value
+    alias = _member(_member(found, "aliases"), "run")
+    paths = [*_texts(_member(found, "paths")), *_texts(_member(alias, "extra-paths"))] or ["src"]
+    start = ["clojure", "-cp", ":".join(paths)]
+    options, function = _texts(_member(alias, "main-opts")), _member(alias, "exec-fn")
+    if options:
+        yield [*start, *options]
+    elif isinstance(function, str) and "/" in function:
+        yield [*start, "-e", f"((requiring-resolve '{function}) {{}})"]
+
+
+def _member(value: Json, name: str) -> Json:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _texts(value: Json) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def _clojure_main(folder: Path) -> Iterator[Sequence[str]]:
+    """A namespace with a `-main`, of files called as usual before others, high up before deep down."""
+    names = [path for ending in ("clj", "cljc") for path in (folder / "src").glob(f"**/*.{ending}")]
+    for path in sorted(names, key=lambda path: (_place(path.stem), len(path.parts), str(path))):
+        text = _text(path)
+        if (found := _NAMESPACE.search(text)) and _HAS_MAIN.search(text):
+            yield [*_CLOJURE, "-m", found[1]]
+
+
+def _place(stem: str) -> int:
+    order = ("core", *(each for each in STEMS if each != "core"))
+    return order.index(stem) if stem in order else len(order)
+
+
+def _by_name(folder: Path) -> Iterator[Sequence[str]]:
+    for below in FOLDERS:
+        for ending, program in PROGRAMS.items():
+            for stem in STEMS:
+                path = folder / below / f"{stem}.{ending}"
+                if path.is_file():
+                    yield _started(path, program, path.relative_to(folder).as_posix())
+    if (folder / "src").is_dir():
+        for path in sorted((folder / "src").glob("**/*.cljs"), key=lambda path: (_place(path.stem), str(path))):
+            if _place(path.stem) < len(STEMS):
+                yield _started(path, _NBB, path.relative_to(folder).as_posix())
+
+
+def _started(path: Path, program: Sequence[str], name: str) -> Sequence[str]:
+    """A Lisp file with a `-main` that it does not call itself is started by its namespace."""
+    if program in (_NBB, _CLOJURE):
+        text = _text(path)
+        found = _NAMESPACE.search(text)
+        if found and _HAS_MAIN.search(text) and not _CALLS_MAIN.search(text):
+            return [*program, "-m", found[1]]
+    return [*program, name]
+
+
+def _text(path: Path) -> str:
+    """What the file holds; nothing when it is not there."""
+    try:
+        with path.open("rb") as opened:
+            return opened.read(READ_MAX).decode(errors="replace")
+    except OSError:
+        return ""
+
+
+_LOOKS: Final[Mapping[str, Callable[[Path], Iterator[Sequence[str]]]]] = {
+    "an executable `run`": _run,
+    "`scripts.start` of package.json": _npm_start,
+    "the alias `:run` of deps.edn": _deps_run,
+    "a `-main` in src/**/*.clj": _clojure_main,
+    "main, server, app, index or core with .ts, .js, .cljs, .clj or .py": _by_name,
+}
+
+
+# A verdict must not depend on the load of the machine. Linux reports how long processes waited for a processor
+# (pressure stall information, Documentation/accounting/psi.rst of the kernel); such time does not count against the
+# program, up to a bound.
 
 PRESSURE: Final = Path("/proc/pressure/cpu")
 LEAST: Final = 0.25  # Of a second that passes, so much counts at least: a wait is at most four times as long.
@@ -61,12 +212,9 @@ class LoadAwareDeadline:
         return self._left_s <= 0
 
 
-# The program under test, started afresh in a container of the case's image, and gone when its checks are over.
-#
-# It has the export of the workspace, in which it may write as people's programs do, and a `/tmp` of its own; it reaches
-# nobody. It runs on a network of its own, on which the checks reach it from outside by its address. That nothing can be
-# started (`no-entry`) and that what was started does not answer (`not-ready`) say something of the program; an engine
-# that does not do as it is told says nothing, and is EngineFailed.
+# The program has the export of the workspace, where it may write, a `/tmp`, and no way out: it runs on its own internal
+# network, on which the checks reach it by its address. `no-entry` (nothing to start) and `not-ready` (it does not
+# answer) are failures of the program. A failure of the engine says nothing about the program and is EngineFailed.
 
 HOST_NAME: Final = "work"
 """What containers that grade call themselves: nothing that differs between equal runs."""
@@ -256,9 +404,7 @@ async def _log(engine: ContainerEngine, id_: str) -> bytes:
     return bytes(out[:LOG_BYTES_MAX])
 
 
-# A fresh container for checks that are commands: of the image that was worked in, without any network.
-#
-# It is no container of the plan: it has labels of its own, by which the next owner removes what one that died left.
+# The container of command checks is not in the plan: its own labels let the next owner remove what a dead one left.
 
 CHECKS: Final = "/checks"
 

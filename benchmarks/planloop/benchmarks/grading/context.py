@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from planloop.benchmarks.checks.evidence import Evidence
-from planloop.benchmarks.runs.compiled_run import CompiledRun
+from planloop.benchmarks.runs.run_compiler import CompiledRun
 from planloop.containers.engine.engine import ContainerEngine
 from planloop.controllers.task.checks.run import CheckFunction
 from planloop.reconciler.clock import Clock, Ids
@@ -19,8 +19,6 @@ from planloop.schemas.canonical_json import sha256_hex
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.case import CaseSpec
 from planloop.schemas.resource import Resource
-
-# What checks saw, kept by content below the run's folder: `blobs/<sha-256>`.
 
 BLOBS_FOLDER: Final = "blobs"
 
@@ -56,9 +54,6 @@ def _keep(folder: Path, content: bytes) -> str:
             os.fsync(half.fileno())
         Path(half.name).rename(path)
     return name
-
-
-# What grading is done with: given by the wiring, so that nothing here makes a process or asks for the time.
 
 
 @frozen

@@ -15,13 +15,11 @@ from planloop.benchmarks.case_controller import GradedCase
 from planloop.benchmarks.checks import soft_figures
 from planloop.benchmarks.checks.calls import conduct_figures
 from planloop.benchmarks.checks.evidence import Evidence
-from planloop.benchmarks.grading import code_metrics, containers, export
+from planloop.benchmarks.grading import containers, export
 from planloop.benchmarks.grading.context import GradingContext
 from planloop.benchmarks.grading.run_check import JUDGES, CheckRunner, count_work_errors, has_command, looks_at_files
-from planloop.benchmarks.runs.compiled_run import CompiledRun, RunEntry
-from planloop.benchmarks.runs.draws import make_nonce
 from planloop.benchmarks.runs.plan import entry_workspace, task_name
-from planloop.benchmarks.runs.run_compiler import fill_for_entry
+from planloop.benchmarks.runs.run_compiler import CompiledRun, RunEntry, fill_for_entry, make_nonce
 from planloop.containers.engine.engine import EngineFailed
 from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding
 from planloop.reconciler.effects.processes import CommandSandbox
@@ -33,7 +31,7 @@ from planloop.schemas.objects.task import CheckSpec, TaskState, check_from_json
 from planloop.schemas.resource import Resource
 from planloop.schemas.spec.template_placeholders import nonce_names
 
-# Ends of a task that say nothing of who did it: the world failed, and the case is an `error`.
+# These ends of a task say nothing about the agent: the world failed, and the case is an `error`.
 
 OF_THE_WORLD: Final = frozenset({"ContainerFailed", "NoSandbox", "ParentFailed", "NeedsFailed", "NeedsCancelled"})
 """Reasons of a task's `Ready` condition that are nobody's work."""
@@ -62,8 +60,6 @@ def _is_lost(container: Resource) -> bool:
     again = max(int(status.get("starts", 0)), int(status.get("incarnation", 0)))
     return again > 1 or bool(status.get("failures") or status.get("losses"))
 
-
-# Grading one attempt: export what it made, start it if it is a program, run every check, and say what came of it.
 
 PROGRAM_CHECK: Final = "program"
 CHECK_FILES: Final = "checks"
@@ -230,7 +226,7 @@ async def _measured(attempt: _Attempt) -> JsonObject:
 
 def _figures(attempt: _Attempt) -> JsonObject:
     names = {one.name for one in soft_figures.parse_soft_figures(attempt.case["soft"])}
-    return dict(code_metrics.measure_code(names, attempt.case["files"], code_metrics.read_texts(attempt.folder)))
+    return dict(soft_figures.measure_code(names, attempt.case["files"], soft_figures.read_texts(attempt.folder)))
 
 
 def _check(compiled: CompiledRun, entry: RunEntry, written: JsonObject, filled: JsonObject) -> CheckSpec:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from planloop.benchmarks.checks import abstain, calls, log, state
 from planloop.benchmarks.checks.evidence import CheckJudge, Evidence
 from planloop.benchmarks.grading.containers import CheckContainer
-from planloop.benchmarks.runs.draws import fill_values
+from planloop.benchmarks.runs.run_compiler import fill_values
 from planloop.containers.engine.engine import EngineFailed
 from planloop.controllers.task.checks import command as checks_command
 from planloop.controllers.task.checks import files

@@ -14,7 +14,7 @@ from planloop.schemas.checks import matchers
 from planloop.schemas.frozen import frozen
 from planloop.schemas.spec.template_placeholders import replace_texts
 
-# A key of BFCL, `{function: {argument: [alternatives]}}`, as a needed call, and as the calls that an oracle makes.
+# A key of BFCL, `{function: {argument: [alternatives]}}`, becomes a needed call, and the calls that an oracle makes.
 
 OMIT: Final = ""
 """Among the alternatives: the argument may be left out."""
@@ -138,14 +138,12 @@ def _first(value: Json, schema: JsonObject) -> Json:
     return value
 
 
-# The data of the Berkeley Function Calling Leaderboard, version 4, as suites: one for each category of single turns.
-#
-# Its rows are JSON, one a line: `BFCL_v4_<category>.json` with a question and functions, `possible_answer/` with a key
-# of the same name. A key lists alternatives for each argument; an empty text among them says that it may be left out.
-# What it calls `irrelevance` is abstaining, `relevance` any call. Rows of several turns, memory and web search are
-# told, not imported. The functions become tools that do nothing; texts compare by `matchers.values_equal`, which keeps
-# punctuation. Source: ShishirPatil/gorilla, berkeley-function-call-leaderboard/bfcl_eval/data (Apache-2.0); nothing of
-# it ships here.
+# Rows of BFCL are JSON, one a line: `BFCL_v4_<category>.json` has a question and functions, `possible_answer/` a key of
+# the same name. A key lists alternatives for each argument; an empty text among them means that the argument may be
+# left out. `irrelevance` becomes abstaining, `relevance` any call. Rows of several turns, memory and web search are
+# reported, not imported. The functions become tools that do nothing; texts compare by `matchers.values_equal`, which
+# keeps punctuation. Source: ShishirPatil/gorilla, berkeley-function-call-leaderboard/bfcl_eval/data (Apache-2.0); none
+# of it ships here.
 
 PREFIX: Final = "BFCL_v4_"
 KEYED: Final = tuple(

@@ -180,9 +180,6 @@ def _text(content: bytes) -> str:
     return content.decode(errors="replace")
 
 
-# The three tracks.
-
-
 def _namespaces(exercise: Exercise) -> list[str]:
     """The namespaces of the tests, as their `ns` has them."""
     found = (re.search(r"\(ns\s+(?:\^\S+\s+)*([\w.*+!?<>=-]+)", text) for text in exercise.tests.values())

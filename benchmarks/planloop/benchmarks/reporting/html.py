@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from planloop.benchmarks.reporting import figure_text, plots
-from planloop.benchmarks.reporting import tables as reporting_tables
+from planloop.benchmarks.reporting import plots, report_text
 from planloop.benchmarks.reporting.markup import Markup, element, join_markup
-from planloop.benchmarks.reporting.report import BenchReport, ReportSection, RunCaveats
-from planloop.benchmarks.reporting.tables import ReportTable
-from planloop.benchmarks.scoring.comparison import ModelComparison
+from planloop.benchmarks.reporting.report import BenchReport, ModelComparison, ReportSection, RunCaveats
+from planloop.benchmarks.reporting.report_text import ReportTable
 from planloop.schemas import amounts
 
 TITLE: Final = "Benchmark report"
@@ -37,13 +35,13 @@ def write_html(report: BenchReport) -> str:
 
 def _front(report: BenchReport) -> list[Markup | None]:
     """What is to be known first, and all suites at a glance where there are several."""
-    glance = reporting_tables.overview_table(report)
-    tables = [_table(glance), _table(reporting_tables.totals_table(report))] if len(report.sections) > 1 else []
+    glance = report_text.overview_table(report)
+    tables = [_table(glance), _table(report_text.totals_table(report))] if len(report.sections) > 1 else []
     return [_warnings(report.runs), _contents(report), *tables]
 
 
 def _warnings(runs: Iterable[RunCaveats]) -> Markup | None:
-    found = [(run, trouble) for run in runs for trouble in figure_text.describe_run_problems(run)]
+    found = [(run, trouble) for run in runs for trouble in report_text.describe_run_problems(run)]
     lines = [element("li", element("b", f"{run.suite} / {run.run.name}"), f" {trouble}.") for run, trouble in found]
     if not lines:
         return None
@@ -59,13 +57,13 @@ def _contents(report: BenchReport) -> Markup | None:
 
 
 def _section(section: ReportSection, ident: str) -> Markup:
-    found = {sheet.title: _table(sheet) for sheet in reporting_tables.section_tables(section)}
+    found = {sheet.title: _table(sheet) for sheet in report_text.section_tables(section)}
     rates, costs = found.pop("Pass rate", None), found.pop("Cost", None)
     cost_plot = plots.plot_costs(section, f"{ident}-costs")
     pair_plot = plots.plot_pairs(section, f"{ident}-pairs")
     parts = [
         element("h2", section.suite, id=ident),
-        element("p", figure_text.describe_scale(section)),
+        element("p", report_text.describe_scale(section)),
         element("p", _runs(section), class_="small"),
         _part("Pass rate", _figure(plots.plot_rates(section, f"{ident}-rates")), rates),
         _part("Cost", _figure(cost_plot, plots.cost_legend(section)) if cost_plot is not None else None, costs),
@@ -115,20 +113,20 @@ _VERDICTS: Final = {"pass": "pass", "fail": "fail"}
 
 
 def _pairs(pairs: Sequence[ModelComparison]) -> Markup:
-    rows = tuple((pair.a, pair.b, figure_text.describe_comparison(pair)) for pair in pairs)
+    rows = tuple((pair.a, pair.b, report_text.describe_comparison(pair)) for pair in pairs)
     head = ("first", "second", "first beside second")
-    return _table(ReportTable("Models in pairs", head, rows, names=3, note=figure_text.PAIRS))
+    return _table(ReportTable("Models in pairs", head, rows, names=3, note=report_text.PAIRS))
 
 
 def _suspicions(section: ReportSection) -> Markup | None:
-    found = figure_text.describe_suspicions(section.suspects)
+    found = report_text.describe_suspicions(section.suspects)
     lines = [element("li", f"{what}: ", element("b", ", ".join(cases))) for what, cases in found]
     return _part("Cases to look at", element("ul", *lines)) if lines else None
 
 
 def _cases(section: ReportSection) -> Markup:
     """Folded in: a suite can have a thousand."""
-    sheet = reporting_tables.verdicts_table(section)
+    sheet = report_text.verdicts_table(section)
     count = amounts.pluralize(len(sheet.rows), "case")
     return element("details", element("summary", f"Every verdict ({count})"), _table(sheet))
 

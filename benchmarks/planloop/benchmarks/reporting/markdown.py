@@ -9,10 +9,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from planloop.benchmarks.reporting import figure_text
-from planloop.benchmarks.reporting import tables as reporting_tables
+from planloop.benchmarks.reporting import report_text
 from planloop.benchmarks.reporting.report import BenchReport, ReportSection, RunCaveats
-from planloop.benchmarks.reporting.tables import ReportTable
+from planloop.benchmarks.reporting.report_text import ReportTable
 from planloop.schemas.amounts import cell_width, pad_cells, replace_control_chars, truncate_cells
 
 NAME_MAX: Final = 28
@@ -28,8 +27,8 @@ def write_markdown(report: BenchReport) -> str:
     """The text of `report.md`."""
     parts = ["# Benchmark report", *_warnings(report.runs)]
     if len(report.sections) > 1:
-        parts += _table(reporting_tables.overview_table(report))
-        total = reporting_tables.totals_table(report)
+        parts += _table(report_text.overview_table(report))
+        total = report_text.totals_table(report)
         parts += [f"## {total.title}", *_table(total)]
     for section in report.sections:
         parts += _section(section)
@@ -44,7 +43,7 @@ def escape_markdown(text: str) -> str:
 
 
 def _warnings(runs: Iterable[RunCaveats]) -> list[str]:
-    found = [(run, trouble) for run in runs for trouble in figure_text.describe_run_problems(run)]
+    found = [(run, trouble) for run in runs for trouble in report_text.describe_run_problems(run)]
     lines = [
         f"> - **{escape_markdown(run.suite)} / {escape_markdown(run.run.name)}** {trouble}." for run, trouble in found
     ]
@@ -52,18 +51,18 @@ def _warnings(runs: Iterable[RunCaveats]) -> list[str]:
 
 
 def _section(section: ReportSection) -> list[str]:
-    tables = reporting_tables.section_tables(section)
+    tables = report_text.section_tables(section)
     parts = [
         f"## {escape_markdown(section.suite)}",
-        escape_markdown(figure_text.describe_scale(section)),
+        escape_markdown(report_text.describe_scale(section)),
         _runs(section),
         *_in_full(tables),
     ]
     for sheet in tables:
         parts += [f"### {sheet.title}", *_table(sheet)]
     if section.pairs:
-        parts += ["### Models in pairs", "\n".join(_pairs(section)), figure_text.PAIRS]
-    suspicions = figure_text.describe_suspicions(section.suspects)
+        parts += ["### Models in pairs", "\n".join(_pairs(section)), report_text.PAIRS]
+    suspicions = report_text.describe_suspicions(section.suspects)
     if suspicions:
         parts += ["### Cases to look at", "\n".join(_suspicion(what, cases) for what, cases in suspicions)]
     return parts
@@ -80,7 +79,7 @@ def _runs(section: ReportSection) -> str:
 def _pairs(section: ReportSection) -> list[str]:
     return [
         f"- {escape_markdown(one.a)} beside {escape_markdown(one.b)}: "
-        f"{_compared(one.a, one.b, figure_text.describe_comparison(one))}"
+        f"{_compared(one.a, one.b, report_text.describe_comparison(one))}"
         for one in section.pairs
     ]
 

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from math import ceil, floor, log10
 from typing import Final
 
-from planloop.benchmarks.reporting import figure_text
+from planloop.benchmarks.reporting import report_text
 from planloop.benchmarks.reporting.markup import Markup, element, join_markup
-from planloop.benchmarks.reporting.report import ReportColumn, ReportSection
-from planloop.benchmarks.scoring.comparison import ModelComparison
+from planloop.benchmarks.reporting.report import ModelComparison, ReportColumn, ReportSection
 from planloop.benchmarks.scoring.statistics import Interval
 from planloop.schemas.amounts import truncate_cells
 from planloop.schemas.frozen import frozen
@@ -48,7 +47,7 @@ def plot_rates(section: ReportSection, ident: str) -> Markup | None:
     height = head + ROW * len(columns) + AXIS
     marks = [_across(share, words, LINE * at, head, height) for of in ends for at, (share, words) in enumerate(of)]
     rows = [_rate_row(column, head + ROW * place) for place, column in enumerate(columns)]
-    said = "; ".join(f"{column.label} {figure_text.format_percent(column.standing.share.rate)}" for column in columns)
+    said = "; ".join(f"{column.label} {report_text.format_percent(column.standing.share.rate)}" for column in columns)
     ticks = [(share, f"{share:.0%}".replace("%", " %")) for share in (0, 0.25, 0.5, 0.75, 1)]
     return _svg(ident, height, f"Pass rates of {section.suite}", said, [_axis(ticks, height), *marks, *rows])
 
@@ -88,7 +87,7 @@ class _Spot:
 def _spots(section: ReportSection, unit: str) -> list[_Spot]:
     return [
         _Spot(
-            number, column, amount, rate, f"{column.label} {_amount(unit, amount)}, {figure_text.format_percent(rate)}"
+            number, column, amount, rate, f"{column.label} {_amount(unit, amount)}, {report_text.format_percent(rate)}"
         )
         for number, column in enumerate(section.columns, 1)
         if (amount := column.standing.medians[unit]) is not None and (rate := column.standing.share.rate) is not None
@@ -96,12 +95,12 @@ def _spots(section: ReportSection, unit: str) -> list[_Spot]:
 
 
 def _amount(unit: str, amount: float) -> str:
-    return figure_text.format_usd(amount) if unit == "usd" else f"{figure_text.format_number(amount)} tokens"
+    return report_text.format_usd(amount) if unit == "usd" else f"{report_text.format_number(amount)} tokens"
 
 
 def _tick(unit: str, amount: float, step: float) -> str:
     """As many digits as tell it from the next."""
-    return f"${amount:.{max(2, -floor(log10(step)))}f}" if unit == "usd" else figure_text.format_number(amount)
+    return f"${amount:.{max(2, -floor(log10(step)))}f}" if unit == "usd" else report_text.format_number(amount)
 
 
 def plot_pairs(section: ReportSection, ident: str) -> Markup | None:
@@ -117,7 +116,7 @@ def plot_pairs(section: ReportSection, ident: str) -> Markup | None:
         element("text", "first is better", x="100%", y=12, class_="small end"),
     )
     said = "; ".join(
-        f"{pair.a} beside {pair.b}: {figure_text.format_points(pair.found.difference)} points, {pair.sentence}"
+        f"{pair.a} beside {pair.b}: {report_text.format_points(pair.found.difference)} points, {pair.sentence}"
         for pair in found
     )
     ticks = [((share + 1) / 2, f"{share * 100:+.0f}" if share else "0") for share in (-1, -0.5, 0, 0.5, 1)]
@@ -147,7 +146,7 @@ def _svg(ident: str, height: int, title: str, said: str, parts: Sequence[Markup 
 
 def _rate_row(column: ReportColumn, y: int) -> Markup:
     standing = column.standing
-    words = (figure_text.format_percent(standing.share.rate), f" ({figure_text.format_interval(standing.interval)})")
+    words = (report_text.format_percent(standing.share.rate), f" ({report_text.format_interval(standing.interval)})")
     rate = standing.share.rate or 0.0
     line = y + 26
     return _row(
@@ -162,7 +161,7 @@ def _rate_row(column: ReportColumn, y: int) -> Markup:
 def _pair_row(pair: ModelComparison, y: int) -> Markup:
     found = pair.found
     half = None if found.interval is None else Interval((found.interval.low + 1) / 2, (found.interval.high + 1) / 2)
-    words = (figure_text.format_points(found.difference), f", {figure_text.format_p_value(found.p)}")
+    words = (report_text.format_points(found.difference), f", {report_text.format_p_value(found.p)}")
     kind = "dot tested" if found.is_distinguishable else "dot nop"
     name = f"{truncate_cells(pair.a, PAIR_NAME_MAX)} / {truncate_cells(pair.b, PAIR_NAME_MAX)}"
     return _row(name, words, y, kind, _bar(half, ((found.difference or 0.0) + 1) / 2, y + 26))
@@ -199,7 +198,7 @@ def _levels(ends: Sequence[tuple[str, ReportColumn | None]], word: str) -> list[
     names = {
         rate: truncate_cells(f" ({', '.join(of)})", NAME_MAX) if len(runs) > 1 else "" for rate, of in runs.items()
     }
-    return [(rate, f"{word}{name} {figure_text.format_percent(rate)}") for rate, name in names.items()]
+    return [(rate, f"{word}{name} {report_text.format_percent(rate)}") for rate, name in names.items()]
 
 
 def _across(share: float, words: str, down: int, head: int, height: int) -> Markup:

@@ -1,27 +1,118 @@
-"""One report over runs of several suites and models: `report.json`, from which the other formats are drawn.
-
-A column is a model in a run. Where a suite was run several times, models of different runs stand side by side and are
-compared on the keys that they share, and each is held against what doing nothing and the oracle score in its own run.
-Over all suites a model has sums and the mean of its rates; which suites are in them is said with them. The same runs
-give the same bytes in any order.
-"""
+"""One report over runs of several suites and models: `report.json`, from which the other formats are drawn."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import combinations, groupby
 from typing import Final, TypeVar
 
-from planloop.benchmarks.scoring.comparison import ComparedModel, ModelComparison, compare_models, entry_key
+from planloop.benchmarks.scoring import statistics
 from planloop.benchmarks.scoring.fold import EntryResult, EntryUsage, ModelKind, RunInfo, model_kind
-from planloop.benchmarks.scoring.model_summary import EntryCounts, ModelSummary
-from planloop.benchmarks.scoring.summary import RunSummary, entry_to_json, reference_model
-from planloop.benchmarks.scoring.suspect_cases import SuspectCases, find_suspects
+from planloop.benchmarks.scoring.statistics import INDISTINGUISHABLE, CaseTally, PairedWins, round_figure
+from planloop.benchmarks.scoring.summary import (
+    EntryCounts,
+    ModelSummary,
+    RunSummary,
+    SuspectCases,
+    entry_to_json,
+    find_suspects,
+    reference_model,
+)
 from planloop.schemas import canonical_json
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
+
+
+@frozen
+class ComparedModel:
+    """The entries of one model in one run. `label` is how a report calls it."""
+
+    label: str
+    run: RunInfo
+    entries: tuple[EntryResult, ...]
+
+
+@frozen
+class ModelComparison:
+    """`a` beside `b`. `keys` are on both sides and decided; `undecided` on both, not decided; `unpaired` on one."""
+
+    a: str
+    b: str
+    keys: int
+    undecided: int
+    unpaired: int
+    found: PairedWins
+
+    @property
+    def sentence(self) -> str:
+        """What may be said of the two, in words."""
+        if not self.found.cases:
+            return "nothing to compare: no case with the same key is decided for both"
+        if not self.found.is_distinguishable:
+            return INDISTINGUISHABLE
+        first, second = (self.a, self.b) if self.found.wins > self.found.losses else (self.b, self.a)
+        return f"{first} passes more than {second}"
+
+    def to_json(self) -> JsonObject:
+        found = self.found
+        return {
+            "a": self.a,
+            "b": self.b,
+            "keys": self.keys,
+            "cases": found.cases,
+            "undecided": self.undecided,
+            "unpaired": self.unpaired,
+            "wins": found.wins,
+            "losses": found.losses,
+            "ties": found.ties,
+            "p": round_figure(found.p),
+            "difference": None if found.difference is None else round_figure(found.difference),
+            "interval": None if found.interval is None else found.interval.to_json(),
+            "test": "exact McNemar, two-sided, a case is one unit",
+            "interval_by": "Bonett-Price, 95 %",
+            "sentence": self.sentence,
+        }
+
+
+def compare_models(a: ComparedModel, b: ComparedModel) -> ModelComparison:
+    """`a` and `b` on identical keys. Wins are of `a`."""
+    ours, theirs = _keyed(a), _keyed(b)
+    both = sorted(ours.keys() & theirs.keys(), key=repr)
+    decided = [key for key in both if ours[key].is_decided and theirs[key].is_decided]
+    tallies = _tallies((ours[key], theirs[key]) for key in decided)
+    found = statistics.count_paired_wins([one for one, _ in tallies], [other for _, other in tallies])
+    unpaired = len(ours) + len(theirs) - 2 * len(both)
+    return ModelComparison(a.label, b.label, len(decided), len(both) - len(decided), unpaired, found)
+
+
+def entry_key(entry: EntryResult, run: RunInfo) -> Hashable:
+    """Equal for entries of any model and run that were given the same.
+
+    Where a run does not say what its cases are made of, only entries of the same plan.json are the same.
+    """
+    return entry.case, entry.trial, entry.case_key or ("plan", run.plan)
+
+
+def _keyed(side: ComparedModel) -> dict[Hashable, EntryResult]:
+    return {entry_key(one, side.run): one for one in side.entries}
+
+
+def _tallies(pairs: Iterable[tuple[EntryResult, EntryResult]]) -> list[tuple[CaseTally, CaseTally]]:
+    cases: dict[str, list[tuple[bool, bool]]] = defaultdict(list)
+    for one, other in pairs:
+        cases[one.case].append((one.has_passed, other.has_passed))
+    return [
+        (CaseTally(sum(a for a, _ in of), len(of)), CaseTally(sum(b for _, b in of), len(of)))
+        for of in map(cases.get, sorted(cases))
+        if of
+    ]
+
+
+# A column is a model in a run. If a suite was run several times, models of different runs are compared on the keys that
+# they share, and each is measured against the nop and the oracle of its own run. Over all suites a model has sums and
+# the mean of its rates, with the suites that they cover. The same runs give the same bytes in any order.
 
 FORMAT: Final = 1
 

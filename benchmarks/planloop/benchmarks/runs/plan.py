@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from planloop.benchmarks.runs.compiled_run import CompiledRun, RunEntry
-from planloop.benchmarks.runs.draws import rank_name
-from planloop.benchmarks.runs.run_compiler import fill_for_entry, world_file, world_servers
+from planloop.benchmarks.runs.run_compiler import (
+    CompiledRun,
+    RunEntry,
+    fill_for_entry,
+    rank_name,
+    world_file,
+    world_servers,
+)
 from planloop.schemas.canonical_json import Json, JsonObject, canonical_bytes
 from planloop.schemas.limits import CHILDREN_MAX, PLAN_NODES_MAX, SUITE_BYTES_MAX
 from planloop.schemas.objects.container import NO_NETWORK
 
-# What the containers of a run have in common, those that are worked in and those that grade: nothing that differs
-# between equal runs.
+# These are the same in all containers of a run, so that equal runs do not differ.
 
 WORK_FOLDER: Final = "/work"
 """Where the workspace is."""

@@ -2,21 +2,210 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Final
 
-from planloop.benchmarks.runs.compiled_run import SCORING, CompiledRun, RunEntry
 from planloop.benchmarks.runs.contestants import Contestant, contestant_agent
-from planloop.benchmarks.runs.draws import draw_decoys, fill_values, make_nonces, rank_name
 from planloop.benchmarks.suite import Case, Suite
 from planloop.benchmarks.worlds.world_file import add_overlays, add_tools
-from planloop.schemas.canonical_json import Json, JsonObject, sha256_of_value
+from planloop.schemas.canonical_json import Json, JsonObject, canonical_bytes, sha256_hex, sha256_of_value
+from planloop.schemas.diagnostic import ValuePath, ValueProblem
 from planloop.schemas.frozen import frozen, remade
+from planloop.schemas.spec.template_placeholders import NONCE, fill_placeholders, find_placeholders, nonce_names
 
-# The simulated worlds of a run: what is written into its folder, and which tool server acts in which of them. Pure.
-#
-# A world's file has the decoys that were drawn beside its own tools, and what cases lay over its tables. A server,
-# which is what stands before the dot in a tool's name, belongs to one world.
+# Names are ranked by SHA-256(seed, case, name), so a seed always picks the same. A tool that is added to a pool
+# replaces at most one of those picked.
+
+_WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+
+
+@frozen
+class DrawnDecoys:
+    """The decoys of a case: those that share a word with a tool that is needed, and those that do not."""
+
+    near: Sequence[str]
+    far: Sequence[str]
+
+
+def rank_name(seed: int, case: str, name: str) -> str:
+    """What `name` is sorted by."""
+    return sha256_hex(canonical_bytes([seed, case, name]))
+
+
+def tool_name_words(tool: str) -> frozenset[str]:
+    """The verbs and nouns of a tool's name; `events` is `event`."""
+    return frozenset(word.lower().removesuffix("s") for word in _WORDS.findall(tool))
+
+
+def draw_decoys(
+    seed: int, case: str, pool: Iterable[str], needed: Iterable[str], *, pick: int, near: int
+) -> DrawnDecoys:
+    """`pick` tools of `pool` that are not `needed`, `near` of them near ones.
+
+    Where there are too few of one kind, those of the other are taken.
+    """
+    needed = frozenset(needed)
+    names = [name for name in pool if name not in needed]
+    names.sort(key=lambda name: rank_name(seed, case, name))
+    words = frozenset().union(*map(tool_name_words, needed))
+    close = [name for name in names if words & tool_name_words(name)]
+    distant = [name for name in names if not words & tool_name_words(name)]
+    far_count = min(max(pick - near, pick - len(close), 0), len(distant))
+    return DrawnDecoys(close[: pick - far_count], distant[:far_count])
+
+
+# `{{nonce.word}}` differs for every case, trial and name, and is the same in every run of one seed, so no answer can
+# know it in advance. `{{language}}` and `{{url}}` belong to the case; an `http` check fills `{{kept.name}}` with part
+# of an answer.
+
+NONCE_DIGITS: Final = 12
+KEPT: Final = "kept."
+
+
+def fill_values(value: Json, values: Mapping[str, str]) -> Json:
+    """`value` with every `{{name}}` of `values` replaced, in texts and keys at any depth; others stay as they are."""
+    return fill_placeholders(value, values)
+
+
+def make_nonce(seed: int, case: str, trial: int, name: str) -> str:
+    """12 hex digits that only the seed foretells: SHA-256 of (seed, case, trial, name)."""
+    return sha256_of_value([seed, case, trial, name])[:NONCE_DIGITS]
+
+
+def make_nonces(value: Json, seed: int, case: str, trial: int) -> dict[str, str]:
+    """The nonces that `value` has blanks for, as `filled` takes them."""
+    return {f"{NONCE}{name}": make_nonce(seed, case, trial, name) for name in nonce_names(value)}
+
+
+def placeholder_problems(
+    value: Json, known: Collection[str] = ("language", "url"), at: ValuePath = ()
+) -> Iterator[ValueProblem]:
+    """Tells of blanks that nothing will fill. `known` are the plain ones that the case has."""
+    for place, name in find_placeholders(value, at):
+        if name in known or name.startswith((NONCE, KEPT)):
+            continue
+        kind, dot, rest = name.partition(".")
+        near = get_close_matches(kind, ("nonce", "kept") if dot else sorted(known), n=1)
+        cure = f"did you mean `{{{{{near[0]}{dot}{rest}}}}}`?" if near else _there_are(known)
+        yield ValueProblem(place, "P0213", f"nothing fills `{{{{{name}}}}}`", cure)
+
+
+def _there_are(known: Collection[str]) -> str:
+    return "there are " + ", ".join(f"`{{{{{name}}}}}`" for name in ("nonce.NAME", *sorted(known)))
+
+
+FORMAT = 1
+SCORING = 2
+"""Raised when the same doings would be judged otherwise."""
+_NAME: Final = re.compile(r"\w[\w.-]*")
+
+
+@frozen
+class RunEntry:
+    """One case tried once by one contestant. `variant` is the index of its prompt, `key` the digest of what decides.
+
+    `case_key` is the digest of what was given: equal for contestants that were given the same.
+    """
+
+    name: str
+    case: str
+    model: str
+    trial: int
+    variant: int
+    key: str
+    case_key: str
+    agent: JsonObject
+
+    def to_json(self) -> JsonObject:
+        return {
+            "case": self.case,
+            "model": self.model,
+            "trial": self.trial,
+            "variant": self.variant,
+            "key": self.key,
+            "case_key": self.case_key,
+            "agent": self.agent,
+        }
+
+
+@frozen
+class CompiledRun:
+    """A run. `cases` are maps of what a case is (`planloop.benchmarks.runs.run_compiler`), `entries` by name, in
+    order.
+
+    `is_validated`: whether all cases were found to be valid; None when that is not known. It decides no verdict.
+    `scoring` are the rules that it is judged by: of another version of planloop they may be others than `SCORING`.
+    """
+
+    suite: str
+    about: str
+    seed: int
+    trials: int
+    deterministic: bool
+    report: JsonObject
+    models: Mapping[str, JsonObject]
+    images: Mapping[str, str]
+    cases: Mapping[str, JsonObject]
+    entries: Mapping[str, RunEntry]
+    worlds: Mapping[str, JsonObject]
+    is_validated: bool | None = None
+    scoring: int = SCORING
+
+    def to_json(self) -> JsonObject:
+        return {
+            "format": FORMAT,
+            "scoring": self.scoring,
+            "suite": self.suite,
+            "about": self.about,
+            "seed": self.seed,
+            "trials": self.trials,
+            "deterministic": self.deterministic,
+            "validated": self.is_validated,
+            "report": self.report,
+            "models": list(self.models.values()),  # A list, which keeps their order.
+            "images": dict(self.images),
+            "cases": dict(self.cases),
+            "entries": {name: entry.to_json() for name, entry in self.entries.items()},
+            "worlds": dict(self.worlds),
+        }
+
+    @property
+    def digest(self) -> str:
+        """Of the bytes of `plan.json`."""
+        return sha256_hex(canonical_bytes(self.to_json()))
+
+
+def compiled_run_from_json(raw: JsonObject) -> CompiledRun:
+    """Inverse of `CompiledRun.to_json`. Raises KeyError, TypeError, ValueError for a file of another form."""
+    if raw["format"] != FORMAT:
+        raise ValueError(f"its format is {raw['format']}, not {FORMAT}")
+    compiled = CompiledRun(
+        suite=raw["suite"],
+        about=raw["about"],
+        seed=raw["seed"],
+        trials=raw["trials"],
+        deterministic=raw["deterministic"],
+        report=raw["report"],
+        models={model["name"]: model for model in raw["models"]},
+        images=raw["images"],
+        cases=raw["cases"],
+        entries={name: RunEntry(name, **entry) for name, entry in raw["entries"].items()},
+        worlds=raw["worlds"],
+        is_validated=raw["validated"],
+        scoring=raw["scoring"],
+    )
+    for name, entry in compiled.entries.items():
+        if not _NAME.fullmatch(name):  # Folders are called so.
+            raise ValueError(f"no entry can be called {name}")
+        if entry.case not in compiled.cases:
+            raise ValueError(f"there is no case {entry.case}")
+    return compiled
+
+
+# A world's file contains the drawn decoys beside its own tools, and the rows that cases add. A server, the part of a
+# tool's name before the dot, belongs to one world.
 
 DECOYS: Final = "decoys"
 """The world of decoys where no case has one."""
@@ -77,8 +266,6 @@ def world_servers(worlds: Mapping[str, JsonObject], decoys: Iterable[str]) -> di
             (beside if tool in decoys else own).setdefault(tool.partition(".")[0], name)
     return dict(sorted((beside | own).items()))
 
-
-# Suite × contestants × trials → the run that `plan.json` holds. Pure: equal arguments give equal bytes.
 
 NAME_CHARS_MAX: Final = 56
 """Of an entry: ids have at most 64, and those of its tasks and containers are its name with a little more."""

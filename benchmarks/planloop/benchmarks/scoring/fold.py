@@ -13,8 +13,6 @@ from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen, mutable
 from planloop.schemas.objects.case import CaseVerdict
 
-# What a model of a run is, by its name: one who is tested, or one who is there to measure the suite with.
-
 
 class ModelKind(StrEnum):
     """ORACLE knows the answer, NOP does nothing, CHEAT and MUTANT must fail; TESTED is everybody else."""
@@ -34,12 +32,9 @@ def model_kind(model: str) -> ModelKind:
     return _PREFIXES.get(model.partition(":")[0], ModelKind.TESTED)
 
 
-# Events of a run folded into its entries: what became of every case with every model in every trial.
-#
-# Fold with `RunFold.add`, in order of `seq`; what is asked for at any moment follows from the events alone. Of an entry
-# only the `case/end` of its highest attempt counts, so that a run that was killed and resumed folds to what an
-# undisturbed one folds to. What all attempts together took is kept apart. Figures are made of entries in
-# `planloop.benchmarks.scoring.model_summary`.
+# Fold with `RunFold.add` in order of `seq`; the result depends on the events alone. Only the `case/end` of an entry's
+# highest attempt counts, so a run that was killed and resumed folds like an undisturbed one. The usage of all attempts
+# together is kept apart.
 
 
 class BadRun(Exception):

@@ -1,8 +1,8 @@
 """Statistics of pass counts: intervals, pass@k, pass^k, and whether two models differ.
 
 Pure functions of counts. Every formula names its source. What cannot be said is None, never a zero.
-Which entries are counted is decided in `planloop.benchmarks.scoring.model_summary` and
-`planloop.benchmarks.scoring.comparison`.
+Which entries are counted is decided in `planloop.benchmarks.scoring.summary` and
+`planloop.benchmarks.reporting.report`.
 """
 
 from __future__ import annotations

@@ -1,23 +1,379 @@
-"""`summary.json`: everything that can be said of one run, from its folded events alone.
-
-It can be deleted and made again, byte for byte. Whatever may differ between runs that are equal otherwise (when, how
-long, in how many attempts) lies under its member `timing`.
-"""
+"""`summary.json`: everything that can be said of one run, from its folded events alone."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from math import fsum
 from typing import Final
 
-from planloop.benchmarks.scoring.fold import EntryHistory, EntryResult, ModelKind, RunFold, RunInfo, model_kind
-from planloop.benchmarks.scoring.model_summary import EntryCounts, ModelSummary, SummaryOptions, summarise_model
-from planloop.benchmarks.scoring.statistics import round_figure
-from planloop.benchmarks.scoring.suspect_cases import SuspectCases, find_suspects
+from planloop.benchmarks.scoring import statistics
+from planloop.benchmarks.scoring.fold import (
+    EntryHistory,
+    EntryResult,
+    EntryUsage,
+    ModelKind,
+    RunFold,
+    RunInfo,
+    model_kind,
+)
+from planloop.benchmarks.scoring.statistics import CaseTally, Interval, round_figure
 from planloop.schemas import canonical_json
-from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.case import CaseVerdict
+
+# An entry is decided when it passed or failed. Errors, invalid and missing entries say nothing about the model: no rate
+# counts them, and the bounds show what they could change. Every order of entries gives the same figures.
+
+
+@frozen
+class EntryCounts:
+    """Entries by how they ended. `missing` were planned and have not."""
+
+    passed: int = 0
+    failed: int = 0
+    errors: int = 0
+    invalid: int = 0
+    missing: int = 0
+
+    @property
+    def decided(self) -> int:
+        return self.passed + self.failed
+
+    @property
+    def undecided(self) -> int:
+        return self.errors + self.invalid + self.missing
+
+    @property
+    def total(self) -> int:
+        return self.decided + self.undecided
+
+    def to_json(self) -> JsonObject:
+        return {
+            "pass": self.passed,
+            "fail": self.failed,
+            "error": self.errors,
+            "invalid": self.invalid,
+            "missing": self.missing,
+        }
+
+
+@frozen
+class PassShare:
+    """How much of `counts` passed, with Wilson's interval: over entries, or over cases where it is said so."""
+
+    counts: EntryCounts
+    rate: float | None
+    interval: Interval | None
+
+    def to_json(self) -> JsonObject:
+        return self.counts.to_json() | {"rate": _number(self.rate), "interval": _interval(self.interval)}
+
+
+@frozen
+class PassAtK:
+    """pass@k or pass^k: the mean over `cases` with k decided trials or more. `left_out` names the others."""
+
+    k: int
+    value: float | None
+    cases: int
+    left_out: tuple[str, ...]
+
+    def to_json(self) -> JsonObject:
+        return {"k": self.k, "value": _number(self.value), "cases": self.cases, "undecided": list(self.left_out)}
+
+
+@frozen
+class FigureSpread:
+    """Of a figure that `count` entries have."""
+
+    count: int
+    mean: float | None
+    median: float | None
+
+    def to_json(self) -> JsonObject:
+        return {"count": self.count, "mean": _number(self.mean), "median": _number(self.median)}
+
+
+@frozen
+class SoftSummary:
+    """A figure that never changes a verdict: of the entries that passed, and of all that are decided."""
+
+    passed: FigureSpread
+    all: FigureSpread
+
+    def to_json(self) -> JsonObject:
+        return {"passed": self.passed.to_json(), "all": self.all.to_json()}
+
+
+@frozen
+class ModelSummary:
+    """One model in one run. `by_case` is the interval that knows that trials of one case are alike; None: one trial."""
+
+    model: str
+    cases: int
+    share: PassShare
+    by_case: Interval | None
+    bounds: Interval | None
+    pass_at: tuple[PassAtK, ...]
+    pass_hat: tuple[PassAtK, ...]
+    medians: Mapping[str, float | None]
+    usage: EntryUsage
+    slices: Mapping[str, Mapping[str, PassShare]]
+    soft: Mapping[str, SoftSummary]
+    touched: int
+    median_s: float | None
+    sum_s: float
+    soft_s: Mapping[str, SoftSummary]
+
+    @property
+    def counts(self) -> EntryCounts:
+        return self.share.counts
+
+    @property
+    def interval(self) -> Interval | None:
+        """The one to show: by case where there are several trials of one."""
+        return self.by_case or self.share.interval
+
+    def to_json(self) -> JsonObject:
+        """Without times, which differ between runs that are equal otherwise: see `timing`."""
+        return self.share.to_json() | {
+            "cases": self.cases,
+            "trials": self.counts.total,
+            "interval_by_case": _interval(self.by_case),
+            "bounds": _interval(self.bounds),
+            "pass_at": [one.to_json() for one in self.pass_at],
+            "pass_hat": [one.to_json() for one in self.pass_hat],
+            "median": {name: _number(value) for name, value in self.medians.items()},
+            "usage": self.usage.to_json() | {"usd": round_figure(self.usage.usd)},
+            "slices": {by: {value: one.to_json() for value, one in of.items()} for by, of in self.slices.items()},
+            "soft": {name: one.to_json() for name, one in self.soft.items()},
+            "touched": self.touched,
+        }
+
+    def timing(self) -> JsonObject:
+        """The times of its entries, in seconds."""
+        return {
+            "median_s": _number(self.median_s),
+            "sum_s": round_figure(self.sum_s),
+            "soft": {name: one.to_json() for name, one in self.soft_s.items()},
+        }
+
+
+@frozen
+class SummaryOptions:
+    """What is asked of a standing: which k, how many trials each case was to have, and the seed of resampling."""
+
+    pass_at: tuple[int, ...] = (1,)
+    pass_hat: tuple[int, ...] = (1,)
+    planned: Mapping[str, int] | None = None
+    seed: str = ""
+
+
+def summarise_model(model: str, entries: Sequence[EntryResult], wanted: SummaryOptions) -> ModelSummary:
+    """How `model` stands by `entries`, which are all its own. What was planned and has no end among them is missing."""
+    decided = [entry for entry in entries if entry.is_decided]
+    ended = [entry for entry in entries if entry.verdict is not None]
+    tallies = tally_cases(entries, wanted.planned)
+    counts = _counts(entries, missing=_missing(ended, wanted.planned))
+    times = [entry.seconds for entry in decided if entry.seconds is not None]
+    by_case = statistics.bootstrap_interval(list(tallies.values()), wanted.seed) if _has_trials(tallies) else None
+    return ModelSummary(
+        model,
+        len(tallies),
+        pass_share(counts),
+        by_case,
+        statistics.pass_bounds(counts.passed, counts.decided, counts.undecided),
+        tuple(_at_k(statistics.pass_at_k, k, tallies) for k in wanted.pass_at),
+        tuple(_at_k(statistics.pass_hat_k, k, tallies) for k in wanted.pass_hat),
+        _medians(decided),
+        _used(ended),
+        _slices(ended),
+        _soft((entry, entry.soft) for entry in decided),
+        sum(entry.is_touched for entry in ended),
+        statistics.median_of(times),
+        fsum(entry.seconds for entry in ended if entry.seconds is not None),
+        _soft((entry, entry.soft_s) for entry in decided),
+    )
+
+
+def pass_share(counts: EntryCounts) -> PassShare:
+    """The part of `counts` that passed, with Wilson's interval."""
+    rate = statistics.pass_rate(counts.passed, counts.decided)
+    return PassShare(counts, rate, statistics.wilson_interval(counts.passed, counts.decided))
+
+
+def tally_cases(entries: Iterable[EntryResult], planned: Mapping[str, int] | None = None) -> dict[str, CaseTally]:
+    """Case → how many of its trials are decided, and passed. Ordered by case; those of `planned` are all there."""
+    found: dict[str, list[EntryResult]] = {case: [] for case in planned or ()}
+    for entry in entries:
+        found.setdefault(entry.case, []).append(entry)
+    return {
+        case: CaseTally(sum(one.has_passed for one in found[case]), sum(one.is_decided for one in found[case]))
+        for case in sorted(found)
+    }
+
+
+def _has_trials(tallies: Mapping[str, CaseTally]) -> bool:
+    return any(one.decided > 1 for one in tallies.values())
+
+
+def _missing(ended: Sequence[EntryResult], planned: Mapping[str, int] | None) -> int:
+    return 0 if planned is None else max(0, sum(planned.values()) - len(ended))
+
+
+def _counts(entries: Iterable[EntryResult], *, missing: int = 0) -> EntryCounts:
+    verdicts = [entry.verdict for entry in entries]
+    passed, failed, errors, invalid = (
+        verdicts.count(one) for one in (CaseVerdict.PASS, CaseVerdict.FAIL, CaseVerdict.ERROR, CaseVerdict.INVALID)
+    )
+    return EntryCounts(passed, failed, errors, invalid, missing)
+
+
+def _at_k(estimate: statistics.Estimate, k: int, tallies: Mapping[str, CaseTally]) -> PassAtK:
+    found = {case: estimate(k, one) for case, one in tallies.items()}
+    values = [value for value in found.values() if value is not None]
+    left_out = tuple(case for case, value in found.items() if value is None)
+    return PassAtK(k, statistics.mean_of(values), len(values), left_out)
+
+
+def _medians(decided: Sequence[EntryResult]) -> dict[str, float | None]:
+    used = [entry.usage for entry in decided]
+    return {
+        "usd": statistics.median_of(one.usd for one in used),
+        "turns": statistics.median_of(one.turns for one in used),
+        "calls": statistics.median_of(one.calls for one in used),
+        "tokens": statistics.median_of(one.tokens_in + one.tokens_out for one in used),
+    }
+
+
+def _used(ended: Sequence[EntryResult]) -> EntryUsage:
+    used = [entry.usage for entry in ended]
+    return EntryUsage(
+        sum(one.tokens_in for one in used),
+        sum(one.tokens_out for one in used),
+        fsum(one.usd for one in used),
+        sum(one.calls for one in used),
+        sum(one.turns for one in used),
+        sum(one.escalated for one in used),
+        sum(one.stronger_tokens for one in used),
+        round_figure(fsum(one.stronger_usd for one in used)),
+    )
+
+
+def _slices(ended: Iterable[EntryResult]) -> dict[str, dict[str, PassShare]]:
+    """`language`, `variant` and each tag as `tag:NAME`, by value. What has one value only is no slice."""
+    found: dict[str, dict[str, list[EntryResult]]] = defaultdict(lambda: defaultdict(list))
+    for entry in ended:
+        for by, value in _places(entry):
+            found[by][value].append(entry)
+    return {
+        by: {value: _slice(of[value]) for value in sorted(of)}
+        for by, of in sorted(found.items())
+        if by.startswith("tag:") or len(of) > 1
+    }
+
+
+def _slice(entries: Sequence[EntryResult]) -> PassShare:
+    """With several trials of a case, Wilson's interval with cases for trials: cheap, and cautious."""
+    counts, tallies = _counts(entries), tally_cases(entries)
+    found = pass_share(counts)
+    if found.rate is None or not _has_trials(tallies):
+        return found
+    cases = sum(one.decided > 0 for one in tallies.values())
+    return PassShare(counts, found.rate, statistics.wilson_interval(found.rate * cases, cases))
+
+
+def _places(entry: EntryResult) -> list[tuple[str, str]]:
+    places = [("language", entry.language)] if entry.language else []
+    return [*places, ("variant", entry.variant), *((f"tag:{tag}", value) for tag, value in entry.tags)]
+
+
+def _soft(figures: Iterable[tuple[EntryResult, Mapping[str, float]]]) -> dict[str, SoftSummary]:
+    found: dict[str, list[tuple[bool, float]]] = defaultdict(list)
+    for entry, numbers in figures:
+        for name, value in numbers.items():
+            found[name].append((entry.has_passed, value))
+    return {name: _soft_figure(found[name]) for name in sorted(found)}
+
+
+def _soft_figure(values: Sequence[tuple[bool, float]]) -> SoftSummary:
+    return SoftSummary(_spread([value for passed, value in values if passed]), _spread([value for _, value in values]))
+
+
+def _spread(values: Sequence[float]) -> FigureSpread:
+    return FigureSpread(len(values), statistics.mean_of(values), statistics.median_of(values))
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None else round_figure(value)
+
+
+def _interval(interval: Interval | None) -> Json:
+    return None if interval is None else interval.to_json()
+
+
+@frozen
+class SuspectCases:
+    """`failed_by_all`: no tested model passed it in any trial; with the checks that failed every time.
+
+    `passed_by_cheats_only`: a cheat did, and nobody honest. `failed_by_oracle`, `passed_by_nop`: what must not happen.
+    """
+
+    failed_by_all: Mapping[str, tuple[str, ...]]
+    passed_by_cheats_only: tuple[str, ...]
+    failed_by_oracle: tuple[str, ...]
+    passed_by_nop: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.failed_by_all or self.passed_by_cheats_only or self.failed_by_oracle or self.passed_by_nop)
+
+    def to_json(self) -> JsonObject:
+        return {
+            "failed_by_all": {case: list(checks) for case, checks in self.failed_by_all.items()},
+            "passed_by_cheats_only": list(self.passed_by_cheats_only),
+            "failed_by_oracle": list(self.failed_by_oracle),
+            "passed_by_nop": list(self.passed_by_nop),
+        }
+
+
+def find_suspects(entries: Iterable[EntryResult]) -> SuspectCases:
+    """Of decided entries, of one run or of several of the same suite. One tested model is enough to be all."""
+    found: dict[str, dict[ModelKind, list[EntryResult]]] = defaultdict(lambda: defaultdict(list))
+    for entry in entries:
+        if entry.is_decided:
+            found[entry.case][model_kind(entry.model)].append(entry)
+    cases = {case: found[case] for case in sorted(found)}
+    return SuspectCases(
+        {
+            case: _failing(by[ModelKind.TESTED])
+            for case, by in cases.items()
+            if by[ModelKind.TESTED] and not _any(by[ModelKind.TESTED])
+        },
+        tuple(case for case, by in cases.items() if _any(by[ModelKind.CHEAT]) and not _any(_honest(by))),
+        tuple(case for case, by in cases.items() if any(not one.has_passed for one in by[ModelKind.ORACLE])),
+        tuple(case for case, by in cases.items() if _any(by[ModelKind.NOP])),
+    )
+
+
+def _honest(by: Mapping[ModelKind, Sequence[EntryResult]]) -> list[EntryResult]:
+    return [*by[ModelKind.TESTED], *by[ModelKind.ORACLE]]
+
+
+def _any(entries: Iterable[EntryResult]) -> bool:
+    return any(entry.has_passed for entry in entries)
+
+
+def _failing(entries: Sequence[EntryResult]) -> tuple[str, ...]:
+    """The checks that passed in none of `entries`, which all failed."""
+    failed = [{check for check, result in entry.checks.items() if result != "pass"} for entry in entries]
+    return tuple(sorted(set.intersection(*failed)))
+
+
+# The file can be deleted and written again, byte for byte. Everything that may differ between otherwise equal runs
+# (when, how long, in how many attempts) is under its member `timing`.
 
 FORMAT: Final = 1
 

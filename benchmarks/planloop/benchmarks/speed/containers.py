@@ -27,11 +27,9 @@ from typing import Any
 
 import anyio
 
-from planloop.containers.engine.address import engine_address
 from planloop.containers.engine.docker_engine import DockerEngine
-from planloop.containers.engine.engine import ContainerCreation, ExecCommand
-from planloop.containers.images.archive import ImageSettings, write_archive
-from planloop.containers.images.image_tree import ImageTree, data_entry, symlink_entry
+from planloop.containers.engine.engine import ContainerCreation, ExecCommand, engine_address
+from planloop.containers.images.archive import ImageSettings, ImageTree, data_entry, symlink_entry, write_archive
 
 ROUNDS = 5
 GOAL = 1.1

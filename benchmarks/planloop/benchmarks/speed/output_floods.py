@@ -23,9 +23,8 @@ import anyio
 import anyio.to_thread
 
 from planloop.benchmarks.speed.containers import IMAGE, LABEL, Bare, load
-from planloop.containers.engine.address import engine_address
 from planloop.containers.engine.docker_engine import DockerEngine
-from planloop.containers.engine.engine import ContainerCreation, ExecCommand
+from planloop.containers.engine.engine import ContainerCreation, ExecCommand, engine_address
 from planloop.reconciler.effects.rolling_file import RollingFile
 
 ROUNDS = 3

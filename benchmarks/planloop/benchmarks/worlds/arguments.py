@@ -1,21 +1,61 @@
-"""Check arguments against a tool's JSON Schema, as a strict service does.
-
-The part of JSON Schema that tools are described with. Unlike there, an argument that the schema does not name is a
-fault: `additionalProperties: true` allows it. Times become UTC and mail addresses lower case, so that one meaning has
-one form; what has a default and was left out, or is null, gets it.
-"""
+"""Check arguments against a tool's JSON Schema, as a strict service does."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-from planloop.benchmarks.worlds import times
 from planloop.compiler.suggest import did_you_mean
 from planloop.schemas.canonical_json import Json, JsonObject, encode_text
 from planloop.schemas.frozen import mutable
+
+_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def parse_instant(value: Json) -> datetime | None:
+    """The instant that a text names: a time, in UTC unless it says otherwise, or the beginning of a day."""
+    if not isinstance(value, str) or not _DAY.match(value):
+        return None
+    try:
+        found = datetime.fromisoformat(value)
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):  # In UTC it may lie before the year 1 or after 9999.
+        return None
+
+
+def canonical_time(value: str) -> str | None:
+    """The same time as in `2030-01-02T15:00:00Z`; None for a text that is no time."""
+    found = parse_instant(value)
+    return None if found is None or _DAY.fullmatch(value) else write_time(found)
+
+
+def canonical_day(value: str) -> str | None:
+    """The same day as in `2030-01-02`; None for a text that is none."""
+    try:
+        return date.fromisoformat(value).isoformat()
+    except ValueError:
+        return None
+
+
+def shift_time(time: datetime, by: timedelta) -> datetime | None:
+    """The time that long after, or before; None when no year from 1 to 9999 has it."""
+    try:
+        return time + by
+    except OverflowError:
+        return None
+
+
+def write_time(time: datetime) -> str:
+    """A time in the form that worlds keep it in, with no more than it says."""
+    return time.isoformat(timespec="microseconds" if time.microsecond else "seconds").replace("+00:00", "Z")
+
+
+# This covers the part of JSON Schema that tools are described with. Other than there, an argument that the schema does
+# not name is an error, unless `additionalProperties: true` allows it. Times become UTC and mail addresses lower case,
+# so that one meaning has one form; an argument with a default that is missing or null gets the default.
 
 
 def _is_number(value: Any) -> bool:
@@ -46,8 +86,8 @@ _LENGTHS: Final[Mapping[str, tuple[type, Callable[[int, int], bool], str]]] = {
 SHOWN_CHARS: Final = 60  # Of a value within a fault.
 _MAIL: Final = re.compile(r"[^@\s]+@[^@\s]+")
 _FORMS: Final[Mapping[str, tuple[Callable[[str], str | None], str]]] = {
-    "date-time": (times.canonical_time, "a time such as 2030-01-02T15:00:00Z"),
-    "date": (times.canonical_day, "a day such as 2030-01-02"),
+    "date-time": (canonical_time, "a time such as 2030-01-02T15:00:00Z"),
+    "date": (canonical_day, "a day such as 2030-01-02"),
     "email": (lambda text: text.strip().lower() if _MAIL.fullmatch(text.strip()) else None, "a mail address"),
 }
 _SAYS_NOTHING: Final = ("description", "title", "examples", "default")

@@ -22,8 +22,6 @@ from planloop.benchmarks.worlds.world import (
 from planloop.schemas.canonical_json import Json, JsonObject, canonical_bytes, encode_text, sha256_hex
 from planloop.schemas.checks.matchers import fold_text
 
-# Calls of a world's tools: the world before and the call give the world after and what the caller is told. Pure.
-
 
 def call_tool(world: SimulatedWorld, tool: str, arguments: JsonObject) -> tuple[SimulatedWorld, WorldAnswer]:
     """The world after the call, and the answer. A call that fails leaves the tables as they were."""
@@ -71,10 +69,9 @@ def _answer(found: Any) -> WorldAnswer:
     return WorldAnswer(value if isinstance(value, str) else encode_text(value), value)
 
 
-# What is kept of an agent's world: only what is otherwise than in its file, as merges add up to it. Pure.
-#
-# Rows by table and id, each in a list, where an empty one stands for a row that is gone: a merge takes no null, and
-# would mix the old fields of a row with the new ones.
+# Only the difference to the world's file is kept, as merges that add up to it: rows by table and id, each in a list. An
+# empty list stands for a deleted row, because a merge takes no null and would mix the old fields of a row with the new
+# ones.
 
 _ROWS: Final = "rows"
 _SERIALS: Final = "serials"
@@ -120,12 +117,9 @@ def _changed(before: SimulatedWorld, after: SimulatedWorld, table: str) -> Itera
             yield id_, []
 
 
-# Whether two worlds that began as one are the same now, whatever their new rows are called.
-#
-# Rows that were there from the start, or whose id a call has named, are compared by their ids. What the world numbers,
-# it does in the order of the making, which is nobody's concern: such rows are compared by what is in them, and a
-# reference to one by what it refers to. Texts are the same after case and spaces are folded; the order of lists does
-# not count.
+# Rows that were there from the start, and rows whose id a call named, are compared by id. The world numbers other rows
+# in the order of their creation, which does not matter: these are compared by content, and a reference by the row that
+# it refers to. Texts are equal after case and spaces are folded; the order of lists does not count.
 
 _NUMBERED: Final = re.compile(r"(.*-)([1-9][0-9]{0,17})")  # As they are given: more digits count nothing.
 _ROUNDS: Final = 4  # New rows that refer to new rows that refer to … so deep they are told apart.

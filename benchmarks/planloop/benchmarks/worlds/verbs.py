@@ -8,7 +8,7 @@ from functools import reduce
 from operator import add, mul, sub
 from typing import Any, Final
 
-from planloop.benchmarks.worlds import times
+from planloop.benchmarks.worlds import arguments
 from planloop.benchmarks.worlds.world import (
     ABSENT,
     CallInProgress,
@@ -23,9 +23,8 @@ from planloop.benchmarks.worlds.world import (
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen
 
-# Conditions on a value: the value that it must be, or a map of `is`, `not`, `any-of`, `contains`, `at-least` …
-#
-# An operator whose operand is not there drops out, so that filters which nobody gave do not filter.
+# A condition is the value itself, or a map of `is`, `not`, `any-of`, `contains`, `at-least` … An operator without an
+# operand drops out, so filters that were not given do not filter.
 
 
 @frozen
@@ -109,7 +108,7 @@ def _order(value: Any, other: Any) -> int | None:
         return int(value > other) - int(value < other)
     if not (isinstance(value, str) and isinstance(other, str)):
         return None
-    one, two = times.parse_instant(value), times.parse_instant(other)
+    one, two = arguments.parse_instant(value), arguments.parse_instant(other)
     if one is not None and two is not None:
         return int(one > two) - int(one < two)
     return int(value > other) - int(value < other)
@@ -131,8 +130,6 @@ OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "given": lambda value, wanted: (value is not ABSENT) is wanted,
 }
 
-
-# What `let` computes: sums and differences, counts, lists, and times that move with others.
 
 _DIGITS: Final = 9  # What floats add up to is money and counts here: 0.1 and 0.2 are 0.3.
 _MOST: Final = sys.float_info.max
@@ -202,13 +199,13 @@ def _sum(given: JsonObject) -> Any:
 
 def _shifted(given: JsonObject) -> Any:
     """`time`, moved as far as it is from `from` to `to`."""
-    time, start, end = (times.parse_instant(given.get(name)) for name in ("time", "from", "to"))
+    time, start, end = (arguments.parse_instant(given.get(name)) for name in ("time", "from", "to"))
     if time is None or start is None or end is None:
         return ABSENT
-    moved = times.shift_time(time, end - start)
+    moved = arguments.shift_time(time, end - start)
     if moved is None:
         raise StepRefused("That is no time that a calendar has.")
-    return times.write_time(moved)
+    return arguments.write_time(moved)
 
 
 def _at(index: int) -> Callable[[Any], Any]:
@@ -229,10 +226,8 @@ OPERATIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
 _MEMBERS: Final = {"sum": ("of", "field"), "shifted": ("time", "from", "to")}
 
 
-# The verbs of a world's tools: each is made of its map in the file, once, and then taken in every call.
-#
-# A step works on a `CallInProgress`; one that cannot be taken raises StepRefused, and then nothing of the call has
-# happened.
+# A verb is built from its map in the file once and runs in every call, on a `CallInProgress`. A step that cannot run
+# raises StepRefused, and the call then changes nothing.
 
 _NONE: Final = constant_expression(ABSENT)
 

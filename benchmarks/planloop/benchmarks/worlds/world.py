@@ -11,10 +11,9 @@ from typing import Any, Final, Protocol, TypeAlias
 from planloop.schemas.canonical_json import Json, JsonObject, encode_text
 from planloop.schemas.frozen import frozen
 
-# Values in a world's file that are known only when a tool is called: `$name`, `$row.field`, `text with ${name}`.
-#
-# Parsed once, when the file is read. What was not given is ABSENT: it drops out of maps and lists, and is empty in
-# text. `$$` is a dollar sign.
+# Expressions are known only when a tool is called: `$name`, `$row.field`, `text with ${name}`. They are parsed once,
+# when the file is read. A value that was not given is ABSENT: it drops out of maps and lists, and is empty in text.
+# `$$` is a dollar sign.
 
 _NAME: Final = r"[A-Za-z_][\w-]*(?:\.[\w-]+)*"
 _WHOLE: Final = re.compile(rf"\$({_NAME})")
@@ -124,8 +123,6 @@ def expression_text(value: Any) -> str:
         return ", ".join(value)
     return encode_text(value)
 
-
-# A simulated world as a value: tables of rows, and tools that read and change them. Frozen; a call makes a new one.
 
 WorldRow: TypeAlias = JsonObject
 Tables: TypeAlias = Mapping[str, Mapping[str, WorldRow]]

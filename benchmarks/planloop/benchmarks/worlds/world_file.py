@@ -28,9 +28,7 @@ from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.diagnostic import Diagnostic, sort_diagnostics
 from planloop.schemas.frozen import frozen, mutable
 
-# A world's file becomes a world, or faults with their places and cures. Pure.
-#
-# What is wrong is told, and nothing is made of a document that has faults: verbs and values may count on its form.
+# A file with problems gives no world: verbs and values may rely on its form.
 
 _TOOL: Final = re.compile(r"[a-zA-Z][\w-]*\.[\w-]+")
 _NUMBERED: Final = re.compile(r"(.*-)(\d+)")
@@ -216,10 +214,8 @@ class _Checking:
             self.faults.add("P0213", f"nothing is called `${name}` here", hint, to=to)
 
 
-# Worlds as they lie in a run's folder: tables laid over for each case, and decoys beside the world's own tools.
-#
-# What a case adds stands in the same file under `overlays`, and which task has which under `laid`: agents are told the
-# file's name, and nothing of what is in it.
+# What a case adds is in the same file under `overlays`, and `laid` says which task has which overlay. Agents see the
+# file's name and nothing of its content.
 
 
 def overlay_tables(world: SimulatedWorld, tables: JsonObject) -> SimulatedWorld:
@@ -247,9 +243,6 @@ def find_overlay(document: JsonObject, task: str) -> str | None:
     top = task.partition("/")[0]
     name: str | None = of.get(top, of.get(top.rpartition("--")[0]))
     return name
-
-
-# A world's document with what is laid over it for each task: who finds which world.
 
 
 @mutable

@@ -19,16 +19,13 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from planloop.containers.engine import docker_errors
-from planloop.containers.engine.address import engine_address
 from planloop.containers.engine.docker_frames import ChunkDecoder
-from planloop.containers.engine.engine import EngineFailed
+from planloop.containers.engine.engine import EngineFailed, engine_address
 from planloop.schemas import limits
 
-# Threads for calls that block, of which nobody waits for one that is given up: not even the process at its end.
-#
-# Not anyio's worker threads, which the process joins when it ends: an engine that hangs would hold it up. They are
-# kept and used again, and started below `threading`, whose `start` makes the event loop wait until the kernel has let
-# the new one run: tens of milliseconds on a busy machine.
+# anyio's worker threads do not fit: the process joins them when it ends, so an engine that hangs would delay its exit.
+# These threads are reused, and started below `threading`, whose `start` blocks the event loop until the kernel has run
+# the new thread: tens of milliseconds on a busy machine.
 
 Returned = TypeVar("Returned")
 Raised = TypeVar("Raised", bound=Exception)
@@ -96,10 +93,8 @@ def _let_go(idle: list[_Work]) -> None:
         work.put(None)
 
 
-# The `docker` package off the event loop: one call in a thread with a deadline, and streams that a cancel closes.
-#
-# The package is imported in the first call's thread: it takes a fifth of a second. A thread that is given up holds up
-# nobody, not even the end of the process; what it opens after that it closes itself.
+# The `docker` package is imported in the thread of the first call, because the import takes a fifth of a second. An
+# abandoned thread delays nothing, not even the end of the process, and closes what it opens afterwards.
 
 T = TypeVar("T")
 Decode: TypeAlias = Callable[[bytes], bytes]

@@ -1,17 +1,19 @@
-"""The port to a container engine: what it takes and returns, and why it can fail.
+"""The port to a container engine: its address, what it takes and returns, and why it can fail.
 
-Nothing here knows plans. What is ours carries labels, and a method that lists or removes is told which. Every method
-may be called again after a crash: what is there already is found and given, what is gone already is no error. No method
-holds up the event loop; each has a deadline (`limits.ENGINE_CALL_S` unless it says otherwise) and raises EngineFailed.
+The port knows no plans. What we create carries labels; a method that lists or removes takes the labels to select by.
+Every method may be called again after a crash: it finds and returns what exists, and what is already gone is no error.
+No method blocks the event loop; each has a deadline (`limits.ENGINE_CALL_S` unless it says otherwise) and raises
+EngineFailed.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+import os
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import field
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from planloop.reconciler.effects.processes import ExitCause
 from planloop.schemas.frozen import frozen
@@ -337,3 +339,34 @@ class ContainerEngine(Protocol):
     def events(self, labels: Mapping[str, str]) -> AsyncGenerator[EngineEvent, None]:
         """What happens from now on to containers with the labels. Raises EngineFailed when it breaks off."""
         ...
+
+
+HOST: Final = "DOCKER_HOST"
+DEFAULT: Final = "/var/run/docker.sock"
+
+
+def engine_address(
+    env: Mapping[str, str],
+    is_there: Callable[[str], bool] = lambda path: Path(path).exists(),
+    is_open: Callable[[str], bool] = lambda path: os.access(path, os.R_OK | os.W_OK),
+) -> str:
+    """The engine's URL: `unix:///…`, `tcp://…` or `ssh://…`. The default socket where there is none.
+
+    Where none of those that are there may be used, the first one: whoever asks it is told that.
+    """
+    if env.get(HOST):
+        return env[HOST]
+    there = [path for path in _sockets(env) if is_there(path)]
+    return f"unix://{next(filter(is_open, there), next(iter(there), DEFAULT))}"
+
+
+def _sockets(env: Mapping[str, str]) -> Iterable[str]:
+    """The system's Docker, a person's own one (rootless, then Docker Desktop's), and Podman in the same order."""
+    yield DEFAULT
+    if "XDG_RUNTIME_DIR" in env:
+        yield f"{env['XDG_RUNTIME_DIR']}/docker.sock"
+    if "HOME" in env:
+        yield f"{env['HOME']}/.docker/run/docker.sock"
+    if "XDG_RUNTIME_DIR" in env:
+        yield f"{env['XDG_RUNTIME_DIR']}/podman/podman.sock"
+    yield "/run/podman/podman.sock"

@@ -1,13 +1,11 @@
-"""Kill every process started in a container under one mark, from inside or from the host. Standard library only.
+"""Kill every process started in a container under one mark, by its cgroup or its environment.
 
-The mark is a variable of the environment, which children inherit. Some lose it (they clear their environment, or write
-their title over it), so what is in a session with a marked process, or is a child of one, goes with it; and where there
-may be a group for it (`planloop.containers.engine.exec_cgroup`), whatever is in that, which none gets out of.
-Everything is stopped before it is killed: what forks faster than one can kill comes to rest that way.
+Standard library only: `exec_in_container.py` runs it in a bare interpreter.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -18,7 +16,101 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from planloop.containers.engine import exec_cgroup
+# Cgroups. A process can clear the mark from its environment and leave its session, but only a process that may write
+# cgroups can leave its cgroup. Groups work if the engine's processes are processes of this machine and we may write its
+# cgroups (as root); otherwise marks must do.
+
+ROOT: Final = Path("/sys/fs/cgroup")
+PREFIX: Final = "planloop-exec."
+KIND: Final = "pids"  # Of version 1, the one that always counts below as well as above, so that no bound is shed.
+
+
+@dataclass(frozen=True, slots=True)  # Loaded by a bare interpreter, which has no msgspec.
+class KernelCounts:
+    """How often the kernel killed in a container because its memory was full, and refused it a process."""
+
+    memory_kills: int = 0
+    refused_processes: int = 0
+
+
+def exec_cgroup_root(container: str, main: int, root: Path = ROOT) -> Path | None:
+    """Where groups of the container with that id and first process stand; None where none can be made."""
+    with suppress(OSError):
+        for folder in _folders(main, root, KIND):
+            is_its = container in folder.parts[-1] and str(main) in (folder / "cgroup.procs").read_text().split()
+            if is_its and os.access(folder, os.W_OK):
+                return folder
+    return None
+
+
+def enter_exec_cgroup(place: Path, mark: str, pid: int) -> None:
+    """Puts a process of the container into the group of `mark`; what it starts from now on is there too.
+
+    Raises OSError, also for a process elsewhere: one that has ended leaves its number to another.
+    """
+    if place.name not in Path(f"/proc/{pid}/cgroup").read_text():
+        raise ProcessLookupError(errno.ESRCH, f"process {pid} is not in {place.name}")
+    group = place / f"{PREFIX}{mark}"
+    group.mkdir(exist_ok=True)
+    (group / "cgroup.procs").write_text(str(pid))
+
+
+def is_in_exec_cgroup(cgroups: str, mark: str) -> bool:
+    """Whether a process with these `cgroups` is in the group of `mark`; of the empty mark, in any."""
+    names = {name for line in cgroups.splitlines() for name in line.split("/")}
+    return f"{PREFIX}{mark}" in names if mark else any(name.startswith(PREFIX) for name in names)
+
+
+def remove_exec_cgroup(main: int, mark: str, root: Path = ROOT) -> bool:
+    """Removes the group of `mark`, of the empty mark all, which nobody is in; whether it is gone."""
+    groups = [
+        group
+        for folder in _folders(main, root, KIND)
+        for group in (folder.glob(f"{PREFIX}*") if not mark else [folder / f"{PREFIX}{mark}"])
+    ]
+    for group in groups:
+        with suppress(OSError):
+            group.rmdir()
+    return not any(group.exists() for group in groups)
+
+
+def kernel_counts(main: int, root: Path = ROOT) -> KernelCounts:
+    """What the kernel did so far in the container with that first process; nothing where that is not to be read."""
+    kills = refused = 0
+    with suppress(OSError):
+        for folder in _folders(main, root, "memory"):
+            kills += count_in_file(folder / "memory.events", "oom_kill") + count_in_file(
+                folder / "memory.oom_control", "oom_kill"
+            )
+        for folder in _folders(main, root, KIND):
+            # Some kernels count where the bound is, others where the one was that wanted a process.
+            refused += sum(count_in_file(each / "pids.events", "max") for each in (folder, *folder.glob(f"{PREFIX}*")))
+    return KernelCounts(kills, refused)
+
+
+def count_in_file(file: Path, name: str) -> int:
+    """The number behind `name` in a file of such lines; 0 when it is not there."""
+    with suppress(OSError):
+        for line in file.read_text().splitlines():
+            key, _, value = line.partition(" ")
+            if key == name:
+                return int(value)
+    return 0
+
+
+def _folders(pid: int, root: Path, kind: str) -> Iterator[Path]:
+    """The cgroup of a process that bounds `kind`: of version 1 if it has that, else of version 2."""
+    lines = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+    own = {name: path for _, names, path in lines for name in names.split(",")}
+    if kind in own:
+        yield root / kind / own[kind].strip("/")
+    elif (root / "cgroup.controllers").is_file() and "" in own:
+        yield root / own[""].strip("/")
+
+
+# Marks. Children inherit the variable. Some lose it (they clear their environment, or write their title over it), so a
+# process in a session with a marked process, a child of a marked process, and every process in the mark's cgroup are
+# killed too. All are stopped before any is killed, so that a process that forks faster than we can kill comes to rest.
 
 VARIABLE: Final = "PLANLOOP_MARK"
 END: Final = ";"  # After each mark, so that none is the beginning of another.
@@ -102,7 +194,7 @@ def kill_from_outside(container: str, main: int, mark: str) -> bool:
         if not _extinguish(container, main, mark):
             return False
         for _ in range(EMPTY_LOOKS):
-            if exec_cgroup.remove_exec_cgroup(main, mark):
+            if remove_exec_cgroup(main, mark):
                 break
             time.sleep(EMPTY_LOOK_S)
     except OSError:
@@ -169,6 +261,4 @@ def _process(pid: int, mark: str, cgroups: str) -> ContainerProcess:
     folder = Path("/proc", str(pid))
     state, parent, _, session, *_ = folder.joinpath("stat").read_text(errors="replace").rpartition(") ")[2].split()
     is_told = b"\0" + mark_pattern(mark).encode() in b"\0" + folder.joinpath("environ").read_bytes()
-    return ContainerProcess(
-        pid, int(parent), int(session), state, is_told or exec_cgroup.is_in_exec_cgroup(cgroups, mark)
-    )
+    return ContainerProcess(pid, int(parent), int(session), state, is_told or is_in_exec_cgroup(cgroups, mark))

@@ -18,11 +18,9 @@ import anyio
 from anyio import to_thread
 from anyio.streams.text import TextReceiveStream
 
-from planloop.containers.images.image_tree import ImageEntry, ImageFailed, ImageTree, symlink_entry
+from planloop.containers.images.archive import ImageEntry, ImageFailed, ImageTree, symlink_entry
 from planloop.schemas import limits
 from planloop.schemas.frozen import frozen, remade
-
-# Runs a program of this machine to its end, for what it prints.
 
 TOLD_LINES: Final = 3
 ANYWHERE: Final = ("env", "-u", "JAVA_TOOL_OPTIONS", "-u", "JDK_JAVA_OPTIONS", "LC_ALL=C")
@@ -72,11 +70,9 @@ def _errors(told: list[str]) -> list[str]:
     return (marked or [line.strip() for line in told if line.strip()])[-TOLD_LINES:]
 
 
-# Debian packages by way of the machine's own apt: which ones, fetched and checked, without installing anything.
-#
-# apt is told that nothing is installed, so that it names all that is needed and where each can be had, whatever this
-# machine has. It writes into our folder only, and works without root. Where the machine has no lists of packages, or
-# old ones, lists of our own are fetched from the machine's sources.
+# Debian packages. apt is told that nothing is installed, so it lists everything that is needed and each URL, whatever
+# this machine has. It writes into our folder only and works without root. If the machine has no package lists, or old
+# ones, we fetch lists from the machine's sources.
 
 APT_PROGRAMS: Final = ("apt-get", "dpkg-deb", "dpkg")
 OFFERED: Final = re.compile(r"^'\S+' (\S+\.deb) (\d+) (?:(\w+):([0-9a-f]+))?$")
@@ -211,9 +207,8 @@ def _is_package_intact(package: DebianPackage, file: Path) -> bool:
         return hashlib.file_digest(opened, package.hashed_by).hexdigest() == package.hash
 
 
-# Packages of npm's registry, each in one version with the digest of its bytes, fetched by the machine's own npm.
-#
-# They lie in `/node_modules`, where node looks from every folder. Nothing of them is run while an image is made.
+# npm packages, each in one version with the digest of its bytes. They go to `/node_modules`, where node looks from
+# every folder. None of their code runs while an image is built.
 
 NODE_MODULES: Final = "node_modules"
 

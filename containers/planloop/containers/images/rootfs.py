@@ -1,8 +1,9 @@
-"""Build an image from the tar of a root file system: read within bounds, named by the digest of the tar."""
+"""Turn the archive of a root file system into an image."""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import gzip
 import hashlib
 import io
@@ -10,24 +11,58 @@ import os
 import shutil
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import IO, Final, cast
 
+import anyio
 from anyio import to_thread
 
 from planloop.containers.engine.engine import ContainerEngine, EngineErrorReason, EngineFailed, ImageFacts
-from planloop.containers.images.archive import PIECE_BYTES, ImageSettings, write_archive
-from planloop.containers.images.folder_lock import hold_folder
-from planloop.containers.images.image_tree import ImageEntry, ImageFailed, ImageTree, printable_path
+from planloop.containers.images.archive import (
+    PIECE_BYTES,
+    ImageEntry,
+    ImageFailed,
+    ImageSettings,
+    ImageTree,
+    printable_path,
+    write_archive,
+)
 from planloop.schemas import limits
 
-# Reads the tar of a root file system, which may be anybody's: within bounds, and nothing of it is unpacked here.
-#
-# What a tar of a whole system ordinarily has is made harmless: a leading `/` goes, device nodes in `dev` are left out
-# (the engine mounts its own there). What could only mean harm, or would come out as something else, is refused by name.
+AGAIN_S: Final = 0.2
+
+
+@asynccontextmanager
+async def hold_folder(folder: Path, on_wait: Callable[[], None] = lambda: None) -> AsyncIterator[None]:
+    """Makes `folder` and holds it; a process that dies lets go. `on_wait` is called once if somebody else has it."""
+    with _opened(folder) as lock:
+        if not _taken(lock):
+            on_wait()
+            # The system tells nobody when a lock is free but a thread that waits for it, which cannot be cancelled.
+            while not _taken(lock):  # noqa: ASYNC110
+                await anyio.sleep(AGAIN_S)
+        yield
+
+
+def _opened(folder: Path) -> IO[bytes]:
+    folder.mkdir(parents=True, exist_ok=True)
+    return (folder / ".lock").open("ab")
+
+
+def _taken(lock: IO[bytes]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+# The tar may come from anywhere: it is read within bounds and never unpacked. Usual parts of a system are made
+# harmless: a leading `/` is removed, and device nodes in `dev` are left out (the engine mounts its own). Entries that
+# are harmful, or would change meaning, are refused by name.
 
 READ_PIECE_BYTES: Final = 1 << 20
 IMAGE_PARTS: Final = ("layer.tar", "oci-layout")
@@ -249,10 +284,8 @@ def _unpacked_xz(source: IO[bytes]) -> Iterator[bytes]:
         packed = (stream.unused_data or source.read(READ_PIECE_BYTES)).lstrip(b"\0")  # Streams may be padded.
 
 
-# The image of a container's `rootfs:`: a tar becomes an image whose name says the digest of that tar.
-#
-# The engine is the cache: an image of that name is taken as it is. What is written on the way is gone afterwards, also
-# what a process left that was killed in the middle.
+# The engine is the cache: an image with the digest's name is used as it is. Temporary files are removed afterwards,
+# also those of a process that was killed midway.
 
 NAME: Final = "planloop/rootfs"
 WORK: Final = "rootfs"

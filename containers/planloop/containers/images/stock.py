@@ -8,10 +8,8 @@ from planloop.containers.engine.engine import EngineErrorReason, EngineFailed
 from planloop.containers.images.packages import NODE_MODULES, NpmTarball
 from planloop.schemas.frozen import frozen
 
-# The stock set: which packages of Debian and of npm an image is made of, and which of their files it keeps.
-#
-# Data, and what a plan means by its names. Libraries need not be named: those that a kept program is linked with come
-# along. Of Debian's packages an image has the newest, of npm's those that are written here.
+# Libraries need not be listed: those that a kept program is linked with are added. An image has the newest of Debian's
+# packages, and the npm versions that are written here.
 
 PREFIX: Final = "planloop/"
 USER: Final = 1000
@@ -199,8 +197,6 @@ def missing_image_error(image: str) -> EngineFailed | None:
         return EngineFailed(EngineErrorReason.NO_IMAGE, f"there is no image {image} yet", f"plan image make {name}")
     return EngineFailed(EngineErrorReason.NO_IMAGE, f"there is no stock image {image}", f"there are {', '.join(STOCK)}")
 
-
-# Small programs of our own that are put into stock images.
 
 CLOJURE_SCRIPT: Final = f"""\
 #!/bin/sh

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from planloop.containers.engine import exec_cgroup
+from planloop.containers.engine import exec_kill
 from planloop.schemas.frozen import frozen
 
 ROOT: Final = Path("/sys/fs/cgroup")
@@ -73,7 +73,7 @@ class PlanCgroups:
         memory, pids = places["memory"] / op, places["pids"] / op
         events = memory / ("memory.events" if self.is_unified else "memory.oom_control")
         return LimitEvents(
-            exec_cgroup.count_in_file(events, "oom_kill"), exec_cgroup.count_in_file(pids / "pids.events", "max")
+            exec_kill.count_in_file(events, "oom_kill"), exec_kill.count_in_file(pids / "pids.events", "max")
         )
 
     def remove(self, op: str) -> bool:

@@ -4,7 +4,7 @@ only.
 Run under the shim, so what its owner does not live to see is written down and the next one adopts it. It speaks to the
 engine's socket by itself: a second of start-up is too much for a shell line. TERM is passed on to all that carries the
 mark inside; KILL is not, and then the owner ends the mark. What the command leaves running is ended here. Where there
-may be a group for it (`planloop.containers.engine.exec_cgroup`), it waits until it is in there, so that none of it gets
+may be a group for it (`planloop.containers.engine.exec_kill`), it waits until it is in there, so that none of it gets
 away. Secrets of the container are masked before its output is anywhere (`planloop.containers.engine.secret_env`).
 
 `python -I -S inside.py SOCKET CONTAINER MARK WORKDIR NAMES STDIN ARGV…`: NAMES are the variables to take along, with
@@ -32,7 +32,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).resolve().parents[3]))
 sys.path.extend(str(Path(__file__).resolve().parents[4] / portion) for portion in ("reconciler", "schemas"))
 
-from planloop.containers.engine import exec_cgroup, exec_kill
+from planloop.containers.engine import exec_kill
 from planloop.containers.engine.docker_frames import GONE, GONE_EXIT, FrameDecoder
 from planloop.containers.engine.secret_env import masks_from_config
 from planloop.containers.sandbox.entry import restore_variables
@@ -195,14 +195,14 @@ def main(arguments: Sequence[str]) -> int:
     try:
         raw = room.raw()
         (identity, first), secrets = _main(raw), masks_from_config(raw["Config"]).stream()
-        place = exec_cgroup.exec_cgroup_root(identity, first) if first else None
+        place = exec_kill.exec_cgroup_root(identity, first) if first else None
         wish = {"Env": _variables(names, mark), "WorkingDir": workdir}
         begun = _begun(room, argv, wish, has_input=has_input, is_gated=place is not None)
     except _TROUBLES as error:
         print(f"the container {container[:12]} could not run it: {error}", file=sys.stderr)  # noqa: T201
         return BROKEN_EXIT
     try:
-        before = exec_cgroup.kernel_counts(first) if place is not None else exec_cgroup.KernelCounts()
+        before = exec_kill.kernel_counts(first) if place is not None else exec_kill.KernelCounts()
         if place is not None:
             _enter(room, begun, place, mark)
         if begun.gated:
@@ -218,7 +218,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"the container {container[:12]} says no more of it: {error}", file=sys.stderr)  # noqa: T201
         return _gone()
     if place is not None:
-        _tell(before, exec_cgroup.kernel_counts(first))
+        _tell(before, exec_kill.kernel_counts(first))
     with contextlib.suppress(*_TROUBLES):  # The owner ends it then.
         _end(room, mark)
     return NOT_FOUND_EXIT if not state.get("Pid") and code in (BROKEN_EXIT, NOT_FOUND_EXIT) else code
@@ -256,7 +256,7 @@ def _enter(room: ExecContainer, begun: StartedExec, place: Path, mark: str) -> N
     """It is in a group of its own; where that cannot be, it is ended by its mark alone."""
     if pid := begun.gated or room.pid(begun.command):
         with contextlib.suppress(OSError):
-            exec_cgroup.enter_exec_cgroup(place, mark, pid)
+            exec_kill.enter_exec_cgroup(place, mark, pid)
 
 
 def _variables(names: str, mark: str) -> list[str]:
@@ -273,7 +273,7 @@ def _gone() -> int:
     return GONE_EXIT
 
 
-def _tell(before: exec_cgroup.KernelCounts, after: exec_cgroup.KernelCounts) -> None:
+def _tell(before: exec_kill.KernelCounts, after: exec_kill.KernelCounts) -> None:
     """What the kernel did in the container while the command ran, at the end of its output."""
     lines = []
     if after.memory_kills > before.memory_kills:

@@ -249,7 +249,7 @@ _SUITE_READER: Final = "benchmarks"
 _SOME: Final = ScalarType("integer", minimum=1)
 SOFT: Final = ("churn", "complexity", "lint", "runtime")
 """Lines that came and went, branches, untidy places, seconds that checks took:
-`planloop.benchmarks.grading.code_metrics`."""
+`planloop.benchmarks.checks.soft_figures`."""
 
 JUDGED_FIELDS: Final = (
     Field(

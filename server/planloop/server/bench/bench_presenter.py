@@ -9,16 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from planloop.benchmarks.events.writer import FILE as EVENTS
-from planloop.benchmarks.reporting import figure_text
-from planloop.benchmarks.reporting import tables as reporting_tables
-from planloop.benchmarks.reporting.report import ReportColumn, ReportSection, RunCaveats, combine_summaries
-from planloop.benchmarks.reporting.tables import ReportTable
-from planloop.benchmarks.scoring.comparison import ModelComparison
+from planloop.benchmarks.events.projection import FILE as EVENTS
+from planloop.benchmarks.reporting import report_text
+from planloop.benchmarks.reporting.report import (
+    ModelComparison,
+    ReportColumn,
+    ReportSection,
+    RunCaveats,
+    combine_summaries,
+)
+from planloop.benchmarks.reporting.report_text import ReportTable
 from planloop.benchmarks.scoring.fold import EntryResult, model_kind
-from planloop.benchmarks.scoring.model_summary import ModelSummary
 from planloop.benchmarks.scoring.statistics import Interval
-from planloop.benchmarks.scoring.summary import RunSummary
+from planloop.benchmarks.scoring.summary import ModelSummary, RunSummary
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.limits import RUNS_COMPARED_MAX, RUNS_TOLD_MAX
@@ -68,11 +71,7 @@ def comparison_json(library: RunLibrary, wanted: str) -> JsonObject:
 def report_json(summaries: Iterable[RunSummary]) -> JsonObject:
     """The report over `summaries`: a section a suite."""
     found = combine_summaries(summaries)
-    at_once = (
-        (reporting_tables.overview_table(found), reporting_tables.totals_table(found))
-        if len(found.sections) > 1
-        else ()
-    )
+    at_once = (report_text.overview_table(found), report_text.totals_table(found)) if len(found.sections) > 1 else ()
     glance = [_sheet(each) for each in at_once]
     return {"glance": glance, "sections": [_section(section) for section in found.sections]}
 
@@ -103,11 +102,11 @@ def _state(library: RunLibrary, name: RunName, brief: RunBrief | None) -> JsonOb
         return about | {"state": "broken", "words": brief.fault} | _NOTHING
     counts, history = brief.counts, brief.history
     done = counts.total - counts.missing
-    lacks = figure_text.describe_undecided(counts)
+    lacks = report_text.describe_undecided(counts)
     word = "live" if is_live else "complete" if brief.is_complete else "incomplete"
     words = f"{done} of {counts.total} ended" if is_live else lacks or "all decided"
     times: JsonObject = {"first_ts": history.first_ts, "last_ts": history.last_ts}
-    so_far: JsonObject = {"done": done, "total": counts.total, "usd": figure_text.format_usd(history.usd)}
+    so_far: JsonObject = {"done": done, "total": counts.total, "usd": report_text.format_usd(history.usd)}
     return about | {"state": word, "words": words} | times | so_far
 
 
@@ -128,16 +127,16 @@ def _model(standing: ModelSummary) -> JsonObject:
         "kind": model_kind(standing.model).value,
         "rate": share.rate,
         "interval": _interval(standing.interval),
-        "words": f"{figure_text.format_percent(share.rate)} ({figure_text.format_interval(standing.interval)})",
-        "passed": figure_text.describe_passed(share.counts),
+        "words": f"{report_text.format_percent(share.rate)} ({report_text.format_interval(standing.interval)})",
+        "passed": report_text.describe_passed(share.counts),
     }
 
 
 def _section(section: ReportSection) -> JsonObject:
-    tables = [*reporting_tables.section_tables(section), *([pairs_table(section.pairs)] if section.pairs else [])]
+    tables = [*report_text.section_tables(section), *([pairs_table(section.pairs)] if section.pairs else [])]
     return {
         "suite": section.suite,
-        "scale": figure_text.describe_scale(section),
+        "scale": report_text.describe_scale(section),
         "runs": [_run(state) for state in section.runs],
         "sheets": [_sheet(sheet) for sheet in tables],
         "columns": [_column(column) for column in section.columns],
@@ -145,7 +144,7 @@ def _section(section: ReportSection) -> JsonObject:
         "oracle": None if section.oracle is None else section.oracle.standing.share.rate,
         "pairs": [_pair(pair) for pair in section.pairs],
         "suspicions": [
-            {"what": what, "cases": list(cases)} for what, cases in figure_text.describe_suspicions(section.suspects)
+            {"what": what, "cases": list(cases)} for what, cases in report_text.describe_suspicions(section.suspects)
         ],
         "cases": _cases(section),
     }
@@ -158,7 +157,7 @@ def _run(state: RunCaveats) -> JsonObject:
         "plan": state.run.plan,
         "complete": state.is_complete,
         "validated": state.run.is_validated,
-        "troubles": figure_text.describe_run_problems(state),
+        "troubles": report_text.describe_run_problems(state),
     }
 
 
@@ -169,9 +168,9 @@ def _sheet(sheet: ReportTable) -> JsonObject:
 
 def pairs_table(pairs: Sequence[ModelComparison]) -> ReportTable:
     """The comparisons as a table: what a plot of them shows, in words."""
-    rows = tuple((pair.a, pair.b, figure_text.describe_comparison(pair)) for pair in pairs)
+    rows = tuple((pair.a, pair.b, report_text.describe_comparison(pair)) for pair in pairs)
     head = ("first", "second", "first beside second")
-    return ReportTable("Models in pairs", head, rows, names=3, note=figure_text.PAIRS)
+    return ReportTable("Models in pairs", head, rows, names=3, note=report_text.PAIRS)
 
 
 def _column(column: ReportColumn) -> JsonObject:
@@ -182,14 +181,14 @@ def _column(column: ReportColumn) -> JsonObject:
         **_model(column.standing),
         "median_usd": medians["usd"],
         "median_tokens": medians["tokens"],
-        "usd_words": figure_text.format_usd(medians["usd"]),
-        "tokens_words": figure_text.format_number(medians["tokens"]),
+        "usd_words": report_text.format_usd(medians["usd"]),
+        "tokens_words": report_text.format_number(medians["tokens"]),
     }
 
 
 def _pair(pair: ModelComparison) -> JsonObject:
     found = pair.found
-    words = f"{figure_text.format_points(found.difference)} points, {figure_text.format_p_value(found.p)}"
+    words = f"{report_text.format_points(found.difference)} points, {report_text.format_p_value(found.p)}"
     about: JsonObject = {"a": pair.a, "b": pair.b, "cases": found.cases, "words": words, "sentence": pair.sentence}
     figures: JsonObject = {"difference": found.difference, "interval": _interval(found.interval)}
     return about | figures | {"is_distinguishable": found.is_distinguishable}

@@ -12,10 +12,9 @@ from typing import BinaryIO, Final
 
 from planloop.benchmarks.events.reader import BenchEvent
 from planloop.benchmarks.grading.context import BLOBS_FOLDER as BLOBS
-from planloop.benchmarks.reporting import figure_text
-from planloop.benchmarks.runs.compiled_run import CompiledRun, RunEntry, compiled_run_from_json
+from planloop.benchmarks.reporting import report_text
 from planloop.benchmarks.runs.plan import task_name
-from planloop.benchmarks.runs.run_compiler import fill_for_entry
+from planloop.benchmarks.runs.run_compiler import CompiledRun, RunEntry, compiled_run_from_json, fill_for_entry
 from planloop.benchmarks.scoring import fold
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.presenters import conversation
@@ -139,8 +138,8 @@ def _line(planned: RunEntry, found: fold.EntryResult | None) -> JsonObject:
     about: JsonObject = {"model": planned.model, "trial": planned.trial, "variant": planned.variant}
     if found is None:
         return about | {"verdict": "missing", "why": "it has not begun", "usage": None, "seconds": "", "touched": False}
-    used = found.usage.to_json() | {"usd_words": figure_text.format_usd(found.usage.usd)}
-    took = figure_text.format_seconds(found.seconds) if found.seconds is not None else ""
+    used = found.usage.to_json() | {"usd_words": report_text.format_usd(found.usage.usd)}
+    took = report_text.format_seconds(found.seconds) if found.seconds is not None else ""
     so_far: JsonObject = {
         "verdict": bench_presenter.entry_verdict(found),
         "why": found.why,
@@ -151,8 +150,8 @@ def _line(planned: RunEntry, found: fold.EntryResult | None) -> JsonObject:
 
 def _figures(found: fold.EntryResult) -> list[JsonObject]:
     """Soft figures by name, in words."""
-    plain = [(name, figure_text.format_number(value)) for name, value in sorted(found.soft.items())]
-    times = [(name, figure_text.format_seconds(value)) for name, value in sorted(found.soft_s.items())]
+    plain = [(name, report_text.format_number(value)) for name, value in sorted(found.soft.items())]
+    times = [(name, report_text.format_seconds(value)) for name, value in sorted(found.soft_s.items())]
     return [{"figure": name, "value": words} for name, words in plain + times]
 
 
@@ -165,7 +164,7 @@ def _checked(library: RunLibrary, name: RunName, data: JsonObject) -> JsonObject
         "result": data["result"],
         "message": data.get("message", ""),
         "probes": data.get("probes", 0),
-        "seconds": "" if took is None else figure_text.format_seconds(took),
+        "seconds": "" if took is None else report_text.format_seconds(took),
         "blobs": [one for one in blobs if one is not None],
     }
 

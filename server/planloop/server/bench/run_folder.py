@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from planloop.benchmarks.runs.compiled_run import CompiledRun, compiled_run_from_json
 from planloop.benchmarks.runs.plan import entries_max, entry_workspace, plan_document
-from planloop.benchmarks.runs.run_compiler import fill_for_entry, world_file
+from planloop.benchmarks.runs.run_compiler import CompiledRun, compiled_run_from_json, fill_for_entry, world_file
 from planloop.benchmarks.suite import Suite
-from planloop.benchmarks.validation.judge import RECORD_FILE, CaseJudgement, is_validated, update_record
+from planloop.benchmarks.validation import RECORD_FILE, CaseJudgement, is_validated, update_record
 from planloop.client import resume_command
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.schemas.canonical_json import Json, JsonObject, canonical_bytes, decode

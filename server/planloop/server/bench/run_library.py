@@ -12,12 +12,11 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
+from planloop.benchmarks.events.projection import FILE as EVENTS
 from planloop.benchmarks.events.reader import HINT, BadEvents, BenchEvent, EventReader, parse_event
-from planloop.benchmarks.events.writer import FILE as EVENTS
 from planloop.benchmarks.runs.plan import PLAN
 from planloop.benchmarks.scoring.fold import BadRun, EntryHistory, RunFold
-from planloop.benchmarks.scoring.model_summary import EntryCounts, ModelSummary
-from planloop.benchmarks.scoring.summary import RunSummary, summarise_run
+from planloop.benchmarks.scoring.summary import EntryCounts, ModelSummary, RunSummary, summarise_run
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.plan_paths import PlanPaths
 from planloop.reconciler.store import owner_lock, state_files

@@ -14,8 +14,7 @@ from typing import Final
 from planloop.benchmarks.checks.soft_figures import parse_soft_figures
 from planloop.benchmarks.scoring.fold import ModelKind
 from planloop.benchmarks.suite import Case, ReadSuite, Suite
-from planloop.benchmarks.suite_parser import read_suite
-from planloop.benchmarks.suite_sources import FolderSuiteSources
+from planloop.benchmarks.suite_parser import FolderSuiteSources, read_suite
 from planloop.client import context
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.plan_sources import FolderSources, read_bounded

@@ -1,15 +1,160 @@
-"""The tables of a report as texts: columns and rows, decided once for every format."""
+"""The words and tables of a report, decided once for every format."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 
-from planloop.benchmarks.reporting import figure_text
-from planloop.benchmarks.reporting.report import BenchReport, ReportColumn, ReportSection, ScaleEnds
+from planloop.benchmarks.reporting.report import (
+    BenchReport,
+    ModelComparison,
+    ReportColumn,
+    ReportSection,
+    RunCaveats,
+    ScaleEnds,
+)
 from planloop.benchmarks.scoring.fold import ModelKind
-from planloop.benchmarks.scoring.model_summary import FigureSpread, PassAtK
 from planloop.benchmarks.scoring.statistics import Interval
+from planloop.benchmarks.scoring.summary import EntryCounts, FigureSpread, PassAtK, SuspectCases
+from planloop.schemas import amounts
+from planloop.schemas.amounts import pluralize
 from planloop.schemas.frozen import frozen
+
+NOTHING = "–"
+"""Where there is no figure."""
+
+PAIRS = (
+    "On identical keys; a case is won by who passes more of its trials. Difference: cases won less cases lost, in "
+    "points of 100, with the interval of Bonett and Price, 95 %. p: exact McNemar test, two-sided, not corrected for "
+    "the number of pairs."
+)
+"""How models are compared."""
+
+
+def format_percent(share: float | None) -> str:
+    """`62.5 %`."""
+    return NOTHING if share is None else f"{100 * share:.1f} %"
+
+
+def format_interval(interval: Interval | None) -> str:
+    """`45.1 to 77.3 %`."""
+    return NOTHING if interval is None else f"{100 * interval.low:.1f} to {100 * interval.high:.1f} %"
+
+
+def format_points(share: float | None) -> str:
+    """A difference of shares in points of 100: `+12.5`."""
+    return NOTHING if share is None else f"{100 * share:+.1f}"
+
+
+def format_usd(usd: float | None) -> str:
+    """`$0.0042`."""
+    return NOTHING if usd is None else amounts.format_money(Decimal(repr(usd)))
+
+
+def format_seconds(value: float | None) -> str:
+    """`1m40s`."""
+    return NOTHING if value is None else amounts.format_duration(value)
+
+
+def format_number(value: float | None) -> str:
+    """Three digits that matter."""
+    return NOTHING if value is None else amounts.format_count(float(f"{value:.3g}"))
+
+
+def describe_passed(counts: EntryCounts) -> str:
+    """`12 of 20`: of those that are decided."""
+    return f"{counts.passed} of {counts.decided}"
+
+
+def describe_undecided(counts: EntryCounts) -> str:
+    """`2 errors, 1 missing`; empty where all is decided."""
+    words = [
+        (counts.errors, pluralize(counts.errors, "error")),
+        (counts.invalid, f"{counts.invalid} invalid"),
+        (counts.missing, f"{counts.missing} missing"),
+    ]
+    return ", ".join(text for count, text in words if count)
+
+
+def format_p_value(p: float) -> str:
+    """`p = 0.042`, `p < 0.001`."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+
+
+def describe_scale(section: ReportSection) -> str:
+    """Where doing nothing and knowing the answer stand; in which runs, where that differs."""
+    runs: dict[str, list[str]] = {}
+    for ends in section.ends:
+        runs.setdefault(_scale_ends_text(ends), []).append(ends.run)
+    if len(runs) > 1:
+        return " ".join(f"In {', '.join(of)}: {text}" for text, of in runs.items())
+    return "".join(text[0].upper() + text[1:] for text in runs)
+
+
+def describe_run_problems(state: RunCaveats) -> list[str]:
+    """What must be known of a run before its figures are read; nothing for most."""
+    found: list[str] = []
+    if not state.is_complete:
+        lacks = describe_undecided(state.counts)
+        found.append(f"incomplete: {lacks}. Rates leave these out, bounds say what they could change")
+    elif state.counts.invalid:
+        found.append(
+            f"{state.counts.invalid} invalid: a check passed without looking at anything, so the suite is wrong"
+        )
+    if state.touched:
+        found.append(f"a person had a hand in {pluralize(state.touched, 'entry', 'entries')}")
+    if state.run.is_validated is None:
+        found.append("not validated: plan bench validate says whether the figures mean something")
+    elif not state.run.is_validated:
+        found.append("not for the record: plan bench validate found the suite not valid")
+    return found
+
+
+def describe_comparison(pair: ModelComparison) -> str:
+    """What came of two models on the same keys, without their names."""
+    found = pair.found
+    if not found.cases:
+        return pair.sentence
+    left_out = f"; {pair.undecided} undecided left out" if pair.undecided else ""
+    return (
+        f"{found.wins} won, {found.losses} lost, {found.ties} tied of {pluralize(found.cases, 'case')}{left_out}; "
+        f"difference {format_points(found.difference)} points ({_points_value(found.interval)}), "
+        f"{format_p_value(found.p)}: {pair.sentence}"
+    )
+
+
+def describe_suspicions(found: SuspectCases) -> list[tuple[str, tuple[str, ...]]]:
+    """What to look at, and the cases (with the checks that always failed) that it is about."""
+    failed = tuple(f"{case} ({', '.join(checks)})" if checks else case for case, checks in found.failed_by_all.items())
+    every = [
+        ("Failed by every model: too hard, or a check that is wrong", failed),
+        ("Passed by cheats only: a check that can be fooled", found.passed_by_cheats_only),
+        ("Failed by the oracle: a check that refuses a right answer", found.failed_by_oracle),
+        ("Passed by doing nothing: a check that looks at nothing", found.passed_by_nop),
+    ]
+    return [(what, cases) for what, cases in every if cases]
+
+
+def slice_name(by: str) -> str:
+    """`tag:kind` as `kind`, `variant` as `prompt variant`."""
+    return "prompt variant" if by == "variant" else by.removeprefix("tag:")
+
+
+def _scale_ends_text(ends: ScaleEnds) -> str:
+    nop = _stands(ends.nop, "doing nothing", "it is not known what doing nothing scores: add --model nop")
+    oracle = _stands(ends.oracle, "the oracle", "the oracle was not run: add --model oracle")
+    return f"{nop}; {oracle}."
+
+
+def _stands(column: ReportColumn | None, who: str, otherwise: str) -> str:
+    if column is None:
+        return otherwise
+    share = column.standing.share
+    return f"{who} passes {format_percent(share.rate)} ({describe_passed(share.counts)})"
+
+
+def _points_value(interval: Interval | None) -> str:
+    return NOTHING if interval is None else f"{100 * interval.low:+.1f} to {100 * interval.high:+.1f}"
 
 
 @frozen
@@ -57,12 +202,12 @@ def totals_table(report: BenchReport) -> ReportTable:
         (
             one.model,
             str(every) if len(one.suites) == every else f"{len(one.suites)} of {every}",
-            figure_text.describe_passed(one.counts),
-            figure_text.format_percent(one.rate),
-            figure_text.format_percent(one.mean_rate),
-            str(one.counts.undecided or figure_text.NOTHING),
-            figure_text.format_usd(one.usage.usd),
-            figure_text.format_number(one.usage.tokens_in + one.usage.tokens_out),
+            describe_passed(one.counts),
+            format_percent(one.rate),
+            format_percent(one.mean_rate),
+            str(one.counts.undecided or NOTHING),
+            format_usd(one.usage.usd),
+            format_number(one.usage.tokens_in + one.usage.tokens_out),
         )
         for one in report.totals
     ]
@@ -112,10 +257,10 @@ def slices_table(section: ReportSection) -> ReportTable:
     """Pass rates by language, prompt variant and tag."""
     rows = [
         (
-            figure_text.slice_name(by),
+            slice_name(by),
             value,
             column.label,
-            figure_text.describe_passed(share.counts),
+            describe_passed(share.counts),
             *_share(share.rate, share.interval),
         )
         for by, value in _places(section)
@@ -155,22 +300,20 @@ def verdicts_table(section: ReportSection) -> ReportTable:
 
 def _ends(ends: ScaleEnds) -> list[str]:
     columns = (ends.nop, ends.oracle)
-    return [
-        figure_text.NOTHING if one is None else figure_text.format_percent(one.standing.share.rate) for one in columns
-    ]
+    return [NOTHING if one is None else format_percent(one.standing.share.rate) for one in columns]
 
 
 def _rate(column: ReportColumn, has_bounds: bool) -> tuple[str, ...]:
     standing = column.standing
     share = standing.share
-    row = (column.label, figure_text.describe_passed(share.counts), *_share(share.rate, standing.interval))
+    row = (column.label, describe_passed(share.counts), *_share(share.rate, standing.interval))
     if not has_bounds:
         return row
     bounds = standing.bounds if share.counts.undecided else None
     return (
         *row,
-        figure_text.describe_undecided(share.counts) or figure_text.NOTHING,
-        figure_text.format_interval(bounds),
+        describe_undecided(share.counts) or NOTHING,
+        format_interval(bounds),
     )
 
 
@@ -178,10 +321,10 @@ def _cost(column: ReportColumn) -> tuple[str, ...]:
     standing, medians = column.standing, column.standing.medians
     return (
         column.label,
-        figure_text.format_usd(medians["usd"]),
-        figure_text.format_usd(standing.usage.usd),
-        figure_text.format_seconds(standing.median_s),
-        *(figure_text.format_number(medians[name]) for name in ("turns", "calls", "tokens")),
+        format_usd(medians["usd"]),
+        format_usd(standing.usage.usd),
+        format_seconds(standing.median_s),
+        *(format_number(medians[name]) for name in ("turns", "calls", "tokens")),
     )
 
 
@@ -189,24 +332,24 @@ def _escalated(column: ReportColumn) -> tuple[str, ...]:
     used = column.standing.usage
     return (
         str(used.escalated),
-        figure_text.format_usd(used.stronger_usd),
-        figure_text.format_number(used.stronger_tokens),
+        format_usd(used.stronger_usd),
+        format_number(used.stronger_tokens),
     )
 
 
 def _share(rate: float | None, interval: Interval | None) -> tuple[str, str]:
-    return figure_text.format_percent(rate), figure_text.format_interval(interval)
+    return format_percent(rate), format_interval(interval)
 
 
 def _at(found: Sequence[PassAtK], ks: Sequence[int]) -> list[str]:
     values = {one.k: one.value for one in found}
-    return [figure_text.format_percent(values.get(k)) for k in ks]
+    return [format_percent(values.get(k)) for k in ks]
 
 
 def _left_out(column: ReportColumn) -> str:
     """How many cases lack trials for the largest k."""
     found = (*column.standing.pass_at, *column.standing.pass_hat)
-    return str(max((len(one.left_out) for one in found), default=0) or figure_text.NOTHING)
+    return str(max((len(one.left_out) for one in found), default=0) or NOTHING)
 
 
 def _places(section: ReportSection) -> list[tuple[str, str]]:
@@ -221,7 +364,7 @@ def _figures(section: ReportSection) -> list[tuple[str, bool]]:
 
 
 def _spread(spread: FigureSpread, is_time: bool) -> tuple[str, str]:
-    words = figure_text.format_seconds if is_time else figure_text.format_number
+    words = format_seconds if is_time else format_number
     return words(spread.median), words(spread.mean)
 
 
@@ -235,7 +378,7 @@ def _by_case(column: ReportColumn) -> dict[str, list[str]]:
 def _verdict(found: Sequence[str]) -> str:
     """`pass`, or `2 of 3` with what else there is: `2 of 3, 1 error`."""
     if not found:
-        return figure_text.NOTHING
+        return NOTHING
     if len(found) == 1:
         return found[0]
     other = [f"{found.count(word)} {word}" for word in ("error", "invalid", "missing") if word in found]

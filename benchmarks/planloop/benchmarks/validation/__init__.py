@@ -1,1 +1,0 @@
-"""The graders are graded: oracles must pass, mutants die by the checks they name, cheats fail. Pure."""
