@@ -13,7 +13,6 @@ from planloop.benchmarks.events.projection import FILE as EVENTS
 from planloop.benchmarks.events.projection import EventVerifier, RunProjection
 from planloop.benchmarks.events.reader import HINT, BadEvents, TornEvent, read_events
 from planloop.benchmarks.reporting import report, report_text
-from planloop.benchmarks.reporting.html import write_html
 from planloop.benchmarks.reporting.markdown import write_markdown
 from planloop.benchmarks.reporting.report import BenchReport
 from planloop.benchmarks.runs.plan import PLAN
@@ -90,6 +89,8 @@ def _give(found: BenchReport, place: Path, output: str | None) -> None:
 
 def report_forms(found: BenchReport) -> Mapping[str, bytes]:
     """The report in each of its forms, by how its file ends."""
+    from planloop.benchmarks.reporting.html import write_html  # Loads jinja2.
+
     return {
         "json": report.print_report(found),
         "md": write_markdown(found).encode(),

@@ -1,173 +1,267 @@
 """Write a report as one self-contained HTML file with SVG plots and no script.
 
-Readable in light and dark, on paper and on narrow screens, and without seeing the plots: each has a title, a
-description and a table with the same figures beside it.
+Readable in light and dark, on paper, on narrow screens, and without seeing the plots: each has a title, a description
+and a table with the same figures beside it. No meaning depends on colour alone. `report.html.j2` is the page; this
+module prepares what it shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterator, Sequence
+from math import ceil, floor, log10
+from pathlib import Path
+from typing import Any, Final
 
-from planloop.benchmarks.reporting import plots, report_text
-from planloop.benchmarks.reporting.markup import Markup, element, join_markup
-from planloop.benchmarks.reporting.report import BenchReport, ModelComparison, ReportSection, RunCaveats
+from jinja2 import Environment, StrictUndefined
+
+from planloop.benchmarks.reporting import report_text
+from planloop.benchmarks.reporting.report import BenchReport, ModelComparison, ReportColumn, ReportSection
 from planloop.benchmarks.reporting.report_text import ReportTable
+from planloop.benchmarks.scoring.statistics import Interval
 from planloop.schemas import amounts
+from planloop.schemas.amounts import replace_control_chars, truncate_cells
+from planloop.schemas.frozen import frozen
 
-TITLE: Final = "Benchmark report"
+TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
+ROW: Final = 44
+"""Pixels of a row: its words, and below them its line."""
+AXIS: Final = 26
+HEAD: Final = 22
+LINE: Final = 14
+"""Of small text."""
+FIELD: Final = 260
+NAME_MAX: Final = 22
+"""Cells of a name beside its figures, on the narrowest screen."""
+PAIR_NAME_MAX: Final = 11
+LEVELS: Final = tuple((share, f"{100 * share:.0f} %") for share in (0, 0.25, 0.5, 0.75, 1))
+
+
+@frozen
+class PlotRow:
+    """A row of a plot: a name, its figure, `more` for screens with room, and an interval with a dot at `share`."""
+
+    name: str
+    figure: str
+    more: str
+    y: int
+    kind: str
+    share: float
+    interval: Interval | None
+
+
+@frozen
+class PlotSpot:
+    """A numbered dot in the plot of costs, `across` of its width, with the interval of its rate."""
+
+    number: int
+    kind: str
+    words: str
+    across: float
+    rate: float
+    interval: Interval | None
+
+
+@frozen
+class Plot:
+    """An SVG plot. Shares are of its width (`ticks`, `crossings`) or of the field's height (`levels`).
+
+    `crossings` are lines from top to bottom, with the pixels that their words are moved down by. With `has_sides` the
+    middle is zero, and both sides are named.
+    """
+
+    title: str
+    about: str
+    height: int
+    ticks: Sequence[tuple[float, str]]
+    top: int = HEAD
+    levels: Sequence[tuple[float, str]] = ()
+    crossings: Sequence[tuple[float, str, int]] = ()
+    rows: Sequence[PlotRow] = ()
+    spots: Sequence[PlotSpot] = ()
+    legend: Sequence[str] = ()
+    has_sides: bool = False
+
+    @property
+    def bottom(self) -> int:
+        return self.height - AXIS
 
 
 def write_html(report: BenchReport) -> str:
     """The text of `report.html`."""
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", http_equiv="Content-Security-Policy", content="default-src 'none'; style-src 'unsafe-inline'"),
-        element("title", TITLE),
-        element("style", Markup(STYLE)),
+    page = Environment(
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+        finalize=_without_control_chars,
     )
-    sections = [_section(section, f"s{number}") for number, section in enumerate(report.sections)]
-    body = element("body", element("main", element("h1", TITLE), *_front(report), *sections))
-    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
+    page.filters |= {"x": lambda share: f"{100 * share:.2f}%", "y": _field_y}
+    return page.from_string(TEMPLATE.read_text("utf-8")).render(
+        problems=[(run, problem) for run in report.runs for problem in report_text.describe_run_problems(run)],
+        overview=report_text.overview_table(report),
+        totals=report_text.totals_table(report),
+        pages=[_section_page(section, f"s{number}") for number, section in enumerate(report.sections)],
+    )
 
 
-def _front(report: BenchReport) -> list[Markup | None]:
-    """What is to be known first, and all suites at a glance where there are several."""
-    glance = report_text.overview_table(report)
-    tables = [_table(glance), _table(report_text.totals_table(report))] if len(report.sections) > 1 else []
-    return [_warnings(report.runs), _contents(report), *tables]
+def _without_control_chars(value: object) -> object:
+    is_markup = value is None or hasattr(value, "__html__")  # Macros return markup.
+    return value if is_markup else replace_control_chars(str(value))
 
 
-def _warnings(runs: Iterable[RunCaveats]) -> Markup | None:
-    found = [(run, trouble) for run in runs for trouble in report_text.describe_run_problems(run)]
-    lines = [element("li", element("b", f"{run.suite} / {run.run.name}"), f" {trouble}.") for run, trouble in found]
-    if not lines:
-        return None
-    return element("aside", element("h2", "Read this first"), element("ul", *lines), class_="warning", role="note")
-
-
-def _contents(report: BenchReport) -> Markup | None:
-    """Links to the suites, where there are several."""
-    if len(report.sections) < 2:
-        return None
-    links = [element("a", section.suite, href=f"#s{number}") for number, section in enumerate(report.sections)]
-    return element("nav", element("ul", *(element("li", link) for link in links)), aria_label="Suites")
-
-
-def _section(section: ReportSection, ident: str) -> Markup:
-    found = {sheet.title: _table(sheet) for sheet in report_text.section_tables(section)}
-    rates, costs = found.pop("Pass rate", None), found.pop("Cost", None)
-    cost_plot = plots.plot_costs(section, f"{ident}-costs")
-    pair_plot = plots.plot_pairs(section, f"{ident}-pairs")
-    parts = [
-        element("h2", section.suite, id=ident),
-        element("p", report_text.describe_scale(section)),
-        element("p", _runs(section), class_="small"),
-        _part("Pass rate", _figure(plots.plot_rates(section, f"{ident}-rates")), rates),
-        _part("Cost", _figure(cost_plot, plots.cost_legend(section)) if cost_plot is not None else None, costs),
-        _part("Models in pairs", _figure(pair_plot), _pairs(section.pairs)) if section.pairs else None,
-        *(_part(title, table) for title, table in found.items()),
-        _suspicions(section),
-        _cases(section),
-    ]
-    return element("section", *parts, aria_labelledby=ident)
-
-
-def _runs(section: ReportSection) -> str:
-    words = [f"{one.run.name} (seed {one.run.seed}, plan {one.run.plan[:12]})" for one in section.runs]
-    return f"Runs: {', '.join(words)}."
-
-
-def _part(title: str, *parts: Markup | None) -> Markup | None:
-    return join_markup(element("h3", title), *parts) if any(part is not None for part in parts) else None
-
-
-def _figure(plot: Markup | None, *beside: Markup) -> Markup | None:
-    return None if plot is None else element("figure", plot, *beside)
-
-
-def _table(sheet: ReportTable) -> Markup:
-    head = element("tr", *(_head(cell, is_name=at < sheet.names) for at, cell in enumerate(sheet.head)))
-    rows = [element("tr", *(_cell(cell, at, sheet.names) for at, cell in enumerate(row))) for row in sheet.rows]
-    table = element("table", element("caption", sheet.title), element("thead", head), element("tbody", *rows))
-    note = element("p", sheet.note, class_="small") if sheet.note else None
-    # Focus lets keyboards scroll what a narrow screen cuts.
-    wide = element("div", table, class_="wide", role="region", tabindex="0", aria_label=sheet.title)
-    return join_markup(wide, note)
-
-
-def _head(text: str, *, is_name: bool) -> Markup:
-    return element("th", text, scope="col", class_="name" if is_name else None)
-
-
-def _cell(text: str, at: int, names: int) -> Markup:
-    if at == 0:
-        return element("th", text, scope="row", class_="name")
-    return element("td", text, class_="name" if at < names else _VERDICTS.get(text))
-
-
-_VERDICTS: Final = {"pass": "pass", "fail": "fail"}
-"""Coloured beside being said."""
-
-
-def _pairs(pairs: Sequence[ModelComparison]) -> Markup:
-    rows = tuple((pair.a, pair.b, report_text.describe_comparison(pair)) for pair in pairs)
+def _section_page(section: ReportSection, ident: str) -> dict[str, Any]:
+    """What the template shows of a suite."""
     head = ("first", "second", "first beside second")
-    return _table(ReportTable("Models in pairs", head, rows, names=3, note=report_text.PAIRS))
+    pairs = tuple((pair.a, pair.b, report_text.describe_comparison(pair)) for pair in section.pairs)
+    verdicts = report_text.verdicts_table(section)
+    return {
+        "section": section,
+        "ident": ident,
+        "scale": report_text.describe_scale(section),
+        "tables": {sheet.title: sheet for sheet in report_text.section_tables(section)},
+        "rates": plot_rates(section),
+        "costs": plot_costs(section),
+        "pair_plot": plot_pairs(section),
+        "pairs": ReportTable("Models in pairs", head, pairs, names=3, note=report_text.PAIRS) if pairs else None,
+        "suspicions": report_text.describe_suspicions(section.suspects),
+        "verdicts": verdicts,
+        "case_count": amounts.pluralize(len(verdicts.rows), "case"),
+    }
 
 
-def _suspicions(section: ReportSection) -> Markup | None:
-    found = report_text.describe_suspicions(section.suspects)
-    lines = [element("li", f"{what}: ", element("b", ", ".join(cases))) for what, cases in found]
-    return _part("Cases to look at", element("ul", *lines)) if lines else None
+def plot_rates(section: ReportSection) -> Plot | None:
+    """Pass rates with their intervals; the scores of nop and oracle are lines across. None without a rate.
+
+    If runs differ in these scores, each score has a line, with the names of its runs.
+    """
+    columns = [column for column in section.columns if column.standing.share.rate is not None]
+    if not columns:
+        return None
+    ends = [
+        _levels([(one.run, one.nop) for one in section.ends], "nop"),
+        _levels([(one.run, one.oracle) for one in section.ends], "oracle"),
+    ]
+    top = HEAD + LINE * (max(1, *map(len, ends)) - 1)
+    about = "; ".join(f"{column.label} {report_text.format_percent(column.standing.share.rate)}" for column in columns)
+    return Plot(
+        f"Pass rates of {section.suite}",
+        about,
+        top + ROW * len(columns) + AXIS,
+        LEVELS,
+        top,
+        crossings=[(share, words, LINE * at) for of in ends for at, (share, words) in enumerate(of)],
+        rows=[_rate_row(column, top + ROW * place) for place, column in enumerate(columns)],
+    )
 
 
-def _cases(section: ReportSection) -> Markup:
-    """Folded in: a suite can have a thousand."""
-    sheet = report_text.verdicts_table(section)
-    count = amounts.pluralize(len(sheet.rows), "case")
-    return element("details", element("summary", f"Every verdict ({count})"), _table(sheet))
+def _levels(ends: Sequence[tuple[str, ReportColumn | None]], word: str) -> list[tuple[float, str]]:
+    """Each rate once, in words; if there are several, with the runs that have it."""
+    runs: dict[float, list[str]] = {}
+    for run, column in ends:
+        if column is not None and (rate := column.standing.share.rate) is not None:
+            runs.setdefault(rate, []).append(run)
+    names = {
+        rate: truncate_cells(f" ({', '.join(of)})", NAME_MAX) if len(runs) > 1 else "" for rate, of in runs.items()
+    }
+    return [(rate, f"{word}{name} {report_text.format_percent(rate)}") for rate, name in names.items()]
 
 
-STYLE: Final = """
-:root { color-scheme: light dark; --page: #fff; --ink: #1c2024; --faint: #5b636b; --line: #d5d9de; --shade: #f3f5f7;
-  --tested: #1a5fb4; --oracle: #1b7a3d; --nop: #6b6f75; --cheat: #a4510b; --warn: #fff4d6; --edge: #b58105;
-  --fail: #b3261e; }
-@media (prefers-color-scheme: dark) { :root { --page: #14171a; --ink: #e4e7ea; --faint: #a3abb3; --line: #3a4047;
-  --shade: #1e2226; --tested: #78aeff; --oracle: #67cf8c; --nop: #a3a8ae; --cheat: #f0a35e; --warn: #33290d;
-  --edge: #d9a520; --fail: #ff9187; } }
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--page); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
-main { max-width: 60rem; margin: 0 auto; padding: 1rem 1rem 4rem; overflow-wrap: anywhere; }
-h1 { font-size: 1.7rem; } h2 { font-size: 1.35rem; margin-top: 2.5rem; border-bottom: 1px solid var(--line); }
-h3 { font-size: 1.05rem; margin: 1.8rem 0 .4rem; }
-a { color: var(--tested); }
-.small { font-size: .85rem; color: var(--faint); }
-.warning { background: var(--warn); border-left: 4px solid var(--edge); padding: .2rem 1rem; }
-.warning h2 { margin-top: .5rem; border: 0; font-size: 1.1rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
-caption { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
-th, td { padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
-.name { text-align: left; font-weight: normal; white-space: normal; min-width: 7rem; }
-thead th { font-weight: 600; color: var(--faint); }
-td.pass { color: var(--oracle); } td.fail { color: var(--fail); }
-summary { cursor: pointer; margin-top: 1.5rem; }
-figure { margin: .5rem 0 1rem; padding: .8rem 1rem; background: var(--shade); border-radius: 6px; }
-svg { display: block; overflow: visible; font: 14px system-ui, sans-serif; }
-svg text { fill: var(--ink); paint-order: stroke; stroke: var(--shade); stroke-width: 4; }
-svg text.small { font-size: 12px; fill: var(--faint); }
-svg .end { text-anchor: end; } svg .middle { text-anchor: middle; }
-svg .track, svg .zero { stroke: var(--line); } svg .zero { stroke: var(--faint); }
-svg .across line { stroke: var(--faint); stroke-dasharray: 4 4; }
-svg .interval { stroke-width: 5; stroke-opacity: .45; } svg .thin { stroke-width: 2; }
-svg .tested { --mark: var(--tested); } svg .oracle { --mark: var(--oracle); } svg .nop { --mark: var(--nop); }
-svg .cheat, svg .mutant { --mark: var(--cheat); }
-svg .dot circle { fill: var(--mark); } svg .dot .interval { stroke: var(--mark); }
-svg text.number { fill: var(--page); stroke: none; font-weight: 600; }
-.legend { display: flex; flex-wrap: wrap; gap: 0 2.2rem; margin: .6rem 0 0; padding-left: 1.4rem; font-size: .85rem; }
-@media (max-width: 32rem) { svg .more { display: none; } }
-@media print { figure { background: none; border: 1px solid var(--line); break-inside: avoid; } }
-"""
+def _rate_row(column: ReportColumn, y: int) -> PlotRow:
+    standing = column.standing
+    rate, interval = standing.share.rate, standing.interval
+    more = f" ({report_text.format_interval(interval)})"
+    name = truncate_cells(column.label, NAME_MAX)
+    return PlotRow(name, report_text.format_percent(rate), more, y, column.kind.value, rate or 0.0, interval)
+
+
+def plot_costs(section: ReportSection) -> Plot | None:
+    """Median cost of an entry against the pass rate; None if no model was asked.
+
+    In dollars, or in tokens if nothing was paid.
+    """
+    for unit in ("usd", "tokens"):
+        found = list(_costs(section, unit))
+        most = max((amount for _, amount, _ in found), default=0.0)
+        if most > 0:
+            return _cost_plot(section, unit, found, most)
+    return None
+
+
+def _costs(section: ReportSection, unit: str) -> Iterator[tuple[int, float, float]]:
+    """The number of each column with a cost, its cost and its pass rate."""
+    for number, column in enumerate(section.columns):
+        amount, rate = column.standing.medians[unit], column.standing.share.rate
+        if amount is not None and rate is not None:
+            yield number, amount, rate
+
+
+def _cost_plot(section: ReportSection, unit: str, found: Sequence[tuple[int, float, float]], most: float) -> Plot:
+    end, step = _nice_axis(most)
+    spots = []
+    for at, amount, rate in found:
+        column = section.columns[at]
+        cost = report_text.format_usd(amount) if unit == "usd" else f"{report_text.format_number(amount)} tokens"
+        words = f"{column.label} {cost}, {report_text.format_percent(rate)}"
+        interval = column.standing.interval
+        spots.append(PlotSpot(at + 1, column.kind.value, words, _inner(amount / end), rate, interval))
+    about = f"By the median of {'dollars' if unit == 'usd' else 'tokens'} an entry. "
+    return Plot(
+        f"Cost against quality in {section.suite}",
+        about + "; ".join(f"{spot.number}: {spot.words}" for spot in spots),
+        FIELD + AXIS,
+        [(_inner(tick * step / end), _tick(unit, tick * step, step)) for tick in range(round(end / step) + 1)],
+        levels=LEVELS,
+        spots=spots,
+        legend=[column.label for column in section.columns],
+    )
+
+
+def _nice_axis(most: float) -> tuple[float, float]:
+    """The end of an axis that holds `most`, and its step: 1, 2 or 5 of a power of ten, in at most five steps."""
+    power = 10 ** floor(log10(most))
+    step = next(power * unit for unit in (0.2, 0.5, 1, 2) if most <= 5 * power * unit)
+    return step * ceil(most / step - 1e-9), step
+
+
+def _tick(unit: str, amount: float, step: float) -> str:
+    """As many digits as tell it from the next."""
+    return f"${amount:.{max(2, -floor(log10(step)))}f}" if unit == "usd" else report_text.format_number(amount)
+
+
+def _inner(share: float) -> float:
+    """Leaves room at the left for the words of the levels, and at the right for a dot."""
+    return 0.14 + 0.81 * share
+
+
+def _field_y(share: float) -> float:
+    return round(16 + (FIELD - 28) * (1 - share), 1)
+
+
+def plot_pairs(section: ReportSection) -> Plot | None:
+    """How much more the first of two models passes, with the interval. None without pairs."""
+    found = [pair for pair in section.pairs if pair.found.cases]
+    if not found:
+        return None
+    about = "; ".join(
+        f"{pair.a} beside {pair.b}: {report_text.format_points(pair.found.difference)} points, {pair.sentence}"
+        for pair in found
+    )
+    return Plot(
+        f"Models of {section.suite} in pairs",
+        about,
+        HEAD + ROW * len(found) + AXIS,
+        [((share + 1) / 2, f"{share * 100:+.0f}" if share else "0") for share in (-1, -0.5, 0, 0.5, 1)],
+        rows=[_pair_row(pair, HEAD + ROW * place) for place, pair in enumerate(found)],
+        has_sides=True,
+    )
+
+
+def _pair_row(pair: ModelComparison, y: int) -> PlotRow:
+    found = pair.found
+    half = None if found.interval is None else Interval((found.interval.low + 1) / 2, (found.interval.high + 1) / 2)
+    name = f"{truncate_cells(pair.a, PAIR_NAME_MAX)} / {truncate_cells(pair.b, PAIR_NAME_MAX)}"
+    more = f", {report_text.format_p_value(found.p)}"
+    kind = "tested" if found.is_distinguishable else "nop"
+    share = ((found.difference or 0.0) + 1) / 2
+    return PlotRow(name, report_text.format_points(found.difference), more, y, kind, share, half)
