@@ -12,7 +12,7 @@ from planloop.compiler import plan_compiler
 from planloop.controllers.agent.conflicts.controller import ConflictReconciler
 from planloop.controllers.agent.controller import AgentReconciler
 from planloop.controllers.agent.models.port import ModelClient, NoModelClient
-from planloop.controllers.agent.services import AgentServices
+from planloop.controllers.agent.services import AgentServices, DeciderServices, ProgramSettings
 from planloop.controllers.hook.controller import HookReconciler
 from planloop.controllers.lock.controller import LockReconciler
 from planloop.controllers.plan.controller import PlanReconciler
@@ -53,14 +53,12 @@ def product(parts: Parts, models: ModelClient | None = None) -> Sequence[Reconci
         parts.store,
         parts.clock,
         parts.ids,
-        parts.processes,
         parts.work,
         parts.gate,
         parts.plan,
         parts.folder,
-        ENV,
-        sys.executable,
-        models=models or NoModelClient(),
+        ProgramSettings(parts.processes, ENV, sys.executable),
+        DeciderServices(models or NoModelClient()),
     )
     surroundings = RunEnvironment(name, parts.folder, ENV)
     return [

@@ -204,28 +204,24 @@ def agents_context(
     containers: PlanContainers,
 ) -> AgentServices:
     """What the agents of the plan live in; their models are open in `background`, their tool servers in `yard`."""
-    from planloop.controllers.agent.services import AgentServices
+    from planloop.controllers.agent.services import AgentServices, Connections, DeciderServices, ProgramSettings
     from planloop.controllers.task.run_environment import KEPT_VARIABLES
     from planloop.owner.model_publisher import PublishedModels
 
     asked = plan_models(core)
     background.start(asked.run)
+    kept = {name: value for name, value in environment().items() if name in KEPT_VARIABLES}
     return AgentServices(
         core.store,
         core.clock,
         core.ids,
-        processes,
         work,
         core.gate,
         f"plan/{core.place.name}",
         core.place.root.absolute(),
-        {name: value for name, value in environment().items() if name in KEPT_VARIABLES},
-        sys.executable,
-        surrounding=environment(),
-        models=PublishedModels(asked, core.hearing),
-        servers=yard.servers,
-        containers=containers,
-        worlds=yard.worlds,
+        ProgramSettings(processes, kept, sys.executable, environment()),
+        DeciderServices(PublishedModels(asked, core.hearing)),
+        Connections(yard.servers, containers, yard.worlds),
     )
 
 

@@ -21,7 +21,7 @@ from planloop.compiler import merge, plan_compiler
 from planloop.controllers.agent.conflicts.controller import ConflictReconciler
 from planloop.controllers.agent.controller import AgentReconciler
 from planloop.controllers.agent.mail import message_policy
-from planloop.controllers.agent.services import AgentServices
+from planloop.controllers.agent.services import AgentServices, Connections, DeciderServices, ProgramSettings
 from planloop.controllers.agent.tools.registry import BUILT_IN_TOOLS
 from planloop.controllers.agent.tools.tool import Tool
 from planloop.controllers.fork.context import ForkContext
@@ -226,12 +226,15 @@ async def arena(
         )
         queue = AddressQueue()
         work = WorkPools(queue, {"tools": 8})
-        world = AgentServices(store, clock, ids, processes, work, gate, PLAN, folder, ENV, sys.executable)
         servers = LiveServers(store, work)
-        world = replace(world, models=models or world.models, servers=servers, surrounding=surrounding or {})
-        world = replace(world, worlds=ServedWorlds(lambda file: (folder / file).read_bytes()))
+        programs = ProgramSettings(processes, ENV, sys.executable, surrounding or {})
+        deciders = DeciderServices(models) if models else DeciderServices()
+        connections = Connections(servers, worlds=ServedWorlds(lambda file: (folder / file).read_bytes()))
+        world = AgentServices(store, clock, ids, work, gate, PLAN, folder, programs, deciders, connections)
         home = ToolServerHome(str(folder), epoch, folder, state / "run", ENV)
-        servers_yard = ToolServerContext(store, clock, processes, servers, home, ids.mint, world.worlds, start)
+        servers_yard = ToolServerContext(
+            store, clock, processes, servers, home, ids.mint, world.connections.worlds, start
+        )
         tool_servers = ToolServerReconciler(servers_yard, work)
         tasks = TaskReconciler(store, work, processes, clock, ids, RunEnvironment("arena", folder, ENV))
         plans = PlanReconciler(store, check, clock=clock, ids=ids, work=work)

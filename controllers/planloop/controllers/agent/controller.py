@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from planloop.controllers.agent import agent_copy, budget, decide, escalation, external_lease, steps
+from planloop.controllers.agent import agent_copy, budget, decide, escalation, external_lease, services, steps
 from planloop.controllers.agent.batch import WriteBatch
 from planloop.controllers.agent.hooks import comments
 from planloop.controllers.agent.hooks.dispatch import HookDispatcher
@@ -290,7 +290,7 @@ class AgentReconciler:
             )
         ahead.add(address, draft)
         ahead.commit()
-        self._start(seen, key, AskJob(self._desk, address, key, op, stale, None, seen.now), self._world.mind_pool)
+        self._start(seen, key, AskJob(self._desk, address, key, op, stale, None, seen.now), services.DECIDER_POOL)
         return Done()
 
     def _ask_model(self, seen: ObservedAgent, key: str, ahead: WriteBatch) -> Outcome | None:
@@ -308,7 +308,7 @@ class AgentReconciler:
                 model_request.draft_model_failure(seen, ahead, model_request.LOST_REPLY, ready, self._desk.life),
             )
             return None
-        window = self._world.models.window(model)
+        window = self._world.deciders.models.window(model)
         if transcript.is_compaction_due(seen, ready.tokens, ready.request.output_tokens_max or 0, window):
             made = transcript.compact_transcript(seen, self._load, ready.tokens, window)
             if made.chunks:
@@ -396,7 +396,7 @@ class AgentReconciler:
             assert made is not None, "a call that was just started is there"
             tool = self._tools[str(made.spec["tool"])]
             job = call_run.CallRun(self._bench, tool, made, made.address not in is_fresh)
-            self._start(seen, decide.job_key(made.address), job, self._world.pool)
+            self._start(seen, decide.job_key(made.address), job, services.TOOL_POOL)
         return Done()
 
     def _take_locks(self, seen: ObservedAgent, startable: Sequence[Resource], ahead: WriteBatch) -> bool:

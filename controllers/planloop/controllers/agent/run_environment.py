@@ -34,7 +34,10 @@ RESERVED_VARIABLES: Final = "PLANLOOP_"
 def command_environment(world: AgentServices, seen: ObservedAgent) -> dict[str, str]:
     """The clean environment with the task's own variables, and git set for what the agent may run."""
     own = {} if seen.task_spec is None else {str(name): str(value) for name, value in seen.task_spec.env.items()}
-    env = {**world.env, **{name: value for name, value in own.items() if not name.startswith(RESERVED_VARIABLES)}}
+    env = {
+        **world.programs.env,
+        **{name: value for name, value in own.items() if not name.startswith(RESERVED_VARIABLES)},
+    }
     lists = (seen.spec.tools, seen.spec.rights.tools)
     may_run_all = all(patterns.is_allowed_by(each, "shell", None) for each in lists)
     return with_git_settings(env, may_run_all=may_run_all, is_owners=is_git_outside(env, real_folder(world.folder)))

@@ -1,6 +1,6 @@
 """What the agent controller needs from outside, in one value, with the ports that it calls.
 
-`planloop.owner.build` builds the real World; tests build one over a real store, real processes and a temporary folder.
+`planloop.owner.build` builds the real one; tests build one over a real store, real processes and a temporary folder.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from planloop.controllers.agent.deciders.port import DeciderReply
 from planloop.controllers.agent.models.port import ModelClient, NoModelClient
@@ -124,33 +124,57 @@ class HookReplay(Protocol):
         ...
 
 
+TOOL_POOL: Final = "tools"
+DECIDER_POOL: Final = "minds"
+"""The pools of the work plane in which calls run and deciders other than models are asked."""
+
+
+@frozen
+class ProgramSettings:
+    """How programs are run. `env` is the clean environment of commands; a task's own `env` is added to it.
+
+    `python` is the interpreter for Python functions. Of `owner_env`, the owner's own environment, only the variables
+    that the plan names by `env:NAME` are read.
+    """
+
+    processes: Processes
+    env: Mapping[str, str]
+    python: str
+    owner_env: Mapping[str, str] = field(default_factory=dict)
+
+
+@frozen
+class DeciderServices:
+    """What decides for agents: the models and, in a replay, the recorded replies and verdicts instead of programs."""
+
+    models: ModelClient = NoModelClient()
+    replayed_replies: Callable[[ObservedAgent], Awaitable[DeciderReply]] | None = None
+    replayed_verdicts: HookReplay | None = None
+
+
+@frozen
+class Connections:
+    """What tools reach: tool servers, the containers of the plan (None: it has none), and simulated worlds."""
+
+    servers: ToolServers = NoToolServers()
+    containers: ContainerCommands | None = None
+    worlds: Worlds = NoWorlds()
+
+
 @frozen
 class AgentServices:
-    """`plan` is the plan's address, `folder` the absolute folder of the plan file.
+    """What the controller of a plan's agents works with.
 
-    `env` is the clean environment that commands start from; a task's own `env` is added to it. `python` is the
-    interpreter for Python minds. `surrounding` is the owner's own environment, of which nothing but what the plan names
-    by `env:NAME` is read. `pool` and `mind_pool` are the work plane's bounds for calls and for asking minds. `minds`
-    answers in place of minds that are processes, as in a replay; None: they do. `hooks` likewise for hooks.
-    `containers` are the plan's; None: nothing runs in any. `worlds` are the simulated ones.
+    `plan` is the address of the plan, `folder` the absolute folder of its file.
     """
 
     store: Store
     clock: Clock
     ids: Ids
-    processes: Processes
     work: WorkPlane
     gate: PatchGate
     plan: str
     folder: Path
-    env: Mapping[str, str]
-    python: str
-    pool: str = "tools"
-    mind_pool: str = "minds"
-    surrounding: Mapping[str, str] = field(default_factory=dict)
-    models: ModelClient = NoModelClient()
-    minds: Callable[[ObservedAgent], Awaitable[DeciderReply]] | None = None
-    servers: ToolServers = NoToolServers()
-    hooks: HookReplay | None = None
-    containers: ContainerCommands | None = None
-    worlds: Worlds = NoWorlds()
+    programs: ProgramSettings
+    deciders: DeciderServices = DeciderServices()
+    connections: Connections = Connections()

@@ -13,7 +13,7 @@ from planloop.controllers.agent.conflicts.controller import ConflictReconciler
 from planloop.controllers.agent.controller import AgentReconciler
 from planloop.controllers.agent.decide import DECIDER_JOB
 from planloop.controllers.agent.models.port import ModelClient
-from planloop.controllers.agent.services import AgentServices
+from planloop.controllers.agent.services import AgentServices, Connections, DeciderServices, ProgramSettings
 from planloop.controllers.agent.tools.registry import BUILT_IN_TOOLS
 from planloop.controllers.hook.controller import HookReconciler
 from planloop.controllers.lock.controller import LockReconciler
@@ -159,18 +159,17 @@ def _reconcilers(
         store,
         clock,
         ids,
-        processes,
         work,
         gate,
         f"plan/{place.name}",
         root,
-        {},
-        sys.executable,
-        models=recorded_effects.RecordedModels(director, stand.models(document), store.is_alive),
-        servers=recorded_effects.RecordedServers(director),
-        minds=RecordedDeciders(director, store.is_alive).reply,
-        hooks=RecordedHooks(director, store.is_alive),
-        worlds=stand.worlds,
+        ProgramSettings(processes, {}, sys.executable),
+        DeciderServices(
+            recorded_effects.RecordedModels(director, stand.models(document), store.is_alive),
+            RecordedDeciders(director, store.is_alive).reply,
+            RecordedHooks(director, store.is_alive),
+        ),
+        Connections(recorded_effects.RecordedServers(director), worlds=stand.worlds),
     )
     checks, strays = recorded_effects.RecordedChecks(director), recorded_effects.RecordedStrays(director)
     surroundings = RunEnvironment(place.name, root, {}, checks, sandboxes=ALL_SANDBOXES, strays=strays)

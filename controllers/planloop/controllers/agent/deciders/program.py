@@ -106,20 +106,20 @@ LIBRARY_FUNCTION: Final = "step"  # What the function of a library agent is call
 
 def python_runner(world: AgentServices, target: str, setting: ProgramRunner.Setting) -> ProgramRunner:
     """The mind behind `target`. Raises DeciderFailed when it does not name a function in a file."""
-    return ProgramRunner(world.processes, python_command(world, target), setting)
+    return ProgramRunner(world.programs.processes, python_command(world, target), setting)
 
 
 def python_command(world: AgentServices, target: str) -> tuple[str, ...]:
     """What runs the function `target` once, on a JSON line. Raises DeciderFailed when there is no such file."""
     file, colon, name = target.rpartition(":")
     if file == "lib" and name.isidentifier() and (path := LIBRARY_FOLDER / f"{name}.py").is_file():
-        return world.python, str(PYTHON_CHILD), str(path), LIBRARY_FUNCTION
+        return world.programs.python, str(PYTHON_CHILD), str(path), LIBRARY_FUNCTION
     if not colon or not name.isidentifier():
         raise DeciderFailed(f"`{target}` does not name a function: write `file.py:name`")
     path = world.folder / file
     if not path.is_file():
         raise DeciderFailed(f"there is no file `{file}` in the plan's folder")
-    return world.python, str(PYTHON_CHILD), str(path), name
+    return world.programs.python, str(PYTHON_CHILD), str(path), name
 
 
 # What another command-line agent printed, read as its answer, its session and what it used.

@@ -25,7 +25,7 @@ from planloop.controllers.agent.hooks import (
 from planloop.controllers.agent.hooks.collect_facts import FollowedTools
 from planloop.controllers.agent.hooks.questions import HookMoment, HookQuestion, HookWait, QuestionGroup
 from planloop.controllers.agent.observe import ObservedAgent, without_jobs
-from planloop.controllers.agent.services import AgentServices
+from planloop.controllers.agent.services import TOOL_POOL, AgentServices
 from planloop.controllers.agent.status import OpenTurn, TurnCall, wrap_value
 from planloop.controllers.agent.turn import authorization
 from planloop.controllers.agent.turn.permissions import ToolMap
@@ -117,8 +117,8 @@ class HookDispatcher:
             return None if said.consults else self._counted(seen, question, said.verdict, ahead)
         if not isinstance(spec.mind, HookRule):
             return None
-        if self.world.hooks is not None:
-            return self.world.hooks.at_once(seen.resource.address, opened.turn, question.key)
+        if self.world.deciders.replayed_verdicts is not None:
+            return self.world.deciders.replayed_verdicts.at_once(seen.resource.address, opened.turn, question.key)
         given, memory = self._facts(seen, question, ahead), self._memory(seen, question, ahead)
         return self.counted(seen, question, rules.evaluate_rule(spec, memory, given), ahead)
 
@@ -126,8 +126,8 @@ class HookDispatcher:
         """What the rule before an agent says: its verdict, or that the agent is to be asked."""
         if not question.spec.first:
             return rules.FirstClauses(HookVerdict(), consults=True)
-        if self.world.hooks is not None:
-            said = self.world.hooks.first(seen.resource.address, _opened(seen).turn, question.key)
+        if self.world.deciders.replayed_verdicts is not None:
+            said = self.world.deciders.replayed_verdicts.first(seen.resource.address, _opened(seen).turn, question.key)
             return rules.FirstClauses(said[0], consults=said[1])
         return rules.evaluate_first(
             question.spec, self._memory(seen, question, ahead), self._facts(seen, question, ahead)
@@ -173,8 +173,10 @@ class HookDispatcher:
         self, seen: ObservedAgent, question: HookQuestion, verdict: HookVerdict, view: WriteBatch
     ) -> HookVerdict:
         """What `counted` says, of a hook that is an agent; in a replay what was recorded: there are no facts."""
-        if self.world.hooks is not None:
-            return self.world.hooks.at_once(seen.resource.address, _opened(seen).turn, question.key)
+        if self.world.deciders.replayed_verdicts is not None:
+            return self.world.deciders.replayed_verdicts.at_once(
+                seen.resource.address, _opened(seen).turn, question.key
+            )
         return self.counted(seen, question, verdict, view)
 
     def counted(
@@ -221,7 +223,7 @@ class HookDispatcher:
         priority = 0 if seen.task_spec is None else seen.task_spec.priority
         if not self.world.work.is_live(key):
             job = HookRun(self, seen, question, key)
-            self.world.work.start(key, seen.resource.address, job, pool=self.world.pool, priority=priority)
+            self.world.work.start(key, seen.resource.address, job, pool=TOOL_POOL, priority=priority)
 
 
 def _job_key(seen: ObservedAgent, question: HookQuestion) -> str:
@@ -283,8 +285,10 @@ class HookRun:
 
     async def _verdict(self) -> HookVerdict:
         world, question, seen = self.firing.world, self.question, self.seen
-        if world.hooks is not None:
-            return await world.hooks.verdict(seen.resource.address, _opened(seen).turn, question.key)
+        if world.deciders.replayed_verdicts is not None:
+            return await world.deciders.replayed_verdicts.verdict(
+                seen.resource.address, _opened(seen).turn, question.key
+            )
         asked = self.firing.asked(seen, question, WriteBatch(world.store))
         verdict = await programs.run_hook_program(world, seen, question.spec, asked)
         return self.firing.counted(seen, question, verdict, WriteBatch(world.store))

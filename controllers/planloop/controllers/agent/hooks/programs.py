@@ -155,7 +155,7 @@ async def run_hook_program(world: AgentServices, seen: ObservedAgent, hook: Hook
             box = replace(box, readable=(*box.readable, str(_transcript(world, seen).parent)))
         told = _in_their_words(world, seen, asked)
         env |= {"CLAUDE_PROJECT_DIR": str(world.folder)}
-        argv = (world.python, str(claude_code.CAPTURE_CHILD), str(limits.HOOK_OUTPUT_BYTES_MAX), *argv)
+        argv = (world.programs.python, str(claude_code.CAPTURE_CHILD), str(limits.HOOK_OUTPUT_BYTES_MAX), *argv)
     command = ProcessCommand(
         cwd=place.cwd,
         argv=argv,
@@ -166,8 +166,8 @@ async def run_hook_program(world: AgentServices, seen: ObservedAgent, hook: Hook
         sandbox=box,
     )
     op = world.ids.mint()
-    ended = await world.processes.run(op, command)
-    world.processes.forget([op])
+    ended = await world.programs.processes.run(op, command)
+    world.programs.processes.forget([op])
     if ended.ending is ExitCause.TIMED_OUT:
         return failed_verdict(f"it gave no verdict within {timeout_s:g} s")
     if ended.ending is not ExitCause.EXITED:
@@ -205,7 +205,7 @@ def _place(world: AgentServices, seen: ObservedAgent, hook: HookSpec) -> HookPro
         for name, value in task.spec["env"].items()
         if not str(name).startswith(RESERVED_VARIABLES)
     }
-    env = {**world.env, **own}
+    env = {**world.programs.env, **own}
     return HookProcess(str(folder), with_git_settings(env, may_run_all=False, is_owners=is_git_outside(env, whole)))
 
 

@@ -354,7 +354,7 @@ class LayeredAsk:
         now = self.look(self.seen.resource.address)
         if now is None:
             return False
-        self.world.processes.forget([self.op])
+        self.world.programs.processes.forget([self.op])
         self.seen, self.op, self.tries = now, op, self.tries + 1
         return True
 

@@ -172,8 +172,8 @@ async def _output(world: AgentServices, seen: ObservedAgent, step: MixinStep, to
         sandbox=function_sandbox(world, seen) if step.verb == "python" else agent_sandbox(world, seen),
     )
     op = world.ids.mint()
-    ended = await world.processes.run(op, command)
-    world.processes.forget([op])
+    ended = await world.programs.processes.run(op, command)
+    world.programs.processes.forget([op])
     if ended.ending is not ExitCause.EXITED:
         raise _Fault(ended.ending.value)
     if ended.code != 0:

@@ -334,7 +334,7 @@ async def container_exec(
         sandbox=CommandSandbox(CONTAINER, name, inside=workdir),
     )
     await shell.note_unboxed_command(context)  # The workspace may be mounted in there.
-    return await exec_settlement(context, await context.world.processes.run(context.spec.op, wanted))
+    return await exec_settlement(context, await context.world.programs.processes.run(context.spec.op, wanted))
 
 
 async def container_logs(
@@ -416,7 +416,7 @@ def _holds(plan: JsonObject, op: PatchOp) -> bool:
 
 
 def _containers(context: ToolContext) -> ContainerCommands:
-    found = context.world.containers
+    found = context.world.connections.containers
     if found is None:
         raise ToolFailed("NoContainers", "nothing runs in containers here")
     return found

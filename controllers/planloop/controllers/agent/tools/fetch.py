@@ -303,7 +303,7 @@ async def _allowed(context: ToolContext, place: UrlTarget) -> UrlTarget:
     _check_denials(context, place)  # Before a name server is asked, and with the addresses once more.
     if not all(patterns.is_allowed_by(given, "fetch", (place.url,)) for given in (spec.tools, spec.rights.tools)):
         raise ToolDenied(f"you may not fetch {place.url}")
-    is_loopback_only = bool(context.world.surrounding.get(LOOPBACK_ONLY_VARIABLE))
+    is_loopback_only = bool(context.world.programs.owner_env.get(LOOPBACK_ONLY_VARIABLE))
     found = await resolve_addresses(place, spec.rights.hosts, is_loopback_only=is_loopback_only)
     _check_denials(context, found)
     return found

@@ -318,7 +318,7 @@ async def _run(
     bytes_max: int | None = None,
 ) -> ExecEnd:
     """The end of a script that did its work, found that the file is another, or wrote too much. Raises ToolFailed."""
-    name, containers = within.place.name, context.world.containers
+    name, containers = within.place.name, context.world.connections.containers
     if containers is None:
         raise ToolFailed("NoContainers", "nothing runs in containers here")
     bound_s = min(_TIME_S, command_timeout_s(context, None))

@@ -87,7 +87,7 @@ async def call_or_answer(
 ) -> CallResult:
     """The server's word on the call: begun anew, or with the answer that it waits for. Raises ServerFailed."""
     asked, answer = context.call.status.get(INPUT_ASKED), context.call.status.get(INPUT_ANSWER)
-    servers, op = context.world.servers, context.spec.op
+    servers, op = context.world.connections.servers, context.spec.op
     if asked and answer:
         return await servers.answer(asked[0], answer[0], op=op, on_progress=progress)
     return await servers.call(server, tool, arguments, by=context.agent, op=op, on_progress=progress)
@@ -291,7 +291,7 @@ def _simulated(file: str, tool: str, context: ToolContext, arguments: JsonObject
     kept = (context.seen.resource.status.get(WORLDS) or {}).get(file) or {}
     task = context.seen.spec.task.partition("/")[2]
     try:
-        made = context.world.worlds.call(file, tool, arguments, task=task, kept=kept)
+        made = context.world.connections.worlds.call(file, tool, arguments, task=task, kept=kept)
     except ServerFailed as fault:
         return Settlement(CallResult(CallState.FAILED, f"{tool}: {fault}", fault.reason))
     return Settlement(made.result, agent={WORLDS: {file: made.merge}} if made.merge else {})
@@ -336,7 +336,7 @@ async def resource(
     if not uri:
         return Settlement(success(_listed(found) or f"`{server}` lists no resources"))
     try:
-        text = await context.world.servers.resource(server, uri, by=context.agent)
+        text = await context.world.connections.servers.resource(server, uri, by=context.agent)
     except ServerFailed as fault:
         raise ToolFailed(fault.reason, f"{server}: {fault}") from fault
     whole = text.encode()

@@ -266,7 +266,7 @@ async def shell(
     context.workspace.ensure()
     wanted = shell_command(context, command, timeout_s)
     await note_watched_files(context)
-    found = await context.world.processes.run(context.spec.op, wanted)
+    found = await context.world.programs.processes.run(context.spec.op, wanted)
     return await shell_settlement(context, found)
 
 

@@ -83,7 +83,7 @@ def decider_of(world: AgentServices, seen: ObservedAgent, stale: str | None = No
         case ScriptSpec(steps=steps):
             return ScriptRunner(steps)
         case ProgramSpec(argv=argv):
-            return ProgramRunner(world.processes, argv, _setting(world, seen))
+            return ProgramRunner(world.programs.processes, argv, _setting(world, seen))
         case PythonFunctionSpec(target=target):
             return python_runner(world, target, _setting(world, seen))
         case ModelDeciderSpec():
@@ -107,7 +107,7 @@ def _outside(world: AgentServices, seen: ObservedAgent, how: CliAgentSpec, stale
     secrets = tuple(given[name] for name, value in how.env.items() if str(value).startswith(ENV_REFERENCE))
     news = prompt.cli_agent_news(seen, call_locks.describe_held(seen, world.store.view))
     briefing = CliAgentBriefing(prompt.role_briefing(seen, OUTSIDE_RULES) + f"\n\n{news}", news)
-    return CliAgentRunner(world.processes, how, setting, briefing, world.store.put_blob, secrets, stale)
+    return CliAgentRunner(world.programs.processes, how, setting, briefing, world.store.put_blob, secrets, stale)
 
 
 def _value(world: AgentServices, written: str) -> str:
@@ -115,7 +115,7 @@ def _value(world: AgentServices, written: str) -> str:
     if not written.startswith(ENV_REFERENCE):
         return written
     name = written.removeprefix(ENV_REFERENCE)
-    found = world.surrounding.get(name)
+    found = world.programs.owner_env.get(name)
     if not found:
         raise DeciderFailed(f"the variable {name} is not set where the plan runs")
     return found
@@ -141,8 +141,8 @@ async def ask_decider(
 
     `stale` is the request of an owner that did not live to see its answer, None when there was none.
     """
-    if world.minds is not None and not seen.nature.is_instant:
-        return await world.minds(seen)
+    if world.deciders.replayed_replies is not None and not seen.nature.is_instant:
+        return await world.deciders.replayed_replies(seen)
     return await decider_of(world, seen, stale).respond(turn_input(world, tools, seen, op))
 
 
@@ -273,7 +273,7 @@ class AskJob:
         else:
             await self._replied(reply, began_at - self.asked_at)
             if self.ready is None:  # What was called off leaves its traces: the next request looks at them.
-                world.processes.forget([self.op])
+                world.programs.processes.forget([self.op])
 
     async def _after_the_stale(self) -> ObservedAgent | None:
         """The agent, when nothing is left of the request that an earlier owner made."""
@@ -283,8 +283,8 @@ class AskJob:
             return seen
         if seen is not None and seen.nature.outlives_owner and model_request.is_current_request(seen, self.op):
             return seen
-        await world.processes.stop(self.stale)
-        world.processes.forget([self.stale])
+        await world.programs.processes.stop(self.stale)
+        world.programs.processes.forget([self.stale])
         return self.desk.look(self.address)
 
     async def _ask(self, seen: ObservedAgent, op: str) -> DeciderReply:
@@ -307,7 +307,7 @@ class AskJob:
         assert self.ready is not None, "only models are asked like this"
         self.said_chars = 0
         try:
-            answer = await self.desk.world.models.complete(request, self._heard)
+            answer = await self.desk.world.deciders.models.complete(request, self._heard)
         except anyio.get_cancelled_exc_class():
             said = transcript.estimate_tokens(self.said_chars)
             self.used.append(TokenUsage(self.ready.tokens, said, is_estimated=True))

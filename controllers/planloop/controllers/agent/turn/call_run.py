@@ -187,12 +187,12 @@ class CallRun:
 
     async def _resumed(self) -> CallEnding | None:
         """What became of a call that somebody else began: its end, None when it goes back to be started again."""
-        trace = await self.world.processes.trace(self.spec.op) if self.spec.is_process else OperationTrace.LOST
+        trace = await self.world.programs.processes.trace(self.spec.op) if self.spec.is_process else OperationTrace.LOST
         if trace in (OperationTrace.RUNNING, OperationTrace.ENDED) and self.tool.ended is not None:
             context = self._context()
             if isinstance(context, Settlement):
                 return context
-            found = await self.world.processes.adopt(self.spec.op)
+            found = await self.world.programs.processes.adopt(self.spec.op)
             return await self.tool.ended(context, found)
         if trace is OperationTrace.LOST and not self.spec.effect.may_run_again:
             return Settlement(CallResult(CallState.UNKNOWN, journal.OUTCOME_UNKNOWN, "Unknown"))
@@ -217,7 +217,7 @@ class CallRun:
         is_over = isinstance(now, Settlement) and now.result.state is not CallState.UNKNOWN
         if self.spec.is_process and is_over:
             await store.flush(store.view.rev)
-            self.world.processes.forget([self.spec.op])
+            self.world.programs.processes.forget([self.spec.op])
 
     async def _of_now(self, ending: CallEnding) -> CallEnding:
         """`ending` with the changes of this moment: programs took their time since an instant tool said what it writes.

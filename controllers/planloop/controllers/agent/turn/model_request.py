@@ -161,11 +161,11 @@ def prepare_request(
     mind, opened = model_of_agent(seen), seen.status.open
     assert opened is not None, "a model is asked inside a turn"
     policy = catalog.unknown_price_policy(view, world.plan)
-    price = catalog.price_for_budget(world.models, mind.model, policy, is_bounded="usd" in seen.budget.left)
+    price = catalog.price_for_budget(world.deciders.models, mind.model, policy, is_bounded="usd" in seen.budget.left)
     if isinstance(price, catalog.UnpricedModel):
         return price
     tokens = transcript.estimate_tokens(prompt.size_bytes)
-    longest = world.models.output_max(mind.model)
+    longest = world.deciders.models.output_max(mind.model)
     output = catalog.affordable_output_tokens(seen.budget.left, price, tokens, longest)
     if opened.is_last:
         output = min(longest, limits.HANDOVER_OUTPUT_TOKENS)
@@ -195,13 +195,16 @@ def prepare_summary_request(
     assert opened is not None, "a model is asked inside a turn"
     model = str(seen.spec.compact.get("model") or model_of_agent(seen).model)
     price = catalog.price_for_budget(
-        world.models, model, catalog.unknown_price_policy(view, world.plan), is_bounded="usd" in seen.budget.left
+        world.deciders.models,
+        model,
+        catalog.unknown_price_policy(view, world.plan),
+        is_bounded="usd" in seen.budget.left,
     )
     if isinstance(price, catalog.UnpricedModel):
         return price
     messages = transcript.summary_messages(wanted)
     tokens = transcript.estimate_tokens(sum(map(len, messages)))
-    output = min(world.models.output_max(model), limits.SUMMARY_TOKENS_MAX)
+    output = min(world.deciders.models.output_max(model), limits.SUMMARY_TOKENS_MAX)
     key = RequestKey(seen.resource.address, seen.resource.uid, seen.status.incarnation, opened.turn, opened.asked + 1)
     request = ModelRequest(replace(key, purpose="summary"), model, messages, output_tokens_max=output)
     worst = catalog.worst_cost(price, tokens, output)
