@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
+from importlib.metadata import packages_distributions
 
 import pytest
 
-from tests.architecture.tree import PACKAGES, parsed, python_files
+from tests.architecture.tree import PACKAGES, ROOT, parsed, python_files
 
 pytestmark = [pytest.mark.usefixtures("parsed_once"), pytest.mark.timeout(300)]
 
@@ -59,3 +63,37 @@ def test_a_public_class_name_occurs_once() -> None:
     )
 
     assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_every_third_party_import_of_the_product_is_declared() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = [line for name, lines in project["optional-dependencies"].items() if name != "test" for line in lines]
+    declared = {_distribution(line) for line in [*project["dependencies"], *extras]}
+    installed = packages_distributions()
+    shipped = [file for file in FILES.values() if "speed" not in file.parts]
+
+    used = {name for file in shipped for name in third_party_imports(parsed(file))}
+
+    assert "aiohttp" in used
+    assert {name for name in used if not declared & set(map(_distribution, installed.get(name, ())))} == set()
+
+
+def third_party_imports(tree: ast.Module) -> Iterator[str]:
+    """The packages that a file imports, beside the product and the standard library."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                modules = [each.name for each in names]
+            case ast.ImportFrom(module=str(module)):
+                modules = [module]
+            case ast.Call(func=ast.Attribute(attr="import_module"), args=[ast.Constant(value=str(module)), *_]):
+                modules = [module]
+            case _:
+                modules = []
+        tops = {module.partition(".")[0] for module in modules}
+        yield from tops - sys.stdlib_module_names - {"planloop"}
+
+
+def _distribution(requirement: str) -> str:
+    """The normalised name of the distribution that a requirement names."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[\[<>=!~; ]", requirement)[0]).lower()

@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Final
 
 import httpx2
-from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, METHOD_NOT_FOUND
+from mcp.types import CONNECTION_CLOSED, INTERNAL_ERROR, METHOD_NOT_FOUND
 
 from planloop.controllers.mcp import json_rpc, lenient_results
 from planloop.controllers.mcp.json_rpc import NO_SESSION, ReadMessage, UnreadableMessage

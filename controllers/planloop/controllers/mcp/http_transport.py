@@ -14,7 +14,7 @@ import httpx2
 from anyio.abc import TaskStatus
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
-from mcp_types import CONNECTION_CLOSED
+from mcp.types import CONNECTION_CLOSED
 
 from planloop.controllers.mcp import http_bodies, json_rpc
 from planloop.controllers.mcp.json_rpc import NO_SESSION, NOT_SENT

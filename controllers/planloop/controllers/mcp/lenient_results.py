@@ -13,7 +13,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 
 import anyio
-import mcp_types as types
+from mcp import types
 from mcp.shared.message import SessionMessage
 
 from planloop.controllers.mcp import json_rpc

@@ -14,9 +14,9 @@ from contextlib import asynccontextmanager
 from typing import Final, TypeAlias
 
 import anyio
-import mcp_types as types
 from anyio.abc import ByteReceiveStream, ByteSendStream
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp import types
 from mcp.shared.message import SessionMessage
 
 from planloop.controllers.mcp import json_rpc

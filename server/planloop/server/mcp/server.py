@@ -15,13 +15,13 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 import anyio
-import mcp_types as types
+from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.session import ServerSession
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ResourceUpdated, ToolsListChanged
 from mcp.shared.exceptions import MCPError
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 from planloop.client import VERSION
 from planloop.client.exit_codes import CommandError
