@@ -26,27 +26,36 @@ class ApiTold(ApiModel):
     trust: Literal["trusted", "untrusted"] = "trusted"
 
 
-class Item(ApiModel):
-    """One thing in an agent's life. What belongs to a call has its address as `call`.
-
-    `turn` has `turn`, `reasons` and `told`; `said` a `text`; `call` its `tool` and `arguments`; `verdict` the `hook`,
-    the `point`, a `decision`; `waits` says `why`; `result` has a `state` and a `text`; `ended` is the end of a turn;
-    `life` is between turns. Of a task (`plan logs task/x -o json`), `life` has its state as `word`, and `result` is the
-    end of its command, or with `check`, the number of an acceptance check, what that found.
-    """
+class ItemHead(ApiModel):
+    """The fields of every item."""
 
     rev: Rev
     at: Seconds
     kind: Literal["turn", "said", "call", "verdict", "waits", "result", "failed", "ended", "life"]
     text: str = ""
     left: Annotated[int, Field(description="Characters of the text that are not here.")] = 0
+
+
+class TurnFields(ApiModel):
+    """The fields of a `turn`."""
+
     turn: int = 0
     reasons: list[str] = []
     told: list[ApiTold] = []
+
+
+class CallFields(ApiModel):
+    """The fields of a `call`."""
+
     call: str = ""
     tool: str = ""
     arguments: dict[str, Any] = {}
     fault: str = ""
+
+
+class VerdictFields(ApiModel):
+    """The fields of a `verdict`."""
+
     hook: str = ""
     point: str = ""
     decision: str = ""
@@ -54,6 +63,11 @@ class Item(ApiModel):
     comment: str = ""
     is_silent: bool = False
     is_last: bool = False
+
+
+class OutcomeFields(ApiModel):
+    """The fields of `waits`, `result` and `failed`."""
+
     why: str = ""
     state: str = ""
     error: str = ""
@@ -62,11 +76,32 @@ class Item(ApiModel):
     took_s: float = 0.0
     violation: str = ""
     is_cached: bool = False
+
+
+class TurnEndFields(ApiModel):
+    """The fields of `ended`."""
+
     active_s: float = 0.0
     calls: int = 0
     called_off: str = ""
+
+
+class LifeFields(ApiModel):
+    """The fields of `life`, and of an acceptance check's `result`."""
+
     word: str = ""
     check: str = ""
+
+
+# The bases are in reverse: pydantic takes the fields of the last base first, and the description keeps its order.
+class Item(LifeFields, TurnEndFields, OutcomeFields, VerdictFields, CallFields, TurnFields, ItemHead):
+    """One thing in an agent's life. What belongs to a call has its address as `call`.
+
+    `turn` has `turn`, `reasons` and `told`; `said` a `text`; `call` its `tool` and `arguments`; `verdict` the `hook`,
+    the `point`, a `decision`; `waits` says `why`; `result` has a `state` and a `text`; `ended` is the end of a turn;
+    `life` is between turns. Of a task (`plan logs task/x -o json`), `life` has its state as `word`, and `result` is the
+    end of its command, or with `check`, the number of an acceptance check, what that found.
+    """
 
 
 class ApiConversation(ApiModel):
