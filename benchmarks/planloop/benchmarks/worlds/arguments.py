@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 from planloop.compiler.suggest import did_you_mean
 from planloop.schemas.canonical_json import Json, JsonObject, encode_text
 from planloop.schemas.frozen import mutable
+from planloop.schemas.predicates import is_number
 
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -58,17 +59,13 @@ def write_time(time: datetime) -> str:
 # so that one meaning has one form; an argument with a default that is missing or null gets the default.
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 KINDS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
     "string": lambda value: isinstance(value, str),
     "boolean": lambda value: isinstance(value, bool),
-    "integer": lambda value: _is_number(value) and (isinstance(value, int) or value.is_integer()),
-    "number": _is_number,
+    "integer": lambda value: is_number(value) and (isinstance(value, int) or value.is_integer()),
+    "number": is_number,
     "null": lambda value: value is None,
 }
 _SIZES: Final[Mapping[str, tuple[Callable[[Any, Any], bool], str]]] = {
@@ -120,7 +117,7 @@ def _is_kind(value: Any) -> bool:
 
 
 _FORM_OF: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
-    **dict.fromkeys(_SIZES, (_is_number, "a number")),
+    **dict.fromkeys(_SIZES, (is_number, "a number")),
     **dict.fromkeys(_LENGTHS, (lambda value: type(value) is int, "a whole number")),
     **dict.fromkeys(("pattern", "format"), (lambda value: isinstance(value, str), "a text")),
     **dict.fromkeys(("enum", "anyOf"), (lambda value: isinstance(value, list) and bool(value), "a list")),
@@ -200,7 +197,7 @@ class _Check:
                 return self._text(schema, value, at)
             case float() if kinds == ("integer",):
                 value = int(value)
-        if _is_number(value):
+        if is_number(value):
             self._size(schema, value, at)
         return value
 

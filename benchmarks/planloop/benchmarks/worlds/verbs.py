@@ -22,6 +22,7 @@ from planloop.benchmarks.worlds.world import (
 )
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen
+from planloop.schemas.predicates import Vocabulary, is_number, is_same, predicate
 
 # A condition is the value itself, or a map of `is`, `not`, `any-of`, `contains`, `at-least` … An operator without an
 # operand drops out, so filters that were not given do not filter.
@@ -37,20 +38,14 @@ class ValueCondition:
 
 def parse_condition(raw: Json) -> ValueCondition:
     """The condition that `raw` stands for."""
-    if isinstance(raw, dict) and raw and OPERATORS.keys() >= raw.keys():
-        parts = [(OPERATORS[name], parse_expression(operand)) for name, operand in raw.items()]
-    else:
-        parts = [(values_equal, parse_expression(raw))]
+    parts = [(test, parse_expression(operand)) for test, operand in _CONDITIONS.predicates(raw)]
     names = frozenset().union(*(operand.names for _, operand in parts))
 
     def holds(value: Any, scope: Scope) -> bool:
-        return all(_holds(operator, value, operand.of(scope)) for operator, operand in parts)
+        operands = ((test, operand.of(scope)) for test, operand in parts)
+        return all(operand is ABSENT or not test(operand, value, "") for test, operand in operands)
 
     return ValueCondition(names, holds)
-
-
-def _holds(operator: Callable[[Any, Any], bool], value: Any, operand: Any) -> bool:
-    return operand is ABSENT or operator(value, operand)
 
 
 @frozen
@@ -91,11 +86,6 @@ def parse_row_filter(raw: Mapping[str, Json]) -> RowFilter:
     return RowFilter(tuple((name, parse_condition(each)) for name, each in raw.items()))
 
 
-def values_equal(value: Any, other: Any) -> bool:
-    """Whether two values are the same: 1 is 1.0, and true is no number."""
-    return isinstance(value, bool) is isinstance(other, bool) and bool(value == other)
-
-
 def _contains(value: Any, part: Any) -> bool:
     if isinstance(value, str):
         return str(part).casefold() in value.casefold()
@@ -104,7 +94,7 @@ def _contains(value: Any, part: Any) -> bool:
 
 def _order(value: Any, other: Any) -> int | None:
     """-1, 0 or 1; None for values of which neither comes first. Times are compared as instants."""
-    if _is_number(value) and _is_number(other):
+    if is_number(value) and is_number(other):
         return int(value > other) - int(value < other)
     if not (isinstance(value, str) and isinstance(other, str)):
         return None
@@ -114,21 +104,18 @@ def _order(value: Any, other: Any) -> int | None:
     return int(value > other) - int(value < other)
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
-    "is": values_equal,
-    "not": lambda value, other: not values_equal(value, other),
-    "any-of": lambda value, others: isinstance(others, list) and any(values_equal(value, each) for each in others),
-    "contains": _contains,
-    "at-least": lambda value, other: _order(value, other) in (0, 1),
-    "at-most": lambda value, other: _order(value, other) in (-1, 0),
-    "above": lambda value, other: _order(value, other) == 1,
-    "below": lambda value, other: _order(value, other) == -1,
-    "given": lambda value, wanted: (value is not ABSENT) is wanted,
+    "is": is_same,
+    "not": lambda operand, value: not is_same(value, operand),
+    "any-of": lambda operand, value: isinstance(operand, list) and any(is_same(value, each) for each in operand),
+    "contains": lambda operand, value: _contains(value, operand),
+    "at-least": lambda operand, value: _order(value, operand) in (0, 1),
+    "at-most": lambda operand, value: _order(value, operand) in (-1, 0),
+    "above": lambda operand, value: _order(value, operand) == 1,
+    "below": lambda operand, value: _order(value, operand) == -1,
+    "given": lambda operand, value: (value is not ABSENT) is operand,
 }
+_CONDITIONS: Final = Vocabulary[Any]({name: predicate(holds) for name, holds in OPERATORS.items()}, predicate(is_same))
 
 
 _DIGITS: Final = 9  # What floats add up to is money and counts here: 0.1 and 0.2 are 0.3.
@@ -164,7 +151,7 @@ def computed_problem(raw: Json) -> str:
 
 def _numbers(values: Any) -> list[Any]:
     found = _items(values)
-    if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in found):
+    if not all(is_number(each) for each in found):
         raise StepRefused("That is no number.")
     return [_bounded(each) for each in found]
 

@@ -1,4 +1,9 @@
-"""Patterns for JSON values, as checks write them: `{subset: {id: 5, name: /ada/}}`. Match, explain, validate."""
+"""Patterns for JSON values, as checks write them: `{subset: {id: 5, name: /ada/}}`. Match, explain, validate.
+
+A text, number, truth value or null stands for itself; `/…/` is a regular expression; a list is its items, one by one. A
+map that has only names of `MATCHER_WORDS` is a matcher; any other map names members that must be there, and the value
+may have more. Directly under `subset` and `exact` all names are members, whatever they are called.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from difflib import get_close_matches
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
@@ -14,14 +20,15 @@ from planloop.schemas import limits
 from planloop.schemas.canonical_json import Json, JsonObject, encode_text
 from planloop.schemas.diagnostic import ValuePath, ValueProblem
 from planloop.schemas.linear_regex import LinearRegex, UnsupportedRegex, compile_linear_regex
-
-# Giving each of some takers one of the things that fit it, no thing to two: a matching in a bipartite graph.
-#
-# By augmenting paths (Kuhn 1955): takers in order, each taking its first thing that is free or can be freed.
+from planloop.schemas.predicates import Vocabulary, excerpt, is_number, not_like, place, structure_mismatch
 
 
 def match_pairs(fitting: Sequence[Sequence[int]]) -> dict[int, int]:
-    """The taker of each thing, for as many takers as can have one. `fitting[taker]` are the things that fit it."""
+    """Give each taker one of the things that fit it, no thing to two: the taker of each thing, for as many as possible.
+
+    `fitting[taker]` are the things that fit it. Augmenting paths (Kuhn 1955): takers in order, each taking its first
+    thing that is free or can be freed.
+    """
     taken: dict[int, int] = {}
 
     def found_one(taker: int, tried: set[int]) -> bool:
@@ -37,15 +44,6 @@ def match_pairs(fitting: Sequence[Sequence[int]]) -> dict[int, int]:
         found_one(taker, set())
     return taken
 
-
-# Patterns for JSON values and texts, as checks write them: `{subset: {id: 5, name: /ada/}}`.
-#
-# A text, number, truth value or null is itself; `/…/` is a regular expression; a list is its items, one by one; a map
-# whose names are all in `MATCHER_WORDS` is a matcher, any other has members that must be there, where more may be.
-# Directly under `subset` and `exact` all names are members, whatever they are called.
-#
-#     matches(pattern, value)   empty when it fits, else why not, in words
-#     equal(one, other)         whether two values are the same to a literal
 
 MATCHER_WORDS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -65,11 +63,6 @@ MATCHER_WORDS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """The matchers. A map with several has a value that fits them all."""
-
-
-def is_number(value: Json) -> bool:
-    """Whether it is a number, which a truth value is not."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 TYPES: Final[Mapping[str, Callable[[Json], bool]]] = MappingProxyType(
@@ -159,28 +152,8 @@ def _kind(value: Json) -> str:
 
 
 def find_mismatch(pattern: Json, value: Json) -> str:
-    """Empty when `value` fits, else the first place where it does not, in words. Raises BadPattern."""
-    return _differs(pattern, value, "", is_exact=False)
-
-
-def _differs(pattern: Json, value: Json, at: str, *, is_exact: bool) -> str:
-    if isinstance(pattern, dict):
-        if is_matcher(pattern):
-            found = (_BY_WORD[word](item, value, at) for word, item in pattern.items())
-            return next((words for words in found if words), "")
-        return _members(pattern, value, at, is_exact=is_exact)
-    if isinstance(pattern, list):
-        return _items(pattern, value, at, is_exact=is_exact)
-    expression = regex_source(pattern)
-    if expression is None:
-        return "" if values_equal(pattern, value) else _not(value, at, value_text(pattern))
-    if not isinstance(value, str):
-        return _not(value, at, "a text")
-    return (
-        ""
-        if compile_regex(expression).found_in(_compatible(value))
-        else f"{_where(at)} does not match {pattern}: {value_text(value)}"
-    )
+    """Why `value` does not fit: the first place and reason; empty if it fits. Raises BadPattern."""
+    return _OPEN.mismatch(pattern, value)
 
 
 def compile_regex(expression: str) -> LinearRegex:
@@ -193,53 +166,31 @@ def compile_regex(expression: str) -> LinearRegex:
 
 def is_matcher(pattern: JsonObject) -> bool:
     """Whether the names of a map are matchers; else they are members."""
-    return bool(pattern) and pattern.keys() <= MATCHER_WORDS.keys()
-
-
-def _members(members: JsonObject, value: Json, at: str, *, is_exact: bool) -> str:
-    if not isinstance(value, dict):
-        return _not(value, at, "a map")
-    for name, item in members.items():
-        here = f"{at}/{name}"
-        words = _differs(item, value[name], here, is_exact=is_exact) if name in value else f"{here} is missing"
-        if words:
-            return words
-    more = [name for name in value if name not in members] if is_exact else []
-    return f"{at}/{more[0]} should not be there" if more else ""
-
-
-def _items(items: list[Json], value: Json, at: str, *, is_exact: bool) -> str:
-    if not isinstance(value, list):
-        return _not(value, at, "a list")
-    if len(value) != len(items):
-        return f"{_where(at)} has {len(value)} items, not {len(items)}"
-    found = (
-        _differs(item, one, f"{at}/{n}", is_exact=is_exact)
-        for n, (item, one) in enumerate(zip(items, value, strict=True))
-    )
-    return next((words for words in found if words), "")
+    return _OPEN.is_word_map(pattern)
 
 
 def _subset(wanted: Json, value: Json, at: str) -> str:
-    return _members(wanted, value, at, is_exact=False) if isinstance(wanted, dict) else _plain(wanted, value, at)
+    if isinstance(wanted, dict):
+        return structure_mismatch(wanted, value, at, _OPEN.mismatch)
+    return _plain(wanted, value, at)
 
 
 def _exact(wanted: Json, value: Json, at: str) -> str:
     if isinstance(wanted, dict):
-        return _members(wanted, value, at, is_exact=True)
-    return _differs(wanted, value, at, is_exact=True)
+        return structure_mismatch(wanted, value, at, _EXACT.mismatch, is_exact=True)
+    return _EXACT.mismatch(wanted, value, at)
 
 
 def _plain(wanted: Json, value: Json, at: str) -> str:
-    return _differs(wanted, value, at, is_exact=False)
+    return _OPEN.mismatch(wanted, value, at)
 
 
 def _is(wanted: Json, value: Json, at: str) -> str:
-    return "" if values_equal(wanted, value) else _not(value, at, value_text(wanted))
+    return "" if values_equal(wanted, value) else not_like(value, at, excerpt(wanted))
 
 
 def _verbatim(wanted: Json, value: Json, at: str) -> str:
-    return "" if value == wanted else _not(value, at, f"{value_text(wanted)} to the letter")
+    return "" if value == wanted else not_like(value, at, f"{excerpt(wanted)} to the letter")
 
 
 def _any(_wanted: Json, _value: Json, _at: str) -> str:
@@ -248,7 +199,7 @@ def _any(_wanted: Json, _value: Json, _at: str) -> str:
 
 def _type(wanted: Json, value: Json, at: str) -> str:
     is_of = TYPES[JSON_TYPES.get(wanted, wanted)]
-    return "" if is_of(value) else f"{_where(at)} is {_article(_kind(value))}, not {_article(str(wanted))}"
+    return "" if is_of(value) else f"{place(at)} is {_article(_kind(value))}, not {_article(str(wanted))}"
 
 
 def _article(kind: str) -> str:
@@ -257,9 +208,9 @@ def _article(kind: str) -> str:
 
 def _len(wanted: Json, value: Json, at: str) -> str:
     if not isinstance(value, str | list | dict):
-        return _not(value, at, "a text, a list or a map")
+        return not_like(value, at, "a text, a list or a map")
     words = find_mismatch(wanted, len(value))
-    return f"the length of {_where(at)} does not fit: {words.removeprefix('it ')}" if words else ""
+    return f"the length of {place(at)} does not fit: {words.removeprefix('it ')}" if words else ""
 
 
 def _between(wanted: Json, value: Json, at: str) -> str:
@@ -267,10 +218,10 @@ def _between(wanted: Json, value: Json, at: str) -> str:
     found = sort_value(value)
     bounds = [bound for bound in (low, high) if bound is not None]
     if found is None or any(order_scale(bound) != order_scale(found) for bound in bounds):
-        return _not(value, at, "a time" if any(isinstance(bound, date) for bound in bounds) else "a number")
+        return not_like(value, at, "a time" if any(isinstance(bound, date) for bound in bounds) else "a number")
     if (low is None or low <= found) and (high is None or found <= high):
         return ""
-    return f"{_where(at)} is {value_text(value)}, not between {value_text(wanted[0])} and {value_text(wanted[1])}"
+    return f"{place(at)} is {excerpt(value)}, not between {excerpt(wanted[0])} and {excerpt(wanted[1])}"
 
 
 def sort_value(value: Json) -> Json:
@@ -289,13 +240,11 @@ def _one_of(wanted: Json, value: Json, at: str) -> str:
     found = [_plain(one, value, at) for one in wanted]
     if "" in found:
         return ""
-    return (
-        found[0] if len(found) == 1 else f"{_where(at)} is {value_text(value)}, which is none of {value_text(wanted)}"
-    )
+    return found[0] if len(found) == 1 else f"{place(at)} is {excerpt(value)}, which is none of {excerpt(wanted)}"
 
 
 def _unlike(wanted: Json, value: Json, at: str) -> str:
-    return "" if _plain(wanted, value, at) else f"{_where(at)} is {value_text(value)}, which it must not be"
+    return "" if _plain(wanted, value, at) else f"{place(at)} is {excerpt(value)}, which it must not be"
 
 
 def _contains(wanted: Json, value: Json, at: str) -> str:
@@ -306,31 +255,31 @@ def _contains(wanted: Json, value: Json, at: str) -> str:
 def _has(wanted: Json, value: Json, at: str) -> str:
     if isinstance(value, list):
         is_there = any(not _plain(wanted, one, at) for one in value)
-        return "" if is_there else f"{_where(at)} has no item like {value_text(wanted)}"
+        return "" if is_there else f"{place(at)} has no item like {excerpt(wanted)}"
     if not isinstance(value, str):
-        return _not(value, at, "a text or a list")
+        return not_like(value, at, "a text or a list")
     if not isinstance(wanted, str) or regex_source(wanted) is not None:
         return _plain(wanted, value, at)
     return (
         ""
         if fold_text(wanted) in fold_text(value)
-        else f"{_where(at)} does not contain {value_text(wanted)}: {value_text(value)}"
+        else f"{place(at)} does not contain {excerpt(wanted)}: {excerpt(value)}"
     )
 
 
 def _set(wanted: Json, value: Json, at: str) -> str:
     if not isinstance(value, list):
-        return _not(value, at, "a list")
+        return not_like(value, at, "a list")
     if len(value) > limits.MATCHED_ITEMS_MAX:
-        return f"{_where(at)} has {len(value):,} items, more than are looked at"
+        return f"{place(at)} has {len(value):,} items, more than are looked at"
     items = _distinct(value)
     fitting = [[n for n, one in enumerate(items) if not _plain(pattern, one, at)] for pattern in wanted]
     taken = match_pairs(fitting)
     lacking = next((n for n in range(len(wanted)) if n not in taken.values()), None)
     if lacking is not None:
-        return f"{_where(at)} lacks {value_text(wanted[lacking])}"
+        return f"{place(at)} lacks {excerpt(wanted[lacking])}"
     more = next((one for n, one in enumerate(items) if n not in taken), None)
-    return "" if len(taken) == len(items) else f"{_where(at)} has {value_text(more)} as well"
+    return "" if len(taken) == len(items) else f"{place(at)} has {excerpt(more)} as well"
 
 
 def _distinct(items: Sequence[Json]) -> list[Json]:
@@ -344,10 +293,10 @@ def _distinct(items: Sequence[Json]) -> list[Json]:
 def _same_instant(wanted: Json, value: Json, at: str) -> str:
     moment, found = parse_instant(wanted), parse_instant(value)
     if found is None or moment is None:
-        return _not(value, at, "a time")
+        return not_like(value, at, "a time")
     if order_scale(moment) != order_scale(found):
-        return f"{_where(at)} is {value_text(value)}, {_lacks(found)}, and {value_text(wanted)} is not like that"
-    return "" if moment == found else f"{_where(at)} is {value_text(value)}, not {value_text(wanted)}"
+        return f"{place(at)} is {excerpt(value)}, {_lacks(found)}, and {excerpt(wanted)} is not like that"
+    return "" if moment == found else f"{place(at)} is {excerpt(value)}, not {excerpt(wanted)}"
 
 
 def _lacks(moment: datetime | date) -> str:
@@ -379,21 +328,25 @@ _BY_WORD: Final[Mapping[str, Callable[[Json, Json, str], str]]] = MappingProxyTy
 )
 
 
-def _where(at: str) -> str:
-    return at or "it"
+def _literal(pattern: Json, value: Json, at: str, *, is_exact: bool) -> str:
+    """A pattern that is not a map of matchers: members, items, a regular expression or the value itself."""
+    if isinstance(pattern, dict | list):
+        inner = _EXACT if is_exact else _OPEN
+        return structure_mismatch(pattern, value, at, inner.mismatch, is_exact=is_exact)
+    expression = regex_source(pattern)
+    if expression is None:
+        return "" if values_equal(pattern, value) else not_like(value, at, excerpt(pattern))
+    if not isinstance(value, str):
+        return not_like(value, at, "a text")
+    if compile_regex(expression).found_in(_compatible(value)):
+        return ""
+    return f"{place(at)} does not match {pattern}: {excerpt(value)}"
 
 
-def _not(value: Json, at: str, wanted: str) -> str:
-    return f"{_where(at)} is {value_text(value)}, not {wanted}"
+_OPEN: Final = Vocabulary(_BY_WORD, partial(_literal, is_exact=False))
+_EXACT: Final = Vocabulary(_BY_WORD, partial(_literal, is_exact=True))
+"""The same inside `exact`, where maps have no other members."""
 
-
-def value_text(value: Json) -> str:
-    """A value in a sentence, which is JSON up to where it gets too long."""
-    text = encode_text(value)
-    return text if len(text) <= limits.VALUE_SHOWN_CHARS else f"{text[: limits.VALUE_SHOWN_CHARS - 1]}…"
-
-
-# What is wrong with a pattern of `matchers.py`, and its cure: every fault in one pass, before it is ever asked.
 
 _NEAR_WORD: Final = 0.8
 _SLIP_CHARS: Final = 5  # A shorter word is near to too many names of members.
@@ -443,29 +396,23 @@ def _word_faults(word: str, item: Json, at: ValuePath) -> Iterator[ValueProblem]
     member = f"for a member of that name write `{{subset: {{{word}: …}}}}`"
     match word:
         case "subset" if not isinstance(item, dict):
-            yield ValueProblem(
-                at, "P0202", f"`subset` is a map, not {value_text(item)}", "as in `{subset: {ok: true}}`"
-            )
+            yield ValueProblem(at, "P0202", f"`subset` is a map, not {excerpt(item)}", "as in `{subset: {ok: true}}`")
         case "subset" | "exact" if isinstance(item, dict):
             yield from _member_faults(item, at)
         case "any" if item is not True:
-            yield ValueProblem(at, "P0212", f"`any` cannot be {value_text(item)}", f"write `any: true`; {member}")
+            yield ValueProblem(at, "P0212", f"`any` cannot be {excerpt(item)}", f"write `any: true`; {member}")
         case "type" if not isinstance(item, str) or JSON_TYPES.get(item, item) not in TYPES:
-            yield ValueProblem(
-                at, "P0212", f"there is no type {value_text(item)}", f"one of {', '.join(TYPES)}; {member}"
-            )
+            yield ValueProblem(at, "P0212", f"there is no type {excerpt(item)}", f"one of {', '.join(TYPES)}; {member}")
         case "between":
             yield from _between_faults(item, at)
         case "one-of" | "set" if not isinstance(item, list) or (word == "one-of" and not item):
-            yield ValueProblem(
-                at, "P0202", f"`{word}` is a list, not {value_text(item)}", f"as in `{{{word}: [1, 2]}}`"
-            )
+            yield ValueProblem(at, "P0202", f"`{word}` is a list, not {excerpt(item)}", f"as in `{{{word}: [1, 2]}}`")
         case "same-instant" if parse_instant(item) is None:
             hint = "as in `2030-01-02T15:00Z`, or a day: `2030-01-02`"
-            yield ValueProblem(at, "P0223", f"{value_text(item)} is no time", hint)
+            yield ValueProblem(at, "P0223", f"{excerpt(item)} is no time", hint)
         case "verbatim" if not isinstance(item, str):
             yield ValueProblem(
-                at, "P0202", f"`verbatim` is a text, not {value_text(item)}", f'write `verbatim: "1"`; {member}'
+                at, "P0202", f"`verbatim` is a text, not {excerpt(item)}", f'write `verbatim: "1"`; {member}'
             )
         case "is" | "any" | "type" | "same-instant" | "verbatim":
             pass
@@ -476,12 +423,12 @@ def _word_faults(word: str, item: Json, at: ValuePath) -> Iterator[ValueProblem]
 def _between_faults(item: Json, at: ValuePath) -> Iterator[ValueProblem]:
     hint = "two numbers or two times, and null where there is no bound: `between: [1, 5]`"
     if not isinstance(item, list) or len(item) != 2:
-        yield ValueProblem(at, "P0202", f"`between` cannot be {value_text(item)}", hint)
+        yield ValueProblem(at, "P0202", f"`between` cannot be {excerpt(item)}", hint)
         return
     bounds = [sort_value(bound) for bound in item if bound is not None]
     if not bounds or None in bounds or len({order_scale(bound) for bound in bounds}) > 1:
-        yield ValueProblem(at, "P0212", f"`between` cannot be {value_text(item)}", hint)
+        yield ValueProblem(at, "P0212", f"`between` cannot be {excerpt(item)}", hint)
     elif len(bounds) == 2 and bounds[0] > bounds[1]:
         yield ValueProblem(
-            at, "P0212", f"nothing is between {value_text(item[0])} and {value_text(item[1])}", "the lower one first"
+            at, "P0212", f"nothing is between {excerpt(item[0])} and {excerpt(item[1])}", "the lower one first"
         )

@@ -50,12 +50,12 @@ from planloop.schemas.checks.web_reuse import ReusableSteps
 from planloop.schemas.checks.web_targets import (
     Lexicon,
     builtin_lexicon,
-    is_number,
     list_names,
     quote_value,
     unknown_name_problem,
 )
 from planloop.schemas.diagnostic import ValuePath, ValueProblem
+from planloop.schemas.predicates import is_number
 
 WITHIN_S: Final = 3.0
 _HELD: Final = ("Alt", "Control", "Meta", "Shift")

@@ -15,6 +15,7 @@ from planloop.schemas.canonical_json import Json, JsonObject, encode_text
 from planloop.schemas.checks.web_check import CellTarget, ElementQuery, Meaning, Seen, TextPattern, WebTarget
 from planloop.schemas.checks.web_check import RelativePlace as Where
 from planloop.schemas.diagnostic import ValuePath, ValueProblem
+from planloop.schemas.predicates import is_number
 
 # The names of targets that every web check knows, as a check writes them: data, to which a suite adds its own.
 #
@@ -307,11 +308,6 @@ def builtin_lexicon() -> Mapping[str, Meaning]:
 def is_regex_text(text: str) -> bool:
     """Whether it stands between slashes."""
     return len(text) > 2 and text[0] == text[-1] == "/"
-
-
-def is_number(value: Json) -> bool:
-    """Whether it is a number, which a truth value is not."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def quote_value(value: Json) -> str:

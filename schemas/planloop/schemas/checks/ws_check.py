@@ -13,6 +13,7 @@ from planloop.schemas.canonical_json import Json, JsonObject, encode_text
 from planloop.schemas.checks.matchers import pattern_problems as pattern_faults
 from planloop.schemas.diagnostic import ValuePath, ValueProblem
 from planloop.schemas.frozen import frozen
+from planloop.schemas.predicates import is_number
 
 HOLE: Final = "$"
 PATHS: Final = ("/ws", "/chat", "/socket", "/websocket", "/")
@@ -146,7 +147,7 @@ def parse_ws_action(written: JsonObject) -> WsAction:
 def _seconds(value: Json) -> float | None:
     if isinstance(value, str):
         return quantities.parse_duration(value)
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
+    return float(value) if is_number(value) and value >= 0 else None
 
 
 def ws_check_problems(

@@ -15,6 +15,7 @@ from planloop.schemas.diagnostic import ValuePath, ValueProblem
 from planloop.schemas.frozen import frozen, remade
 from planloop.schemas.linear_regex import UnsupportedRegex, compile_linear_regex
 from planloop.schemas.objects.hook import POINTS, STRICTNESS
+from planloop.schemas.predicates import is_number
 from planloop.schemas.rules.language import (
     BUDGET_UNITS,
     CHILD_TESTS,
@@ -170,7 +171,7 @@ class _Reading:
             yield from self._names(value, at)
             return
         for name, number in value.items():
-            if setting_name(number) is None and not _is_number(number):
+            if setting_name(number) is None and not is_number(number):
                 summary = f"a counter is raised by a number, not by {_shown(number)}"
                 yield ValueProblem((*at, name), "P0202", summary, f"as in `{{{name}: 1}}`")
             yield from self._setting(number, (*at, name))
@@ -345,7 +346,7 @@ class _Reading:
                 yield _unknown(name, NUMBER_TESTS, here, "a test of a number")
             elif setting_name(value) is not None:
                 yield from self._setting(value, here)
-            elif not _is_number(value):
+            elif not is_number(value):
                 summary = f"a number is compared with a number, not with {_shown(value)}"
                 yield ValueProblem(here, "P0202", summary, 'as in `{">=": 3}`')
 
@@ -521,10 +522,6 @@ def _listed(names: Iterable[str]) -> str:
 
 def _many(value: Json) -> list[str]:
     return [str(one) for one in (value if isinstance(value, list) else [value])]
-
-
-def _is_number(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _shown(value: Json) -> str:

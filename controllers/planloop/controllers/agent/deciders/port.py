@@ -20,6 +20,7 @@ from planloop.schemas.objects.agent import (
 )
 from planloop.schemas.objects.call import CallResult
 from planloop.schemas.objects.message import Message
+from planloop.schemas.predicates import is_number
 
 # The port of everything that decides: a script, a program, a Python function, and later a model.
 #
@@ -328,7 +329,7 @@ def _sleep(draft: ReplyDraft, value: Json) -> None:
 def parse_seconds(value: Json) -> float | None:
     """Seconds in `2`, `1.5`, `2s`, `1m30s`; None for anything else, and for what is longer than clocks can count."""
     seconds = -1.0
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if is_number(value):
         seconds = float(min(value, SLEEP_S_END))
     if isinstance(value, str) and _DURATION.fullmatch(value.strip()):
         seconds = sum(float(number) * _UNIT_S[unit] for number, unit in _PART.findall(value))

@@ -26,6 +26,7 @@ from planloop.schemas.canonical_json import Json, JsonObject, decode_foreign, en
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.agent import CliAgentSpec
 from planloop.schemas.objects.budget import Cost
+from planloop.schemas.predicates import is_number
 
 # A program as a mind: each turn it is started with one JSON line and answers with JSON lines of actions.
 #
@@ -246,15 +247,15 @@ def _tokens(usage: Json) -> JsonObject:
 
 
 def _first(usage: JsonObject, keys: Sequence[str]) -> int:
-    return next((int(usage[key]) for key in keys if _is_number(usage.get(key))), 0)
+    return next((int(usage[key]) for key in keys if _is_usage(usage.get(key))), 0)
 
 
 def _cost(holder: JsonObject) -> JsonObject:
-    return next(({"usd": str(holder[key])} for key in COST_KEYS if _is_number(holder.get(key))), {})
+    return next(({"usd": str(holder[key])} for key in COST_KEYS if _is_usage(holder.get(key))), {})
 
 
-def _is_number(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < limits.USAGE_MAX
+def _is_usage(value: Json) -> bool:
+    return is_number(value) and 0 <= value < limits.USAGE_MAX
 
 
 def reported_cost(usage: JsonObject) -> Cost | None:

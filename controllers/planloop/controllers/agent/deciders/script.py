@@ -1,4 +1,9 @@
-"""A script as decider, for examples, tests and benchmarks: its steps, and what `when:` and `expect:` match."""
+"""A script as decider, for examples, tests and benchmarks: its steps, and what `when:` and `expect:` match.
+
+The runner takes the steps in order. A step with `when` waits until it matches the messages, the children or the
+verdict. `expect` judges the results of the calls just before it; if a call failed and no `expect` follows it, the
+script ends with `fail`. The end of the script claims `done`; a rejected claim with no step left claims `fail`.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +19,13 @@ from planloop.schemas.frozen import frozen, mutable, remade
 from planloop.schemas.objects.call import CallState
 from planloop.schemas.objects.message import Message
 from planloop.schemas.objects.task import ENDED
+from planloop.schemas.predicates import Vocabulary, predicate
 
-# What `when:` and `expect:` of a script mean: pure matches against messages, children, results and the verdict.
-#
 # `when` is a map; all its keys must hold:
-#   message: text in a message (`from: who` narrows it) · child: id, with `state:` (default: ended) · children: a state
-#   that all of them are in, or `ended` · goal, notes: text in it · rejected: text in the verdict, or true ·
+#   message: text in a message (`from: sender` narrows it) · child: id, with `state:` (default: ended) · children: a
+#   state that all of them are in, or `ended` · goal, notes: text in it · rejected: text in the verdict, or true ·
 #   result: as `expect`.
 # `expect` is `ok`, or text that the last results must contain, or a map: `ok`, `error`, `exit`, `contains`, `not`.
-
-WHEN_KEYS: Final = frozenset("message from child state children goal notes rejected result".split())
-EXPECT_KEYS: Final = frozenset("ok error exit contains not".split())
 
 
 @frozen
@@ -39,39 +40,25 @@ class ScriptFacts:
     notes: str
 
 
+@frozen
+class _WhenInput:
+    """What each word of a `when` is matched against: `from` narrows `message`, and `state` narrows `child`."""
+
+    facts: ScriptFacts
+    when: JsonObject
+
+
 def match_when(when: Json, facts: ScriptFacts) -> frozenset[str] | None:
     """The ids of the messages that the match used up (often none), or None when `when` does not hold."""
     if when is None:
         return frozenset()
-    if isinstance(when, str):
-        when = {"message": when}
-    if not isinstance(when, dict) or not when.keys() <= WHEN_KEYS:
+    asked: JsonObject = {"message": when} if isinstance(when, str) else when
+    if not _WHEN.matches(asked, _WhenInput(facts, asked)):
         return None
-    if not all(_holds(key, value, when, facts) for key, value in when.items()):
-        return None
-    if "message" not in when and "from" not in when:
+    if asked.keys().isdisjoint(("message", "from")):
         return frozenset()
-    found = next((message for message in facts.heard if _is_message(message, when)), None)
+    found = next((message for message in facts.heard if _is_message(message, asked)), None)
     return None if found is None else frozenset({str(found["id"])})
-
-
-def _holds(key: str, value: Json, when: JsonObject, facts: ScriptFacts) -> bool:
-    match key:
-        case "child":
-            state = str(when.get("state", "ended"))
-            return any(_is_named(child, str(value)) and _is_in(child, state) for child in facts.children)
-        case "children":
-            return bool(facts.children) and all(_is_in(child, str(value)) for child in facts.children)
-        case "goal":
-            return str(value) in facts.goal
-        case "notes":
-            return str(value) in facts.notes
-        case "rejected":
-            return _is_rejected(value, facts.rejected)
-        case "result":
-            return bool(facts.results) and not expectation_error(value, facts.results)
-        case _:
-            return True
 
 
 def _is_message(message: JsonObject, when: JsonObject) -> bool:
@@ -84,6 +71,20 @@ def _is_message(message: JsonObject, when: JsonObject) -> bool:
     return str(when.get("message", "")) in text
 
 
+def _has_child(name: Json, asked: _WhenInput) -> bool:
+    state = str(asked.when.get("state", "ended"))
+    return any(_is_named(child, str(name)) and _is_in(child, state) for child in asked.facts.children)
+
+
+def _are_all_in(state: Json, asked: _WhenInput) -> bool:
+    children = asked.facts.children
+    return bool(children) and all(_is_in(child, str(state)) for child in children)
+
+
+def _has_result(wanted: Json, asked: _WhenInput) -> bool:
+    return bool(asked.facts.results) and not expectation_error(wanted, asked.facts.results)
+
+
 def _is_named(child: ChildView, name: str) -> bool:
     return child.task in (name, f"task/{name}") or child.task.endswith("/" + name)
 
@@ -92,57 +93,89 @@ def _is_in(child: ChildView, state: str) -> bool:
     return child.state in ENDED if state == "ended" else child.state == state
 
 
-def _is_rejected(wanted: Json, rejected: JsonObject | None) -> bool:
+def _is_rejected(wanted: Json, asked: _WhenInput) -> bool:
+    rejected = asked.facts.rejected
     if isinstance(wanted, bool):
         return wanted is (rejected is not None)
     return rejected is not None and str(wanted) in encode(rejected).decode()
 
 
+_WHEN: Final = Vocabulary[_WhenInput](
+    {
+        **dict.fromkeys(("message", "from", "state"), predicate(lambda _wanted, _asked: True)),  # Matched with others.
+        "child": predicate(_has_child),
+        "children": predicate(_are_all_in),
+        "goal": predicate(lambda wanted, asked: str(wanted) in asked.facts.goal),
+        "notes": predicate(lambda wanted, asked: str(wanted) in asked.facts.notes),
+        "rejected": predicate(_is_rejected),
+        "result": predicate(_has_result),
+    },
+    predicate(lambda when, _asked: when == {}),
+)
+
+
 def expectation_error(expect: Json, results: Sequence[CallOutcome]) -> str:
-    """Why `results` are not as expected, in words; empty when they are."""
+    """Why `results` are not as expected; empty when they are."""
     if isinstance(expect, str):
         expect = {"ok": True} if expect == "ok" else {"contains": expect}
-    if not isinstance(expect, dict) or not expect.keys() <= EXPECT_KEYS:
-        return f"`expect` is text or a map of {', '.join(sorted(EXPECT_KEYS))}"
-    if not results:
+    if _EXPECT.is_word_map(expect) and not results:
         return "nothing to look at: no call was made before `expect`"
-    faults = [_fault(key, value, results) for key, value in expect.items()]
-    return "; ".join(fault for fault in faults if fault)
+    return "; ".join(_EXPECT.reasons(expect, results))
 
 
-def _fault(key: str, value: Json, results: Sequence[CallOutcome]) -> str:
-    text = "\n".join(part for outcome in results for part in (outcome.result.text, *outcome.comments))
-    match key:
-        case "ok":
-            failed = [each for each in results if each.result.state is not CallState.SUCCEEDED]
-            return "" if bool(value) is not bool(failed) else f"expected ok: {value}, and {text or 'all succeeded'}"
-        case "error":
-            errors = [each.result.error for each in results if each.result.error]
-            return "" if str(value) in errors else f"expected the error {value}, got {', '.join(errors) or 'none'}"
-        case "exit":
-            codes = [each.result.exit_code for each in results]
-            return "" if value in codes else f"expected exit code {value}, got {codes}"
-        case "contains":
-            return "" if str(value) in text else f"expected {str(value)!r} in the results, got: {text}"
-        case _:
-            return f"did not expect {str(value)!r} in: {text}" if str(value) in text else ""
+def _all_text(results: Sequence[CallOutcome]) -> str:
+    return "\n".join(part for outcome in results for part in (outcome.result.text, *outcome.comments))
 
 
-# A script: the deterministic mind of examples, tests and benchmarks.
-#
-# Steps are taken in order; a step with `when` waits until it matches what the agent was told or how its children stand.
-# `expect` looks at the results of the calls just before it; a call that failed with no `expect` after it ends the
-# script with `fail`. The end of the script claims `done`; a rejected claim with no step left claims `fail`.
-#
-# Memory: the index of the next step, messages heard and not yet matched, until when it sleeps, how often it claimed.
+def _expect_ok(value: Json, results: Sequence[CallOutcome], _at: str) -> str:
+    has_failed = any(each.result.state is not CallState.SUCCEEDED for each in results)
+    if bool(value) is not has_failed:
+        return ""
+    return f"expected ok: {value}, and {_all_text(results) or 'all succeeded'}"
 
-LEVEL_KEYS: Final = frozenset({"task", "rejected"})  # Keys of the made messages that tell of a level.
+
+def _expect_error(value: Json, results: Sequence[CallOutcome], _at: str) -> str:
+    errors = [each.result.error for each in results if each.result.error]
+    return "" if str(value) in errors else f"expected the error {value}, got {', '.join(errors) or 'none'}"
+
+
+def _expect_exit(value: Json, results: Sequence[CallOutcome], _at: str) -> str:
+    codes = [each.result.exit_code for each in results]
+    return "" if value in codes else f"expected exit code {value}, got {codes}"
+
+
+def _expect_text(value: Json, results: Sequence[CallOutcome], _at: str) -> str:
+    text = _all_text(results)
+    return "" if str(value) in text else f"expected {str(value)!r} in the results, got: {text}"
+
+
+def _expect_no_text(value: Json, results: Sequence[CallOutcome], _at: str) -> str:
+    text = _all_text(results)
+    return f"did not expect {str(value)!r} in: {text}" if str(value) in text else ""
+
+
+_EXPECT_WORDS: Final = {
+    "ok": _expect_ok,
+    "error": _expect_error,
+    "exit": _expect_exit,
+    "contains": _expect_text,
+    "not": _expect_no_text,
+}
+_EXPECT: Final = Vocabulary[Sequence[CallOutcome]](
+    _EXPECT_WORDS,
+    lambda expect, _results, _at: (
+        "" if expect == {} else f"`expect` is text or a map of {', '.join(sorted(_EXPECT_WORDS))}"
+    ),
+)
+
+
+LEVEL_KEYS: Final = frozenset({"task", "rejected"})  # In messages about a state, which `when` reads as it is now.
 LIVE_STATES: Final = frozenset({"", "waiting", "blocked", "running", "checking", "paused", "stopping"})
 
 
 @frozen
 class _Place:
-    """Where the script stands."""
+    """The script's memory: the next step, messages not yet matched, when a sleep ends, and how often it claimed."""
 
     step: int = 0
     heard: tuple[JsonObject, ...] = ()

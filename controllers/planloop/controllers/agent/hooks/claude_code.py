@@ -13,6 +13,7 @@ from planloop.schemas import limits
 from planloop.schemas.canonical_json import Json, JsonObject, decode_foreign
 from planloop.schemas.linear_regex import UnsupportedRegex, compile_linear_regex
 from planloop.schemas.objects.hook import Decision, HookPoint, HookVerdict
+from planloop.schemas.predicates import is_number
 from planloop.schemas.tools import AGENT_TOOL
 
 # Our tools by the names, and with the arguments, that scripts written for Claude Code's hook contract expect. Pure.
@@ -93,7 +94,7 @@ def _scaled(name: str, value: object) -> object:
 
 
 def _in_seconds(value: object) -> object:
-    return value / 1000 if isinstance(value, int | float) and not isinstance(value, bool) else value
+    return value / 1000 if is_number(value) else value
 
 
 def _absolute(value: object, cwd: str) -> object:

@@ -1,10 +1,15 @@
-"""Whether a condition of a rule holds, given the facts and the hook's memory. Pure."""
+"""Conditions of hook rules: whether one holds, given the facts and the hook's memory. Pure.
+
+`planloop.schemas.rules.language` says what each word means. A condition about something that is unknown at a point is
+false there, and a `not` around it is true.
+"""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from typing import Final
 
 from planloop.controllers.agent.hooks.facts import CallFact, ChildFact, HookFacts
@@ -14,9 +19,8 @@ from planloop.schemas.canonical_json import Json, JsonObject, encode
 from planloop.schemas.frozen import frozen, remade
 from planloop.schemas.linear_regex import UnsupportedRegex, compile_linear_regex
 from planloop.schemas.objects.message import Message
+from planloop.schemas.predicates import Vocabulary, is_same, predicate
 from planloop.schemas.rules.language import CHILD_TESTS, MESSAGE_TESTS
-
-# Tests of texts and numbers in rules: pure. What each word means is `planloop.schemas.rules.language`.
 
 RuleNumber = float | int
 
@@ -36,40 +40,49 @@ class UndecidableRule(Exception):
 
 def passes_test(value: Json, test: Json) -> bool:
     """Whether a value passes a test: an equal value, a list of them, or a map of comparisons that all hold."""
-    if not isinstance(test, dict):
-        return _is(value, test, fold=False)
-    fold = test.get("any-case") is True
-    return all(_passes(value, name, wanted, fold=fold) for name, wanted in test.items() if name != "any-case")
+    is_folded = isinstance(test, dict) and test.get("any-case") is True
+    return (_FOLDED_TESTS if is_folded else _TESTS).matches(test, value)
 
 
-def _passes(value: Json, name: str, wanted: Json, *, fold: bool) -> bool:
-    if name in COMPARISONS:
-        return isinstance(value, int | float) and passes_number_test(value, {name: wanted})
-    match name:
-        case "given":
-            return (value is not None and value != "") is wanted
-        case "length":
-            return isinstance(value, str | list | dict) and passes_number_test(len(value), wanted)
-        case "is":
-            return _is(value, wanted, fold=fold)
-        case "not":
-            return not _is(value, wanted, fold=fold)
-    if value is None:
-        return False
-    text = as_text(value)
-    if name == "matches":
-        return _matches(text, f"(?i){wanted}" if fold and not wanted.startswith("(?i)") else wanted)
-    folded = text.casefold() if fold else text
-    sought = [one.casefold() if fold else one for one in as_list(wanted)]
-    return any(_TEXTS[name](folded, one) for one in sought)
-
-
-_TEXTS: Final[Mapping[str, Callable[[str, str], bool]]] = {
+_IN_TEXT: Final[Mapping[str, Callable[[str, str], bool]]] = {
     "like": lambda text, wanted: patterns.star_regex(wanted).fullmatch(text) is not None,
     "contains": operator.contains,
     "starts": str.startswith,
     "ends": str.endswith,
 }
+
+
+def _test_words(*, fold: bool) -> Vocabulary[Json]:
+    """The tests of texts and numbers; `fold`: the case of letters does not count."""
+
+    def folded(text: str) -> str:
+        return text.casefold() if fold else text
+
+    def is_in_text(name: str, wanted: Json, value: Json) -> bool:
+        text = folded(as_text(value))
+        return value is not None and any(_IN_TEXT[name](text, folded(one)) for one in as_list(wanted))
+
+    def compares(sign: str, wanted: Json, value: Json) -> bool:
+        return isinstance(value, int | float) and passes_number_test(value, {sign: wanted})
+
+    def matches(wanted: Json, value: Json) -> bool:
+        expression = f"(?i){wanted}" if fold and not wanted.startswith("(?i)") else wanted
+        return value is not None and _matches(as_text(value), expression)
+
+    def is_equal(wanted: Json, value: Json) -> bool:
+        return wanted == {} or _is(value, wanted, fold=fold)
+
+    words: dict[str, Callable[[Json, Json], bool]] = {
+        **{sign: partial(compares, sign) for sign in COMPARISONS},
+        **{name: partial(is_in_text, name) for name in _IN_TEXT},
+        "matches": matches,
+        "is": lambda wanted, value: _is(value, wanted, fold=fold),
+        "not": lambda wanted, value: not _is(value, wanted, fold=fold),
+        "given": lambda wanted, value: (value is not None and value != "") is wanted,
+        "length": lambda wanted, value: isinstance(value, str | list | dict) and passes_number_test(len(value), wanted),
+        "any-case": lambda _wanted, _value: True,
+    }
+    return Vocabulary({name: predicate(holds) for name, holds in words.items()}, predicate(is_equal))
 
 
 def _matches(text: str, pattern: str) -> bool:
@@ -87,7 +100,11 @@ def _is(value: Json, wanted: Json, *, fold: bool) -> bool:
         return any(_is(value, one, fold=fold) for one in wanted) or value == wanted
     if fold and isinstance(value, str) and isinstance(wanted, str):
         return value.casefold() == wanted.casefold()
-    return bool(value == wanted) and isinstance(value, bool) is isinstance(wanted, bool)
+    return is_same(value, wanted)
+
+
+_TESTS: Final = _test_words(fold=False)
+_FOLDED_TESTS: Final = _test_words(fold=True)
 
 
 def passes_number_test(number: RuleNumber, test: Json) -> bool:
@@ -109,11 +126,6 @@ def as_list(value: Json) -> list[str]:
     """One text or several, as a list."""
     return [str(one) for one in (value if isinstance(value, list) else [value])]
 
-
-# Whether a condition of a rule holds, of facts and the hook's memory: pure. What each word means is
-# `planloop.schemas.rules.language`.
-#
-# What is not known at a point makes its condition false, and so the `not` around it true.
 
 _SOME: Final[JsonObject] = {">": 0}
 
@@ -153,41 +165,27 @@ class ConditionInput:
 
 def condition_matches(when: Json, known: ConditionInput) -> bool:
     """Whether everything that `when` says holds. Raises UndecidableRule."""
+    return _CONDITIONS.matches(when, known)
+
+
+def _undecidable(when: Json, known: ConditionInput) -> bool:
+    del known
     if not isinstance(when, dict):
         raise UndecidableRule(f"a condition is a map, not {when!r}")
-    return all(_one(name, value, known) for name, value in when.items())
+    for name in when.keys() - _CONDITIONS.words.keys():
+        raise UndecidableRule(f"rules have no condition `{name}`")
+    return True  # `{}` always holds.
 
 
-def _one(name: str, value: Json, known: ConditionInput) -> bool:
-    if name in _JOINED:
-        return _JOINED[name](value, known)
-    facts = known.facts
-    match name:
-        case "on":
-            return facts.point in as_list(value)
-        case "call" | "effect" | "arguments" | "result" | "outcome" | "error":
-            return facts.call is not None and _of_call(name, value, facts.call, known)
-        case "message" | "messages" | "children":
-            return _counted(name, value, facts)
-        case "setting" | "budget" | "count" | "turns-since" | "calls":
-            return all(_named(name, key, test, known) for key, test in value.items())
-        case "is-copy":
-            return known.is_copy is value
-        case "reply" | "prompt" | "claim":
-            text = getattr(facts, name)
-            return bool(text) and passes_test(text, value)
-        case _:
-            return _is_number_so(name, value, facts)
+def _some_text(name: str, test: Json, known: ConditionInput) -> bool:
+    text = getattr(known.facts, name)
+    return bool(text) and passes_test(text, test)
 
 
-_JOINED: Final[Mapping[str, Callable[[Json, ConditionInput], bool]]] = {
-    "any": lambda ways, known: any(condition_matches(one, known) for one in ways),
-    "all": lambda parts, known: all(condition_matches(one, known) for one in parts),
-    "not": lambda one, known: not condition_matches(one, remade(known, lets_through=not known.lets_through)),
-}
-
-
-def _of_call(name: str, test: Json, call: CallFact, known: ConditionInput) -> bool:
+def _of_call(name: str, test: Json, known: ConditionInput) -> bool:
+    call = known.facts.call
+    if call is None:
+        return False
     match name:
         case "call":
             return _is_like(as_list(test), call, lets_through=known.lets_through)
@@ -217,6 +215,10 @@ def _is_like(written: Sequence[str], call: CallFact, *, lets_through: bool) -> b
     return any(patterns.find_denial(written, name, call.subjects) for name in names)
 
 
+def _by_name(name: str, tests: JsonObject, known: ConditionInput) -> bool:
+    return all(_named(name, key, test, known) for key, test in tests.items())
+
+
 def _named(name: str, key: str, test: Json, known: ConditionInput) -> bool:
     memory, facts = known.memory, known.facts
     match name:
@@ -238,22 +240,23 @@ def turns_since(known: ConditionInput, mark: str) -> int:
     return known.facts.turn - known.memory.marks.get(mark, known.memory.since)
 
 
-def _is_number_so(name: str, test: Json, facts: HookFacts) -> bool:
-    numbers: dict[str, int] = {
-        "changed": len(facts.files_changed),
-        "children-then": sum(child.is_live for child in facts.children) + facts.begins,
-        "turn": facts.turn,
-        "depth": facts.depth,
-        "requests": len(facts.requests),
-        "nudges": facts.nudges,
-        "sent-back": facts.sent_back,
-    }
-    if name not in numbers:
-        raise UndecidableRule(f"rules have no condition `{name}`")
-    return passes_number_test(numbers[name], test)
+_NUMBERS: Final[Mapping[str, Callable[[HookFacts], int]]] = {
+    "changed": lambda facts: len(facts.files_changed),
+    "children-then": lambda facts: sum(child.is_live for child in facts.children) + facts.begins,
+    "turn": lambda facts: facts.turn,
+    "depth": lambda facts: facts.depth,
+    "requests": lambda facts: len(facts.requests),
+    "nudges": lambda facts: facts.nudges,
+    "sent-back": lambda facts: facts.sent_back,
+}
 
 
-def _counted(name: str, wanted: Json, facts: HookFacts) -> bool:
+def _number(name: str, test: Json, known: ConditionInput) -> bool:
+    return passes_number_test(_NUMBERS[name](known.facts), test)
+
+
+def _counted(name: str, wanted: Json, known: ConditionInput) -> bool:
+    facts = known.facts
     found = matching_children(wanted, facts) if name == "children" else matching_messages(wanted, facts)
     test = wanted.get("count", _SOME) if _has_members(wanted) else wanted
     return passes_number_test(len(found), test)
@@ -346,3 +349,27 @@ def _fits_one_of(seen: Sequence[Json], test: Json) -> bool:
         return False
     rest = {key: value for key, value in test.items() if key != "not"}
     return any(passes_test(one, rest) for one in seen)
+
+
+def _none_of(one: Json, known: ConditionInput) -> bool:
+    return not condition_matches(one, remade(known, lets_through=not known.lets_through))
+
+
+_READERS: Final[Mapping[Callable[[str, Json, ConditionInput], bool], Iterable[str]]] = {
+    _of_call: ("call", "effect", "arguments", "result", "outcome", "error"),
+    _counted: ("message", "messages", "children"),
+    _by_name: ("setting", "budget", "count", "turns-since", "calls"),
+    _some_text: ("reply", "prompt", "claim"),
+    _number: _NUMBERS,
+}
+_CONDITIONS: Final = Vocabulary[ConditionInput](
+    {
+        **{name: predicate(partial(reader, name)) for reader, names in _READERS.items() for name in names},
+        "any": predicate(lambda ways, known: any(condition_matches(one, known) for one in ways)),
+        "all": predicate(lambda parts, known: all(condition_matches(one, known) for one in parts)),
+        "not": predicate(_none_of),
+        "on": predicate(lambda points, known: known.facts.point in as_list(points)),
+        "is-copy": predicate(lambda wanted, known: known.is_copy is wanted),
+    },
+    predicate(_undecidable),
+)

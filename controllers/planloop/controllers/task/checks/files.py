@@ -18,10 +18,11 @@ from planloop.controllers.task.checks.pattern_child import FOUND, NOT_A_PATTERN,
 from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding
 from planloop.reconciler.effects.processes import ProcessCommand
 from planloop.schemas import amounts, limits
-from planloop.schemas.canonical_json import Json, decode_foreign, encode_text
+from planloop.schemas.canonical_json import Json, decode_foreign
 from planloop.schemas.file_text import decode_file_text
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.task import CheckSpec
+from planloop.schemas.predicates import StructureTexts, excerpt, is_same, not_like, structure_mismatch
 
 # The checks `require-file` and `contains`, and reading a workspace file without following links out of it.
 
@@ -223,39 +224,22 @@ def _compare_content(spec: CheckSpec, content: bytes) -> CheckFinding:
 
 def compare_json(value: Json, subset: Json, source: str, output: bytes = b"") -> CheckFinding:
     """Whether `value` has what `subset` asks for."""
-    missing = json_difference(value, subset)
-    if missing is None:
-        return CheckFinding("pass", f"{source} has the members asked for", output)
-    return CheckFinding("fail", f"{source}: {missing}", output)
+    missing = _json_mismatch(subset, value, "")
+    if missing:
+        return CheckFinding("fail", f"{source}: {missing}", output)
+    return CheckFinding("pass", f"{source} has the members asked for", output)
 
 
-def json_difference(value: Json, subset: Json, at: str = "") -> str | None:
-    """The first place where `value` lacks what `subset` says, in words; None when it lacks nothing.
-
-    Maps may have more members; lists are compared item by item and must have the same length.
-    """
-    where = at or "/"
-    if isinstance(subset, dict):
-        if not isinstance(value, dict):
-            return f"{where} is not a map"
-        found = (
-            json_difference(value[k], s, f"{at}/{k}") if k in value else f"{at}/{k} is missing"
-            for k, s in subset.items()
-        )
-        return next((words for words in found if words is not None), None)
-    if isinstance(subset, list):
-        if not isinstance(value, list) or len(value) != len(subset):
-            return f"{where} is not a list of {len(subset)}"
-        found = (json_difference(v, s, f"{at}/{n}") for n, (v, s) in enumerate(zip(value, subset, strict=True)))
-        return next((words for words in found if words is not None), None)
-    if value == subset and isinstance(value, bool) == isinstance(subset, bool):
-        return None
-    return f"{where} is {_short_json(value)}, not {_short_json(subset)}"
+_JSON_TEXTS: Final = StructureTexts(
+    "/", "{at} is not a map", "{at} is not a list of {wanted}", "{at} is not a list of {wanted}"
+)
 
 
-def _short_json(value: Json) -> str:
-    text = encode_text(value)
-    return text if len(text) <= 80 else f"{text[:77]}…"
+def _json_mismatch(subset: Json, value: Json, at: str) -> str:
+    """Maps may have more members than `subset`; lists have the same length."""
+    if isinstance(subset, dict | list):
+        return structure_mismatch(subset, value, at, _json_mismatch, _JSON_TEXTS)
+    return "" if is_same(value, subset) else not_like(value, at or _JSON_TEXTS.root, excerpt(subset))
 
 
 def _json_source(spec: CheckSpec) -> str:
