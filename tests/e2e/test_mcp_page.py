@@ -11,7 +11,7 @@ import anyio.to_thread
 import pytest
 
 from planloop.server.mcp.resources import SCHEME
-from planloop.server.mcp.tool_list import TASK_TOOLS
+from planloop.server.mcp.tool_handlers import TASK_TOOLS
 from tests.docs import verb_pages
 from tests.e2e import guests
 from tests.e2e.folder import Folder

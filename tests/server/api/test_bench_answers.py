@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from planloop.server.api import validation
 from planloop.server.bench import bench_presenter, case_presenter
-from planloop.server.bench.reports_folder import ReportsFolder, RunName
+from planloop.server.bench.run_folder import ReportsFolder, RunName
 from planloop.server.bench.run_library import RunLibrary
 from planloop.server.bench.suites import SuiteLibrary
 from tests.e2e import benches

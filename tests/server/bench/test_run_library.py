@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from planloop.server.bench import bench_presenter, case_presenter
-from planloop.server.bench.reports_folder import ReportsFolder, RunName, run_name
+from planloop.server.bench.run_folder import ReportsFolder, RunName, run_name
 from planloop.server.bench.run_library import RunLibrary
 from planloop.server.bench.suites import SuiteLibrary
 from tests.e2e import benches

@@ -16,8 +16,7 @@ from planloop.client.plan_paths import PlanPaths
 from planloop.server import external_agents
 from planloop.server.mcp.call_tracker import CallTracker
 from planloop.server.mcp.leases import AT_ONCE, McpClientState, McpContext
-from planloop.server.mcp.tool_handlers import ToolHandlers
-from planloop.server.mcp.tool_results import ToolAnswer
+from planloop.server.mcp.tool_handlers import ToolAnswer, ToolHandlers
 from planloop.server.opened_plan import OpenedPlan
 from tests.controllers.agent.arena import Arena, arena
 from tests.product import CommandExit as Exit
@@ -116,7 +115,7 @@ async def inn(folder: Path, text: str, **more: Any) -> AsyncIterator[Inn]:
         log, following, posts = StoreLog(here), CallTracker(), Posts(core)
 
         def heard(record: Record, _: Sequence[str]) -> None:
-            following.heard(record)
+            following.note(record)
             log.wake()
 
         here.store.on_change(heard)

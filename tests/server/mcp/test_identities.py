@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from planloop.server.mcp.identities import external_roles
+from planloop.server.mcp.leases import external_roles
 from tests.product import Resource, Uid
 
 

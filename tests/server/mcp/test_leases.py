@@ -71,7 +71,7 @@ async def test_two_clients_never_have_one_task(tmp_path: Path) -> None:
         assert sorted(answer.is_error for answer in answers) == [False, True]
         (refused,) = [answer for answer in answers if answer.is_error]
         assert "has task/guide" in refused.texts[0]
-        loser, winner = (bob, ann) if ann.client.taken is not None else (ann, bob)
+        loser, winner = (bob, ann) if ann.client.lease is not None else (ann, bob)
         said((await loser.call("write", path="x", content="x")).texts[0])
         await winner.call("leave_task")
         assert not (await loser.call("take_task")).is_error
@@ -124,8 +124,8 @@ async def test_a_silent_client_loses_its_task_and_is_refused_when_it_comes_late(
         await begun(house)
         ann = house.caller()
         await ann.call("take_task")
-        taken = ann.client.taken
-        assert taken is not None
+        lease = ann.client.lease
+        assert lease is not None
         await ann.call("write", path="guide.md", content="first\n")
         await house.here.until(lambda: house.here.get("agent/guide").status.get("seat") is None)
         (left,) = [draft for draft in await house.here.log() if draft.type == "seat.left"]
@@ -133,7 +133,7 @@ async def test_a_silent_client_loses_its_task_and_is_refused_when_it_comes_late(
         bob = house.caller(label="bob 2")
         await bob.call("take_task")
         with pytest.raises(CommandError) as caught:
-            await house.house.act("say", taken.body(id="late", tool="write", arguments={}))
+            await house.house.act("say", lease.body(id="late", tool="write", arguments={}))
         said(str(caught.value))
         said((await ann.call("write", path="guide.md", content="late\n")).texts[0])
         (late,) = [draft for draft in await house.here.log() if draft.type == "seat.refused"]
@@ -341,8 +341,8 @@ async def test_whoever_has_the_lease_goes_on_after_its_server_began_anew(tmp_pat
         ann = house.caller()
         lease = (await ToolHandlers(ann.client, shows_lease=True).do("take_task", {}, ann.report)).facts["lease"]
         again, other = house.caller(), house.caller()
-        again.client.go_on(lease)
-        other.client.go_on("x" * len(lease))
+        again.client.resume(lease)
+        other.client.resume("x" * len(lease))
         assert not (await again.call("write", path="guide.md", content="planloop\n")).is_error
         assert lease not in str(await house.here.log())
         said((await other.call("list")).texts[0])

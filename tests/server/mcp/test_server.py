@@ -14,16 +14,16 @@ from mcp import Client as Asking
 
 from planloop.server.mcp.call_tracker import CallTracker
 from planloop.server.mcp.leases import McpClientState, McpContext, OwnerPosts, TaskLease
-from planloop.server.mcp.server import TELL_S, IdentityServer, McpSession, surplus
+from planloop.server.mcp.server import NOTIFY_S, IdentityServer, McpSession, surplus
 from tests.product import Json, JsonObject, Record, RecordDraft, Resource, SetStatus, Uid
 
 HOUSE = cast("Any", None)
 TAKEN = TaskLease("agent/guide", "task/guide", 1, "key", 60.0, "")
 VISITORS = {
-    "works": McpSession(McpClientState(HOUSE, "helper", taken=TAKEN)),
-    "listens": McpSession(McpClientState(HOUSE, "helper"), wanted={"planloop://demo/plan"}),
+    "works": McpSession(McpClientState(HOUSE, "helper", lease=TAKEN)),
+    "listens": McpSession(McpClientState(HOUSE, "helper"), subscriptions={"planloop://demo/plan"}),
     "idle": McpSession(McpClientState(HOUSE, "helper")),
-    "works, too": McpSession(McpClientState(HOUSE, "helper", taken=TAKEN)),
+    "works, too": McpSession(McpClientState(HOUSE, "helper", lease=TAKEN)),
 }
 
 
@@ -54,7 +54,7 @@ class Hung:
         self.has_answered = False
 
     def post(self, path: str, body: JsonObject) -> Json:
-        self.goes_on.wait(TELL_S)
+        self.goes_on.wait(NOTIFY_S)
         self.has_answered = True
         return {}
 
@@ -68,7 +68,7 @@ async def test_whoever_listens_is_told_of_the_end_when_the_server_ends() -> None
     speaking = IdentityServer(a_house(), "demo", "helper", is_http=False)
     async with AsyncExitStack() as stack:
         asking = await stack.enter_async_context(Asking(speaking.server, mode="2026-07-28"))
-        async with speaking.telling():
+        async with speaking.notifying():
             listens = asking.listen(resource_subscriptions=["planloop://demo/task/guide"])
             events = await stack.enter_async_context(listens)
         assert [event async for event in events] == []
@@ -100,20 +100,20 @@ async def test_who_does_not_read_holds_up_nobody_and_is_not_told_again_until_it_
     silent = [McpSession(McpClientState(house, "helper"), cast("Any", Reader(reads=False)), {task}) for _ in range(5)]
     reader = Reader()
     visitor = McpSession(McpClientState(house, "helper"), cast("Any", reader), {task, locks})
-    speaking._visitors |= {str(number): each for number, each in enumerate([*silent, visitor])}
-    async with speaking.telling():
+    speaking._sessions |= {str(number): each for number, each in enumerate([*silent, visitor])}
+    async with speaking.notifying():
         await anyio.wait_all_tasks_blocked()
         since = anyio.current_time()
-        house.following.heard(changed(1, "task/guide"))
+        house.tracker.note(changed(1, "task/guide"))
         await reader.is_told.wait()
-        assert anyio.current_time() - since < TELL_S
+        assert anyio.current_time() - since < NOTIFY_S
         reader.is_told = anyio.Event()
         for rev in range(10_000):
-            house.following.heard(changed(2 + rev, f"task/guide/{rev % 10}"))
-        house.following.heard(changed(20_000, "lock/guide.md"))
+            house.tracker.note(changed(2 + rev, f"task/guide/{rev % 10}"))
+        house.tracker.note(changed(20_000, "lock/guide.md"))
         await reader.is_told.wait()
         assert reader.told == [task, locks]
-        assert [each.session for each in silent] == [None] * 5
+        assert [each.sender for each in silent] == [None] * 5
 
 
 @pytest.mark.anyio
@@ -121,8 +121,8 @@ async def test_an_owner_that_hangs_does_not_hold_up_the_end(monkeypatch: pytest.
     monkeypatch.setattr("planloop.server.mcp.server.LEAVE_S", 0.05)
     hung = Hung()
     speaking = IdentityServer(a_house(hung), "demo", "helper", is_http=True)
-    speaking._visitors["ann"] = McpSession(McpClientState(a_house(hung), "helper", taken=TAKEN))
-    async with speaking.telling():
+    speaking._sessions["ann"] = McpSession(McpClientState(a_house(hung), "helper", lease=TAKEN))
+    async with speaking.notifying():
         await anyio.wait_all_tasks_blocked()
     assert not hung.has_answered
     hung.goes_on.set()

@@ -26,7 +26,7 @@ from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.limits import RUNS_COMPARED_MAX, RUNS_TOLD_MAX
 from planloop.server.bench import run_folder as files
-from planloop.server.bench.reports_folder import RunName, run_name
+from planloop.server.bench.run_folder import RunName, run_name
 from planloop.server.bench.run_library import RunBrief, RunLibrary, run_brief
 
 

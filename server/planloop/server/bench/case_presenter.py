@@ -24,7 +24,7 @@ from planloop.schemas import limits
 from planloop.schemas.canonical_json import JsonObject, decode
 from planloop.server.bench import bench_presenter
 from planloop.server.bench import run_folder as files
-from planloop.server.bench.reports_folder import RunName
+from planloop.server.bench.run_folder import RunName
 from planloop.server.bench.run_library import RunLibrary
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")

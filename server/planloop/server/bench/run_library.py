@@ -24,7 +24,7 @@ from planloop.schemas.canonical_json import decode
 from planloop.schemas.frozen import frozen
 from planloop.schemas.limits import RUNS_FOLDED_MAX
 from planloop.server.bench import run_folder as files
-from planloop.server.bench.reports_folder import ReportsFolder, RunFolderState, RunName
+from planloop.server.bench.run_folder import ReportsFolder, RunFolderState, RunName
 
 EntryName = tuple[str, str, int]
 """Case, model and trial."""

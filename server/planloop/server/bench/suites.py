@@ -29,8 +29,7 @@ from planloop.schemas.frozen import frozen
 from planloop.schemas.gc_control import gc_paused_then_frozen
 from planloop.schemas.limits import SUITE_BYTES_MAX, SUITES_LOOKED_AT_MAX
 from planloop.server.bench import run_folder
-from planloop.server.bench.reports_folder import ReportsFolder, RunName
-from planloop.server.bench.run_folder import PLAN_JSON, VALIDATION
+from planloop.server.bench.run_folder import PLAN_JSON, VALIDATION, ReportsFolder, RunName
 
 # Which suites there are, and reading one from disk with its faults told.
 

@@ -1,13 +1,13 @@
 """Handle requests of the Edit page.
 
-A draft is a text and the revision that it was begun on; nothing of it is kept here. An edit is applied only as it was
-last shown: when the plan moved on so that it would do something else, nothing is done and it is shown anew.
+A draft is a text and the revision that it is based on; the server keeps nothing of it. An edit is applied only as it
+was last shown: when the plan has changed so that the edit would do something else, it is shown again instead.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -17,17 +17,21 @@ import anyio.to_thread
 from planloop.client import context
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.owner_client import OwnerClient, OwnerGone
+from planloop.client.render import differences
+from planloop.client.render.records import short_path
+from planloop.compiler import document_writer
 from planloop.compiler.source import Format
 from planloop.compiler.splice.write_back import NotSpliced
-from planloop.reconciler.admission import history
+from planloop.reconciler.admission import field_ownership, history
+from planloop.schemas import json_pointer
 from planloop.schemas.canonical_json import Json, JsonObject, sha256_hex, sha256_of_value
 from planloop.schemas.frozen import frozen
 from planloop.schemas.json_patch import PatchOp
 from planloop.schemas.limits import PLAN_FILE_BYTES_MAX
-from planloop.schemas.log.patch import HUMAN_CLI, Patch
+from planloop.schemas.log.patch import HUMAN_CLI, Patch, describe_author
 from planloop.schemas.resource import Resource
 from planloop.server import offline_reader
-from planloop.server.edit import draft_check, edit_presenter, plan_text
+from planloop.server.edit import draft_check, plan_text
 from planloop.server.edit.compile_pool import CompilePool
 from planloop.server.edit.draft_check import CheckedDraft, PlanDraft
 from planloop.server.edit.plan_text import LiveText
@@ -35,6 +39,87 @@ from planloop.server.gateway.owner_proxy import SEEN_S, OwnerProxy
 from planloop.server.gateway.replica import PlanReplica
 from planloop.server.offline_reader import ReadOnlyStore
 from planloop.server.payloads import preview_to_json, save_to_json
+
+SHOWN_MAX: Final = 200  # Changes that are told one by one; their number is told besides.
+VALUE_CHARS_MAX: Final = 2_000
+
+
+def change_json(op: PatchOp) -> JsonObject:
+    """One change of a document: what is done where, and the new value as YAML, None for what goes."""
+    value = None if op.op == "remove" else _shown(op.value)
+    return {"op": op.op, "path": json_pointer.render_pointer(op.path), "at": short_path(op.path), "value": value}
+
+
+def other_changes_json(ops: Sequence[PatchOp], stamps: JsonObject, live: JsonObject) -> JsonObject:
+    """What was changed live since a text was begun, by whom. What is gone has no stamp, so nobody is named."""
+    shown = [
+        change_json(op) | _who(op.path, stamps, is_gone=not json_pointer.has_value(live, op.path))
+        for op in ops[:SHOWN_MAX]
+    ]
+    return {"count": len(ops), "changes": shown}
+
+
+def conflicts_json(looked: CheckedDraft, stamps: JsonObject) -> list[JsonObject]:
+    """The conflicts with their three sides, where they stand in the text, and who made the live side."""
+    return [
+        {
+            "id": one.id,
+            "path": json_pointer.render_pointer(one.path),
+            "at": short_path(one.path),
+            "base": one.base,
+            "mine": one.mine,
+            "live": one.live,
+            "taken": one.taken,
+            "place": place,
+        }
+        | _who(one.path, stamps, is_gone=one.live is None)
+        for one, place in zip(looked.clashes, looked.places, strict=True)
+    ]
+
+
+def effect_rows(found: Iterable[JsonObject], now: float) -> list[JsonObject]:
+    """What an edit does to what runs, as `plan diff` says it: deletions first."""
+    moved = [one for one in found if one["action"] != "none"]
+    words = differences.difference_rows(moved, now=now)
+    return [
+        {"address": one["address"], "sign": sign, "name": name, "action": action, "words": said}
+        for one, (sign, name, action, said) in zip(moved, words, strict=True)
+    ]
+
+
+def errors_json(found: Iterable[JsonObject]) -> list[JsonObject]:
+    """Why the gate refuses, each with its place, its rule and its cure."""
+    return [
+        {"at": short_path(tuple(one["path"])) if one["path"] else "", **{key: one[key] for key in WORDS}}
+        for one in found
+    ]
+
+
+WORDS: Final = ("message", "rule", "hint")
+
+
+def preview_json(answer: JsonObject, now: float) -> JsonObject:
+    """What the gate would do with an edit."""
+    found = answer["differences"]
+    return {
+        "rows": effect_rows(found, now),
+        "unmoved": differences.unchanged_text(found),
+        "summary": differences.differences_summary(found),
+        "faults": errors_json([*answer["faults"], *answer["stops"]]),
+        "hold": answer["hold"],
+        "notes": answer["notes"],
+    }
+
+
+def _who(path: tuple[str, ...], stamps: JsonObject, *, is_gone: bool) -> JsonObject:
+    stamp = None if is_gone else field_ownership.last_change(stamps, path)
+    return {"by": "" if stamp is None else describe_author(str(stamp.author)), "rev": 0 if stamp is None else stamp.rev}
+
+
+def _shown(value: Json) -> str:
+    text = document_writer.format_yaml(value).rstrip("\n")
+    return text if len(text) <= VALUE_CHARS_MAX else f"{text[:VALUE_CHARS_MAX]}…"
+
 
 KEPT_MAX: Final = 16  # Documents of the past that texts were begun on; others are read from the log again.
 TRIES_MAX: Final = 10  # Of an edit on a plan that others change all the time.
@@ -122,10 +207,10 @@ class EditService:
         )
 
     async def _decided(self, body: JsonObject, verdict: JsonObject) -> JsonObject:
-        rows = edit_presenter.effect_rows(verdict["differences"], context.now())
+        rows = effect_rows(verdict["differences"], context.now())
         told: JsonObject = {"verdict": verdict["verdict"], "rev": verdict["rev"], "rows": rows}
         if verdict["verdict"] == "refused":
-            return told | {"faults": edit_presenter.errors_json(verdict["faults"])}
+            return told | {"faults": errors_json(verdict["faults"])}
         if verdict["verdict"] == "held":
             return told | {"why": verdict["why"], "approval": verdict["approval"]}
         return told | {"notes": verdict["notes"], "changed": verdict["changed"], "draft": await self._after(body)}
@@ -179,7 +264,7 @@ class EditService:
     async def _preview(self, live: LivePlan, ops: tuple[PatchOp, ...]) -> JsonObject:
         """What the gate would say and do, by the owner, or over the log when nobody runs the plan. Writes nothing."""
         answer: JsonObject = await anyio.to_thread.run_sync(partial(self._asked, live.rev, ops))
-        return edit_presenter.preview_json(answer, context.now())
+        return preview_json(answer, context.now())
 
     def _asked(self, rev: int, ops: tuple[PatchOp, ...]) -> Json:
         wish: JsonObject = {"ops": [op.to_json() for op in ops], "base_rev": rev, "dry_run": True}
@@ -200,9 +285,9 @@ class EditService:
         stamps = live.status.get("stamps") or {}
         told: JsonObject = {"base": _base(live), "faults": list(looked.faults), "fault_count": looked.fault_count}
         told["is_sound"] = looked.document is not None
-        told["others"] = edit_presenter.other_changes_json(looked.others, stamps, live.document)
-        told["clashes"] = edit_presenter.conflicts_json(looked, stamps)
-        told["changes"] = [edit_presenter.change_json(op) for op in looked.ops[: edit_presenter.SHOWN_MAX]]
+        told["others"] = other_changes_json(looked.others, stamps, live.document)
+        told["clashes"] = conflicts_json(looked, stamps)
+        told["changes"] = [change_json(op) for op in looked.ops[:SHOWN_MAX]]
         told["change_count"] = len(looked.ops)
         return told | {"edit": sha256_of_value([op.to_json() for op in looked.ops])[:16], "preview": None}
 

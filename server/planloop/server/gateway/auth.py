@@ -188,7 +188,7 @@ def _offered(headers: Mapping[str, str]) -> list[str]:
 
 FILE: Final = "links.json"
 TOKEN_CHARS_MIN: Final = 32
-OTHERS_MODE: Final = 0o077  # The bits of a mode that let somebody else at a file.
+OTHERS_MODE: Final = 0o077  # The bits of a mode that let other users read a file.
 
 
 def load_tokens(folder: Path, mint: Callable[[], str]) -> LinkTokens:
@@ -202,8 +202,7 @@ def load_tokens(folder: Path, mint: Callable[[], str]) -> LinkTokens:
 def create_tokens(folder: Path, mint: Callable[[], str]) -> LinkTokens:
     """New tokens, written over the old: every link that was given out is dead. Raises OSError."""
     tokens = LinkTokens(read=mint(), change=mint())
-    beside = _written(folder, tokens, mint())
-    beside.replace(folder / FILE)
+    _written(folder, tokens, mint()).replace(folder / FILE)
     return tokens
 
 
@@ -234,15 +233,10 @@ class Links:
 
 
 def _known(folder: Path) -> LinkTokens | None:
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        file = folder / FILE
-        if file.stat().st_mode & OTHERS_MODE:
-            return None
-        known = decode(file.read_bytes())
-        found = (known["read"], known["change"])
-        if all(isinstance(one, str) and len(one) >= TOKEN_CHARS_MIN for one in found) and found[0] != found[1]:
-            return LinkTokens(*found)
-    return None
+    known = read_tokens(folder / FILE)
+    if not known.keys() >= {"read", "change"} or known["read"] == known["change"]:
+        return None
+    return LinkTokens(known["read"], known["change"])
 
 
 def _new_tokens(folder: Path, mint: Callable[[], str]) -> LinkTokens:
@@ -264,10 +258,23 @@ def _new_tokens(folder: Path, mint: Callable[[], str]) -> LinkTokens:
 
 
 def _written(folder: Path, tokens: LinkTokens, name: str) -> Path:
-    """A file of this user alone beside the place of the tokens."""
-    beside = folder / f"{FILE}.{name}"
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(encode({"read": tokens.read, "change": tokens.change}))
+    return write_tokens(folder / FILE, {"read": tokens.read, "change": tokens.change or ""}, name)
+
+
+def read_tokens(file: Path) -> Mapping[str, str]:
+    """Return the tokens in a file by name; none if it is missing, damaged, or readable by other users."""
+    with suppress(OSError, ValueError):
+        found = decode(file.read_bytes())
+        if isinstance(found, dict) and not file.stat().st_mode & OTHERS_MODE:
+            return {name: one for name, one in found.items() if isinstance(one, str) and len(one) >= TOKEN_CHARS_MIN}
+    return {}
+
+
+def write_tokens(file: Path, tokens: Mapping[str, str], suffix: str) -> Path:
+    """Write a file beside `file` that only this user can read, to be renamed to it. Raises OSError."""
+    beside = file.with_name(f"{file.name}.{suffix}")
+    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
+        opened.write(encode(dict(tokens)))
     return beside
 
 

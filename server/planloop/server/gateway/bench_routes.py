@@ -23,7 +23,7 @@ from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.limits import OUTPUT_KEPT_BYTES_MAX, RUN_EVENTS_TOLD_MAX
 from planloop.server.bench import bench_presenter, case_presenter
-from planloop.server.bench.reports_folder import ReportsFolder, RunName, run_name
+from planloop.server.bench.run_folder import ReportsFolder, RunName, run_name
 from planloop.server.bench.run_library import RunLibrary
 from planloop.server.bench.suites import SuiteLibrary
 from planloop.server.gateway.log_websocket import NORMAL_CLOSE, HoldSocket, SocketEnd, SocketListener, socket_steps

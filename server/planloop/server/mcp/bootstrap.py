@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -17,50 +16,30 @@ import anyio
 from planloop.client.plan_client import PlanClient
 from planloop.client.plan_paths import PlanPaths
 from planloop.reconciler.clock import RandomIds
-from planloop.schemas.canonical_json import JsonObject, decode, encode
 from planloop.schemas.frozen import frozen
 from planloop.server.gateway import auth
 from planloop.server.gateway.auth import tls_context
 from planloop.server.gateway.replica import PlanReplica
-from planloop.server.mcp import client_config, identities
+from planloop.server.mcp import client_config, leases
 from planloop.server.mcp.call_tracker import CallTracker
 from planloop.server.mcp.leases import AT_ONCE, McpContext
 from planloop.server.mcp.server import IdentityServer
 from planloop.server.mcp.transports import PATH, HttpTransport, serve_http, serve_stdio
 
-# The tokens of identities over HTTP: one each, made once, in the plan's state folder for this user alone.
-
-FILE: Final = "guests.json"
-TOKEN_CHARS_MIN: Final = 32
-OTHERS: Final = 0o077  # The bits of a mode that let somebody else at a file.
+FILE: Final = "guests.json"  # In the plan's state folder: the token of each identity over HTTP.
 
 
 def load_identity_tokens(
-    folder: Path, names: Sequence[str], mint: Callable[[], str], *, anew: bool = False
+    folder: Path, names: Sequence[str], mint: Callable[[], str], *, is_new: bool = False
 ) -> Mapping[str, str]:
-    """The token of each of `names`; one that is missing, or all with `anew`, is made. Raises OSError."""
-    there = known_identity_tokens(folder)
-    tokens = {name: there.get(name, "") if not anew else "" for name in names}
+    """The token of each of `names`; a missing one, or all with `is_new`, is made and kept. Raises OSError."""
+    there = auth.read_tokens(folder / FILE)
+    tokens = {name: there.get(name, "") if not is_new else "" for name in names}
     made = {name: token or mint() for name, token in tokens.items()}
     if made != tokens:
-        beside = folder / f"{FILE}.{mint()[:8]}"
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(encode({**there, **made}))
-        beside.replace(folder / FILE)
+        auth.write_tokens(folder / FILE, {**there, **made}, mint()[:8]).replace(folder / FILE)
     return made
 
-
-def known_identity_tokens(folder: Path) -> JsonObject:
-    """The tokens by name, as they are kept; none where their file is missing, damaged or open to others."""
-    with suppress(OSError, ValueError):
-        file = folder / FILE
-        found = decode(file.read_bytes())
-        if isinstance(found, dict) and not file.stat().st_mode & OTHERS:
-            return {name: one for name, one in found.items() if isinstance(one, str) and len(one) >= TOKEN_CHARS_MIN}
-    return {}
-
-
-# `plan mcp` put together: the replica that follows the log, the identities, and the door that is asked for.
 
 TOKEN_BYTES: Final = 32
 AT_TERMINAL: Final = (
@@ -82,8 +61,8 @@ def print_config(place: PlanPaths, wanted: Sequence[str], client: str) -> None:
     """Prints what `client` needs to start `plan mcp` as the only identity in `wanted`. Raises CommandError."""
 
     async def run() -> str:
-        async with _context(place) as (house, _):
-            return identities.require_single_identity(house.log, wanted)
+        async with _context(place) as (context, _):
+            return leases.require_single_identity(context.log, wanted)
 
     made = client_config.config_snippet(client, place.name, [*_started(place), "--as", anyio.run(run)])
     sys.stderr.write("".join(f"{line}\n" for line in (f"save in {made.file}, or merge into it:", *made.notes)))
@@ -106,29 +85,29 @@ def run_stdio(place: PlanPaths, wanted: Sequence[str]) -> None:
     """
 
     async def run() -> None:
-        async with _context(place) as (house, _):
-            name = identities.require_single_identity(house.log, wanted)
+        async with _context(place) as (context, _):
+            name = leases.require_single_identity(context.log, wanted)
             if sys.stdin.isatty():
                 sys.stderr.write(AT_TERMINAL.format(plan=place.name, name=name))
-            await serve_stdio(IdentityServer(house, place.name, name, is_http=False))
+            await serve_stdio(IdentityServer(context, place.name, name, is_http=False))
 
     anyio.run(run)
 
 
-def run_http(place: PlanPaths, wanted: Sequence[str], listener: socket.socket, wish: McpOptions) -> None:
+def run_http(place: PlanPaths, wanted: Sequence[str], listener: socket.socket, options: McpOptions) -> None:
     """Speaks over HTTP on `listener` as each identity in `wanted`, until Ctrl-C. Raises CommandError."""
-    secure = tls_context(*wish.tls)
+    secure = tls_context(*options.tls)
     scheme: auth.Scheme = "https" if secure else "http"
     address, port = listener.getsockname()[:2]
     site = f"{scheme}://{f'[{address}]' if ':' in address else address}:{port}{PATH}"
-    names = auth.site_names(scheme, port, [*wish.names, "localhost"])
+    names = auth.site_names(scheme, port, [*options.names, "localhost"])
 
     async def run() -> None:
-        async with _context(place) as (house, replica):
-            chosen = identities.choose_identities(house.log, wanted)
+        async with _context(place) as (context, replica):
+            chosen = leases.choose_identities(context.log, wanted)
             mint = partial(secrets.token_urlsafe, TOKEN_BYTES)
-            made = load_identity_tokens(place.folder, chosen, mint, anew=wish.new_tokens)
-            served = {name: (made[name], IdentityServer(house, place.name, name, is_http=True)) for name in chosen}
+            made = load_identity_tokens(place.folder, chosen, mint, is_new=options.new_tokens)
+            served = {name: (made[name], IdentityServer(context, place.name, name, is_http=True)) for name in chosen}
             for name in chosen:
                 sys.stdout.write(f"{place.name} as {name}  {site}  Authorization: Bearer {made[name]}\n")
             sys.stdout.write("Ctrl-C ends this; the plan goes on\n")
@@ -137,7 +116,7 @@ def run_http(place: PlanPaths, wanted: Sequence[str], listener: socket.socket, w
 
             def look(moved: set[str]) -> None:
                 if not moved or FILE in moved:
-                    transport.renew(known_identity_tokens(place.folder))
+                    transport.renew(auth.read_tokens(place.folder / FILE))
 
             replica.on_move(look)
             await serve_http(transport, listener, secure)
@@ -147,14 +126,14 @@ def run_http(place: PlanPaths, wanted: Sequence[str], listener: socket.socket, w
 
 @asynccontextmanager
 async def _context(place: PlanPaths) -> AsyncIterator[tuple[McpContext, PlanReplica]]:
-    replica, following = PlanReplica(place), CallTracker()
+    replica, tracker = PlanReplica(place), CallTracker()
     await replica.load()
     replica.require()
-    replica.on_record(following.heard)
-    house = McpContext(PlanClient(place), replica, following, RandomIds().mint, anyio.CapacityLimiter(AT_ONCE))
+    replica.on_record(tracker.note)
+    context = McpContext(PlanClient(place), replica, tracker, RandomIds().mint, anyio.CapacityLimiter(AT_ONCE))
     async with anyio.create_task_group() as group:
         group.start_soon(replica.run)
         try:
-            yield house, replica
+            yield context, replica
         finally:
             group.cancel_scope.cancel()

@@ -18,7 +18,7 @@ from planloop.schemas.json_patch import merge_values
 from planloop.schemas.log.record import Record, SetStatus, SubRecord
 from planloop.schemas.objects.call import CallResult, CallState, result_from_json
 from planloop.schemas.objects.message import Message, message_from_json
-from planloop.server.mcp.identities import IdentityObjects
+from planloop.server.plan_reader import ObjectReader
 
 # What became of a call, read off the log: it waits, it goes on, it has its result with what is new. Pure.
 #
@@ -146,7 +146,7 @@ def news_text(told: tuple[Message, ...]) -> str:
 STEPS_KEPT: Final = 1_000  # Of one call that its handler has not looked at yet: a call has a handful.
 
 
-class FollowedReplica(IdentityObjects, Protocol):
+class FollowedReplica(ObjectReader, Protocol):
     """The replica of the gateway, as far as it is needed."""
 
     async def until(self, rev: int) -> None: ...
@@ -174,20 +174,20 @@ class ResourceChanges:
         """Returns when there are some to take."""
         await self._some.wait()
 
-    def taken(self) -> set[str]:
+    def take(self) -> set[str]:
         """All there are; from now on others are gathered."""
         found, self._addresses, self._some = self._addresses, set(), anyio.Event()
         return found
 
 
 class CallTracker:
-    """Hands each record of the log to whoever waits for it. `heard` is the replica's listener."""
+    """Hands each record of the log to whoever waits for it. `note` is the replica's listener."""
 
     def __init__(self) -> None:
         self._calls: dict[str, tuple[CallListener, MemoryObjectSendStream[CallEvent]]] = {}
         self._changes: list[ResourceChanges] = []
 
-    def heard(self, record: Record) -> None:
+    def note(self, record: Record) -> None:
         """Takes the next record."""
         for listener, send in list(self._calls.values()):
             for step in listener.take(record):

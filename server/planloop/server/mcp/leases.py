@@ -1,13 +1,13 @@
-"""Lease of one task by an MCP client: take it, make calls under it, give it back.
+"""Tasks that an MCP client may take, and its lease of one: take it, make calls under it, give it back.
 
-A call is said once, under an id of ours, and then waited for in the log: whoever runs the plan may die and be replaced
-meanwhile. One whose client goes away or cancels is withdrawn.
+A call is sent once, under an id of ours, and its result is awaited in the log: the owner may crash and be replaced
+meanwhile. A call whose client disconnects or cancels is withdrawn.
 """
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import field
 from functools import partial
@@ -33,44 +33,114 @@ from planloop.server.mcp.call_tracker import (
     CallTracker,
     FollowedReplica,
 )
-from planloop.server.mcp.identities import ExternalRole, external_roles
+from planloop.server.plan_reader import ObjectReader
 
-CLEANUP_S: Final = 5.0  # For taking back what a client that goes away has asked for.
-HAND_OVER_S: Final = 20.0  # For a task that is being given up to be free: what ran for it is stopped first.
-AGAIN_S: Final = 0.5  # Before something that may or may not have been heard is said once more.
+
+@frozen
+class ExternalRole:
+    """A task that the identity may take, with its agent."""
+
+    agent: Resource
+    task: Resource
+
+    @property
+    def path(self) -> str:
+        return self.task.address.partition("/")[2]
+
+    @property
+    def holder(self) -> str:
+        """The client that has it; empty when it is free."""
+        return str((self.agent.status.get("seat") or {}).get("client", ""))
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it can be taken now."""
+        is_open = self.task.state not in ENDED and self.task.status.get("go") is not None
+        return is_open and not self.holder and self.agent.status.get("incarnation") == self.task.status.get("go")
+
+
+def external_roles(objects: ObjectReader, name: str) -> list[ExternalRole]:
+    """The tasks of the identity `name`: an agent that the plan declares, or the path or address of a single one."""
+    found = [(agent, objects.get(str(agent.spec["task"]))) for agent in _called(objects, name)]
+    return [ExternalRole(agent, task) for agent, task in found if task is not None]
+
+
+def identity_names(objects: ObjectReader) -> list[str]:
+    """The identities that the plan has, each once."""
+    return list(dict.fromkeys(agent.spec["prototype"] or agent.address for agent in _external_agents(objects)))
+
+
+def choose_identities(objects: ObjectReader, wanted: Sequence[str]) -> list[str]:
+    """Return the identities to serve: those wanted, or all. Raises CommandError."""
+    known = identity_names(objects)
+    if not known:
+        hint = "agents: {helper: {outside: true}} and `agent: helper` on a task; then plan apply"
+        raise CommandError(ExitCode.NOT_FOUND, "the plan leaves no task to an agent from outside", hint)
+    for name in wanted:
+        if not external_roles(objects, name):
+            raise CommandError(
+                ExitCode.NOT_FOUND, f"no agent from outside is called `{name}`", f"the plan has {', '.join(known)}"
+            )
+    return list(dict.fromkeys(wanted)) or known
+
+
+def require_single_identity(objects: ObjectReader, wanted: Sequence[str]) -> str:
+    """Return the only identity. Raises CommandError when there are several to choose from."""
+    found = choose_identities(objects, wanted)
+    if len(found) > 1:
+        raise CommandError(
+            ExitCode.USAGE, "the plan has several agents from outside", f"--as {' or --as '.join(found)}"
+        )
+    return found[0]
+
+
+def _external_agents(objects: ObjectReader) -> list[Resource]:
+    agents = (each for each in objects.list("agent") if not each.deleting and not each.spec.get("watches"))
+    return [agent for agent in agents if agent.spec["mind"]["kind"] == "guest"]
+
+
+def _called(objects: ObjectReader, name: str) -> list[Resource]:
+    """Return the agents that `name` means. The name of a declared agent wins over a task's."""
+    if any(agent.spec["prototype"] == name for agent in objects.list("agent")):
+        return [agent for agent in _external_agents(objects) if agent.spec["prototype"] == name]
+    return [agent for agent in _external_agents(objects) if name in (agent.address, agent.address.partition("/")[2])]
+
+
+CLEANUP_S: Final = 5.0  # For withdrawing the calls of a client that disconnects.
+HAND_OVER_S: Final = 20.0  # For a task that its holder gives up to be free: its processes are stopped first.
+AGAIN_S: Final = 0.5  # Before a request that may or may not have arrived is repeated.
 TRIES_MAX: Final = 20
-AT_ONCE: Final = 32  # Acts under way at the same time, of all clients; each holds a thread.
+AT_ONCE: Final = 32  # Requests to the owner at the same time, of all clients; each holds a thread.
 
 ReportProgress = Callable[[str], Awaitable[None]]
 
 
 class OwnerPosts(Protocol):
-    """Hands an act to who may do it: `planloop.client.plan_client`. Blocks."""
+    """Posts to the owner: `planloop.client.plan_client`. Blocks."""
 
     def post(self, path: str, body: JsonObject) -> Json: ...
 
 
 @frozen
 class McpContext:
-    """What all clients share: the plan, its log, who acts on it, and where ids come from."""
+    """What all clients of a plan share: its owner, its log, the tracker of calls, and a source of ids."""
 
-    access: OwnerPosts
+    owner: OwnerPosts
     log: FollowedReplica
-    following: CallTracker
+    tracker: CallTracker
     mint: Callable[[], str]
     threads: anyio.CapacityLimiter
 
     async def act(self, how: str, body: JsonObject) -> JsonObject:
-        """Has the owner do something, or does it where there is none. Raises CommandError.
+        """Have the owner do something, or do it without one. Raises CommandError.
 
-        An act that broke off may have been done: each bears being done again. Whoever ends the wait for one leaves it
-        alone, so that an owner that hangs holds up nobody who goes; but what is said is waited for, since taking it
-        back comes after it.
+        Every act is idempotent, since one that broke off may have been done. When the caller is cancelled, the request
+        is abandoned, so that a hung owner does not delay it; but `say` is awaited, since its withdrawal must follow it.
         """
         is_left_alone = how != "say"
         for attempt in range(TRIES_MAX):
             try:
-                post = partial(self.access.post, f"guest/{how}", body)
+                post = partial(self.owner.post, f"guest/{how}", body)
                 answer: JsonObject = await anyio.to_thread.run_sync(
                     post, limiter=self.threads, abandon_on_cancel=is_left_alone
                 )
@@ -85,7 +155,7 @@ class McpContext:
 
 @frozen
 class TaskLease:
-    """The seat that a client has."""
+    """The lease that a client has of one task."""
 
     agent: str
     task: str
@@ -104,36 +174,36 @@ class TaskLease:
 
 @mutable
 class McpClientState:
-    """A client with the identity `name`; `taken` is what it has, `calls` how many calls of it are under way."""
+    """A client with the identity `name`, its lease, and the count of its calls under way."""
 
-    house: McpContext
+    context: McpContext
     name: str
     label: str = "an MCP client"
-    taken: TaskLease | None = None
+    lease: TaskLease | None = None
     calls: int = field(default=0)
     _renewed_at: float = field(default=0.0)
-    _taking: anyio.Lock = field(default_factory=anyio.Lock)  # Who asks for two tasks at once gets one.
+    _taking: anyio.Lock = field(default_factory=anyio.Lock)  # A client that asks for two tasks at once gets one.
 
     def parts(self) -> list[ExternalRole]:
         """The tasks of its identity."""
-        return external_roles(self.house.log, self.name)
+        return external_roles(self.context.log, self.name)
 
     def mine(self) -> TaskLease:
-        """What it has. Raises CommandError when that is nothing, or nothing any more."""
-        taken = self.taken
-        if taken is None:
+        """Return its lease. Raises CommandError when it has none, or has lost it."""
+        lease = self.lease
+        if lease is None:
             raise CommandError(ExitCode.REFUSED, "you have no task", "list_tasks shows them, take_task takes one")
-        agent = self.house.log.get(taken.agent)
+        agent = self.context.log.get(lease.agent)
         seat = None if agent is None else agent.status.get("seat")
-        if seat is None or seat.get("number") != taken.number:
-            task = self.house.log.get(taken.task)
-            self.taken = None
+        if seat is None or seat.get("number") != lease.number:
+            task = self.context.log.get(lease.task)
+            self.lease = None
             if task is not None and task.state in ENDED:
-                raise CommandError(ExitCode.REFUSED, f"{taken.task} is {task.state}", "take_task takes another")
+                raise CommandError(ExitCode.REFUSED, f"{lease.task} is {task.state}", "take_task takes another")
             raise CommandError(
-                ExitCode.REFUSED, f"{taken.task} is no longer yours", "take_task takes it again, if it is free"
+                ExitCode.REFUSED, f"{lease.task} is no longer yours", "take_task takes it again, if it is free"
             )
-        return taken
+        return lease
 
     def _still(self) -> TaskLease | None:
         with suppress(CommandError):
@@ -163,22 +233,22 @@ class McpClientState:
         refused: CommandError | None = None
         for part in wanted:
             try:
-                self.taken = await self._take(part, report)
-                return self.taken
+                self.lease = await self._take(part, report)
+                return self.lease
             except CommandError as halt:
                 refused = refused or halt
         assert refused is not None, "each was refused"
         raise refused
 
     async def _take(self, part: ExternalRole, report: ReportProgress) -> TaskLease:
-        key = self.house.mint()
+        key = self.context.mint()
         body: JsonObject = {"agent": part.agent.address, "key": key, "client": self.label}
         with anyio.move_on_after(HAND_OVER_S):
             while self._is_going(part.agent.address):
                 await report(f"{part.task.address} is being given up by who had it")
-                await self.house.log.moved()
-        answer = await self.house.act("take", body)
-        await self.house.log.until(int(answer["rev"]))
+                await self.context.log.moved()
+        answer = await self.context.act("take", body)
+        await self.context.log.until(int(answer["rev"]))
         self._renewed_at = anyio.current_time()
         return TaskLease(
             part.agent.address,
@@ -190,80 +260,80 @@ class McpClientState:
         )
 
     def _is_going(self, agent: str) -> bool:
-        found = self.house.log.get(agent)
+        found = self.context.log.get(agent)
         return found is not None and bool((found.status.get("seat") or {}).get("leaving"))
 
-    def go_on(self, key: str) -> None:
-        """Has what the lease `key` says it has: it may have been taken before this process began."""
+    def resume(self, key: str) -> None:
+        """Resume the lease with the secret `key`, which may be older than this process."""
         for part in self.parts():
             seat = part.agent.status.get("seat") or {}
             if hmac.compare_digest(str(seat.get("key", "")), sha256_hex(key.encode())):
                 lease_s = float(part.agent.spec["mind"]["lease_s"])
-                self.taken = TaskLease(part.agent.address, part.task.address, int(seat["number"]), key, lease_s, "")
+                self.lease = TaskLease(part.agent.address, part.task.address, int(seat["number"]), key, lease_s, "")
 
     async def leave(self, why: str) -> None:
-        """Gives back what it has; nothing when that is nothing."""
-        taken, self.taken = self.taken, None
-        if taken is not None:
+        """Give back its lease, if it has one."""
+        lease, self.lease = self.lease, None
+        if lease is not None:
             with suppress(CommandError, OSError):
-                await self.house.act("leave", taken.body(why=why))
+                await self.context.act("leave", lease.body(why=why))
 
-    async def seen(self) -> None:
-        """It has shown that it lives, without a call: said on when a good part of its lease is over."""
-        taken = self.taken
-        if taken is not None and anyio.current_time() - self._renewed_at > taken.lease_s / 3:
-            await self._renew(taken)
+    async def keep_alive(self) -> None:
+        """Renew the lease for a sign of life other than a call, if a third of it has passed."""
+        lease = self.lease
+        if lease is not None and anyio.current_time() - self._renewed_at > lease.lease_s / 3:
+            await self._renew(lease)
 
-    async def _renew(self, taken: TaskLease) -> bool:
-        """Whether somebody runs the plan."""
+    async def _renew(self, lease: TaskLease) -> bool:
+        """Renew the lease. Returns whether an owner runs the plan."""
         self._renewed_at = anyio.current_time()
         with suppress(CommandError, OSError):
-            return bool((await self.house.act("renew", taken.body())).get("is_run"))
+            return bool((await self.context.act("renew", lease.body())).get("is_run"))
         return True
 
     async def call(self, tool: str, arguments: Json, report: ReportProgress) -> CallEnded:
-        """Makes a call and gives what came of it, however long that takes. No `tool`: only hears what is new."""
-        taken, said = self.mine(), self.house.mint()
+        """Make a call and return its result, however long that takes. Without a `tool` it only reads the news."""
+        lease, said = self.mine(), self.context.mint()
         self.calls += 1
         try:
-            with self.house.following.call(taken.agent, said) as (listener, heard):
-                await self.house.act("say", taken.body(id=said, tool=tool, arguments=arguments))
+            with self.context.tracker.call(lease.agent, said) as (listener, heard):
+                await self.context.act("say", lease.body(id=said, tool=tool, arguments=arguments))
                 self._renewed_at = anyio.current_time()
-                async with self.waits(taken, report):
-                    return await self._end_of(taken, said, listener, heard, report)
+                async with self.waits(lease, report):
+                    return await self._end_of(lease, said, listener, heard, report)
         except anyio.get_cancelled_exc_class():
             with anyio.move_on_after(CLEANUP_S, shield=True):
-                await self._withdraw(taken, said)
+                await self._withdraw(lease, said)
             raise
         finally:
             self.calls -= 1
 
     @asynccontextmanager
-    async def waits(self, taken: TaskLease, report: ReportProgress) -> AsyncIterator[None]:
-        """Its client waits for an answer as long as the block lasts: that is a sign of life, and keeps its lease."""
+    async def waits(self, lease: TaskLease, report: ReportProgress) -> AsyncIterator[None]:
+        """Renew the lease for as long as the block lasts: the client waits for an answer."""
         async with anyio.create_task_group() as group:
-            group.start_soon(self._keep, taken, report)
+            group.start_soon(self._keep, lease, report)
             try:
                 yield
             finally:
                 group.cancel_scope.cancel()
 
-    async def _keep(self, taken: TaskLease, report: ReportProgress) -> None:
+    async def _keep(self, lease: TaskLease, report: ReportProgress) -> None:
         while True:
-            await anyio.sleep(taken.lease_s / 3)
-            if not await self._renew(taken):
+            await anyio.sleep(lease.lease_s / 3)
+            if not await self._renew(lease):
                 await report("nobody runs the plan now: plan apply goes on with it")
 
     async def _end_of(
         self,
-        taken: TaskLease,
+        lease: TaskLease,
         said: str,
         listener: CallListener,
         heard: MemoryObjectReceiveStream[CallEvent],
         report: ReportProgress,
     ) -> CallEnded:
         while True:
-            if not listener.has_begun and (why := self._never(taken)) and await self._withdraw(taken, said):
+            if not listener.has_begun and (why := self._never(lease)) and await self._withdraw(lease, said):
                 return CallEnded(CallResult(CallState.DENIED, why, "Parked"))
             match await heard.receive():
                 case CallEnded() as ended:
@@ -271,19 +341,19 @@ class McpClientState:
                 case CallProgress(words=words) if words:
                     await report(words)
 
-    def _never(self, taken: TaskLease) -> str:
-        """Why its agent will take no turn by itself; empty when it may."""
-        agent = self.house.log.get(taken.agent)
+    def _never(self, lease: TaskLease) -> str:
+        """Return why its agent will take no turn by itself; empty when it may."""
+        agent = self.context.log.get(lease.agent)
         if agent is None:
             return "the agent is gone"
         if agent.state in (AgentState.PARKED, AgentState.ENDED):
             return _in_words(agent)
         return ""
 
-    async def _withdraw(self, taken: TaskLease, said: str) -> bool:
-        """Takes a call back; whether it had not begun."""
+    async def _withdraw(self, lease: TaskLease, said: str) -> bool:
+        """Withdraw a call. Returns whether it had not begun."""
         with suppress(CommandError, OSError):
-            return str((await self.house.act("withdraw", taken.body(id=said))).get("was")) == "waiting"
+            return str((await self.context.act("withdraw", lease.body(id=said))).get("was")) == "waiting"
         return False
 
 

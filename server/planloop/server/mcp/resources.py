@@ -16,7 +16,8 @@ from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.lock import lock_status_from_json
 from planloop.schemas.objects.message import message_from_json
-from planloop.server.mcp.identities import ExternalRole, IdentityObjects
+from planloop.server.mcp.leases import ExternalRole
+from planloop.server.plan_reader import ObjectReader
 
 SCHEME: Final = "planloop://"
 JSON: Final = "application/json"
@@ -62,7 +63,7 @@ def resource_templates(plan: str) -> list[ListedResource]:
 
 
 def read_resource(
-    objects: IdentityObjects, plan: str, parts: Sequence[ExternalRole], uri: str
+    objects: ObjectReader, plan: str, parts: Sequence[ExternalRole], uri: str
 ) -> tuple[str | JsonObject, str]:
     """The content of `uri`, and its type. Raises CommandError: NOT_FOUND for what is not there or not this
     identity's.
@@ -105,7 +106,7 @@ def task_summary(part: ExternalRole) -> JsonObject:
     return out | {"why": str(ready.get("message") or "")}
 
 
-def _task(objects: IdentityObjects, path: str) -> JsonObject:
+def _task(objects: ObjectReader, path: str) -> JsonObject:
     task = objects.get(f"task/{path}")
     if task is None:
         raise CommandError(ExitCode.NOT_FOUND, f"there is no task/{path}", "the resource `plan` has those there are")

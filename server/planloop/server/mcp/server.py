@@ -1,8 +1,7 @@
 """MCP server of one identity, on the official SDK.
 
-One server is spoken to by many clients. Which of them asks is told by its session: the process's standard input, or the
-session of streamable HTTP. The protocol of 2026-07-28 has no sessions over HTTP; there a client says with each call
-which task it has.
+One server has many clients. A request belongs to the client of its session: standard input, or a session of streamable
+HTTP. The protocol of 2026-07-28 has no sessions over HTTP; there each call names the lease.
 """
 
 from __future__ import annotations
@@ -31,17 +30,15 @@ from planloop.schemas.objects.call import EffectClass
 from planloop.server.mcp import resources
 from planloop.server.mcp.leases import McpClientState, McpContext, ReportProgress
 from planloop.server.mcp.resources import ListedResource
-from planloop.server.mcp.tool_handlers import ToolHandlers, has_news
-from planloop.server.mcp.tool_list import LEASE, OfferedTool
-from planloop.server.mcp.tool_results import ToolAnswer
+from planloop.server.mcp.tool_handlers import LEASE, OfferedTool, ToolAnswer, ToolHandlers, has_news
 
 Context: TypeAlias = ServerRequestContext[Any, Any]
 STDIO: Final = "stdio"  # The one client of a process that is spoken to over its standard input.
 SESSION_HEADER: Final = "mcp-session-id"
 CLIENTS_MAX: Final = 1_000  # Of one identity, kept with or without a task.
 LEAVE_S: Final = 5.0  # For all clients to give back what they have when this ends.
-TELL_S: Final = 2.0  # For one client to take what it is told.
-GATHER_S: Final = 0.02  # Changes that come together are told together.
+NOTIFY_S: Final = 2.0  # For one client to take its notifications.
+GATHER_S: Final = 0.02  # Changes that come together are sent together.
 FACTS: Final = "planloop/facts"
 """The member of a result's `_meta` that has the answer in fields, for programs."""
 LEASE_SCHEMA: Final[JsonObject] = {"type": "string", "description": "What take_task gave you as `lease`."}
@@ -56,21 +53,21 @@ INSTRUCTIONS: Final = (
 
 @mutable
 class McpSession:
-    """One client with what it is to be told: `session` sends to it unasked, None while it cannot be reached."""
+    """One client and its subscriptions. `sender` sends notifications to it, None while it cannot be reached."""
 
     client: McpClientState
-    session: ServerSession | None = None
-    wanted: set[str] = field(default_factory=set)
-    shown: tuple[str, ...] = ()
+    sender: ServerSession | None = None
+    subscriptions: set[str] = field(default_factory=set)
+    tools_listed: tuple[str, ...] = ()
     knows_news: bool = False
 
 
 class IdentityServer:
     """The MCP server of the identity `name` of the plan `plan`. `is_http`: clients come with sessions, or without."""
 
-    def __init__(self, house: McpContext, plan: str, name: str, *, is_http: bool) -> None:
-        self._house, self._plan, self._name, self._is_http = house, plan, name, is_http
-        self._visitors: dict[str, McpSession] = {}
+    def __init__(self, context: McpContext, plan: str, name: str, *, is_http: bool) -> None:
+        self._context, self._plan, self._name, self._is_http = context, plan, name, is_http
+        self._sessions: dict[str, McpSession] = {}
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus)  # One for all, so that its bound is on all of them.
         self._paths: list[str] | None = None
@@ -96,84 +93,84 @@ class IdentityServer:
         return self.server.create_initialization_options(NotificationOptions(tools_changed=True))
 
     @asynccontextmanager
-    async def telling(self) -> AsyncIterator[None]:
-        """Tells clients what they have subscribed to, for as long as the block lasts; then they leave."""
+    async def notifying(self) -> AsyncIterator[None]:
+        """Send clients what they have subscribed to, for as long as the block lasts; then they leave."""
         async with anyio.create_task_group() as group:
-            group.start_soon(self._tell)
+            group.start_soon(self._notify)
             try:
                 yield
             finally:
                 self._listening.close()
                 group.cancel_scope.cancel()
-                # Whoever is not through by then loses its task by being silent.
+                # The lease of a client that has not left by then expires.
                 with anyio.move_on_after(LEAVE_S, shield=True):
-                    for visitor in list(self._visitors.values()):
-                        await visitor.client.leave("its connection ended")
+                    for session in list(self._sessions.values()):
+                        await session.client.leave("its connection ended")
 
-    async def gone(self, session: str) -> None:
-        """The client of that session has ended it."""
-        visitor = self._visitors.pop(session, None)
-        if visitor is not None:
-            await visitor.client.leave("it ended its session")
+    async def end_session(self, session_id: str) -> None:
+        """Forget a client that has ended its session; its task becomes free."""
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            await session.client.leave("it ended its session")
 
-    def _visitor(self, ctx: Context, lease: str = "") -> McpSession:
-        """Who asks. Without a session that is whoever has the lease, or nobody yet."""
-        key = lease or self._session_of(ctx)
-        found = self._visitors.get(key) if key else None
+    def _session(self, ctx: Context, lease_key: str = "") -> McpSession:
+        """Return the client of a request: by its session, else by its lease; a new one if it has neither."""
+        key = lease_key or self._session_id(ctx)
+        found = self._sessions.get(key) if key else None
         if found is None:
-            client = McpClientState(self._house, self._name)
+            client = McpClientState(self._context, self._name)
             found = McpSession(client)
-            if lease:
-                client.go_on(lease)
+            if lease_key:
+                client.resume(lease_key)
             elif key:
                 self._forget_some()
-                self._visitors[key] = found
+                self._sessions[key] = found
         info = ctx.session.client_params
         if info is not None:
             found.client.label = f"{info.client_info.name} {info.client_info.version}".strip()[:100]
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            found.session = ctx.session
+            found.sender = ctx.session
         return found
 
-    def _session_of(self, ctx: Context) -> str:
+    def _session_id(self, ctx: Context) -> str:
         if not self._is_http:
             return STDIO
         return "" if ctx.request is None else str(ctx.request.headers.get(SESSION_HEADER, ""))
 
     def _is_sessionless(self, ctx: Context) -> bool:
-        return not self._session_of(ctx)
+        return not self._session_id(ctx)
 
     def _forget_some(self) -> None:
-        """Sessions end unsaid: before one more comes, some go."""
-        for key in surplus(self._visitors, CLIENTS_MAX - 1):
-            del self._visitors[key]
+        """Make room for a session: clients need not say that theirs has ended."""
+        for key in surplus(self._sessions, CLIENTS_MAX - 1):
+            del self._sessions[key]
 
     async def _list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         del params
-        visitor, is_bare = self._visitor(ctx), self._is_sessionless(ctx)
-        offers = ToolHandlers(visitor.client).offers()
-        visitor.shown = tuple(offer.name for offer in offers)
+        session, is_bare = self._session(ctx), self._is_sessionless(ctx)
+        offers = ToolHandlers(session.client).offers()
+        session.tools_listed = tuple(offer.name for offer in offers)
         return types.ListToolsResult(tools=[_tool(offer, with_lease=is_bare) for offer in offers])
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         arguments: JsonObject = dict(params.arguments or {})
         is_bare = self._is_sessionless(ctx)
-        lease = str(arguments.pop(LEASE, "")) if is_bare else ""
-        visitor = self._visitor(ctx, lease)
-        answer = await ToolHandlers(visitor.client, is_bare).do(params.name, arguments, _reporting(ctx))
-        taken = visitor.client.taken
-        if is_bare and taken is not None:
+        lease_key = str(arguments.pop(LEASE, "")) if is_bare else ""
+        session = self._session(ctx, lease_key)
+        answer = await ToolHandlers(session.client, is_bare).do(params.name, arguments, _reporting(ctx))
+        lease = session.client.lease
+        if is_bare and lease is not None:
             self._forget_some()
-            self._visitors.setdefault(taken.key, visitor)
+            self._sessions.setdefault(lease.key, session)
         if params.name in ("take_task", "leave_task"):
-            await self._tools_changed(visitor)
+            await self._tools_changed(session)
         return _result(answer)
 
     async def _list_resources(
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         del params
-        parts = self._visitor(ctx).client.parts()
+        parts = self._session(ctx).client.parts()
         return types.ListResourcesResult(
             resources=[_resource(one) for one in resources.list_resources(self._plan, parts)]
         )
@@ -189,91 +186,91 @@ class IdentityServer:
         return types.ListResourceTemplatesResult(resource_templates=found)
 
     async def _read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        visitor = self._visitor(ctx)
-        await visitor.client.seen()
+        session = self._session(ctx)
+        await session.client.keep_alive()
         with _as_errors():
             content, mime = resources.read_resource(
-                self._house.log, self._plan, visitor.client.parts(), str(params.uri)
+                self._context.log, self._plan, session.client.parts(), str(params.uri)
             )
         text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, indent=2)
         contents = types.TextResourceContents(uri=params.uri, mime_type=mime, text=text)
         return types.ReadResourceResult(contents=[contents])
 
     async def _subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        visitor = self._visitor(ctx)
+        session = self._session(ctx)
         with _as_errors():
-            resources.read_resource(self._house.log, self._plan, visitor.client.parts(), str(params.uri))
-        visitor.wanted.add(str(params.uri))
+            resources.read_resource(self._context.log, self._plan, session.client.parts(), str(params.uri))
+        session.subscriptions.add(str(params.uri))
         return types.EmptyResult()
 
     async def _unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-        self._visitor(ctx).wanted.discard(str(params.uri))
+        self._session(ctx).subscriptions.discard(str(params.uri))
         return types.EmptyResult()
 
-    async def _tools_changed(self, visitor: McpSession) -> None:
-        """Tells a client that it has other tools now, if it has asked for them before."""
-        if not visitor.shown:
+    async def _tools_changed(self, session: McpSession) -> None:
+        """Notify a client that has listed its tools when they have changed."""
+        if not session.tools_listed:
             return
-        now = tuple(offer.name for offer in ToolHandlers(visitor.client).offers())
-        if now != visitor.shown:
-            visitor.shown = now
+        now = tuple(offer.name for offer in ToolHandlers(session.client).offers())
+        if now != session.tools_listed:
+            session.tools_listed = now
             await self._bus.publish(ToolsListChanged())
-            if visitor.session is not None:
-                await visitor.session.send_tool_list_changed()
+            if session.sender is not None:
+                await session.sender.send_tool_list_changed()
 
-    async def _tell(self) -> None:
-        with self._house.following.changes() as changes:
+    async def _notify(self) -> None:
+        with self._context.tracker.changes() as changes:
             while True:
                 await changes.some()
                 await anyio.sleep(GATHER_S)
-                await self._told(changes.taken())
+                await self._notify_all(changes.take())
 
-    async def _told(self, changed: set[str]) -> None:
-        # What agents there are, and what they may do, moves with the plan alone, and with its servers.
+    async def _notify_all(self, changed: set[str]) -> None:
+        # Agents and their tools change only with the plan and its tool servers.
         is_about_tools = any(address.startswith(("plan/", "mcp/")) for address in changed)
         if self._paths is None or is_about_tools:
-            self._paths = [part.path for part in McpClientState(self._house, self._name).parts()]
+            self._paths = [part.path for part in McpClientState(self._context, self._name).parts()]
         uris = resources.changed_resources(self._plan, self._paths, changed)
         for uri in sorted(uris):
             await self._bus.publish(ResourceUpdated(uri=uri))
         async with anyio.create_task_group() as group:
-            for visitor in list(self._visitors.values()):
-                mine = sorted(uris & visitor.wanted)
-                group.start_soon(partial(self._tell_in_time, visitor, mine, is_about_tools=is_about_tools))
+            for session in list(self._sessions.values()):
+                mine = sorted(uris & session.subscriptions)
+                group.start_soon(partial(self._notify_in_time, session, mine, is_about_tools=is_about_tools))
 
-    async def _tell_in_time(self, visitor: McpSession, uris: Sequence[str], *, is_about_tools: bool) -> None:
-        """One that does not read holds up the others of its name once, and is told again when it asks something."""
-        with anyio.move_on_after(TELL_S) as scope:
-            await self._tell_one(visitor, uris, is_about_tools=is_about_tools)
+    async def _notify_in_time(self, session: McpSession, uris: Sequence[str], *, is_about_tools: bool) -> None:
+        """Notify one client. One that does not read delays the others once, until its next request."""
+        with anyio.move_on_after(NOTIFY_S) as scope:
+            await self._notify_one(session, uris, is_about_tools=is_about_tools)
         if scope.cancelled_caught:
-            visitor.session = None
+            session.sender = None
 
-    async def _tell_one(self, visitor: McpSession, uris: Sequence[str], *, is_about_tools: bool) -> None:
+    async def _notify_one(self, session: McpSession, uris: Sequence[str], *, is_about_tools: bool) -> None:
         for uri in uris:
-            if visitor.session is not None:
-                await visitor.session.send_resource_updated(uri)
-        await self._tell_of_news(visitor)
+            if session.sender is not None:
+                await session.sender.send_resource_updated(uri)
+        await self._notify_of_news(session)
         if is_about_tools:
-            await self._tools_changed(visitor)
+            await self._tools_changed(session)
 
-    async def _tell_of_news(self, visitor: McpSession) -> None:
-        """A client whose agent has something to hear is told that, once: what it is comes with its next answer."""
-        taken = visitor.client.taken
-        is_new = taken is not None and has_news(visitor.client, taken)
-        if is_new and not visitor.knows_news and taken is not None and visitor.session is not None:
-            words = f"there is news for {taken.task}: the next call tells it, or wait_for_news"
+    async def _notify_of_news(self, session: McpSession) -> None:
+        """Notify a client once that its agent has news: the news come with its next answer."""
+        lease = session.client.lease
+        is_new = lease is not None and has_news(session.client, lease)
+        if is_new and not session.knows_news and lease is not None and session.sender is not None:
+            words = f"there is news for {lease.task}: the next call tells it, or wait_for_news"
             params = types.LoggingMessageNotificationParams(level="notice", logger="planloop", data=words)
-            await visitor.session.send_notification(types.LoggingMessageNotification(params=params))
-        visitor.knows_news = is_new
+            await session.sender.send_notification(types.LoggingMessageNotification(params=params))
+        session.knows_news = is_new
 
 
-def surplus(visitors: Mapping[str, McpSession], kept_max: int) -> list[str]:
-    """Who is forgotten first, over so many: those that have nothing, then who only listens, then the oldest."""
+def surplus(sessions: Mapping[str, McpSession], kept_max: int) -> list[str]:
+    """Return the sessions to forget so that `kept_max` stay: first those without lease or subscription, then by age."""
 
     def use(key: str) -> tuple[bool, bool]:
-        return visitors[key].client.taken is not None, bool(visitors[key].wanted)
+        return sessions[key].client.lease is not None, bool(sessions[key].subscriptions)
 
-    return sorted(visitors, key=use)[: max(0, len(visitors) - kept_max)]
+    return sorted(sessions, key=use)[: max(0, len(sessions) - kept_max)]
 
 
 async def _any_level(ctx: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:

@@ -47,7 +47,7 @@ _LOGGER: Final = logging.getLogger("planloop.server.mcp")
 async def serve_stdio(server: IdentityServer) -> None:
     """Serve the process that started this one until it closes the input, or until Ctrl-C."""
     with _taken_input() as lines:
-        async with server.telling(), stdio_server(stdin=cast("anyio.AsyncFile[str]", lines)) as (read, write):
+        async with server.notifying(), stdio_server(stdin=cast("anyio.AsyncFile[str]", lines)) as (read, write):
             await server.server.run(read, write, server.options)
 
 
@@ -113,7 +113,7 @@ class HttpTransport:
         """The application; its sessions live as long as the block."""
         async with AsyncExitStack() as stack:
             for name, manager in self._managers.items():
-                await stack.enter_async_context(self._servers[name].telling())
+                await stack.enter_async_context(self._servers[name].notifying())
                 await stack.enter_async_context(manager.run())
             group = await stack.enter_async_context(anyio.create_task_group())
 
@@ -125,7 +125,7 @@ class HttpTransport:
                     return _denied_response(denied)
                 response = await AsgiRequest(request).answer(self._managers[name].handle_request, group)
                 if request.method == "DELETE":
-                    await self._servers[name].gone(request.headers.get(SESSION_HEADER, ""))
+                    await self._servers[name].end_session(request.headers.get(SESSION_HEADER, ""))
                 return response
 
             application = web.Application()
