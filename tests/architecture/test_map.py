@@ -67,3 +67,11 @@ def test_the_list_of_modules_is_that_of_their_docstrings(is_updating: bool) -> N
         MODULES.write_text(page)
 
     assert MODULES.read_text() == page
+
+
+def test_the_story_of_one_turn_is_told_in_at_most_twelve_modules_that_exist() -> None:
+    story = ast.get_docstring(parsed(Path("controllers/planloop/controllers/agent/turn/__init__.py"))) or ""
+    named = re.findall(r"^\d+\. `(planloop\.[\w.]+)`:", story, flags=re.MULTILINE)
+
+    assert 8 <= len(named) <= 12
+    assert [name for name in named if name not in _modules()] == []

@@ -9,11 +9,7 @@ from typing import Any
 import pytest
 
 from planloop.controllers.agent import status as statuses
-from planloop.controllers.agent.decide import decide
-from planloop.controllers.agent.mail.wake_reasons import fact_digest
-from planloop.controllers.agent.observe import ObservedAgent, ObservedChild, observed_child
-from planloop.controllers.agent.status import TurnCall
-from planloop.controllers.agent.steps import (
+from planloop.controllers.agent.decide import (
     AgentRest,
     AgentStep,
     AskDecider,
@@ -26,7 +22,11 @@ from planloop.controllers.agent.steps import (
     ReleaseAgent,
     RunCalls,
     StartTurn,
+    decide,
 )
+from planloop.controllers.agent.mail.wake_reasons import fact_digest
+from planloop.controllers.agent.observe import ObservedAgent, ObservedChild, observed_child
+from planloop.controllers.agent.status import TurnCall
 from planloop.controllers.agent.turn.call_run import is_current_call
 from planloop.schemas.objects.agent import AgentSpec, AgentState, ScriptSpec
 from planloop.schemas.rights import Rights

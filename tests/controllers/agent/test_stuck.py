@@ -11,10 +11,10 @@ import pytest
 
 from planloop.controllers.agent import escalation
 from planloop.controllers.agent import status as statuses
+from planloop.controllers.agent.decide import StartTurn
 from planloop.controllers.agent.models import chat_request
 from planloop.controllers.agent.models.port import ModelReply, ModelRequest, OnDelta
 from planloop.controllers.agent.status import OpenTurn, TurnCall
-from planloop.controllers.agent.steps import StartTurn
 from planloop.schemas.objects.agent import AgentSpec, Escalation, ModelDeciderSpec
 from planloop.schemas.rights import Rights
 from tests import rows

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio.lowlevel
 import pytest
 
-from planloop.controllers.agent import decide, steps
+from planloop.controllers.agent import decide
 from planloop.controllers.agent.controller import AgentReconciler
 from planloop.controllers.agent.mail import message_policy
 from planloop.schemas import limits
@@ -43,7 +43,7 @@ def awake_though_asleep(here: Arena) -> list[str]:
         seen = looker.look(agent.address)
         assert seen is not None
         step = decide.decide(seen, lambda _: True)
-        if not isinstance(step, steps.AgentRest) or str(step.state) != agent.state:
+        if not isinstance(step, decide.AgentRest) or str(step.state) != agent.state:
             found.append(f"{agent.address} is {agent.state} but {step}")
     return found
 

@@ -7,6 +7,7 @@ No reason means asleep, and an agent that is asleep is rows in the store (law 12
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
@@ -15,36 +16,17 @@ from planloop.controllers.agent.hooks import watchers
 from planloop.controllers.agent.hooks.questions import HookMoment, HookWait
 from planloop.controllers.agent.mail import wake_reasons
 from planloop.controllers.agent.mail.wake_reasons import WakeNews, collect_news, is_redirected
+from planloop.controllers.agent.models.catalog import UnpricedModel
 from planloop.controllers.agent.observe import ObservedAgent, served_prompt_of
 from planloop.controllers.agent.status import OpenTurn, TurnCall
-from planloop.controllers.agent.steps import (
-    AgentRest,
-    AgentStep,
-    AnswerQuestion,
-    ApplyApprovals,
-    AskDecider,
-    AuthorizeCalls,
-    BeginIncarnation,
-    CancelJobs,
-    CloseTurn,
-    CollectResults,
-    ConsultHooks,
-    EndLease,
-    EndTurn,
-    EscalateModel,
-    InterruptTurn,
-    ReleaseAgent,
-    ResolveWait,
-    RunCalls,
-    StartTurn,
-)
 from planloop.controllers.agent.tools.tool import CallEnding
-from planloop.controllers.agent.turn import model_request, pending_calls
+from planloop.controllers.agent.turn import model_request
 from planloop.controllers.shared.ledger import BudgetShortage
+from planloop.schemas import limits
 from planloop.schemas.frozen import frozen
-from planloop.schemas.objects.agent import NO_MODEL, AgentState
-from planloop.schemas.objects.approval import WAITING
-from planloop.schemas.objects.call import FINAL_STATES, CallState
+from planloop.schemas.objects.agent import NO_MCP_CLIENT, NO_MODEL, UNPRICED, AgentState
+from planloop.schemas.objects.approval import WAITING, describe_request, needs_person
+from planloop.schemas.objects.call import FINAL_STATES, WAITING_STATES, CallState
 from planloop.schemas.objects.fork import AWAITING_FORK
 from planloop.schemas.objects.ledger import format_amount, unit_to_name
 from planloop.schemas.objects.mcp import is_offer_known
@@ -55,6 +37,159 @@ from planloop.schemas.resource import Resource
 _HOOK_OVER: Final = "its hook is over"
 DECIDER_JOB: Final = "mind"
 """Before the key of a job that asks the agent's mind."""
+
+
+# Steps: what `decide` returns and the controller takes.
+
+
+@frozen
+class CancelJobs:
+    """Cancel these jobs; the next pass continues with what is left."""
+
+    keys: tuple[str, ...]
+
+
+@frozen
+class CloseTurn:
+    """Close the open turn without its remaining calls: the work was cancelled or restarted."""
+
+    why: str
+
+
+@frozen
+class ReleaseAgent:
+    """Remove the finalizer: no job of the agent runs."""
+
+
+@frozen
+class BeginIncarnation:
+    """Begin a new incarnation."""
+
+    incarnation: int
+
+
+@frozen
+class StartTurn:
+    """Start a turn for this news. `is_last`: the budget is used up, and the agent hands its work over."""
+
+    news: WakeNews
+    is_last: bool = False
+
+
+@frozen
+class EscalateModel:
+    """Let a stronger model continue the conversation."""
+
+    why: str
+
+
+@frozen
+class AskDecider:
+    """Ask the decider for the open turn."""
+
+
+@frozen
+class ConsultHooks:
+    """Ask the hooks of the agent, or wait for them, before the turn continues from this moment."""
+
+    moment: HookMoment
+
+
+@frozen
+class AuthorizeCalls:
+    """Check the calls of the reply against permissions and verdicts."""
+
+
+@frozen
+class RunCalls:
+    """Start these calls, or continue them after a crash."""
+
+    calls: tuple[Resource, ...]
+
+
+@frozen
+class CollectResults:
+    """Take the results of calls that ended outside their jobs, by an approval or an answer, into the turn."""
+
+    calls: tuple[Resource, ...]
+
+
+@frozen
+class ResolveWait:
+    """End a waiting call, or move it one step."""
+
+    call: Resource
+    ending: CallEnding
+
+
+@frozen
+class InterruptTurn:
+    """Stop the step in flight for a message or an edit; calls that have not started are cancelled."""
+
+
+@frozen
+class ApplyApprovals:
+    """Apply the answers to these calls, which waited for approval."""
+
+    calls: tuple[Resource, ...]
+
+
+@frozen
+class AnswerQuestion:
+    """Answer what the agent was asked, without a turn."""
+
+    answer: GivenAnswer
+
+
+@frozen
+class EndLease:
+    """End the lease of an MCP client on an external agent."""
+
+    why: str
+
+
+@frozen
+class EndTurn:
+    """End the turn: every call has its result."""
+
+
+@frozen
+class AgentRest:
+    """Rest. A timer is due in `after_s` seconds (None: only a change wakes the agent).
+
+    `is_wait`: the calls of the open turn only wait, which is not active time. `shortage` is what the next request lacks
+    of the budget, if it is parked for that.
+    """
+
+    state: AgentState
+    why: str
+    condition: str = ""
+    unblocks: tuple[str, ...] = ()
+    after_s: float | None = None
+    is_wait: bool = False
+    shortage: BudgetShortage | None = None
+
+
+AgentStep: TypeAlias = (
+    CancelJobs
+    | CloseTurn
+    | ReleaseAgent
+    | BeginIncarnation
+    | StartTurn
+    | EscalateModel
+    | AskDecider
+    | ConsultHooks
+    | AuthorizeCalls
+    | ApplyApprovals
+    | ResolveWait
+    | InterruptTurn
+    | RunCalls
+    | CollectResults
+    | AnswerQuestion
+    | EndLease
+    | EndTurn
+    | AgentRest
+)
 
 
 IsParallel: TypeAlias = Callable[[TurnCall], bool]
@@ -257,7 +392,7 @@ def _asking(seen: ObservedAgent, turn: OpenTurn, life: str) -> AgentStep:
 def _resolving(objects: list[Resource], resolved: ResolveCall) -> AgentStep | None:
     """The first waiting call that is over or a step further."""
     for each in objects:
-        if pending_calls.is_call_waiting(each) and (ending := resolved(each)) is not None:
+        if each.state in WAITING_STATES and (ending := resolved(each)) is not None:
             return ResolveWait(each, ending)
     return None
 
@@ -295,7 +430,7 @@ def _is_stopped(seen: ObservedAgent, turn: OpenTurn) -> bool:
         return True
     if not turn.is_replied and seen.nature.is_redirected:
         return is_redirected(seen)
-    is_wait = not seen.objects.jobs and bool(pending_calls.waiting_calls(seen, turn.calls))
+    is_wait = not seen.objects.jobs and bool(_waiting_calls(seen, turn))
     return is_wait and (is_redirected(seen) or any(each.delivery == "steer" for each in seen.unread))
 
 
@@ -322,11 +457,6 @@ def _has_ended(seen: ObservedAgent, call: Resource) -> bool:
     return call.state in FINAL_STATES or (call.state == CallState.UNKNOWN and seen.nature.judges_doubt)
 
 
-def job_key(call: str) -> str:
-    """The key of the job that runs the call object at `call`."""
-    return call
-
-
 def _startable(seen: ObservedAgent, open_calls: list[TurnCall], is_parallel: IsParallel) -> tuple[Resource, ...]:
     """Authorised calls whose turn it is: a call that may not run beside others waits for all before it."""
     found: list[Resource] = []
@@ -346,7 +476,7 @@ def _startable(seen: ObservedAgent, open_calls: list[TurnCall], is_parallel: IsP
 
 def _is_to_start(seen: ObservedAgent, call: Resource) -> bool:
     # Started without a job: an earlier owner began it, and its process is there to be adopted.
-    return call.state in (CallState.AUTHORIZED, CallState.STARTED) and job_key(call.address) not in seen.objects.jobs
+    return call.state in (CallState.AUTHORIZED, CallState.STARTED) and call.address not in seen.objects.jobs
 
 
 def _waiting(seen: ObservedAgent, objects: list[Resource]) -> AgentStep:
@@ -364,11 +494,9 @@ def _waiting(seen: ObservedAgent, objects: list[Resource]) -> AgentStep:
             tuple(f"plan approve {name}" for name in names),
             is_wait=True,
         )
-    only = [each for each in objects if pending_calls.is_call_waiting(each)]
+    only = [each for each in objects if each.state in WAITING_STATES]
     if only and not seen.objects.jobs:
-        wait = pending_calls.rest_of_waiting(only)
-        after_s = None if wait.due_at is None else max(0.0, wait.due_at - seen.now)
-        return AgentRest(wait.state, wait.why, wait.condition, wait.unblocks, after_s, is_wait=True)
+        return _rest_for_calls(seen, only)
     return _running("its calls run")
 
 
@@ -422,7 +550,9 @@ def rest_until_budget(seen: ObservedAgent, spent: tuple[str, ...], short: Budget
         left, asked = f"{short.left[unit]:f} {of}", f"{short.asked[unit]:f}"
         of_bound = f"{format_amount(unit, bound.amount)} ({', '.join(bound.lines)})"
         words = f"too little of {bound.holder} is left: {left} of {of_bound}, and the next request may take {asked}"
-    return AgentRest(AgentState.PARKED, words, "BudgetSpent", tuple(dict.fromkeys(way for _, way in found)))
+    return AgentRest(
+        AgentState.PARKED, words, "BudgetSpent", tuple(dict.fromkeys(way for _, way in found)), shortage=short
+    )
 
 
 def _without_servers(seen: ObservedAgent) -> AgentRest | None:
@@ -446,11 +576,11 @@ def _without_prompt(seen: ObservedAgent, name: str) -> AgentRest:
 
 def _asleep(seen: ObservedAgent) -> AgentRest:
     if seen.nature.is_guest:
-        return external_lease.rest_until_client(seen)
+        return _rest_until_client(seen)
     live = [child.address for child in seen.context.children if child.is_live]
     due = next_timer_due(seen)
     after_s = None if due is None else max(0.0, due - seen.now)
-    if not live and seen.status.wake_at is None and (rest := pending_calls.rest_until_approved(seen)) is not None:
+    if not live and seen.status.wake_at is None and (rest := _rest_until_approved(seen)) is not None:
         return rest
     if seen.status.wake_at is not None:
         return AgentRest(AgentState.ASLEEP, "sleeps until its timer is due", after_s=after_s)
@@ -469,3 +599,62 @@ def next_timer_due(seen: ObservedAgent) -> float | None:
     if every is not None and status.ended_at is not None and any(child.is_live for child in seen.context.children):
         dues.append(status.ended_at + every)
     return min(dues) if dues else None
+
+
+def has_waiting_calls(seen: ObservedAgent) -> bool:
+    """Whether a call of the open turn waits for a child, an input or a lock."""
+    return seen.status.open is not None and bool(_waiting_calls(seen, seen.status.open))
+
+
+def _waiting_calls(seen: ObservedAgent, turn: OpenTurn) -> list[Resource]:
+    found = (seen.objects.calls.get(call.address) for call in turn.calls) if seen.objects.calls else ()
+    return [each for each in found if each is not None and each.state in WAITING_STATES]
+
+
+def _rest_for_calls(seen: ObservedAgent, waiting: list[Resource]) -> AgentRest:
+    """How an agent rests whose open calls all wait: asleep for a child, else blocked."""
+    blocking = [each for each in waiting if each.state != CallState.AWAITING_CHILD]
+    first = (blocking or waiting)[0]
+    dues = [float(due) for each in waiting if (due := each.status.get("due_at")) is not None]
+    return AgentRest(
+        AgentState.BLOCKED if blocking else AgentState.ASLEEP,
+        str(first.status.get("why") or f"{first.spec['tool']} waits"),
+        first.state if blocking else "",
+        tuple(dict.fromkeys(str(way) for each in blocking for way in each.status.get("unblocks", ()))),
+        max(0.0, min(dues) - seen.now) if dues else None,
+        is_wait=True,
+    )
+
+
+def rest_until_priced(model: UnpricedModel) -> AgentRest:
+    """How an agent rests until an operator states the price of its model."""
+    return AgentRest(AgentState.BLOCKED, model.why, UNPRICED, model.unblocks, is_wait=True)
+
+
+def _rest_until_approved(seen: ObservedAgent) -> AgentRest | None:
+    """How an agent rests until its request is answered; None when it has made none.
+
+    A request to an operator blocks the agent: only that operator can unblock it.
+    """
+    asked = [
+        each for each in seen.objects.approvals.values() if each.state == WAITING and each.spec["kind"] == "request"
+    ]
+    of_person = [each for each in asked if needs_person(each.spec)]
+    if of_person:
+        names = [each.address for each in of_person]
+        ways = (*(f"plan approve {name}" for name in names), *(f"plan reject {name}" for name in names))
+        words = textwrap.shorten(describe_request(of_person[0].spec), limits.VALUE_SHOWN_CHARS, placeholder=" …")
+        why = f"waits for a person's yes to {names[0]}, {words}"
+        return AgentRest(AgentState.BLOCKED, why, "AwaitingApproval", ways)
+    if asked:
+        return AgentRest(AgentState.ASLEEP, f"waits for {asked[0].spec['what']['of']} to answer {asked[0].address}")
+    return None
+
+
+def _rest_until_client(seen: ObservedAgent) -> AgentRest:
+    """How an external agent rests between calls, with or without a client."""
+    seat = seen.status.seat
+    if seat is None:
+        name = seen.spec.prototype or seen.resource.address
+        return AgentRest(AgentState.BLOCKED, "nobody has taken it", NO_MCP_CLIENT, (f"plan mcp --as {name}",))
+    return AgentRest(AgentState.ASLEEP, f"{seat.client} has it, and is to say something")

@@ -11,12 +11,11 @@ from typing import Final
 
 from planloop.controllers.agent.observe import ObservedAgent
 from planloop.controllers.agent.status import ExternalLease
-from planloop.controllers.agent.steps import AgentRest
 from planloop.reconciler.engine.reconcile import Again, Done, Outcome
 from planloop.schemas import amounts
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.log.record import RecordDraft, SetStatus
-from planloop.schemas.objects.agent import NO_MCP_CLIENT, AgentState, McpClientSpec
+from planloop.schemas.objects.agent import McpClientSpec
 
 LEASE_ACTOR: Final = "controller:agent"
 
@@ -50,15 +49,6 @@ def is_turn_abandoned(seen: ObservedAgent) -> bool:
     """Whether nobody waits any more for what the open turn does."""
     opened = seen.status.open
     return opened is not None and (opened.is_withdrawn or bool(why_agent_lease_ends(seen)))
-
-
-def rest_until_client(seen: ObservedAgent) -> AgentRest:
-    """How an outside agent rests between calls: with its client, or with nobody."""
-    seat = seen.status.seat
-    if seat is None:
-        name = seen.spec.prototype or seen.resource.address
-        return AgentRest(AgentState.BLOCKED, "nobody has taken it", NO_MCP_CLIENT, (f"plan mcp --as {name}",))
-    return AgentRest(AgentState.ASLEEP, f"{seat.client} has it, and is to say something")
 
 
 def wake_by_lease(seen: ObservedAgent, outcome: Outcome) -> Outcome:

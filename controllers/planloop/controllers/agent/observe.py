@@ -14,7 +14,7 @@ from planloop.controllers.agent import status as statuses
 from planloop.controllers.agent.budget import NO_BUDGET, AgentBudget, observe_budget
 from planloop.controllers.agent.deciders.port import ChildView, DeciderTraits, traits_of
 from planloop.controllers.agent.hooks import watchers
-from planloop.controllers.agent.status import AgentStatus
+from planloop.controllers.agent.status import AgentStatus, OpenTurn
 from planloop.reconciler.engine.work_pools import WorkPlane
 from planloop.reconciler.store.store import View
 from planloop.schemas import limits
@@ -185,6 +185,12 @@ class ObservedAgent:
     objects: TurnObjects = TurnObjects()
     hooks: HookContext = HookContext()
     context: TaskContext = TaskContext()
+
+    @property
+    def opened(self) -> OpenTurn:
+        """The open turn, of an agent that has one."""
+        assert self.status.open is not None, "asked for inside a turn"
+        return self.status.open
 
     @property
     def is_moving(self) -> bool:

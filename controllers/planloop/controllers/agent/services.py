@@ -178,3 +178,8 @@ class AgentServices:
     programs: ProgramSettings
     deciders: DeciderServices = DeciderServices()
     connections: Connections = Connections()
+
+    def start_job(self, agent: ObservedAgent, key: str, job: Callable[[], Awaitable[None]], pool: str) -> None:
+        """Start a job for the agent with the priority of its task."""
+        priority = 0 if agent.task_spec is None else agent.task_spec.priority
+        self.work.start(key, agent.resource.address, job, pool=pool, priority=priority)

@@ -220,10 +220,8 @@ class HookDispatcher:
 
     def _start(self, seen: ObservedAgent, question: HookQuestion) -> None:
         key = _job_key(seen, question)
-        priority = 0 if seen.task_spec is None else seen.task_spec.priority
         if not self.world.work.is_live(key):
-            job = HookRun(self, seen, question, key)
-            self.world.work.start(key, seen.resource.address, job, pool=TOOL_POOL, priority=priority)
+            self.world.start_job(seen, key, HookRun(self, seen, question, key), TOOL_POOL)
 
 
 def _job_key(seen: ObservedAgent, question: HookQuestion) -> str:

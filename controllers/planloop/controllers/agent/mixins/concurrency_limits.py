@@ -9,8 +9,8 @@ from planloop.controllers.agent.mixins.middleware import add_trace
 from planloop.controllers.agent.mixins.steps import MixinStep, steps_for_call, steps_for_turn
 from planloop.controllers.agent.observe import ObservedAgent
 from planloop.controllers.agent.tools.tool import CallEnding, Tool
-from planloop.controllers.agent.turn.pending_calls import WAITS_SINCE
 from planloop.controllers.agent.turn.permissions import ToolMap
+from planloop.controllers.agent.turn.records import WAITS_SINCE
 from planloop.reconciler.engine.work_pools import WorkPlane
 from planloop.schemas.frozen import frozen, mutable
 from planloop.schemas.objects.call import CallState

@@ -1,15 +1,28 @@
-"""Ask an agent's decider: its input, the decider that the spec names, and the job that records the reply."""
+"""Ask an agent's decider: prepare the request, start its job, record the reply; and the decider that the spec names.
+
+A request has no effect but its cost. If an owner ends before the reply comes, the next owner stops what the request
+left running and asks again under a new operation id. The job reads the agent again before it writes: a reply that the
+agent no longer waits for is kept as evidence, billed, and changes nothing else.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, assert_never
 
 import anyio
 
 from planloop.controllers.agent import budget, run_environment
 from planloop.controllers.agent.batch import WriteBatch
+from planloop.controllers.agent.decide import (
+    DECIDER_JOB,
+    AgentRest,
+    rest_for_long_prompt,
+    rest_until_budget,
+    rest_until_priced,
+)
 from planloop.controllers.agent.deciders import program
 from planloop.controllers.agent.deciders.port import (
     CallOutcome,
@@ -24,24 +37,32 @@ from planloop.controllers.agent.deciders.program import CliAgentBriefing, CliAge
 from planloop.controllers.agent.deciders.script import ScriptRunner
 from planloop.controllers.agent.hooks import comments
 from planloop.controllers.agent.mail.wake_reasons import rejected_verdict
+from planloop.controllers.agent.mixins import concurrency_limits
+from planloop.controllers.agent.mixins.concurrency_limits import PermitPool
 from planloop.controllers.agent.mixins.middleware import LayeredAsk
 from planloop.controllers.agent.mixins.steps import steps_for_turn
 from planloop.controllers.agent.models import catalog
+from planloop.controllers.agent.models.catalog import UnpricedModel
 from planloop.controllers.agent.models.port import ModelFailed, ModelReply, ModelRequest, TokenUsage
 from planloop.controllers.agent.observe import ObservedAgent, agent_instructions
 from planloop.controllers.agent.run_environment import RESERVED_VARIABLES, command_environment, resolve_agent_workspace
-from planloop.controllers.agent.services import AgentServices
+from planloop.controllers.agent.services import DECIDER_POOL, AgentServices
 from planloop.controllers.agent.status import ClientCall, PastCall
 from planloop.controllers.agent.tools.errors import ToolError
 from planloop.controllers.agent.turn import call_locks, model_request, permissions, prompt, records, transcript
 from planloop.controllers.agent.turn.model_request import PreparedRequest, reply_from_model, usage_json
 from planloop.controllers.agent.turn.permissions import ToolMap
+from planloop.controllers.agent.turn.prompt import PromptCache
 from planloop.controllers.agent.turn.transcript import SummaryPlan
+from planloop.controllers.shared.ledger import BudgetShortage
+from planloop.reconciler.engine.reconcile import Done, Outcome
+from planloop.reconciler.store.store import require_blob
 from planloop.schemas import limits
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen, mutable, remade
 from planloop.schemas.log.record import Change, RecordDraft
 from planloop.schemas.objects.agent import (
+    AgentState,
     CliAgentSpec,
     McpClientSpec,
     ModelDeciderSpec,
@@ -51,151 +72,6 @@ from planloop.schemas.objects.agent import (
 )
 from planloop.schemas.objects.budget import Cost
 from planloop.schemas.objects.call import arguments_as_map
-
-# An outside agent as a mind: what its client said is its reply. Who the client is, and for how long:
-# `planloop.controllers.agent.external_lease`.
-
-
-@frozen
-class McpClientRelay:
-    """Answers with the call that the turn was begun for; None, or a call of no tool, only listens."""
-
-    said: ClientCall | None
-
-    async def respond(self, turn: TurnInput) -> DeciderReply:
-        del turn
-        if self.said is None or not self.said.tool:
-            return DeciderReply(then="sleep")
-        return DeciderReply(calls=(ProposedCall(self.said.tool, self.said.arguments, self.said.id),), then="sleep")
-
-
-# Asking a mind: the input made from an observation, and the minds themselves made from a spec.
-#
-# Asking has no effect of its own but what it costs, so a request that an owner did not live to see answered is asked
-# again under a new operation id, after whatever it left running was stopped.
-
-ENV_REFERENCE: Final = "env:"
-
-
-def decider_of(world: AgentServices, seen: ObservedAgent, stale: str | None = None) -> DeciderPort:
-    """The mind that the spec names, ready to be asked; `stale` as for `ask`. Raises DeciderFailed."""
-    match seen.spec.mind:
-        case ScriptSpec(steps=steps):
-            return ScriptRunner(steps)
-        case ProgramSpec(argv=argv):
-            return ProgramRunner(world.programs.processes, argv, _setting(world, seen))
-        case PythonFunctionSpec(target=target):
-            return python_runner(world, target, _setting(world, seen))
-        case ModelDeciderSpec():
-            raise AssertionError("a model is asked through `World.models`")
-        case CliAgentSpec() as how:
-            return _outside(world, seen, how, stale)
-        case McpClientSpec():
-            return McpClientRelay(None if seen.status.open is None else seen.status.open.said)
-        case other:
-            assert_never(other)
-
-
-def _outside(world: AgentServices, seen: ObservedAgent, how: CliAgentSpec, stale: str | None) -> CliAgentRunner:
-    turn = seen.status.open
-    assert turn is not None, "a mind is asked inside a turn"
-    given = {
-        name: _value(world, str(value)) for name, value in how.env.items() if not name.startswith(RESERVED_VARIABLES)
-    }
-    setting = _setting(world, seen, how.timeout_s or limits.OUTSIDE_TURN_S)
-    setting = replace(setting, env={**setting.env, **given})
-    secrets = tuple(given[name] for name, value in how.env.items() if str(value).startswith(ENV_REFERENCE))
-    news = prompt.cli_agent_news(seen, call_locks.describe_held(seen, world.store.view))
-    briefing = CliAgentBriefing(prompt.role_briefing(seen, OUTSIDE_RULES) + f"\n\n{news}", news)
-    return CliAgentRunner(world.programs.processes, how, setting, briefing, world.store.put_blob, secrets, stale)
-
-
-def _value(world: AgentServices, written: str) -> str:
-    """A variable's value, read from the owner's environment where it refers to that."""
-    if not written.startswith(ENV_REFERENCE):
-        return written
-    name = written.removeprefix(ENV_REFERENCE)
-    found = world.programs.owner_env.get(name)
-    if not found:
-        raise DeciderFailed(f"the variable {name} is not set where the plan runs")
-    return found
-
-
-def _setting(world: AgentServices, seen: ObservedAgent, most_s: float = limits.CALL_TIMEOUT_S) -> ProgramRunner.Setting:
-    """Where and with what a program runs: its task's workspace, the clean environment, what is left of time."""
-    try:
-        workspace = resolve_agent_workspace(world, seen)
-        workspace.ensure()
-    except ToolError as fault:
-        raise DeciderFailed(str(fault)) from fault
-    time_s = min(most_s, seen.budget.left.get("time_s", most_s))
-    is_function = isinstance(seen.spec.mind, PythonFunctionSpec)
-    box = run_environment.function_sandbox(world, seen) if is_function else run_environment.agent_sandbox(world, seen)
-    return ProgramRunner.Setting(str(workspace.root), command_environment(world, seen), time_s, box)
-
-
-async def ask_decider(
-    world: AgentServices, tools: ToolMap, stale: str | None, seen: ObservedAgent, op: str
-) -> DeciderReply:
-    """What the mind answers by itself, without any mixin. Raises DeciderFailed.
-
-    `stale` is the request of an owner that did not live to see its answer, None when there was none.
-    """
-    if world.deciders.replayed_replies is not None and not seen.nature.is_instant:
-        return await world.deciders.replayed_replies(seen)
-    return await decider_of(world, seen, stale).respond(turn_input(world, tools, seen, op))
-
-
-async def ask_through_mixins(asking: LayeredAsk) -> DeciderReply:
-    """What the mind answers through the agent's mixins; one that fails gives up by a claim, with the reason."""
-    try:
-        return await asking.answer(steps_for_turn(asking.seen.spec))
-    except DeciderFailed as fault:
-        return DeciderReply(text="", calls=(_given_up(str(fault)),), memory=asking.seen.status.memory)
-
-
-def _given_up(reason: str) -> ProposedCall:
-    return ProposedCall("fail", {"reason": reason})
-
-
-def turn_input(world: AgentServices, tools: ToolMap, seen: ObservedAgent, op: str) -> TurnInput:
-    """All that the mind is told for the open turn."""
-    turn, task, spec = seen.status.open, seen.task_spec, seen.spec
-    assert turn is not None, "a mind is asked inside a turn"
-    return TurnInput(
-        agent=seen.resource.address,
-        incarnation=seen.status.incarnation,
-        turn=turn.turn,
-        op=op,
-        now=seen.now,
-        goal="" if task is None else task.goal,
-        cwd=run_environment.working_directory(world, seen),
-        notes="" if task is None else task.notes,
-        prompt=agent_instructions(seen),
-        checks=() if task is None else tuple(check.to_json() for check in task.acceptance),
-        reasons=turn.reasons,
-        messages=turn.messages,
-        results=tuple(_outcome(call) for call in seen.status.past),
-        children=tuple(child.view for child in seen.context.children),
-        tools=()
-        if isinstance(spec.mind, ScriptSpec)
-        else permissions.granted_tools(spec, tools),  # A script does not look at them.
-        budget_left=seen.budget.left,
-        rejected=rejected_verdict(seen),
-        memory=seen.status.memory,
-        options=spec.mind.options if isinstance(spec.mind, PythonFunctionSpec) else {},
-        comments=comments.opening_comments(turn) if turn.fired else (),
-    )
-
-
-def _outcome(call: PastCall) -> CallOutcome:
-    return CallOutcome(call.address, call.tool, arguments_as_map(call.arguments), call.result, call.comments)
-
-
-# The job of asking a mind outside this process: from a durable request to the record of what came of it.
-#
-# The agent is read again before anything is written: a reply that nobody waits for any more is kept as evidence,
-# billed, and changes nothing else.
 
 CANCELLED_REASON = "Cancelled"
 LATE_REASON = "Late"
@@ -207,7 +83,8 @@ QUEUED_S = 0.05  # A request that got its slot sooner did not wait for it.
 class AskServices:
     """What all requests of one owner share. `go_on` takes the agent's next steps after a first one, in one record.
 
-    `lost` are requests whose job ended by a fault of ours: they count as failures, else they would be made for ever.
+    `life` names the owner: only its own failures count. `lost` are requests whose job ended by an internal error: they
+    count as failures, else they would be repeated without end.
     """
 
     world: AgentServices
@@ -215,7 +92,95 @@ class AskServices:
     look: Callable[[str], ObservedAgent | None]
     go_on: Callable[[str, WriteBatch, str], Awaitable[bool]]
     life: str
+    permits: PermitPool
+    prompts: PromptCache = field(default_factory=PromptCache)
     lost: set[str] = field(default_factory=set)
+
+
+async def ask_for_reply(desk: AskServices, seen: ObservedAgent, ahead: WriteBatch) -> Outcome | AgentRest | None:
+    """Ask the decider for the open turn: in place if it answers instantly, else in a job.
+
+    Returns how the agent rests if its decider cannot be asked now; None if the next step can be decided immediately.
+    """
+    opened, address, world = seen.opened, seen.resource.address, desk.world
+    if seen.nature.is_instant and not concurrency_limits.asking_needs_job(seen):
+        plain = partial(ask_decider, world, desk.tools, None)
+        reply = await ask_through_mixins(LayeredAsk(world, desk.look, seen, opened.op, plain))
+        ids = [world.ids.mint() for _ in range(max(1, len(reply.calls)))]
+        ahead.add(address, records.draft_reply(seen, reply, ids, desk.tools))
+        return None
+    # One key for each request: the last act of a job may start the next one.
+    key = f"{DECIDER_JOB}:{seen.resource.uid}:{opened.turn}.{opened.asked + 1}"
+    if (full := concurrency_limits.take_turn_permit(desk.permits, seen, key)) is not None:
+        return AgentRest(AgentState.BLOCKED, concurrency_limits.describe_permit_limit(full), is_wait=True)
+    if seen.nature.is_model:
+        return _ask_model(desk, seen, key, ahead)
+    # An earlier owner has asked: whatever its request left running is stopped before the decider is asked again.
+    stale = opened.op if opened.asked else None
+    op = world.ids.mint() if stale else opened.op
+    draft = records.draft_decider_request(seen, op)
+    if waited := records.wait_end_merge(seen, opened):
+        draft = replace(draft, changes=(*draft.changes, records.status_change(seen, {"open": dict(waited)})))
+    ahead.add(address, draft)
+    ahead.commit()
+    world.start_job(seen, key, AskJob(desk, address, key, op, stale, None, seen.now), DECIDER_POOL)
+    return Done()
+
+
+def _ask_model(desk: AskServices, seen: ObservedAgent, key: str, ahead: WriteBatch) -> Outcome | AgentRest | None:
+    """Start a request to the agent's model, after a compaction of its transcript if the prompt is too long."""
+    opened, world = seen.opened, desk.world
+    model = model_request.model_of_agent(seen).model
+    made = desk.prompts.of(seen, model, desk.tools, world.store.get_blob, call_locks.describe_held(seen, ahead))
+    ready = model_request.prepare_request(world, made, seen, ahead)
+    if isinstance(ready, UnpricedModel):
+        return rest_until_priced(ready)
+    if opened.asked and opened.failure is None and opened.op in desk.lost:
+        desk.lost.discard(opened.op)
+        lost = model_request.draft_model_failure(seen, ahead, model_request.LOST_REPLY, ready, desk.life)
+        ahead.add(seen.resource.address, lost)
+        return None
+    window, load = world.deciders.models.window(model), partial(require_blob, world.store)
+    if transcript.is_compaction_due(seen, ready.tokens, ready.request.output_tokens_max or 0, window):
+        compacted = transcript.compact_transcript(seen, load, ready.tokens, window)
+        if compacted.chunks:
+            chunks, data = transcript.compacted_chunks(compacted, ready.tokens, world.store.put_blob)
+            ahead.add(seen.resource.address, model_request.draft_compaction(seen, chunks, data))
+            return None
+        wanted = transcript.plan_summary(seen, load, window)
+        if wanted is not None:
+            summary = model_request.prepare_summary_request(world, seen, ahead, wanted)
+            if isinstance(summary, UnpricedModel):
+                return rest_until_priced(summary)
+            return _start_request(desk, seen, key, summary, wanted, ahead)
+        if (rest := rest_for_long_prompt(seen)) is not None:
+            return rest
+    return _start_request(desk, seen, key, ready, None, ahead)
+
+
+def _start_request(
+    desk: AskServices,
+    seen: ObservedAgent,
+    key: str,
+    ready: PreparedRequest,
+    wanted: SummaryPlan | None,
+    ahead: WriteBatch,
+) -> Outcome | AgentRest | None:
+    """Reserve the cost of a request to a model, record the request, and start its job."""
+    opened, address, world = seen.opened, seen.resource.address, desk.world
+    op = world.ids.mint() if opened.asked else opened.op
+    changes = model_request.reservation_changes(seen, ahead, op, ready)
+    if isinstance(changes, BudgetShortage):
+        had_last = seen.status.had_last or not seen.hands_over
+        if not opened.is_last and budget.may_hand_over(seen.task, changes.asked, seen.budget.caps, had_last=had_last):
+            ahead.add(address, records.draft_last_turn(seen))
+            return None
+        return rest_until_budget(seen, tuple(changes.asked), changes)
+    ahead.add(address, model_request.draft_model_request(seen, op, ready, changes))
+    ahead.commit()
+    pool = model_request.model_pool(ready.request.model, world.store.view, world.plan)
+    world.start_job(seen, key, AskJob(desk, address, key, op, None, ready, seen.now, wanted), pool)
+    return Done()
 
 
 @mutable
@@ -290,8 +255,7 @@ class AskJob:
     async def _ask(self, seen: ObservedAgent, op: str) -> DeciderReply:
         if self.ready is None:
             return await ask_decider(self.desk.world, self.desk.tools, self.stale, seen, op)
-        opened = seen.status.open
-        assert opened is not None, "a model is asked inside a turn"
+        opened = seen.opened
         request = self.ready.request
         if request.key.attempt != opened.asked:  # A mixin asks once more, in the same job.
             request = replace(request, key=replace(request.key, attempt=opened.asked))
@@ -429,3 +393,132 @@ class AskJob:
 def called_tools_by_wire_name(seen: ObservedAgent, tools: ToolMap, answer: ModelReply) -> Mapping[str, str]:
     """The tools of the agent by their wire names; none when the reply calls none."""
     return prompt.tools_by_wire_name(permissions.granted_tools(seen.spec, tools)) if answer.calls else {}
+
+
+ENV_REFERENCE: Final = "env:"
+
+
+def decider_of(world: AgentServices, seen: ObservedAgent, stale: str | None = None) -> DeciderPort:
+    """The mind that the spec names, ready to be asked; `stale` as for `ask`. Raises DeciderFailed."""
+    match seen.spec.mind:
+        case ScriptSpec(steps=steps):
+            return ScriptRunner(steps)
+        case ProgramSpec(argv=argv):
+            return ProgramRunner(world.programs.processes, argv, _setting(world, seen))
+        case PythonFunctionSpec(target=target):
+            return python_runner(world, target, _setting(world, seen))
+        case ModelDeciderSpec():
+            raise AssertionError("a model is asked through `World.models`")
+        case CliAgentSpec() as how:
+            return _outside(world, seen, how, stale)
+        case McpClientSpec():
+            return McpClientRelay(None if seen.status.open is None else seen.status.open.said)
+        case other:
+            assert_never(other)
+
+
+def _outside(world: AgentServices, seen: ObservedAgent, how: CliAgentSpec, stale: str | None) -> CliAgentRunner:
+    given = {
+        name: _value(world, str(value)) for name, value in how.env.items() if not name.startswith(RESERVED_VARIABLES)
+    }
+    setting = _setting(world, seen, how.timeout_s or limits.OUTSIDE_TURN_S)
+    setting = replace(setting, env={**setting.env, **given})
+    secrets = tuple(given[name] for name, value in how.env.items() if str(value).startswith(ENV_REFERENCE))
+    news = prompt.cli_agent_news(seen, call_locks.describe_held(seen, world.store.view))
+    briefing = CliAgentBriefing(prompt.role_briefing(seen, OUTSIDE_RULES) + f"\n\n{news}", news)
+    return CliAgentRunner(world.programs.processes, how, setting, briefing, world.store.put_blob, secrets, stale)
+
+
+def _value(world: AgentServices, written: str) -> str:
+    """A variable's value, read from the owner's environment where it refers to that."""
+    if not written.startswith(ENV_REFERENCE):
+        return written
+    name = written.removeprefix(ENV_REFERENCE)
+    found = world.programs.owner_env.get(name)
+    if not found:
+        raise DeciderFailed(f"the variable {name} is not set where the plan runs")
+    return found
+
+
+def _setting(world: AgentServices, seen: ObservedAgent, most_s: float = limits.CALL_TIMEOUT_S) -> ProgramRunner.Setting:
+    """Where and with what a program runs: its task's workspace, the clean environment, what is left of time."""
+    try:
+        workspace = resolve_agent_workspace(world, seen)
+        workspace.ensure()
+    except ToolError as fault:
+        raise DeciderFailed(str(fault)) from fault
+    time_s = min(most_s, seen.budget.left.get("time_s", most_s))
+    is_function = isinstance(seen.spec.mind, PythonFunctionSpec)
+    box = run_environment.function_sandbox(world, seen) if is_function else run_environment.agent_sandbox(world, seen)
+    return ProgramRunner.Setting(str(workspace.root), command_environment(world, seen), time_s, box)
+
+
+async def ask_decider(
+    world: AgentServices, tools: ToolMap, stale: str | None, seen: ObservedAgent, op: str
+) -> DeciderReply:
+    """What the mind answers by itself, without any mixin. Raises DeciderFailed.
+
+    `stale` is the request of an owner that did not live to see its answer, None when there was none.
+    """
+    if world.deciders.replayed_replies is not None and not seen.nature.is_instant:
+        return await world.deciders.replayed_replies(seen)
+    return await decider_of(world, seen, stale).respond(turn_input(world, tools, seen, op))
+
+
+async def ask_through_mixins(asking: LayeredAsk) -> DeciderReply:
+    """What the mind answers through the agent's mixins; one that fails gives up by a claim, with the reason."""
+    try:
+        return await asking.answer(steps_for_turn(asking.seen.spec))
+    except DeciderFailed as fault:
+        return DeciderReply(text="", calls=(_given_up(str(fault)),), memory=asking.seen.status.memory)
+
+
+def _given_up(reason: str) -> ProposedCall:
+    return ProposedCall("fail", {"reason": reason})
+
+
+def turn_input(world: AgentServices, tools: ToolMap, seen: ObservedAgent, op: str) -> TurnInput:
+    """All that the mind is told for the open turn."""
+    turn, task, spec = seen.status.open, seen.task_spec, seen.spec
+    assert turn is not None, "a mind is asked inside a turn"
+    return TurnInput(
+        agent=seen.resource.address,
+        incarnation=seen.status.incarnation,
+        turn=turn.turn,
+        op=op,
+        now=seen.now,
+        goal="" if task is None else task.goal,
+        cwd=run_environment.working_directory(world, seen),
+        notes="" if task is None else task.notes,
+        prompt=agent_instructions(seen),
+        checks=() if task is None else tuple(check.to_json() for check in task.acceptance),
+        reasons=turn.reasons,
+        messages=turn.messages,
+        results=tuple(_outcome(call) for call in seen.status.past),
+        children=tuple(child.view for child in seen.context.children),
+        tools=()
+        if isinstance(spec.mind, ScriptSpec)
+        else permissions.granted_tools(spec, tools),  # A script does not look at them.
+        budget_left=seen.budget.left,
+        rejected=rejected_verdict(seen),
+        memory=seen.status.memory,
+        options=spec.mind.options if isinstance(spec.mind, PythonFunctionSpec) else {},
+        comments=comments.opening_comments(turn) if turn.fired else (),
+    )
+
+
+def _outcome(call: PastCall) -> CallOutcome:
+    return CallOutcome(call.address, call.tool, arguments_as_map(call.arguments), call.result, call.comments)
+
+
+@frozen
+class McpClientRelay:
+    """Answers with the call of the MCP client that the turn was started for; a call without a tool only listens."""
+
+    said: ClientCall | None
+
+    async def respond(self, turn: TurnInput) -> DeciderReply:
+        del turn
+        if self.said is None or not self.said.tool:
+            return DeciderReply(then="sleep")
+        return DeciderReply(calls=(ProposedCall(self.said.tool, self.said.arguments, self.said.id),), then="sleep")

@@ -13,8 +13,7 @@ from planloop.controllers.agent.mail import wake_reasons
 from planloop.controllers.agent.mail.wake_reasons import redirection_news
 from planloop.controllers.agent.observe import ObservedAgent
 from planloop.controllers.agent.status import OpenTurn, TurnVerdict, unwrap_value, wrap_value
-from planloop.controllers.agent.turn import call_run, pending_calls, permissions, records
-from planloop.controllers.agent.turn.pending_calls import approval_request_changes
+from planloop.controllers.agent.turn import permissions, records
 from planloop.controllers.agent.turn.permissions import (
     CallAllowed,
     CallNeedsApproval,
@@ -22,14 +21,16 @@ from planloop.controllers.agent.turn.permissions import (
     CallRefused,
     ToolMap,
 )
+from planloop.reconciler.store.store import View
+from planloop.schemas import json_pointer
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen, remade
 from planloop.schemas.log.record import Change, Drop, Put, RecordDraft, SetStatus
 from planloop.schemas.objects.agent import STUCK
-from planloop.schemas.objects.approval import APPROVED
+from planloop.schemas.objects.approval import APPROVED, WAITING, ApprovalSpec
 from planloop.schemas.objects.call import CallResult, CallState, arguments_as_map, result_from_json
 from planloop.schemas.objects.hook import ACTIVE, OVER, HookSpec, HookVerdict
-from planloop.schemas.resource import Resource
+from planloop.schemas.resource import Resource, Uid
 
 # The records of verdicts, and what they do to calls. Pure.
 #
@@ -57,7 +58,7 @@ def draft_verdicts(
     """The record of verdicts, each with its question; `cost` is what they took beside the agent's own steps."""
     made = [_fired(question, verdict) for question, verdict in given]
     opened = seen.status.open
-    waited = {} if opened is None else pending_calls.wait_end_merge(seen, opened)
+    waited = {} if opened is None else records.wait_end_merge(seen, opened)
     merge: JsonObject = {"open": {"fired": {one.key: wrap_value(one.to_json()) for one in made}, **waited}}
     if seen.resource.status.get("why"):
         merge["why"] = None  # Whom it asked; if there is somebody left, that is said anew.
@@ -175,8 +176,7 @@ def apply_verdicts(
     seen: ObservedAgent, tools: ToolMap, approve: Sequence[str], rulings: Sequence[CallPermission]
 ) -> HookedRulings:
     """The rulings with the verdicts of the hooks: a denial of either holds, and other arguments are ruled on."""
-    opened = seen.status.open
-    assert opened is not None, "hooks are heard inside a turn"
+    opened = seen.opened
     out: list[CallPermission] = []
     others: dict[str, Resource] = {}
     changes: list[Change] = []
@@ -246,8 +246,7 @@ APPROVED_VERDICTS: Final = "yes_to"
 
 def draft_authorization(seen: ObservedAgent, tools: ToolMap, approve: Sequence[str]) -> RecordDraft:
     """Rules on every call of the reply in one append: refused ones have their result with it."""
-    opened = seen.status.open
-    assert opened is not None, "calls are ruled on inside a turn"
+    opened = seen.opened
     results: JsonObject = {}
     changes: list[Change] = []
     data: JsonObject = {}
@@ -259,7 +258,7 @@ def draft_authorization(seen: ObservedAgent, tools: ToolMap, approve: Sequence[s
         made = heard.made(seen, call.address)
         match ruled:
             case permissions.CallAllowed():
-                changes.append(call_run.call_state_change(made, CallState.AUTHORIZED))
+                changes.append(records.call_state_change(made, CallState.AUTHORIZED))
                 data[call.address] = "allowed"
             case permissions.CallNeedsApproval(pattern=pattern, why=why):
                 changes += approval_request_changes(seen, made, pattern, why)
@@ -275,20 +274,19 @@ def draft_authorization(seen: ObservedAgent, tools: ToolMap, approve: Sequence[s
 
 def draft_approval_answers(seen: ObservedAgent, asking: Sequence[Resource]) -> RecordDraft:
     """Calls that waited for a yes go on, or get a no as their result; the approvals are of no more use."""
-    opened = seen.status.open
-    assert opened is not None, "calls wait inside a turn"
+    opened = seen.opened
     changes: list[Change] = []
     results: JsonObject = {}
     for call in asking:
         approval = seen.objects.approvals.get(str(call.status.get("approval")))
         if approval is not None and approval.state == APPROVED:
-            changes.append(call_run.call_state_change(call, CallState.AUTHORIZED, approval=None))
+            changes.append(records.call_state_change(call, CallState.AUTHORIZED, approval=None))
         else:
             results[call.address] = wrap_value(_rejected(approval).to_json())
             changes.append(Drop(call.address, call.uid))
         if approval is not None:
             changes.append(Drop(approval.address, approval.uid))
-    merge: JsonObject = {"open": {"results": results, **pending_calls.wait_end_merge(seen, opened)}}
+    merge: JsonObject = {"open": {"results": results, **records.wait_end_merge(seen, opened)}}
     changes.insert(0, records.status_change(seen, merge))
     return RecordDraft("call.authorized", records.AGENT_ACTOR, seen.resource.address, tuple(changes))
 
@@ -298,8 +296,7 @@ def draft_late_verdict(seen: ObservedAgent, startable: Sequence[Resource]) -> Re
 
     One that wants other arguments denies these: the call is made again, and goes through all hooks.
     """
-    opened = seen.status.open
-    assert opened is not None, "calls start inside a turn"
+    opened = seen.opened
     if not opened.fired:
         return None
     for call in startable:
@@ -336,8 +333,7 @@ def draft_interruption(seen: ObservedAgent) -> RecordDraft:
     A mind that was being asked is asked again with the message; calls that have not ended are cancelled, those in doubt
     stay in doubt.
     """
-    opened = seen.status.open
-    assert opened is not None, "a step in flight belongs to a turn"
+    opened = seen.opened
     if not opened.is_replied:
         return _told_before_the_reply(seen, opened)
     made = [seen.objects.calls[call.address] for call in opened.calls if call.address not in opened.results]
@@ -347,7 +343,7 @@ def draft_interruption(seen: ObservedAgent) -> RecordDraft:
     asked = {call.status.get("approval") for call in left}
     gone = (*left, *(each for each in seen.objects.approvals.values() if each.address in asked))
     drops = tuple(Drop(each.address, each.uid) for each in gone)
-    merge: JsonObject = {"open": {"results": results, **pending_calls.wait_end_merge(seen, opened)}}
+    merge: JsonObject = {"open": {"results": results, **records.wait_end_merge(seen, opened)}}
     changes: tuple[Change, ...] = (records.status_change(seen, merge), *drops)
     return RecordDraft(
         "call.settled", records.AGENT_ACTOR, seen.resource.address, changes, {"tool": "", "result": result.to_json()}
@@ -377,7 +373,7 @@ def _told_before_the_reply(seen: ObservedAgent, opened: OpenTurn) -> RecordDraft
     if told:
         merge["told"] = told
     if opened.failure is not None:
-        merge["open"] |= {"failure": None, "tries": 0, **pending_calls.wait_end_merge(seen, opened)}
+        merge["open"] |= {"failure": None, "tries": 0, **records.wait_end_merge(seen, opened)}
     data: JsonObject = {"read": [message.id for message in read]}
     return RecordDraft(
         "message.read", records.AGENT_ACTOR, seen.resource.address, (records.status_change(seen, merge),), data
@@ -393,4 +389,32 @@ def draft_collected_result(seen: ObservedAgent, call: Resource) -> RecordDraft:
     error = "" if state is CallState.SUCCEEDED else str(state)
     return records.draft_settlement(
         seen, records.SettledCall(call, CallResult(state, str(call.status.get("why") or state), error))
+    )
+
+
+def approve_patterns(view: View, plan: str, seen: ObservedAgent) -> tuple[str, ...]:
+    """The `approve:` patterns for calls in the agent's task and all tasks above; admission applies those for paths."""
+    document = view.get(plan)
+    node = None if document is None else document.spec
+    tokens = json_pointer.task_pointer([part for part in seen.spec.task.split("/")[1:] if part != "."])
+    found: list[str] = []
+    for token in ("", *tokens):
+        node = node.get(token) if token and isinstance(node, dict) else node
+        if isinstance(node, dict) and token != "tasks" and isinstance(node.get("approve"), list):
+            found += [str(pattern) for pattern in node["approve"] if not str(pattern).startswith(("/", "task/"))]
+    return tuple(found)
+
+
+def approval_request_changes(seen: ObservedAgent, call: Resource, pattern: str, why: str = "") -> tuple[Change, ...]:
+    """The changes that make the call wait for an approval. `why` replaces the words about the plan's `pattern`."""
+    address = f"approval/{call.address.partition('/')[2]}"
+    uid = Uid(address.partition("/")[2])
+    tool = str(call.spec["tool"])
+    what = {"call": call.address, "tool": tool, "arguments": call.spec["arguments"]}
+    words = why or f"the plan asks for a person's yes to `{pattern}`"
+    spec = ApprovalSpec("call", records.agent_author(seen), words, what)
+    return (
+        Put(address, uid, spec.to_json(), owner=seen.resource.address),
+        SetStatus(address, uid, {"state": WAITING}),
+        SetStatus(call.address, call.uid, {"state": str(CallState.AWAITING_APPROVAL), "approval": address}),
     )

@@ -7,17 +7,22 @@ incarnation, a closed turn) is kept as evidence and changes nothing.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import anyio
 
 from planloop.controllers.agent import external_lease
-from planloop.controllers.agent.mixins import middleware, retry_policy
+from planloop.controllers.agent.batch import WriteBatch
+from planloop.controllers.agent.decide import AgentRest
+from planloop.controllers.agent.mixins import concurrency_limits, middleware, retry_policy
+from planloop.controllers.agent.mixins.concurrency_limits import PermitPool
 from planloop.controllers.agent.mixins.middleware import ResultCache
 from planloop.controllers.agent.observe import ObservedAgent
 from planloop.controllers.agent.run_environment import workspace_or_denial
-from planloop.controllers.agent.services import AgentServices
+from planloop.controllers.agent.services import TOOL_POOL, AgentServices
+from planloop.controllers.agent.status import TurnCall
 from planloop.controllers.agent.tools.errors import ToolDenied, ToolFailed
 from planloop.controllers.agent.tools.tool import (
     CallEnding,
@@ -28,35 +33,137 @@ from planloop.controllers.agent.tools.tool import (
     ToolContext,
     failure,
 )
-from planloop.controllers.agent.turn import call_locks, pending_calls, records
+from planloop.controllers.agent.turn import authorization, call_locks, permissions, records
+from planloop.controllers.agent.turn.permissions import ToolMap
 from planloop.reconciler.effects import journal
 from planloop.reconciler.effects.processes import OperationTrace
+from planloop.reconciler.engine.reconcile import Done, Outcome
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
-from planloop.schemas.log.record import Change, RecordDraft, SetStatus
+from planloop.schemas.log.record import RecordDraft
+from planloop.schemas.objects.agent import AgentState
 from planloop.schemas.objects.call import CallResult, CallSpec, CallState, call_from_json
 from planloop.schemas.resource import Resource
 
 CLEANUP_S = 10.0  # For writing down that a call was stopped.
+NO_TOOL: Final = Settlement(CallResult(CallState.FAILED, "this tool is no longer there", "UnknownTool"))
 
-CallJob = Callable[[], Awaitable[None]]
 LookUp = Callable[[str], ObservedAgent | None]
 """The agent at an address as it stands now."""
 
 
 @frozen
 class CallServices:
-    """What all calls of one owner share. `rule` says what stands against a call with other arguments, None: nothing.
+    """What all calls of one owner share.
 
-    `settle` writes the record of a result, with the steps of its agent that follow, as the last act of the job named;
-    True when nobody needs to wake the agent for that.
+    `objection` says why hooks forbid a call with other arguments; empty: they do not. `settle` writes the record of a
+    result and the following steps of the agent as the last act of the job of that key; True when the end of the job
+    need not wake the agent.
     """
 
     world: AgentServices
+    tools: ToolMap
     look: LookUp
-    rule: Callable[[ObservedAgent, Resource, JsonObject], CallResult | None]
+    objection: Callable[[ObservedAgent, TurnCall], str]
+    permits: PermitPool
     cache: ResultCache
     settle: Callable[[ObservedAgent, RecordDraft, str], Awaitable[bool]]
+
+
+async def start_calls(
+    bench: CallServices, seen: ObservedAgent, startable: tuple[Resource, ...], ahead: WriteBatch
+) -> Outcome | AgentRest | None:
+    """Settle an instant call in place, or write the intents of the others in one append and start a job for each.
+
+    Returns how the agent rests if no call may start yet, and None if the next step can be decided immediately.
+    """
+    address = seen.resource.address
+    if (draft := authorization.draft_late_verdict(seen, startable)) is not None:
+        ahead.add(address, draft)
+        return None
+    for call in startable:
+        tool = bench.tools.get(str(call.spec["tool"]))
+        if tool is not None and (why := permissions.why_barred(call, tool, seen.spec)):
+            ahead.add(
+                address, records.draft_settlement(seen, records.SettledCall(call, permissions.denied_result(why)))
+            )
+            return None
+        if tool is None or concurrency_limits.runs_in_place(seen, call, tool):
+            await _run_in_place(bench, seen, call, tool, ahead)
+            return None
+    if not _take_locks(bench, seen, startable, ahead):
+        return None
+    startable, full = concurrency_limits.take_call_permits(bench.permits, seen, bench.tools, startable)
+    if full is not None and not startable:
+        why = concurrency_limits.describe_permit_limit(full)
+        return AgentRest(AgentState.RUNNING, why, is_wait=not seen.objects.jobs)
+    fresh = [(call, _operation_id(bench, call)) for call in startable if call.state == CallState.AUTHORIZED]
+    if fresh:
+        ahead.add(address, records.draft_call_starts(seen, fresh))
+    ahead.commit()
+    is_fresh = {call.address for call, _ in fresh}
+    for old in startable:
+        made = bench.world.store.view.get(old.address)
+        assert made is not None, "a call that was just started is there"
+        tool = bench.tools[str(made.spec["tool"])]
+        job = CallRun(bench, tool, made, made.address not in is_fresh)
+        bench.world.start_job(seen, made.address, job, TOOL_POOL)
+    return Done()
+
+
+async def _run_in_place(
+    bench: CallServices, seen: ObservedAgent, call: Resource, tool: Tool | None, ahead: WriteBatch
+) -> None:
+    if tool is not None and not tool.is_apart:
+        ahead.commit()  # The tool may read what other agents have written.
+    ending: CallEnding = NO_TOOL
+    if tool is not None:
+        said = await run_tool(tool, _tool_context(bench.world, seen, call))
+        ending = concurrency_limits.trace_in_place(seen, call, tool, said)
+    ahead.add(seen.resource.address, records.draft_ending(seen, call, ending))
+
+
+def _take_locks(bench: CallServices, seen: ObservedAgent, startable: Sequence[Resource], ahead: WriteBatch) -> bool:
+    """Whether all of `startable` may start: what they write is locked for them in the append of their intents."""
+    is_free = True
+    for call in startable:
+        tool = bench.tools[str(call.spec["tool"])]
+        if call.state != CallState.AUTHORIZED or not tool.locks:
+            continue
+        taken = call_locks.take_locks(seen, ahead, call, tool.locks(_tool_context(bench.world, seen, call)))
+        if isinstance(taken, RecordDraft):
+            ahead.add(seen.resource.address, taken)
+        elif taken is not None:
+            ahead.add(seen.resource.address, records.draft_ending(seen, call, taken))
+            is_free = False
+    return is_free
+
+
+def _operation_id(bench: CallServices, call: Resource) -> str:
+    """The operation id of a start: the first is the call's own, any later one is new."""
+    known = bench.world.store.view.get(call.address)
+    return str(call.spec["op"]) if known is None else bench.world.ids.mint()
+
+
+def why_not_now(bench: CallServices, seen: ObservedAgent, call: Resource, arguments: JsonObject) -> CallResult | None:
+    """Why `call` may not run now with `arguments`, by the agent's present rights and hooks; None: it may."""
+    asked = TurnCall(call.address, str(call.spec["tool"]), arguments)
+    approve = authorization.approve_patterns(bench.world.store.view, bench.world.plan, seen)
+    is_changed = arguments != call.spec["arguments"]
+    match permissions.check_call(asked, seen.spec, bench.tools, approve):
+        case permissions.CallRefused(result=result):
+            return result
+        case permissions.CallNeedsApproval(pattern=pattern) if is_changed:
+            text = f"with other arguments it would need a person's yes to `{pattern}`"
+            return CallResult(CallState.DENIED, text, "Denied")
+        case _ if is_changed and (why := bench.objection(seen, asked)):
+            return CallResult(CallState.DENIED, why, "Denied")
+        case _:
+            return None
+
+
+def _tool_context(world: AgentServices, seen: ObservedAgent, call: Resource) -> ToolContext:
+    return ToolContext(world, seen, call, call_from_json(call.spec), workspace_or_denial(world, seen))
 
 
 @dataclass(slots=True)
@@ -132,7 +239,7 @@ class CallRun:
             return  # It was called off, or begun anew, while its trace was looked for.
         if now.state == CallState.AUTHORIZED:
             return
-        again = call_state_change(now, CallState.AUTHORIZED)
+        again = records.call_state_change(now, CallState.AUTHORIZED)
         await store.append(RecordDraft("call.reconciled", records.AGENT_ACTOR, address, (again,)), {address: now.rev})
 
     async def _performed(self) -> CallEnding:
@@ -159,10 +266,12 @@ class CallRun:
         seen = self.look(self.spec.owner)
         if seen is None or not is_current_call(seen, self.call):
             return Settlement(failed)
-        if (refused := self.bench.rule(seen, self.call, self.spec.arguments)) is not None:
+        if (refused := why_not_now(self.bench, seen, self.call, self.spec.arguments)) is not None:
             return Settlement(refused)
         address = seen.resource.address
-        await store.append(draft_call_starts(seen, [(self.call, self.world.ids.mint())]), {address: seen.resource.rev})
+        await store.append(
+            records.draft_call_starts(seen, [(self.call, self.world.ids.mint())]), {address: seen.resource.rev}
+        )
         now, context = store.view.get(self.call.address), None
         if now is not None:
             self.call, self.tries = now, self.tries + 1
@@ -174,7 +283,7 @@ class CallRun:
 
     def narrowed(self, arguments: JsonObject) -> Settlement | None:
         """See `middleware.CallAttempts`."""
-        if (refused := self.bench.rule(self.context.seen, self.call, arguments)) is not None:
+        if (refused := why_not_now(self.bench, self.context.seen, self.call, arguments)) is not None:
             return Settlement(refused)
         self.context = replace(self.context, spec=replace(self.context.spec, arguments=arguments))
         return None
@@ -183,7 +292,7 @@ class CallRun:
         seen = self.look(self.spec.owner)
         if seen is None:
             return Settlement(failure("Gone", "the agent is gone"))
-        return ToolContext(self.world, seen, self.call, self.spec, workspace_or_denial(self.world, seen))
+        return _tool_context(self.world, seen, self.call)
 
     async def _resumed(self) -> CallEnding | None:
         """What became of a call that somebody else began: its end, None when it goes back to be started again."""
@@ -211,7 +320,7 @@ class CallRun:
             await store.append(RecordDraft("call.settled", records.AGENT_ACTOR, self.call.address, data=data), {})
             return
         now = await self._of_now(ending)
-        is_alone = await self.bench.settle(seen, draft_ending(seen, self.call, now), self.call.address)
+        is_alone = await self.bench.settle(seen, records.draft_ending(seen, self.call, now), self.call.address)
         # Nothing is awaited any more: no other job sees this one in its way.
         self.went_on = is_alone and not self.spec.is_process
         is_over = isinstance(now, Settlement) and now.result.state is not CallState.UNKNOWN
@@ -247,20 +356,14 @@ def is_current_call(seen: ObservedAgent, call: Resource) -> bool:
     return any(each.address == call.address for each in opened.calls) and call.address not in opened.results
 
 
-def draft_ending(seen: ObservedAgent, call: Resource, ending: CallEnding) -> RecordDraft:
-    """The record of what a tool said: the call's one result, or that it waits."""
-    if isinstance(ending, PendingCall):
-        return pending_calls.draft_wait(seen, call, ending)
-    opened = seen.status.open
-    waited = {} if opened is None else pending_calls.wait_end_merge(seen, opened)
-    merge = {**ending.turn, **waited}
-    return records.draft_settlement(
-        seen, records.SettledCall(call, ending.result, ending.changes, ending.agent, merge, ending.data)
-    )
+def resolve_call(bench: CallServices, seen: ObservedAgent, call: Resource) -> CallEnding | None:
+    """The end or the next step of a waiting call, by this observation; None while it waits as before."""
+    tool = bench.tools.get(str(call.spec["tool"]))
+    found = NO_TOOL if tool is None else _resolved(tool, _tool_context(bench.world, seen, call))
+    return None if found is None else concurrency_limits.trace_wait(seen, call, tool, found)
 
 
-def resolve_waiting_call(tool: Tool, context: ToolContext) -> CallEnding | None:
-    """What has become of a waiting call; a fault of the tool is the call's result."""
+def _resolved(tool: Tool, context: ToolContext) -> CallEnding | None:
     if context.call.state == CallState.AWAITING_LOCK and context.call.status.get("wants"):
         return call_locks.resolve_lock_wait(context.seen, context.world.store.view, context.call)
     if context.call.status.get("after"):
@@ -293,24 +396,3 @@ async def run_tool(tool: Tool, context: ToolContext) -> CallEnding:
 def deny_call(text: str) -> Settlement:
     """The settlement of a call that may not be made."""
     return Settlement(CallResult(CallState.DENIED, text, "Denied"))
-
-
-def draft_call_starts(seen: ObservedAgent, calls: list[tuple[Resource, str]]) -> RecordDraft:
-    """The intents of several calls, each with its operation id, in one append: flushed before any of them begins."""
-    changes = [change for call, op in calls for change in _begun(call, op)]
-    opened = seen.status.open
-    waited = {} if opened is None else dict(pending_calls.wait_end_merge(seen, opened))  # For a permit: that is over.
-    turn_state = records.status_change(seen, {"state": "running", "why": None} | ({"open": waited} if waited else {}))
-    data = {"calls": [call.address for call, _ in calls]}
-    return RecordDraft("call.started", records.agent_author(seen), seen.resource.address, (turn_state, *changes), data)
-
-
-def _begun(call: Resource, op: str) -> tuple[Change, ...]:
-    if op == call.spec["op"]:
-        return (call_state_change(call, CallState.STARTED, result=None, why=None),)
-    return journal.start_changes(replace(call_from_json(call.spec), op=op), call.address.partition("/")[2])
-
-
-def call_state_change(call: Resource, state: CallState, **more: str | None) -> SetStatus:
-    """A call's new state."""
-    return SetStatus(call.address, call.uid, {"state": str(state), **more})

@@ -24,7 +24,7 @@ from planloop.controllers.agent.models.port import (
 from planloop.controllers.agent.observe import ObservedAgent
 from planloop.controllers.agent.services import AgentServices
 from planloop.controllers.agent.status import OpenTurn, RequestFailure, TranscriptChunk, wrap_value
-from planloop.controllers.agent.turn import pending_calls, records, transcript
+from planloop.controllers.agent.turn import records, transcript
 from planloop.controllers.agent.turn.prompt import ModelPrompt
 from planloop.controllers.agent.turn.transcript import SummaryPlan
 from planloop.controllers.shared.ledger import BudgetShortage
@@ -158,8 +158,7 @@ def prepare_request(
     world: AgentServices, prompt: ModelPrompt, seen: ObservedAgent, view: View
 ) -> PreparedRequest | catalog.UnpricedModel:
     """The next request of the open turn, cut to what is left of the budget."""
-    mind, opened = model_of_agent(seen), seen.status.open
-    assert opened is not None, "a model is asked inside a turn"
+    mind, opened = model_of_agent(seen), seen.opened
     policy = catalog.unknown_price_policy(view, world.plan)
     price = catalog.price_for_budget(world.deciders.models, mind.model, policy, is_bounded="usd" in seen.budget.left)
     if isinstance(price, catalog.UnpricedModel):
@@ -191,8 +190,7 @@ def prepare_summary_request(
     world: AgentServices, seen: ObservedAgent, view: View, wanted: SummaryPlan
 ) -> PreparedRequest | catalog.UnpricedModel:
     """The request for a summary of old turns, of the model that the plan names for it or the agent's own."""
-    opened = seen.status.open
-    assert opened is not None, "a model is asked inside a turn"
+    opened = seen.opened
     model = str(seen.spec.compact.get("model") or model_of_agent(seen).model)
     price = catalog.price_for_budget(
         world.deciders.models,
@@ -213,8 +211,7 @@ def prepare_summary_request(
 
 def reservation_changes(seen: ObservedAgent, view: View, op: str, ready: PreparedRequest) -> tuple[Change, ...] | Spent:
     """The changes that set aside what the request may cost; what an earlier one set aside and left is given back."""
-    opened = seen.status.open
-    assert opened is not None, "a model is asked inside a turn"
+    opened = seen.opened
     if seen.is_watcher and (short := budget.shortfall(seen.budget.left, ready.worst)) is not None:
         return short
     if (
@@ -230,10 +227,9 @@ def draft_model_request(
     seen: ObservedAgent, op: str, ready: PreparedRequest, changes: tuple[Change, ...]
 ) -> RecordDraft:
     """The model is about to be asked under `op`; the prompt's digest is what a replay is compared by."""
-    opened = seen.status.open
-    assert opened is not None, "a model is asked inside a turn"
+    opened = seen.opened
     attempt = opened.asked + 1
-    merge: JsonObject = {"open": {"asked": attempt, "op": op, **pending_calls.wait_end_merge(seen, opened)}}
+    merge: JsonObject = {"open": {"asked": attempt, "op": op, **records.wait_end_merge(seen, opened)}}
     if seen.status.had_last and not ready.is_last:
         merge["had_last"] = None  # There was enough left for a request again.
     if opened.failure is not None:
@@ -257,8 +253,7 @@ def draft_model_failure(
     seen: ObservedAgent, view: View, fault: ModelFailed, ready: PreparedRequest, life: str
 ) -> RecordDraft:
     """An attempt gave no reply: it is billed, and asked again at a time of its own, or not before something changes."""
-    opened = seen.status.open
-    assert opened is not None, "an attempt belongs to a turn"
+    opened = seen.opened
     tries = 1 + opened.tries
     wait_s = model_retry_after_s(fault, tries)
     data: JsonObject = {"op": opened.op, "attempt": opened.asked, "reason": fault.reason, "message": str(fault)}
@@ -358,7 +353,7 @@ def draft_compaction(
     opened = seen.status.open
     merge: JsonObject = {"transcript": {key: chunk.to_json() if chunk else None for key, chunk in chunks.items()}}
     if opened is not None and opened.failure is not None:
-        merge["open"] = {"failure": None, **pending_calls.wait_end_merge(seen, opened)}
+        merge["open"] = {"failure": None, **records.wait_end_merge(seen, opened)}
     blobs = tuple(digest for chunk in chunks.values() if chunk for digest in (chunk.blob, chunk.origin) if digest)
     changes = (records.status_change(seen, merge), *more)
     return RecordDraft("context.compacted", records.AGENT_ACTOR, seen.resource.address, changes, data, blobs)

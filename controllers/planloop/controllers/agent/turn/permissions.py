@@ -62,8 +62,7 @@ CallPermission = CallAllowed | CallNeedsApproval | CallRefused
 
 def check_calls(seen: ObservedAgent, tools: ToolMap, approve: Sequence[str]) -> list[CallPermission]:
     """One ruling for each call of the open turn, in call order."""
-    turn = seen.status.open
-    assert turn is not None, "calls are ruled on inside a turn"
+    turn = seen.opened
     out: list[CallPermission] = []
     keys: set[str] = set()
     calls_left = seen.budget.left.get("calls")

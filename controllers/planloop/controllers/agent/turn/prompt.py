@@ -124,8 +124,7 @@ class PromptCache:
 
     def of(self, seen: ObservedAgent, model: str, tools: ToolMap, blobs: LoadPromptBlob, held: str = "") -> ModelPrompt:
         """The prompt of the next request of the open turn; `held` is what it says of locks."""
-        turn = seen.status.open
-        assert turn is not None, "a model is asked inside a turn"
+        turn = seen.opened
         names = permissions.granted_tools(seen.spec, tools)
         if seen.objects.is_judge and TOOL_OF_RESOLVERS in tools and TOOL_OF_RESOLVERS not in names:
             names = (*names, TOOL_OF_RESOLVERS)
@@ -199,8 +198,7 @@ def news_messages(turn: OpenTurn) -> list[bytes]:
 
 def cli_agent_news(seen: ObservedAgent, held: str = "") -> str:
     """The news of the open turn, and what is left of the budget, for a mind that is told one text."""
-    turn = seen.status.open
-    assert turn is not None, "a mind is asked inside a turn"
+    turn = seen.opened
     text = transcript.describe_news(turn.messages, turn.reasons, REASON_WORDS)
     comments = hooks_comments.opening_comments(turn) if turn.fired else ()
     return "\n\n".join(part for part in (text or REASON_WORDS["again"], *comments, budget_text(seen), held) if part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from planloop.controllers.agent import budget, escalation
@@ -14,6 +15,7 @@ from planloop.controllers.agent.mail import message_policy, wake_reasons
 from planloop.controllers.agent.mail.wake_reasons import WakeNews, is_own_news
 from planloop.controllers.agent.observe import ObservedAgent
 from planloop.controllers.agent.status import OpenTurn, PastCall, TranscriptChunk, TurnCall, wrap_value
+from planloop.controllers.agent.tools.tool import CallEnding, PendingCall
 from planloop.controllers.agent.turn import permissions, transcript
 from planloop.controllers.agent.turn.permissions import MALFORMED_ERROR
 from planloop.controllers.shared.simulated_worlds import WORLDS
@@ -27,11 +29,13 @@ from planloop.schemas.log.record import Change, Drop, Mark, Put, RecordDraft, Se
 from planloop.schemas.objects.agent import NO_MCP_CLIENT, NO_MODEL, STUCK, UNPRICED, AgentState
 from planloop.schemas.objects.approval import WAITING
 from planloop.schemas.objects.call import (
+    WAITING_STATES,
     CallResult,
     CallSpec,
     CallState,
     EffectClass,
     arguments_as_map,
+    call_from_json,
     given_arguments,
 )
 from planloop.schemas.objects.message import ThreadAnswer
@@ -103,6 +107,8 @@ def join_condition_merges(merges: Iterable[JsonObject]) -> JsonObject:
 # authorised, started and settled one by one → ended. Between any two of them the process may die.
 
 AGENT_ACTOR = "controller:agent"
+WAITS_SINCE: Final = "waits_since"
+"""In a call's status: when it first began to wait, in seconds since 1970."""
 
 
 def agent_author(seen: ObservedAgent) -> str:
@@ -227,8 +233,7 @@ def draft_reply(
     That it was asked for `queued_s` later than it could be stands in the same change: a replay asks at once, and
     compares no times, but the number of changes.
     """
-    turn = seen.status.open
-    assert turn is not None, "a reply belongs to a turn"
+    turn = seen.opened
     is_answer = reply.then == "final" and not reply.calls
     # Whoever has delegated, or asked for a yes, and says so sleeps, and what is said in a last turn is for others; any
     # other final answer is a claim, which the checks decide.
@@ -350,6 +355,60 @@ def draft_settlement(seen: ObservedAgent, outcome: SettledCall) -> RecordDraft:
     return RecordDraft("call.settled", agent_author(seen), call.address, changes, data, blobs)
 
 
+def draft_ending(seen: ObservedAgent, call: Resource, ending: CallEnding) -> RecordDraft:
+    """The record of what a tool returned: the one result of the call, or that it waits."""
+    if isinstance(ending, PendingCall):
+        return draft_wait(seen, call, ending)
+    opened = seen.status.open
+    waited = {} if opened is None else wait_end_merge(seen, opened)
+    merge = {**ending.turn, **waited}
+    return draft_settlement(seen, SettledCall(call, ending.result, ending.changes, ending.agent, merge, ending.data))
+
+
+def draft_wait(seen: ObservedAgent, call: Resource, wait: PendingCall) -> RecordDraft:
+    """The call begins to wait, or moves one step: Authorized means that it starts again with what it waited for.
+
+    A waiting call is its object and nothing else: no job, no memory. `Tool.resolve` finds at every look whether the
+    wait is over, so that a crash or a lost wake-up changes nothing.
+    """
+    assert wait.state in WAITING_STATES or wait.state is CallState.AUTHORIZED, f"{wait.state} is no way to wait"
+    merge: JsonObject = {**wait.call, "state": str(wait.state), "why": wait.why, "due_at": wait.due_at}
+    merge["unblocks"] = list(wait.unblocks)
+    if WAITS_SINCE not in call.status:
+        merge[WAITS_SINCE] = seen.now
+    changes = (status_change(seen, {}), SetStatus(call.address, call.uid, merge), *wait.changes)
+    data: JsonObject = {"tool": call.spec["tool"], "state": str(wait.state), "why": wait.why}
+    return RecordDraft("call.waiting", agent_author(seen), call.address, changes, data)
+
+
+def wait_end_merge(seen: ObservedAgent, opened: OpenTurn) -> Mapping[str, Json]:
+    """The merge into the open turn that ends a wait: the time since it began is not active time."""
+    if opened.waiting_since is None:
+        return {}
+    return {"waiting_since": None, "waited_s": opened.waited_s + max(0.0, seen.now - opened.waiting_since)}
+
+
+def draft_call_starts(seen: ObservedAgent, calls: list[tuple[Resource, str]]) -> RecordDraft:
+    """The intents of several calls, each with its operation id, in one append: flushed before any of them begins."""
+    changes = [change for call, op in calls for change in _start_changes(call, op)]
+    opened = seen.status.open
+    waited = {} if opened is None else dict(wait_end_merge(seen, opened))  # It may have waited for a permit.
+    turn_state = status_change(seen, {"state": "running", "why": None} | ({"open": waited} if waited else {}))
+    data = {"calls": [call.address for call, _ in calls]}
+    return RecordDraft("call.started", agent_author(seen), seen.resource.address, (turn_state, *changes), data)
+
+
+def _start_changes(call: Resource, op: str) -> tuple[Change, ...]:
+    if op == call.spec["op"]:
+        return (call_state_change(call, CallState.STARTED, result=None, why=None),)
+    return journal.start_changes(replace(call_from_json(call.spec), op=op), call.address.partition("/")[2])
+
+
+def call_state_change(call: Resource, state: CallState, **more: str | None) -> SetStatus:
+    """A call's new state."""
+    return SetStatus(call.address, call.uid, {"state": str(state), **more})
+
+
 def draft_escalation(seen: ObservedAgent, why: str) -> RecordDraft:
     """A stronger model has the conversation from here on."""
     merge = escalation.escalation_merge(seen, why)
@@ -370,8 +429,7 @@ def draft_turn_end(
     `chunk` is what is added to the transcript of a model (None: it has none), `effects` those of its calls; `left` is
     what its hooks leave of it.
     """
-    turn = seen.status.open
-    assert turn is not None, "only an open turn ends"
+    turn = seen.opened
     past = _past(turn)
     active_s = max(0.0, seen.now - turn.started_at - turn.waited_s)
     used = seen.status.used
