@@ -93,7 +93,7 @@ def _played(core: OpenedPlan, address: str) -> ExternalAgent:
         raise CommandError(
             ExitCode.REFUSED, f"{address} is nobody's to take: the plan says who it is", "outside: true opens it"
         )
-    seat = status_of(found.status).seat
+    seat = status_of(found.status).client.lease
     return ExternalAgent(found, spec, seat, external_lease.client_lease_s(spec.mind), core.clock.now())
 
 

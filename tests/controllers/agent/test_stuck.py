@@ -14,7 +14,7 @@ from planloop.controllers.agent import status as statuses
 from planloop.controllers.agent.decide import StartTurn
 from planloop.controllers.agent.models import chat_request
 from planloop.controllers.agent.models.port import ModelReply, ModelRequest, OnDelta
-from planloop.controllers.agent.status import OpenTurn, TurnCall
+from planloop.controllers.agent.status import OpenTurn, TurnCall, TurnNews, TurnReply, TurnRequest, TurnTimes
 from planloop.schemas.objects.agent import AgentSpec, Escalation, ModelDeciderSpec
 from planloop.schemas.rights import Rights
 from tests import rows
@@ -155,7 +155,14 @@ def test_attempts_that_count_when_a_call_fails(before: list[CallResult], reason:
         is_look = result.state is CallState.SUCCEEDED
         made = TurnCall("call/c", "list" if is_look else "shell", {})
         why = (reason if number == len(before) else "results",)
-        turn = OpenTurn(2, 0.0, 1, "op", why, (), calls=(made,), results={made.address: result})
+        turn = OpenTurn(
+            2,
+            TurnNews(why, (), 1),
+            TurnTimes(0.0),
+            TurnRequest("op"),
+            TurnReply(calls=(made,)),
+            results={made.address: result},
+        )
         effect = EffectClass.READ if is_look else EffectClass.ONCE
         tried = escalation.attempts_after_turn(seen({"tried": list(tried)}), turn, [effect])
     assert [each["kind"] for each in tried] == kinds

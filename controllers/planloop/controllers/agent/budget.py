@@ -96,7 +96,7 @@ NO_BUDGET: Final = AgentBudget()
 
 def observe_budget(view: View, spec: AgentSpec, status: AgentStatus, before: AgentBudget | None = None) -> AgentBudget:
     """What bounds the agent now. `before`: what bounded it before its own steps, which never add a bound but a cap."""
-    if before is not None and not (before.left or before.ledgers or before.caps or status.escalated):
+    if before is not None and not (before.left or before.ledgers or before.caps or status.progress.escalated):
         return before
     caps = tuple(caps_of_agent(spec, status))
     of_hook = [AgentCap("", TierCap(spec.budget, ""), _used(status.used), keeps=False)] if spec.watches else []
@@ -111,8 +111,8 @@ def caps_of_agent(spec: AgentSpec, status: AgentStatus) -> list[AgentCap]:
     used = _used(status.used)
     if spec.cap.at:
         found.append(AgentCap(TIER_CAP, spec.cap, used, is_model))
-    if spec.escalate is not None and status.escalated is not None and spec.escalate.budget.to_json():
-        before = status.escalated.get("before", {})
+    if spec.escalate is not None and status.progress.escalated is not None and spec.escalate.budget.to_json():
+        before = status.progress.escalated.get("before", {})
         since = {unit: amount - exact_amount(unit, before.get(unit, 0)) for unit, amount in used.items()}
         cap = TierCap(spec.escalate.budget, f"{spec.escalate.at}.budget")
         found.append(AgentCap(ESCALATION_CAP, cap, since, is_model))

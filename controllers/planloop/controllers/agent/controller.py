@@ -191,7 +191,7 @@ class AgentReconciler:
         by = escalation.escalated_model_name(agent.spec, agent.status)
         chunk = TranscriptChunk(self._services.store.put_blob(content), transcript.estimate_tokens(content), by=by)
         effects: list[EffectClass] = []
-        for call in opened.calls:
+        for call in opened.reply.calls:
             tool = self._tools.get(call.tool)
             # An unknown tool changes nothing.
             effects.append(
@@ -281,7 +281,7 @@ class AgentReconciler:
         if not is_said and (raw.get("state") != str(rest.state) or raw.get("why") != rest.why):
             merge |= {"state": str(rest.state), "why": rest.why}
         opened = agent.status.open
-        if opened is not None and rest.is_wait and opened.waiting_since is None:
+        if opened is not None and rest.is_wait and opened.times.waiting_since is None:
             merge["open"] = {"waiting_since": agent.now}
         if merge and rest.state in (AgentState.BLOCKED, AgentState.PARKED):
             # The task shows it too, with what would end it: the state may be the same word as before.

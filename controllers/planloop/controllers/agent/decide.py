@@ -18,7 +18,7 @@ from planloop.controllers.agent.mail import wake_reasons
 from planloop.controllers.agent.mail.wake_reasons import WakeNews, collect_news, is_redirected
 from planloop.controllers.agent.models.catalog import UnpricedModel
 from planloop.controllers.agent.observe import ObservedAgent, served_prompt_of
-from planloop.controllers.agent.status import OpenTurn, TurnCall
+from planloop.controllers.agent.status import WAITING_STATES, OpenTurn, TurnCall
 from planloop.controllers.agent.tools.tool import CallEnding
 from planloop.controllers.agent.turn import model_request
 from planloop.controllers.shared.ledger import BudgetShortage
@@ -26,7 +26,7 @@ from planloop.schemas import limits
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.agent import NO_MCP_CLIENT, NO_MODEL, UNPRICED, AgentState
 from planloop.schemas.objects.approval import WAITING, describe_request, needs_person
-from planloop.schemas.objects.call import FINAL_STATES, WAITING_STATES, CallState
+from planloop.schemas.objects.call import FINAL_STATES, CallState
 from planloop.schemas.objects.fork import AWAITING_FORK
 from planloop.schemas.objects.ledger import format_amount, unit_to_name
 from planloop.schemas.objects.mcp import is_offer_known
@@ -276,7 +276,7 @@ def _without_go(seen: ObservedAgent) -> AgentStep:
 
 
 def _over(seen: ObservedAgent, why: str) -> AgentStep:
-    return AgentRest(AgentState.ENDED, why) if seen.status.seat is None else EndLease(why)
+    return AgentRest(AgentState.ENDED, why) if seen.status.client.lease is None else EndLease(why)
 
 
 def _answering(seen: ObservedAgent, around: DecisionContext) -> AgentStep | None:
@@ -286,7 +286,9 @@ def _answering(seen: ObservedAgent, around: DecisionContext) -> AgentStep | None
         return _within(seen, status.open, around) if status.open.is_answer else None
     if not wake_reasons.unanswered_questions(seen) or seen.objects.jobs or seen.objects.calls:
         return None
-    if len(wake_reasons.unanswered_questions(seen)) == len(status.asked) and not (status.is_answering and status.again):
+    if len(wake_reasons.unanswered_questions(seen)) == len(status.mail.asked) and not (
+        status.mail.is_answering and status.wake.again
+    ):
         return AnswerQuestion(wake_reasons.answer_of_task(seen))
     return _start(seen, collect_news(seen))
 
@@ -303,7 +305,7 @@ def _watching(seen: ObservedAgent, around: DecisionContext) -> AgentStep:
     if seen.task_state == "paused":
         return _paused(seen)
     if status.open is not None:
-        if not watchers.is_answer_awaited(status.open, status.asked):
+        if not watchers.is_answer_awaited(status.open, status.mail.asked):
             return _stop(seen, "nobody waits for its answer any more") or _within(seen, status.open, around)
         return _within(seen, status.open, around)
     found = collect_news(seen)
@@ -336,7 +338,7 @@ def _within(seen: ObservedAgent, turn: OpenTurn, around: DecisionContext) -> Age
         if seen.hooks.watching and not _is_thinking(seen) and around.unasked("opening"):
             return ConsultHooks("opening")
         return _running("it is thinking") if seen.objects.jobs else _asking(seen, turn, around.life)
-    open_calls = [turn.standing(call) for call in turn.calls if call.address not in turn.results]
+    open_calls = [turn.standing(call) for call in turn.reply.calls if call.address not in turn.results]
     objects = [seen.objects.calls[call.address] for call in open_calls if call.address in seen.objects.calls]
     if any(each.state == CallState.PROPOSED for each in objects):
         return ConsultHooks("reply") if seen.hooks.watching and around.unasked("reply") else AuthorizeCalls()
@@ -369,23 +371,23 @@ def _asking(seen: ObservedAgent, turn: OpenTurn, life: str) -> AgentStep:
     """The mind is asked, unless it failed and is not to be asked again yet."""
     if seen.is_moving:
         return _moving(seen)
-    if turn.failure is None:
+    if turn.request.failure is None:
         return AskDecider()
-    why = model_request.describe_failure(seen, turn.failure)
-    match model_request.remedy_for(seen, turn.failure, life):
+    why = model_request.describe_failure(seen, turn.request.failure)
+    match model_request.remedy_for(seen, turn.request.failure, life):
         case "ask":
             return AskDecider()
         case "wait":
-            after_s = max(0.0, (turn.failure.retry_at or 0.0) - seen.now)
-            again = f"{why}; asked again {model_request.describe_pause(turn.failure)}"
-            if not model_request.is_long_pause(turn.failure):
+            after_s = max(0.0, (turn.request.failure.retry_at or 0.0) - seen.now)
+            again = f"{why}; asked again {model_request.describe_pause(turn.request.failure)}"
+            if not model_request.is_long_pause(turn.request.failure):
                 return AgentRest(AgentState.RUNNING, again, after_s=after_s, is_wait=True)
-            ways = model_request.ways_to_unblock(seen, turn.failure)
+            ways = model_request.ways_to_unblock(seen, turn.request.failure)
             return AgentRest(AgentState.BLOCKED, again, "NoModel", ways, after_s=after_s, is_wait=True)
         case "blocked":
             if seen.unread:
                 return InterruptTurn()
-            ways = model_request.ways_to_unblock(seen, turn.failure)
+            ways = model_request.ways_to_unblock(seen, turn.request.failure)
             return AgentRest(AgentState.BLOCKED, why, NO_MODEL, ways, is_wait=True)
 
 
@@ -414,7 +416,7 @@ def rest_for_hooks(seen: ObservedAgent, waits: HookWait) -> AgentRest:
 
 def rest_for_long_prompt(seen: ObservedAgent) -> AgentRest | None:
     """How an agent rests whose model finds the prompt too long though nothing of it can be made shorter."""
-    failure = None if seen.status.open is None else seen.status.open.failure
+    failure = None if seen.status.open is None else seen.status.open.request.failure
     if failure is None:
         return None
     ways = model_request.ways_to_unblock(seen, failure)
@@ -436,11 +438,11 @@ def _is_stopped(seen: ObservedAgent, turn: OpenTurn) -> bool:
 
 def _interrupted(seen: ObservedAgent, turn: OpenTurn) -> AgentStep | None:
     """What an interrupting message stops; None when nothing of the step is left but to end it."""
-    if turn.is_replied and all(call.address in turn.results for call in turn.calls):
+    if turn.is_replied and all(call.address in turn.results for call in turn.reply.calls):
         return None
     if seen.objects.jobs:
         return CancelJobs(tuple(sorted(seen.objects.jobs)))
-    left = (seen.objects.calls.get(call.address) for call in turn.calls if call.address not in turn.results)
+    left = (seen.objects.calls.get(call.address) for call in turn.reply.calls if call.address not in turn.results)
     is_open = any(call is not None and call.state != CallState.UNKNOWN for call in left)
     return InterruptTurn() if is_open or not turn.is_replied else None
 
@@ -524,7 +526,7 @@ def _start(seen: ObservedAgent, found: WakeNews) -> AgentStep:
     if (seen.is_to_move or seen.is_moving) and not seen.is_watcher:
         return _moving(seen)
     standing = budget.turn_allowance(
-        seen.task, seen.budget.left, seen.budget.caps, can_think=seen.hands_over, had_last=seen.status.had_last
+        seen.task, seen.budget.left, seen.budget.caps, can_think=seen.hands_over, had_last=seen.status.wake.had_last
     )
     if standing == "spent":
         return rest_until_budget(seen, budget.spent_units(seen.budget.left))
@@ -580,9 +582,9 @@ def _asleep(seen: ObservedAgent) -> AgentRest:
     live = [child.address for child in seen.context.children if child.is_live]
     due = next_timer_due(seen)
     after_s = None if due is None else max(0.0, due - seen.now)
-    if not live and seen.status.wake_at is None and (rest := _rest_until_approved(seen)) is not None:
+    if not live and seen.status.wake.wake_at is None and (rest := _rest_until_approved(seen)) is not None:
         return rest
-    if seen.status.wake_at is not None:
+    if seen.status.wake.wake_at is not None:
         return AgentRest(AgentState.ASLEEP, "sleeps until its timer is due", after_s=after_s)
     if live:
         return AgentRest(
@@ -594,10 +596,10 @@ def _asleep(seen: ObservedAgent) -> AgentRest:
 def next_timer_due(seen: ObservedAgent) -> float | None:
     """When the next timer or watchdog of a sleeping agent is due, seconds since 1970; None when it has none."""
     status = seen.status
-    dues = [] if status.wake_at is None else [status.wake_at]
+    dues = [] if status.wake.wake_at is None else [status.wake.wake_at]
     every = seen.spec.wake_every_s
-    if every is not None and status.ended_at is not None and any(child.is_live for child in seen.context.children):
-        dues.append(status.ended_at + every)
+    if every is not None and status.wake.ended_at is not None and any(child.is_live for child in seen.context.children):
+        dues.append(status.wake.ended_at + every)
     return min(dues) if dues else None
 
 
@@ -607,7 +609,7 @@ def has_waiting_calls(seen: ObservedAgent) -> bool:
 
 
 def _waiting_calls(seen: ObservedAgent, turn: OpenTurn) -> list[Resource]:
-    found = (seen.objects.calls.get(call.address) for call in turn.calls) if seen.objects.calls else ()
+    found = (seen.objects.calls.get(call.address) for call in turn.reply.calls) if seen.objects.calls else ()
     return [each for each in found if each is not None and each.state in WAITING_STATES]
 
 
@@ -653,7 +655,7 @@ def _rest_until_approved(seen: ObservedAgent) -> AgentRest | None:
 
 def _rest_until_client(seen: ObservedAgent) -> AgentRest:
     """How an external agent rests between calls, with or without a client."""
-    seat = seen.status.seat
+    seat = seen.status.client.lease
     if seat is None:
         name = seen.spec.prototype or seen.resource.address
         return AgentRest(AgentState.BLOCKED, "nobody has taken it", NO_MCP_CLIENT, (f"plan mcp --as {name}",))

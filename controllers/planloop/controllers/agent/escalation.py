@@ -73,8 +73,8 @@ def _likeness(one: Sequence[str], other: Sequence[str]) -> float:
 
 def attempts_after_turn(seen: ObservedAgent, turn: OpenTurn, effects: Sequence[EffectClass]) -> tuple[JsonObject, ...]:
     """The attempts after `turn`, whose calls have these effects. An answer counts as rejected until it is accepted."""
-    tried = [] if set(turn.reasons) - _OWN else list(seen.status.tried)
-    for call, effect in zip(turn.calls, effects, strict=True):
+    tried = [] if set(turn.news.reasons) - _OWN else list(seen.status.progress.tried)
+    for call, effect in zip(turn.reply.calls, effects, strict=True):
         result = turn.results.get(call.address)
         if result is None or call.is_implied:
             continue
@@ -133,7 +133,11 @@ def current_model(spec: AgentSpec, status: AgentStatus) -> ModelDeciderSpec:
     """The model that the agent is asked by now."""
     assert isinstance(spec.mind, ModelDeciderSpec), "only models are asked by request"
     granted = "" if spec.granted is None else spec.granted.stated
-    if spec.escalate is not None and status.escalated is not None and status.escalated.get("over", "") == granted:
+    if (
+        spec.escalate is not None
+        and status.progress.escalated is not None
+        and status.progress.escalated.get("over", "") == granted
+    ):
         return spec.escalate.to
     return spec.granted or spec.mind
 
@@ -146,7 +150,7 @@ def escalated_model_name(spec: AgentSpec, status: AgentStatus) -> str:
 
 def can_escalate(seen: ObservedAgent) -> bool:
     """Whether the agent has an escalation that it has not used."""
-    return seen.spec.escalate is not None and seen.status.escalated is None and not seen.is_watcher
+    return seen.spec.escalate is not None and seen.status.progress.escalated is None and not seen.is_watcher
 
 
 def why_escalate(seen: ObservedAgent) -> str:
@@ -157,7 +161,7 @@ def why_escalate(seen: ObservedAgent) -> str:
     verdict = wake_reasons.rejected_verdict(seen)
     if seen.status.claim is not None and verdict is None:
         return ""  # Its answer is being checked.
-    if words := why_stuck(seen.status.tried):
+    if words := why_stuck(seen.status.progress.tried):
         return words
     count = 0 if verdict is None else int(verdict.get("rejections", 0))
     return f"{count} of its answers were rejected" if count >= escalate.after else ""

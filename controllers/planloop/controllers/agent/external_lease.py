@@ -35,7 +35,7 @@ def why_lease_ends(seat: ExternalLease, lease_s: float, now: float) -> str:
 
 def why_agent_lease_ends(seen: ObservedAgent) -> str:
     """Why the agent's seat is to be given up; empty while it holds, or when nobody has it."""
-    seat, mind = seen.status.seat, seen.spec.mind
+    seat, mind = seen.status.client.lease, seen.spec.mind
     if seat is None:
         return ""
     return (
@@ -48,12 +48,12 @@ def why_agent_lease_ends(seen: ObservedAgent) -> str:
 def is_turn_abandoned(seen: ObservedAgent) -> bool:
     """Whether nobody waits any more for what the open turn does."""
     opened = seen.status.open
-    return opened is not None and (opened.is_withdrawn or bool(why_agent_lease_ends(seen)))
+    return opened is not None and (opened.client.is_withdrawn or bool(why_agent_lease_ends(seen)))
 
 
 def wake_by_lease(seen: ObservedAgent, outcome: Outcome) -> Outcome:
     """The same outcome, but the agent is looked at again when its seat lapses, whatever it does or waits for."""
-    seat, mind = seen.status.seat, seen.spec.mind
+    seat, mind = seen.status.client.lease, seen.spec.mind
     if seat is None or not isinstance(mind, McpClientSpec) or not isinstance(outcome, Done | Again):
         return outcome
     due_s = max(0.0, seat.heard_at + mind.lease_s - seen.now)
@@ -62,11 +62,11 @@ def wake_by_lease(seen: ObservedAgent, outcome: Outcome) -> Outcome:
 
 def draft_lease_end(seen: ObservedAgent, why: str) -> RecordDraft:
     """The seat is free. Whoever takes it next has read nothing, and what waited under the old one is not done."""
-    seat = seen.status.seat
+    seat = seen.status.client.lease
     assert seat is not None, "only a seat that is taken is given up"
     merge: JsonObject = {"seat": None, "files": None}
-    if seen.status.said:
-        merge["said"] = dict.fromkeys(seen.status.said)
-    data: JsonObject = {"seat": seat.number, "client": seat.client, "why": why, "dropped": [*seen.status.said]}
+    if seen.status.client.said:
+        merge["said"] = dict.fromkeys(seen.status.client.said)
+    data: JsonObject = {"seat": seat.number, "client": seat.client, "why": why, "dropped": [*seen.status.client.said]}
     changes = (SetStatus(seen.resource.address, seen.resource.uid, merge),)
     return RecordDraft("seat.left", LEASE_ACTOR, seen.resource.address, changes, data)

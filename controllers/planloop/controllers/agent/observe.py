@@ -252,17 +252,17 @@ class ObservedAgent:
     @property
     def interrupts(self) -> tuple[Message, ...]:
         """Unread messages that are to stop the step in flight."""
-        if not self.status.inbox:
+        if not self.status.mail.inbox:
             return ()
         return tuple(message for message in self.unread if message.delivery == "interrupt")
 
     @property
     def unread(self) -> tuple[Message, ...]:
         """What is to be read, oldest first: expired messages and those for an earlier run are not."""
-        if not self.status.inbox:
+        if not self.status.mail.inbox:
             return ()
         incarnation = self.status.incarnation
-        found = (each for each in self.status.inbox.values() if not each.is_void(self.now, incarnation))
+        found = (each for each in self.status.mail.inbox.values() if not each.is_void(self.now, incarnation))
         return tuple(sorted(found, key=lambda message: (message.sent_at, message.seq, message.id)))
 
     @property

@@ -6,15 +6,18 @@ would drop their nulls and mix old keys with new ones; lists are replaced whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import Any, Final
 
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen, remade
-from planloop.schemas.objects.call import CallResult, result_from_json
+from planloop.schemas.objects.call import CallResult, CallState, result_from_json
 from planloop.schemas.objects.hook import HookPoint, HookVerdict, hook_verdict_from_json
 from planloop.schemas.objects.message import Message, message_from_json
+
+WAITING_STATES: Final = frozenset({CallState.AWAITING_CHILD, CallState.AWAITING_INPUT, CallState.AWAITING_LOCK})
+"""States of a call that waits without a job: the tool's `resolve` finds out whether the wait is over."""
 
 
 @frozen
@@ -132,49 +135,93 @@ class ClientCall:
 
 
 @frozen
-class OpenTurn:
-    """A turn that was started and has not ended. `is_replied` turns true with the record that holds the reply.
+class TurnNews:
+    """Why a turn was started, the messages that it contains, and the revision of the plan that it was started at."""
 
-    `asked` counts how often the mind was asked from outside; `claim` is what `done` or `fail` said in this turn.
-    `is_answer`: its task was over when it began, and it is there to answer a question. `note` is what the mind is told
-    of its own reply. `failure` is why the last request gave none, `tries` how often that was so in a row. `is_last`:
-    the budget is used up, and this turn is for handing over. `fired` are the verdicts of hooks by `TurnVerdict.key`,
-    `consulted` the hooks whose agents were asked for one, by that key, `rewritten` the arguments that hooks gave to
-    calls, by their address. `said` is what the client of an outside agent says in it, `is_withdrawn` that it takes it
-    back. `extra` are fields of the reply that the mind's provider wants back.
-    """
-
-    turn: int
-    started_at: float
-    base_rev: int
-    op: str
     reasons: tuple[str, ...]
     messages: tuple[Message, ...]
+    base_rev: int
+
+
+@frozen
+class TurnTimes:
+    """When a turn started, in seconds since 1970; how long its calls only waited, and since when they do now."""
+
+    started_at: float
+    waited_s: float = 0.0
+    waiting_since: float | None = None
+
+
+@frozen
+class TurnRequest:
+    """The request to the decider. `asked` counts the requests of the turn that were made in jobs.
+
+    `op` is the operation id of the last one. `failure` says why it gave no reply; `tries` counts failures in a row.
+    """
+
+    op: str
     asked: int = 0
-    is_replied: bool = False
+    failure: RequestFailure | None = None
+    tries: int = 0
+
+
+@frozen
+class TurnReply:
+    """What the decider replied. `note` is what it is told about its own reply, `extra` what its provider wants back."""
+
     text: str = ""
     then: str = "sleep"
     sleep_s: float | None = None
     calls: tuple[TurnCall, ...] = ()
-    results: dict[str, CallResult] = field(default_factory=dict)
-    waited_s: float = 0.0
-    waiting_since: float | None = None
-    claim: JsonObject | None = None
-    is_answer: bool = False
     note: str = ""
-    failure: RequestFailure | None = None
-    tries: int = 0
-    is_last: bool = False
+    extra: JsonObject = field(default_factory=dict)
+
+
+@frozen
+class TurnVerdicts:
+    """What hooks did in a turn.
+
+    `fired` are their verdicts by `TurnVerdict.key`; `consulted` the hooks whose agents were asked, by that key;
+    `rewritten` the arguments that hooks gave to calls, by the calls' addresses.
+    """
+
     fired: dict[str, TurnVerdict] = field(default_factory=dict)
     consulted: dict[str, str] = field(default_factory=dict)
     rewritten: dict[str, JsonObject] = field(default_factory=dict)
+
+
+@frozen
+class TurnClient:
+    """The call of an MCP client that the turn of an external agent is for. `is_withdrawn`: the client cancelled it."""
+
     said: ClientCall | None = None
     is_withdrawn: bool = False
-    extra: JsonObject = field(default_factory=dict)
+
+
+@frozen
+class OpenTurn:
+    """A turn that was started and has not ended. `is_replied` turns true with the record that holds the reply.
+
+    `claim` is what `done` or `fail` said in this turn. `is_answer`: the task was over when the turn started, and the
+    turn answers a question. `is_last`: the budget is used up, and the agent hands its work over.
+    """
+
+    turn: int
+    news: TurnNews
+    times: TurnTimes
+    request: TurnRequest
+    reply: TurnReply = TurnReply()
+    is_replied: bool = False
+    results: dict[str, CallResult] = field(default_factory=dict)
+    claim: JsonObject | None = None
+    is_answer: bool = False
+    is_last: bool = False
+    hooks: TurnVerdicts = TurnVerdicts()
+    client: TurnClient = TurnClient()
 
     def standing(self, call: TurnCall) -> TurnCall:
-        """The call with the arguments that it is started with, where hooks gave it others."""
-        given = self.rewritten.get(call.address)
+        """The call with the arguments that it is started with: hooks may have replaced them."""
+        given = self.hooks.rewritten.get(call.address)
         return call if given is None else remade(call, arguments=given)
 
 
@@ -265,54 +312,99 @@ class ToldFacts:
 
 
 @frozen
-class AgentStatus:
-    """`incarnation` 0 means that it has never worked. `again` asks for a turn though nothing outside changed.
+class AgentMemory:
+    """What the decider remembers between turns. `own` is what it keeps itself; a model has a `transcript` instead.
 
-    `asked` are questions it has read and not answered, by id; `is_answering` says that its last turn was there to
-    answer one; `interlocutors` are the `speakers` and `listeners` of its next discussion unless it names others.
-    `requests` counts what it has asked for, over all incarnations. `system` is the blob of the system message that its
-    model was asked with last. `sent_back` counts how
-    often hooks have sent back the answer that it gives, `nudges` how often in a row nothing but a hook's comment woke
-    it, `spoken` the turn in which it last spoke with a child, by the child's agent. `seat` is who plays it, if it is an
-    outside one that somebody has taken, `seats` how many have, `said` the calls that wait for their turn. `escalated`
-    is set once a stronger model continues (`escalation.py`), `tried` are the last attempts that failed
+    `system` is the blob of the system message that the model was asked with last; `past` are the calls of the turn that
+    ended last; `files` are digests of the files that the agent has read.
+    """
+
+    own: Json = None
+    transcript: dict[str, TranscriptChunk] = field(default_factory=dict)
+    system: str = ""
+    past: tuple[PastCall, ...] = ()
+    files: dict[str, str] = field(default_factory=dict)
+
+
+@frozen
+class WakeState:
+    """What may start the next turn. `again` asks for one though nothing outside changed.
+
+    `had_last`: the agent has taken its last turn since its budget was used up.
+    """
+
+    told: ToldFacts = ToldFacts()
+    again: bool = False
+    wake_at: float | None = None
+    ended_at: float | None = None
+    had_last: bool = False
+
+
+@frozen
+class AgentMail:
+    """The messages of an agent. `asked` are questions that it has read and not answered, by id.
+
+    `is_answering`: its last turn was there to answer one. `interlocutors` are the `speakers` and `listeners` of its
+    next discussion unless it names others. `requests` counts what it has asked for, over all incarnations. `spoken` is
+    the turn in which it last spoke with a child, by the child's agent.
+    """
+
+    inbox: dict[str, Message] = field(default_factory=dict)
+    asked: dict[str, Message] = field(default_factory=dict)
+    is_answering: bool = False
+    interlocutors: dict[str, list[str]] = field(default_factory=dict)
+    requests: int = 0
+    spoken: dict[str, int] = field(default_factory=dict)
+
+
+@frozen
+class AgentProgress:
+    """What shows whether an agent is stuck. `claims` counts its claims and never falls.
+
+    `same` is the digest of its last calls and how often in a row it made them.
+
+    `sent_back` counts how often hooks have sent back its answer, `nudges` how often in a row only a hook's comment woke
+    it. `escalated` is set once a stronger model continues, `tried` are the last attempts that failed
     (`planloop.controllers.agent.escalation`).
+    """
+
+    claims: int = 0
+    same: tuple[str, int] = ("", 0)
+    idle_turns: int = 0
+    sent_back: int = 0
+    nudges: int = 0
+    escalated: JsonObject | None = None
+    tried: tuple[JsonObject, ...] = ()
+
+
+@frozen
+class ClientState:
+    """The MCP client of an external agent: its lease, the count of leases, and its calls that wait for a turn."""
+
+    lease: ExternalLease | None = None
+    leases: int = 0
+    said: dict[str, ClientCall] = field(default_factory=dict)
+
+
+@frozen
+class AgentStatus:
+    """The status of an agent. `incarnation` 0 means that it has never worked.
+
+    In JSON the members of the parts are members of the status itself.
     """
 
     state: str = ""
     incarnation: int = 0
     turn: int = 0
-    ended_at: float | None = None
     open: OpenTurn | None = None
-    memory: Json = None
-    inbox: dict[str, Message] = field(default_factory=dict)
     claim: AgentClaim | None = None
-    claims: int = 0
-    told: ToldFacts = ToldFacts()
-    past: tuple[PastCall, ...] = ()
-    again: bool = False
-    wake_at: float | None = None
     used: AgentUsage = AgentUsage()
-    files: dict[str, str] = field(default_factory=dict)
-    same: tuple[str, int] = ("", 0)
-    idle_turns: int = 0
+    memory: AgentMemory = AgentMemory()
+    wake: WakeState = WakeState()
+    mail: AgentMail = AgentMail()
+    progress: AgentProgress = AgentProgress()
+    client: ClientState = ClientState()
     conditions: dict[str, JsonObject] = field(default_factory=dict)
-    asked: dict[str, Message] = field(default_factory=dict)
-    is_answering: bool = False
-    interlocutors: dict[str, list[str]] = field(default_factory=dict)
-    requests: int = 0
-    transcript: dict[str, TranscriptChunk] = field(default_factory=dict)
-    had_last: bool = False
-    last: str = ""
-    system: str = ""
-    sent_back: int = 0
-    nudges: int = 0
-    spoken: dict[str, int] = field(default_factory=dict)
-    seat: ExternalLease | None = None
-    seats: int = 0
-    said: dict[str, ClientCall] = field(default_factory=dict)
-    escalated: JsonObject | None = None
-    tried: tuple[JsonObject, ...] = ()
 
 
 def read_agent_status(raw: JsonObject, before: tuple[JsonObject, AgentStatus] | None = None) -> AgentStatus:
@@ -321,18 +413,24 @@ def read_agent_status(raw: JsonObject, before: tuple[JsonObject, AgentStatus] | 
     `before` is an earlier status with its typed form: only the members that are other objects by now are read.
     """
     old, status = before or ({}, AgentStatus())
-    members: dict[str, Any] = {}
+    parts: dict[str, dict[str, Any]] = {}
     for name, value in raw.items():
-        if old.get(name) is value or name not in _DEFAULTS:
+        if old.get(name) is value or name not in _MEMBERS:
             continue
+        part, member, _ = _MEMBERS[name]
         if name == "transcript":
-            members[name] = chunks_of(value, (old.get(name, {}), status.transcript))
+            made: Any = chunks_of(value, (old.get(name, {}), status.memory.transcript))
         else:
-            members[name] = _READERS[name](value) if name in _READERS else value
+            made = _READERS[name](value) if name in _READERS else value
+        parts.setdefault(part, {})[member] = made
     for name in old.keys() - raw.keys():
-        if name in _DEFAULTS:
-            members[name] = _DEFAULTS[name]
-    return remade(status, **members) if members else status
+        if name in _MEMBERS:
+            part, member, default = _MEMBERS[name]
+            parts.setdefault(part, {})[member] = default
+    if not parts:
+        return status
+    own = parts.pop("", {})
+    return remade(status, **own, **{part: remade(getattr(status, part), **new) for part, new in parts.items()})
 
 
 def wrap_value(value: Json) -> list[Json]:
@@ -349,35 +447,35 @@ def _open(raw: JsonObject | None) -> OpenTurn | None:
     if raw is None:
         return None
     reply = raw.get("reply")
-    answered: JsonObject = reply[0] if reply else {}
+    failure = RequestFailure(**raw["failure"][0]) if raw.get("failure") else None
     return OpenTurn(
         turn=raw["turn"],
-        started_at=raw["started_at"],
-        base_rev=raw["base_rev"],
-        op=raw["op"],
-        reasons=tuple(raw["reasons"]),
-        messages=tuple(message_from_json(message) for message in raw["messages"]),
-        asked=raw.get("asked", 0),
+        news=TurnNews(tuple(raw["reasons"]), tuple(map(message_from_json, raw["messages"])), raw["base_rev"]),
+        times=TurnTimes(raw["started_at"], raw.get("waited_s", 0.0), raw.get("waiting_since")),
+        request=TurnRequest(raw["op"], raw.get("asked", 0), failure, raw.get("tries", 0)),
+        reply=_reply(reply[0]) if reply else TurnReply(),
         is_replied=bool(reply),
-        text=answered.get("text", ""),
-        then=answered.get("then", "sleep"),
-        sleep_s=answered.get("sleep_s"),
-        calls=tuple(TurnCall(**call) for call in answered.get("calls", ())),
-        extra=answered.get("extra", {}),
         results={key: result_from_json(value[0]) for key, value in raw.get("results", {}).items()},
-        waited_s=raw.get("waited_s", 0.0),
-        waiting_since=raw.get("waiting_since"),
         claim=unwrap_value(raw.get("claim")),
         is_answer=raw.get("is_answer", False),
-        note=answered.get("note", ""),
-        failure=RequestFailure(**raw["failure"][0]) if raw.get("failure") else None,
-        tries=raw.get("tries", 0),
         is_last=raw.get("is_last", False),
-        fired={key: _fired(value[0]) for key, value in raw.get("fired", {}).items()},
-        consulted=raw.get("consulted", {}),
-        rewritten={key: value[0] for key, value in raw.get("rewritten", {}).items()},
-        said=_said(raw["said"]) if raw.get("said") else None,
-        is_withdrawn=raw.get("is_withdrawn", False),
+        hooks=TurnVerdicts(
+            {key: _fired(value[0]) for key, value in raw.get("fired", {}).items()},
+            raw.get("consulted", {}),
+            {key: value[0] for key, value in raw.get("rewritten", {}).items()},
+        ),
+        client=TurnClient(_said(raw["said"]) if raw.get("said") else None, raw.get("is_withdrawn", False)),
+    )
+
+
+def _reply(raw: JsonObject) -> TurnReply:
+    return TurnReply(
+        raw.get("text", ""),
+        raw.get("then", "sleep"),
+        raw.get("sleep_s"),
+        tuple(TurnCall(**call) for call in raw.get("calls", ())),
+        raw.get("note", ""),
+        raw.get("extra", {}),
     )
 
 
@@ -427,7 +525,20 @@ def _same(raw: list[Any]) -> tuple[str, int]:
     return raw[0], raw[1]
 
 
-_DEFAULTS: Final[Mapping[str, Any]] = {name: getattr(AgentStatus(), name) for name in AgentStatus.__match_args__}
+def _members() -> Iterator[tuple[str, tuple[str, str, Any]]]:
+    json_names = {"own": "memory", "lease": "seat", "leases": "seats"}
+    status = AgentStatus()
+    for part in AgentStatus.__match_args__:
+        value = getattr(status, part)
+        if part not in ("memory", "wake", "mail", "progress", "client"):
+            yield part, ("", part, value)
+            continue
+        for name in type(value).__match_args__:
+            yield json_names.get(name, name), (part, name, getattr(value, name))
+
+
+_MEMBERS: Final[Mapping[str, tuple[str, str, Any]]] = dict(_members())
+"""By its name in JSON: the part of the typed status that a member belongs to, its name there, and its default."""
 _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "open": _open,
     "memory": unwrap_value,

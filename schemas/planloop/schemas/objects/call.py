@@ -36,8 +36,6 @@ class CallState(StrEnum):
 
 
 FINAL_STATES = frozenset({CallState.DENIED, CallState.SUCCEEDED, CallState.FAILED, CallState.CANCELLED})
-WAITING_STATES = frozenset({CallState.AWAITING_CHILD, CallState.AWAITING_INPUT, CallState.AWAITING_LOCK})
-"""States of a call that waits without a job: the tool's `resolve` finds out whether the wait is over."""
 NO_SUCH_TOOL: Final = "there is no tool"
 NOT_GRANTED: Final = "you may not use"
 """How the result of a call begins that was turned down for the name of its tool alone, which follows in backticks: the

@@ -9,7 +9,7 @@ import pytest
 
 from planloop.controllers.agent.hooks import agent_hooks
 from planloop.controllers.agent.hooks.agent_hooks import TranscriptExcerpt
-from planloop.controllers.agent.status import AgentStatus, TranscriptChunk
+from planloop.controllers.agent.status import AgentMemory, AgentStatus, TranscriptChunk
 from planloop.schemas import limits
 from tests.controllers.agent.arena import arena
 from tests.controllers.agent.hooking.test_smart import ended, guard, plan, worker
@@ -102,7 +102,7 @@ async def test_an_agent_that_is_no_hook_has_no_transcript_to_look_into(tmp_path:
 def long_life(turns: int, chars: int) -> tuple[AgentStatus, dict[str, bytes]]:
     blobs = {f"{turn}": encode({"role": "user", "content": f"{turn} " + "x" * chars}) for turn in range(1, turns + 1)}
     chunks = {f"{turn:06d}": TranscriptChunk(f"{turn}", 1) for turn in range(1, turns + 1)}
-    return AgentStatus(turn=turns, transcript=chunks), blobs
+    return AgentStatus(turn=turns, memory=AgentMemory(transcript=chunks)), blobs
 
 
 def test_what_is_shown_is_bounded_and_is_the_newest_end() -> None:

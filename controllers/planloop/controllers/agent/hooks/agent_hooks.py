@@ -133,26 +133,26 @@ def _newest_first(status: AgentStatus, blobs: ExcerptBlobs) -> Iterator[tuple[in
     opened = status.open
     if opened is not None:
         yield from ((opened.turn, message) for message in reversed([*_of_open(opened)]))
-    if not status.transcript:
+    if not status.memory.transcript:
         # Scripts and programs keep no transcript: of them there is what their last turn called.
         last = status.turn - (1 if opened is not None else 0)
-        yield from ((last, message) for message in reversed([*_of_past(status.past)]))
+        yield from ((last, message) for message in reversed([*_of_past(status.memory.past)]))
         return
-    whole = transcript.original_turns(status.transcript, lambda digest: blobs(digest) or b"{}")
+    whole = transcript.original_turns(status.memory.transcript, lambda digest: blobs(digest) or b"{}")
     for key, digest in reversed(whole.items()):
         lines = (blobs(digest) or b"").splitlines()
         yield from ((int(key), decode(line)) for line in reversed(lines))
 
 
 def _of_open(opened: OpenTurn) -> Iterator[JsonObject]:
-    if text := transcript.describe_news(opened.messages, (), {}):
+    if text := transcript.describe_news(opened.news.messages, (), {}):
         yield {"role": "user", "content": text}
     if not opened.is_replied:
         return
-    made = [call for call in opened.calls if not call.is_implied]
+    made = [call for call in opened.reply.calls if not call.is_implied]
     yield {
         "role": "assistant",
-        "content": opened.text,
+        "content": opened.reply.text,
         "calls": [(call.tool, arguments_as_map(call.arguments)) for call in made],
     }
     yield from (_result(opened.results[call.address]) for call in made if call.address in opened.results)

@@ -117,7 +117,7 @@ class FileFacts:
         All hooks that are asked after one look at the agent are told the same.
         """
         if self._last is None or self._last[0] is not seen:
-            self._last = seen, self._changed(folder, seen.status.files)
+            self._last = seen, self._changed(folder, seen.status.memory.files)
         return self._last[1]
 
     def _changed(self, folder: Path, known: Mapping[str, str]) -> dict[str, str]:
@@ -149,7 +149,7 @@ def collect_facts(
     opened, spec = seen.status.open, seen.spec
     assert opened is not None, "hooks are asked inside a turn"
     space = _space(world, seen)
-    known = seen.status.files
+    known = seen.status.memory.files
     path = addresses.parse_address(seen.resource.address).path
     return HookFacts(
         point=question.point,
@@ -164,13 +164,13 @@ def collect_facts(
         call=None if question.call is None else _call_fact(seen, opened, question, question.call, tool, space),
         prompt=_prompt(seen, opened),
         reply=reply_text(opened),
-        reasons=opened.reasons,
-        messages=opened.messages,
+        reasons=opened.news.reasons,
+        messages=opened.news.messages,
         children=tuple(_child_fact(seen, view, opened, child) for child in seen.context.children),
         files_known=tuple(sorted(known)),
         files_changed=files.changed(world.folder, seen) if known else {},
-        turn_calls=Counter(call.tool for call in opened.calls),
-        begins=sum(_begun_by(call) for call in opened.calls),
+        turn_calls=Counter(call.tool for call in opened.reply.calls),
+        begins=sum(_begun_by(call) for call in opened.reply.calls),
         calls=seen.status.used.calls,
         budget_left=dict(seen.budget.left),
         approvals=tuple(sorted(name for name, one in seen.objects.approvals.items() if one.state == WAITING)),
@@ -178,8 +178,8 @@ def collect_facts(
             sorted(name for name, one in seen.objects.approvals.items() if _is_request(one.spec, one.state))
         ),
         claim="" if opened.claim is None else str(opened.claim["kind"]),
-        sent_back=seen.status.sent_back,
-        nudges=seen.status.nudges,
+        sent_back=seen.status.progress.sent_back,
+        nudges=seen.status.progress.nudges,
     )
 
 
@@ -209,7 +209,10 @@ def _call_fact(
     tool: Tool | None,
     space: Workspace | None,
 ) -> CallFact:
-    arguments, original = arguments_as_map(call.arguments), arguments_as_map(opened.calls[question.index].arguments)
+    arguments, original = (
+        arguments_as_map(call.arguments),
+        arguments_as_map(opened.reply.calls[question.index].arguments),
+    )
     if tool is not None:
         original = tool.plain(original)
     made = seen.objects.calls.get(call.address)
@@ -239,15 +242,15 @@ def _exact(tool: Tool, arguments: JsonObject) -> tuple[str, ...] | None:
 
 def _prompt(seen: ObservedAgent, opened: OpenTurn) -> str:
     """What the agent is told at this point in words: the goal at first, and what others wrote."""
-    said = [_text(message.body) for message in opened.messages if not is_own_news(message)]
+    said = [_text(message.body) for message in opened.news.messages if not is_own_news(message)]
     goal = [seen.task_spec.goal] if opened.turn == 1 and seen.task_spec is not None else []
     return "\n\n".join(text for text in (*goal, *said) if text)
 
 
 def reply_text(opened: OpenTurn) -> str:
     """What the agent says in its reply: its text, and what it gives as the result or reason of its end."""
-    ends = [arguments_as_map(call.arguments) for call in opened.calls if call.tool in ENDING_TOOLS]
-    said = (opened.text, *(_text(given.get("result", given.get("reason"))) for given in ends))
+    ends = [arguments_as_map(call.arguments) for call in opened.reply.calls if call.tool in ENDING_TOOLS]
+    said = (opened.reply.text, *(_text(given.get("result", given.get("reason"))) for given in ends))
     return "\n\n".join(dict.fromkeys(text for text in said if text))
 
 
@@ -260,7 +263,7 @@ def _text(body: Json) -> str:
 def _child_fact(seen: ObservedAgent, view: View, opened: OpenTurn, child: ObservedChild) -> ChildFact:
     name = child.address.replace("task/", "agent/", 1)
     agent = view.get(name)
-    since = seen.status.spoken.get(name, opened.turn)
+    since = seen.status.mail.spoken.get(name, opened.turn)
     return ChildFact(
         agent=name,
         task=child.address,

@@ -48,15 +48,15 @@ NO_OUTCOME: Final = HookOutcome({})
 
 def outcome_of_turn(seen: ObservedAgent, view: View, opened: OpenTurn) -> HookOutcome:
     """What the hooks of the agent leave of the turn that ends."""
-    if not seen.hooks.watching and not opened.fired:
+    if not seen.hooks.watching and not opened.hooks.fired:
         return NO_OUTCOME
     merge: JsonObject = {}
     back = questions.verdict_on_answer(seen, opened)
     is_sent_back = back.decision != "allow"
     if is_sent_back:
-        merge["sent_back"] = seen.status.sent_back + 1
-    elif seen.status.sent_back and (
-        opened.claim is not None or (not opened.calls and questions.is_final_reply(seen, opened))
+        merge["sent_back"] = seen.status.progress.sent_back + 1
+    elif seen.status.progress.sent_back and (
+        opened.claim is not None or (not opened.reply.calls and questions.is_final_reply(seen, opened))
     ):
         merge["sent_back"] = 0
     told = list(_messages(seen, opened, back))
@@ -65,19 +65,19 @@ def outcome_of_turn(seen: ObservedAgent, view: View, opened: OpenTurn) -> HookOu
         delivered = message_policy.delivery_changes(view, message, is_counted=False)
         changes += () if isinstance(delivered, DeliveryRefused) else delivered
     if any(one.wakes for one in told) and not is_sent_back:
-        merge["nudges"] = seen.status.nudges + 1
-    if (spoken := _spoken(seen, opened)) != seen.status.spoken:
-        gone: dict[str, None] = dict.fromkeys(name for name in seen.status.spoken if name not in spoken)
+        merge["nudges"] = seen.status.progress.nudges + 1
+    if (spoken := _spoken(seen, opened)) != seen.status.mail.spoken:
+        gone: dict[str, None] = dict.fromkeys(name for name in seen.status.mail.spoken if name not in spoken)
         merge["spoken"] = {**spoken, **gone}
     return HookOutcome(merge, (*changes, *withdraw_questions_changes(seen, view, opened)), is_sent_back)
 
 
 def _messages(seen: ObservedAgent, opened: OpenTurn, back: verdicts.MergedVerdict) -> Iterator[Message]:
     """What the agent is told of the end of its turn. Where a call of its has the answer as its result, not again."""
-    is_shown = opened.claim is None and any(not call.is_implied for call in opened.calls)
+    is_shown = opened.claim is None and any(not call.is_implied for call in opened.reply.calls)
     if back.decision != "allow" and not is_shown:
         yield _message(seen, opened, "reply", f"Your answer was sent back, go on. {back.words}", wakes=True)
-    may_wake = seen.status.nudges < limits.HOOK_NUDGES_MAX
+    may_wake = seen.status.progress.nudges < limits.HOOK_NUDGES_MAX
     for hook, point, words in comments_at(opened, ("before-reply", "on-sleep", "on-end")):
         wakes = may_wake and point == "on-sleep"
         yield _message(seen, opened, hook, words, wakes=wakes, point=point)
@@ -110,8 +110,8 @@ def comments_by_call(opened: OpenTurn) -> dict[int, tuple[str, ...]]:
         if one.point not in ABOUT_CALLS:
             continue
         words = verdicts.describe_verdict(one.verdict, one.point)
-        call = opened.calls[one.index] if one.index < len(opened.calls) else None
-        if call is not None and one.verdict.arguments is not None and call.address in opened.rewritten:
+        call = opened.reply.calls[one.index] if one.index < len(opened.reply.calls) else None
+        if call is not None and one.verdict.arguments is not None and call.address in opened.hooks.rewritten:
             changed = f"made the arguments {encode_text(one.verdict.arguments)}"
             reason = f": {one.verdict.reason}" if one.verdict.reason else ""
             words = "\n".join(part for part in (f"{changed}{reason}", words) if part)
@@ -122,7 +122,9 @@ def comments_by_call(opened: OpenTurn) -> dict[int, tuple[str, ...]]:
 
 def verdicts_in_order(opened: OpenTurn) -> list[TurnVerdict]:
     """The verdicts of the turn in an order that is the same whenever and wherever it is asked for."""
-    return sorted(opened.fired.values(), key=lambda one: (one.index, one.rewrites, COMMENT_PLACES[one.point], one.hook))
+    return sorted(
+        opened.hooks.fired.values(), key=lambda one: (one.index, one.rewrites, COMMENT_PLACES[one.point], one.hook)
+    )
 
 
 def is_only_comment(message: Message) -> bool:
@@ -133,8 +135,8 @@ def is_only_comment(message: Message) -> bool:
 def withdraw_questions_changes(seen: ObservedAgent, view: View, opened: OpenTurn) -> tuple[Change, ...]:
     """The changes that take back what agents were asked as hooks and is waited for no more."""
     out: list[Change] = []
-    for key, name in opened.consulted.items():
-        if key in opened.fired:
+    for key, name in opened.hooks.consulted.items():
+        if key in opened.hooks.fired:
             continue
         asked, hook = hook_question_id(seen, opened, key), seen.hooks.watching.get(name)
         if hook is not None:
@@ -151,14 +153,14 @@ def hook_question_id(seen: ObservedAgent, opened: OpenTurn, key: str) -> str:
 
 def _spoken(seen: ObservedAgent, opened: OpenTurn) -> dict[str, int]:
     """The turn in which the agent last spoke with each child, or first saw it."""
-    heard = {message.sender for message in opened.messages}
-    named = {name for call in opened.calls if call.tool in _SPEAKING for name in _names(call)}
+    heard = {message.sender for message in opened.news.messages}
+    named = {name for call in opened.reply.calls if call.tool in _SPEAKING for name in _names(call)}
     out: dict[str, int] = {}
     for child in seen.context.children:
         agent = child.address.replace("task/", "agent/", 1)
         known = {agent, child.address, agent.partition("/")[2], agent.rpartition("/")[2], "children"}
         is_now = agent in heard or bool(known & named)
-        out[agent] = opened.turn if is_now else seen.status.spoken.get(agent, opened.turn)
+        out[agent] = opened.turn if is_now else seen.status.mail.spoken.get(agent, opened.turn)
     return out
 
 

@@ -110,7 +110,7 @@ class HookDispatcher:
     def _at_once(self, seen: ObservedAgent, question: HookQuestion, ahead: WriteBatch) -> HookVerdict | None:
         """The verdict that is to be had without waiting."""
         spec, opened = question.spec, _opened(seen)
-        if isinstance(spec.mind, HookAgent) and question.key in opened.consulted:
+        if isinstance(spec.mind, HookAgent) and question.key in opened.hooks.consulted:
             return self._answered(seen, question, ahead)
         if isinstance(spec.mind, HookAgent):
             said = self._first(seen, question, ahead)
@@ -197,7 +197,7 @@ class HookDispatcher:
     def _put(self, seen: ObservedAgent, question: HookQuestion, ahead: WriteBatch) -> bool:
         """Puts the question to the hook's agent, once; whether anything was written."""
         opened = _opened(seen)
-        if question.key in opened.consulted:
+        if question.key in opened.hooks.consulted:
             return False
         noted = self._first(seen, question, ahead).verdict.memory
         due_at = seen.now + (question.spec.timeout_s or limits.HOOK_AGENT_S)
@@ -299,7 +299,7 @@ class HookRun:
         if (seen.status.incarnation, opened.turn) != (mine.incarnation, _opened(self.seen).turn):
             return False
         now = seen.hooks.watching.get(self.question.spec.name)
-        if now is None or self.question.key in opened.fired:
+        if now is None or self.question.key in opened.hooks.fired:
             return False
         return questions.hook_version(now[0]) == questions.hook_version(self.question.hook)
 

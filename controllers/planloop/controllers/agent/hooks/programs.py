@@ -68,7 +68,7 @@ def write_transcript(path: Path, seen: ObservedAgent, blobs: ReadBlob) -> None:
 
 def _messages(seen: ObservedAgent, blobs: ReadBlob) -> Iterator[JsonObject]:
     """Chat messages, those of the open turn too as far as it has come."""
-    for chunk in seen.status.transcript.values():
+    for chunk in seen.status.memory.transcript.values():
         for line in (blobs(chunk.blob) or b"").splitlines():
             yield decode(line)
     opened = seen.status.open
@@ -87,11 +87,11 @@ def _reply(opened: OpenTurn) -> Iterator[JsonObject]:
         return
     calls = [
         {"id": call.address, "function": {"name": call.tool, "arguments": arguments_as_map(call.arguments)}}
-        for call in opened.calls
+        for call in opened.reply.calls
         if not call.is_implied
     ]
-    yield {"role": "assistant", "content": opened.text or None, "tool_calls": calls}
-    for call in opened.calls:
+    yield {"role": "assistant", "content": opened.reply.text or None, "tool_calls": calls}
+    for call in opened.reply.calls:
         if call.address in opened.results and not call.is_implied:
             text = transcript.result_text(opened.results[call.address])
             yield {"role": "tool", "tool_call_id": call.address, "content": text}

@@ -99,7 +99,7 @@ def pending_questions(seen: ObservedAgent, moment: HookMoment, tools: ToolMap) -
     if opened is None or not seen.hooks.watching:
         return ()
     for group in _groups(seen, opened, moment, tools):
-        unasked = tuple(each for each in group if each.key not in opened.fired)
+        unasked = tuple(each for each in group if each.key not in opened.hooks.fired)
         if unasked:
             return unasked
     return ()
@@ -125,16 +125,16 @@ def _groups(seen: ObservedAgent, opened: OpenTurn, moment: HookMoment, tools: To
 
 def _opening_points(opened: OpenTurn) -> Iterator[tuple[HookPoint, int]]:
     """What a turn begins with. The index counts messages, so that one which comes later is a question of its own."""
-    heard, reasons = len(opened.messages), set(opened.reasons)
+    heard, reasons = len(opened.news.messages), set(opened.news.reasons)
     if reasons - _GOING_ON:
         yield "on-wake", 0
-    if opened.turn == 1 or any(not is_own_news(each) for each in opened.messages):
+    if opened.turn == 1 or any(not is_own_news(each) for each in opened.news.messages):
         yield "on-input", heard
     if any(reason.startswith("child ") for reason in reasons):
         yield "on-child", heard
     if "budget" in reasons:
         yield "on-budget", 0
-    if any(each.kind == "conflict" for each in opened.messages):
+    if any(each.kind == "conflict" for each in opened.news.messages):
         yield "on-conflict", heard
 
 
@@ -144,7 +144,7 @@ def _last_point(seen: ObservedAgent, opened: OpenTurn) -> HookPoint | None:
         return None
     if opened.claim is not None:
         return None if opened.claim["kind"] == VERDICT_CLAIM else "on-end"
-    goes_on = bool(opened.calls) or opened.then == "again" or any(each.wakes for each in seen.unread)
+    goes_on = bool(opened.reply.calls) or opened.reply.then == "again" or any(each.wakes for each in seen.unread)
     if goes_on or opened.is_last or opened.is_answer:
         return None
     return "on-sleep"
@@ -175,19 +175,19 @@ def _about(
 def questions_about_new_arguments(seen: ObservedAgent, call: TurnCall, tools: ToolMap) -> QuestionGroup:
     """The questions about a call of the open turn that something else than a hook has given these arguments."""
     assert seen.status.open is not None, "calls run inside a turn"
-    index = [each.address for each in seen.status.open.calls].index(call.address)
+    index = [each.address for each in seen.status.open.reply.calls].index(call.address)
     return _about(seen, "before-call", index, normalize_call(call, tools), tools, limits.HOOK_REWRITES_MAX + 1)
 
 
 def _before_starts(seen: ObservedAgent, opened: OpenTurn, tools: ToolMap) -> Iterator[QuestionGroup]:
-    for index, call in enumerate(opened.calls):
+    for index, call in enumerate(opened.reply.calls):
         made = seen.objects.calls.get(call.address)
         if made is not None and made.state == CallState.AUTHORIZED:
             yield _since(seen, opened, index, normalize_call(opened.standing(call), tools), tools)
 
 
 def _after_calls(seen: ObservedAgent, opened: OpenTurn, tools: ToolMap) -> Iterator[QuestionGroup]:
-    for index, call in enumerate(opened.calls):
+    for index, call in enumerate(opened.reply.calls):
         if _has_run(opened, call):
             yield _about(seen, "after-call", index, normalize_call(opened.standing(call), tools), tools)
 
@@ -208,13 +208,13 @@ def late_verdicts(seen: ObservedAgent, call: str) -> list[TurnVerdict]:
     """The verdicts on the call at this address that were given after it was ruled on, the newest last."""
     opened = seen.status.open
     assert opened is not None, "calls start inside a turn"
-    index = [each.address for each in opened.calls].index(call)
+    index = [each.address for each in opened.reply.calls].index(call)
     found = [one for one in _asked_about(opened, index) if one.rewrites >= LATE_POINT]
     return sorted(found, key=lambda one: one.rewrites)
 
 
 def _asked_about(opened: OpenTurn, index: int) -> list[TurnVerdict]:
-    return [one for one in opened.fired.values() if one.point in STARTING and one.index == index]
+    return [one for one in opened.hooks.fired.values() if one.point in STARTING and one.index == index]
 
 
 def hook_version(hook: Resource) -> str:
@@ -253,7 +253,7 @@ def _is_covered(match: str, name: str, given: JsonObject, tools: ToolMap) -> boo
 
 
 def _before_calls(seen: ObservedAgent, opened: OpenTurn, tools: ToolMap) -> Iterator[QuestionGroup]:
-    made = [seen.objects.calls.get(call.address) for call in opened.calls]
+    made = [seen.objects.calls.get(call.address) for call in opened.reply.calls]
     if not any(each is not None and each.state == CallState.PROPOSED for each in made):
         return
     rulings = permissions.check_calls(seen, tools, ())
@@ -269,11 +269,11 @@ def rewritten_call(seen: ObservedAgent, index: int, tools: ToolMap) -> Rewritten
     """
     opened = seen.status.open
     assert opened is not None, "hooks are asked inside a turn"
-    call, by = normalize_call(opened.calls[index], tools), ""
+    call, by = normalize_call(opened.reply.calls[index], tools), ""
     order = tuple(seen.hooks.watching)
     for rewrites in range(limits.HOOK_REWRITES_MAX + 1):
         asked = _about(seen, "before-call", index, call, tools, rewrites)
-        asks = tuple(each for each in asked if each.key not in opened.fired)
+        asks = tuple(each for each in asked if each.key not in opened.hooks.fired)
         said = verdicts.counted_verdicts(_on(opened, index, rewrites), order)
         now = RewrittenCall(call, rewrites, by, tuple(said), asks)
         wanted = verdicts.first_rewrite(said, arguments_as_map(call.arguments))
@@ -292,7 +292,7 @@ def rewritten_call(seen: ObservedAgent, index: int, tools: ToolMap) -> Rewritten
 
 def _on(opened: OpenTurn, index: int, rewrites: int) -> Iterator[TurnVerdict]:
     """The verdicts on a call with the arguments that it has after so many rewritings."""
-    for one in opened.fired.values():
+    for one in opened.hooks.fired.values():
         if one.point in STARTING and (one.index, one.rewrites) == (index, rewrites):
             yield one
 
@@ -314,11 +314,15 @@ def is_final_reply(seen: ObservedAgent, opened: OpenTurn) -> bool:
     What ends it beside other calls is an answer when all of them have ended, and is judged by what came of them. In a
     last turn there is nobody to send an answer back to.
     """
-    if opened.is_last or not (opened.text or opened.calls) or (opened.then == "again" and not opened.calls):
+    if (
+        opened.is_last
+        or not (opened.reply.text or opened.reply.calls)
+        or (opened.reply.then == "again" and not opened.reply.calls)
+    ):
         return False
-    if any(call.tool not in ENDING_TOOLS for call in opened.calls):
+    if any(call.tool not in ENDING_TOOLS for call in opened.reply.calls):
         return opened.claim is not None and opened.claim["kind"] in ENDING_TOOLS
-    return all(_is_proposed(seen, call) for call in opened.calls) and not _is_nap(seen, opened)
+    return all(_is_proposed(seen, call) for call in opened.reply.calls) and not _is_nap(seen, opened)
 
 
 def _is_nap(seen: ObservedAgent, opened: OpenTurn) -> bool:
@@ -326,10 +330,10 @@ def _is_nap(seen: ObservedAgent, opened: OpenTurn) -> bool:
 
     From the turn alone: a child that ends meanwhile makes no answer of what was said.
     """
-    if opened.calls or opened.then != "sleep" or not seen.nature.is_model or seen.status.asked:
+    if opened.reply.calls or opened.reply.then != "sleep" or not seen.nature.is_model or seen.status.mail.asked:
         return False
     has_asked = any(one.spec["kind"] == "request" for one in seen.objects.approvals.values())
-    return not has_asked and not any(each.sender.startswith("human:") for each in opened.messages)
+    return not has_asked and not any(each.sender.startswith("human:") for each in opened.news.messages)
 
 
 def _is_proposed(seen: ObservedAgent, call: TurnCall) -> bool:
@@ -339,8 +343,8 @@ def _is_proposed(seen: ObservedAgent, call: TurnCall) -> bool:
 
 def verdict_on_answer(seen: ObservedAgent, opened: OpenTurn) -> verdicts.MergedVerdict:
     """What the hooks say to the final answer; an `allow` when it passes, as it does after it was sent back often."""
-    if seen.status.sent_back >= limits.HOOK_SENT_BACK_MAX:
+    if seen.status.progress.sent_back >= limits.HOOK_SENT_BACK_MAX:
         return verdicts.MergedVerdict()
     order = tuple(seen.hooks.watching)
-    said = (one for one in opened.fired.values() if one.point == "before-reply")
+    said = (one for one in opened.hooks.fired.values() if one.point == "before-reply")
     return verdicts.merge_verdicts(verdicts.counted_verdicts(said, order))

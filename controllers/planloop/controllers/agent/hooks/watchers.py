@@ -85,7 +85,9 @@ def has_more_to_do(opened: OpenTurn, asked: Mapping[str, Message], now: Sequence
     """
     if not any(each.kind == QUESTION_KEY for each in now):
         return False
-    is_between = set(opened.reasons) != {"message"} or any(each.kind != QUESTION_KEY for each in opened.messages)
+    is_between = set(opened.news.reasons) != {"message"} or any(
+        each.kind != QUESTION_KEY for each in opened.news.messages
+    )
     return is_between or len(now) < len(asked)
 
 
@@ -102,6 +104,6 @@ def questions_answered(asked: Iterable[Message]) -> tuple[Message, ...]:
 
 def is_answer_awaited(opened: OpenTurn, asked: Mapping[str, Message]) -> bool:
     """Whether somebody still waits for what comes of a turn: of the questions it read one is open, or it had none."""
-    questions = [each for each in opened.messages if each.kind == QUESTION_KEY]
-    is_alone = all(each.kind == QUESTION_KEY for each in opened.messages)
+    questions = [each for each in opened.news.messages if each.kind == QUESTION_KEY]
+    is_alone = all(each.kind == QUESTION_KEY for each in opened.news.messages)
     return not questions or not is_alone or any(each.id in asked for each in questions)

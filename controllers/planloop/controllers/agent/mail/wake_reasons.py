@@ -51,7 +51,7 @@ VERDICT_CLAIM: Final = "verdict"
 def unanswered_questions(seen: ObservedAgent) -> tuple[Message, ...]:
     """Every question that waits for this agent's answer, read or not, oldest first."""
     unread = (message for message in seen.unread if message.asks)
-    return tuple(sorted((*seen.status.asked.values(), *unread), key=lambda each: (each.sent_at, each.id)))
+    return tuple(sorted((*seen.status.mail.asked.values(), *unread), key=lambda each: (each.sent_at, each.id)))
 
 
 def owed_merge(messages: Iterable[Message]) -> JsonObject:
@@ -61,7 +61,7 @@ def owed_merge(messages: Iterable[Message]) -> JsonObject:
 
 def unanswered_merge(seen: ObservedAgent) -> JsonObject:
     """The merge into the inbox for a new incarnation: what the old one was asked and did not answer."""
-    return {message.id: message.to_json() for message in seen.status.asked.values()}
+    return {message.id: message.to_json() for message in seen.status.mail.asked.values()}
 
 
 def answer_changes(
@@ -71,7 +71,7 @@ def answer_changes(
     merge: JsonObject = {"asked": {}, "inbox": {}}
     changes: list[Change] = []
     for message in to:
-        merge["asked" if message.id in seen.status.asked else "inbox"][message.id] = None
+        merge["asked" if message.id in seen.status.mail.asked else "inbox"][message.id] = None
         if message.thread:
             said: JsonObject = {"answers": {message.id: wrap_value(answer.to_json())}}
             changes.append(SetStatus(message.thread, objects_message.thread_uid(message.thread), said))
@@ -80,16 +80,16 @@ def answer_changes(
 
 def answer_of_turn(seen: ObservedAgent, turn: OpenTurn) -> ThreadAnswer | None:
     """What a turn that ends says to the open questions; None while the work on an answer goes on."""
-    if not seen.status.asked:
+    if not seen.status.mail.asked:
         return None
     if turn.claim is not None:
         is_answer = turn.is_answer or turn.claim["kind"] == VERDICT_CLAIM
         return answer_of_claim(turn.claim["kind"], turn.claim["result"]) if is_answer else None
-    if turn.calls or turn.then == "again":
+    if turn.reply.calls or turn.reply.then == "again":
         return None
     # Whoever is asked as a hook and says nothing has nothing against it.
-    is_owed = turn.is_answer or any(each.kind == "hook" for each in seen.status.asked.values())
-    return _of_text(turn.text) if turn.text or is_owed else None
+    is_owed = turn.is_answer or any(each.kind == "hook" for each in seen.status.mail.asked.values())
+    return _of_text(turn.reply.text) if turn.reply.text or is_owed else None
 
 
 def answer_of_claim(kind: str, result: Json) -> ThreadAnswer:
@@ -233,7 +233,7 @@ def collect_news(seen: ObservedAgent) -> WakeNews:
         gather(found)
     if seen.nature.is_guest:
         # Nobody from outside can be woken: it hears what there is when it says something.
-        found.reasons[:] = [CALL_KEY] if seen.status.said else []
+        found.reasons[:] = [CALL_KEY] if seen.status.client.said else []
     # A discussion whose call was given up: whoever still answers is heard by nobody.
     found.drops += [
         each
@@ -258,8 +258,8 @@ def _messages(found: _Gathering) -> None:
 
 
 def _going_on(found: _Gathering) -> None:
-    if found.seen.status.again:
-        found.reasons.append("results" if found.seen.status.past else "again")
+    if found.seen.status.wake.again:
+        found.reasons.append("results" if found.seen.status.memory.past else "again")
 
 
 def _start(found: _Gathering) -> None:
@@ -273,8 +273,10 @@ def _heard(seen: ObservedAgent) -> tuple[Message, ...]:
     A model in the middle of a piece of work gets those that only queue when it would sleep or end; scripts and programs
     say themselves when they look at a message.
     """
-    is_at_rest = not seen.status.again or any(call.result.error == UNREAD_ERROR for call in seen.status.past)
-    unread = watchers.readable_messages(seen.unread, seen.status.asked.values())
+    is_at_rest = not seen.status.wake.again or any(
+        call.result.error == UNREAD_ERROR for call in seen.status.memory.past
+    )
+    unread = watchers.readable_messages(seen.unread, seen.status.mail.asked.values())
     if is_at_rest or not seen.nature.is_model:
         return unread
     is_urgent = [each.delivery != "queue" or each.asks or each.kind not in ("chat", "state") for each in unread]
@@ -284,7 +286,7 @@ def _heard(seen: ObservedAgent) -> tuple[Message, ...]:
 def _void(seen: ObservedAgent) -> tuple[str, ...]:
     """Messages that have expired or were for an earlier run: they leave with the next turn, unread."""
     live = {each.id for each in seen.unread}
-    return tuple(each for each in seen.status.inbox if each not in live)
+    return tuple(each for each in seen.status.mail.inbox if each not in live)
 
 
 def rejected_verdict(seen: ObservedAgent) -> JsonObject | None:
@@ -301,14 +303,14 @@ def _verdict(found: _Gathering) -> None:
     if verdict is None:
         return
     found.reopens = True
-    if found.seen.status.told.verdict != verdict["claim"]:
+    if found.seen.status.wake.told.verdict != verdict["claim"]:
         found.told["verdict"] = verdict["claim"]
         found.tell("verdict", {"rejected": verdict})
 
 
 def has_unread_news(seen: ObservedAgent) -> bool:
     """Whether messages or the ends of children wait to be told, so that nothing said now can be the last word."""
-    told = seen.status.told.children
+    told = seen.status.wake.told.children
     if seen.is_watcher:
         return False  # Each question has an answer of its own.
     is_unheard = any(child.is_ended and told.get(child.address) != child.token for child in seen.context.children)
@@ -329,7 +331,7 @@ def describe_failures(failed: Sequence[ObservedChild]) -> str:
 
 def is_redirected(seen: ObservedAgent) -> bool:
     """Whether the goal or the notes are other than the mind was told last."""
-    spec, told = seen.task_spec, seen.status.told
+    spec, told = seen.task_spec, seen.status.wake.told
     if spec is None or seen.is_watcher:
         return False
     return (fact_digest(spec.goal), fact_digest(spec.notes)) != (told.goal, told.notes)
@@ -343,7 +345,7 @@ def redirection_news(seen: ObservedAgent) -> tuple[tuple[Message, ...], JsonObje
 
 
 def _edits(found: _Gathering) -> None:
-    spec, told = found.seen.task_spec, found.seen.status.told
+    spec, told = found.seen.task_spec, found.seen.status.wake.told
     if spec is None:
         return
     for name, text, before in (("goal", spec.goal, told.goal), ("notes", spec.notes, told.notes)):
@@ -358,7 +360,7 @@ def _edits(found: _Gathering) -> None:
 
 
 def _children(found: _Gathering) -> None:
-    told = found.seen.status.told.children
+    told = found.seen.status.wake.told.children
     tokens = {child.address: child.token for child in found.seen.context.children if child.is_ended}
     for child in found.seen.context.children:
         if not child.is_ended or told.get(child.address) == child.token:
@@ -375,7 +377,7 @@ def _children(found: _Gathering) -> None:
 
 def _containers(found: _Gathering) -> None:
     """Containers that it works with and that are not as it knows them. Its first turn begins with those as they are."""
-    seen, told = found.seen, found.seen.status.told.containers
+    seen, told = found.seen, found.seen.status.wake.told.containers
     changed: JsonObject = {}
     for container in seen.context.containers:
         now, before = container_exec.container_progress(container), told.get(container.address, "")
@@ -433,15 +435,15 @@ def _name_of(seen: ObservedAgent, call: Resource) -> str:
 def unknown_calls(seen: ObservedAgent) -> Sequence[Resource]:
     """Calls of earlier turns that were told as unknown and wait for somebody's word."""
     turn = seen.status.open
-    current = {call.address for call in turn.calls} if turn is not None else set()
+    current = {call.address for call in turn.reply.calls} if turn is not None else set()
     return [call for address, call in seen.objects.calls.items() if address not in current]
 
 
 def _timers(found: _Gathering) -> None:
     seen = found.seen
-    if seen.status.wake_at is not None and seen.status.wake_at <= seen.now:
+    if seen.status.wake.wake_at is not None and seen.status.wake.wake_at <= seen.now:
         found.reasons.append("timer")
-    every, ended_at = seen.spec.wake_every_s, seen.status.ended_at
+    every, ended_at = seen.spec.wake_every_s, seen.status.wake.ended_at
     has_live = any(child.is_live for child in seen.context.children)
     if every is not None and ended_at is not None and has_live and ended_at + every <= seen.now:
         found.reasons.append("watchdog")
@@ -455,10 +457,10 @@ def _low_budget(found: _Gathering) -> None:
     is_low = any(
         budget.is_budget_low(seen.budget.left, bounds) for bounds in (own, seen.spec.budget, seen.spec.cap.budget)
     )
-    if is_low and not seen.status.told.budget:
+    if is_low and not seen.status.wake.told.budget:
         found.told["budget"] = True
         found.tell("budget", {"budget_left": dict(seen.budget.left)})
-    elif seen.status.told.budget and not is_low:
+    elif seen.status.wake.told.budget and not is_low:
         found.told["budget"] = False
 
 

@@ -340,7 +340,7 @@ class LayeredAsk:
         await self.world.clock.sleep(retry_policy.retry_pause_s(step, self.tries))
         store, seen = self.world.store, self.look(self.seen.resource.address)
         opened = None if seen is None else seen.status.open
-        if seen is None or opened is None or opened.op != self.op or opened.is_replied or not seen.is_wanted:
+        if seen is None or opened is None or opened.request.op != self.op or opened.is_replied or not seen.is_wanted:
             return False
         if seen.budget.left.get("retries", 1) < 1:
             return False
@@ -387,7 +387,7 @@ class LayeredAsk:
         told: JsonObject = {"version": steps.STEP_VERSION, "point": step.point, "on": step.on}
         told |= {"agent": self.seen.resource.address, "goal": "" if task is None else task.goal}
         told["turn"] = 0 if opened is None else opened.turn
-        told["messages"] = [] if opened is None else [message.to_json() for message in opened.messages]
+        told["messages"] = [] if opened is None else [message.to_json() for message in opened.news.messages]
         if reply is not None:
             calls = [{"tool": call.tool, "arguments": call.arguments} for call in reply.calls]
             told["reply"] = {"text": reply.text, "calls": calls}

@@ -34,7 +34,7 @@ def recall(
     text: Annotated[str | None, Field(min_length=1, description="What to look for in all of your turns.")] = None,
 ) -> Settlement:
     """Reads back what you said, heard and saw earlier: one turn in full, or the places where a text occurs."""
-    digests = transcript.original_turns(context.seen.status.transcript, lambda digest: _content(context, digest))
+    digests = transcript.original_turns(context.seen.status.memory.transcript, lambda digest: _content(context, digest))
     if turn is not None:
         return Settlement(success(_turn(context, digests, turn)))
     if text is None:

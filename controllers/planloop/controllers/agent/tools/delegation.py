@@ -314,7 +314,7 @@ def _below(context: ToolContext, name: str, what_for: str) -> PathTokens:
 def is_child_new(context: ToolContext, name: str) -> bool:
     """Whether the child was added in the turn that is open, so perhaps by this very call before a crash."""
     present, turn = _child(context, name), context.seen.status.open
-    return present is not None and turn is not None and present.created_rev > turn.base_rev
+    return present is not None and turn is not None and present.created_rev > turn.news.base_rev
 
 
 def is_child_added(context: ToolContext, name: str) -> bool:

@@ -102,7 +102,7 @@ async def write(
         found = await file.look()
         if found is None:
             return await _put(context, file, _bounded(content.encode(errors="surrogateescape")), None)
-        known = context.seen.status.files.get(file.path)
+        known = context.seen.status.memory.files.get(file.path)
         before = None if known is None else context.world.store.get_blob(known)
         if known != found.digest and _is_made(found.content, before, lambda old: _rewritten(file.path, old, content)):
             # It happened, and the owner died before it was recorded.
@@ -125,7 +125,7 @@ async def edit(
     """Replaces a stretch of a file that you have read. `old` must occur exactly once unless `every` is true."""
     with open_target(context, path, "write", "edit") as file:
         found = await file.read()
-        known = context.seen.status.files.get(file.path)
+        known = context.seen.status.memory.files.get(file.path)
         before = None if known is None else context.world.store.get_blob(known)
         if known != found.digest and _is_made(
             found.content, before, lambda was: _edited(file.path, was, old, new, every)
@@ -191,7 +191,7 @@ def _found(hits: list[str]) -> Settlement:
 
 def remember_content_merge(context: ToolContext, path: str, content: bytes) -> JsonObject:
     """The merge that says that the agent knows `content` of `path`; the oldest is forgotten over the bound."""
-    known = context.seen.status.files
+    known = context.seen.status.memory.files
     surplus = len(known) + (path not in known) - limits.FILES_SEEN_MAX
     out: dict[str, Json] = {each: None for each in list(known)[: max(0, surplus)]}
     return out | {path: context.world.store.put_blob(content)}
@@ -244,7 +244,7 @@ def _is_made(content: bytes, before: bytes | None, change: Callable[[bytes], byt
 
 async def _unseen(context: ToolContext, file: FileTarget, current: str) -> Settlement | None:
     """The refusal for a file that the agent does not know as it is; None when it does."""
-    known = context.seen.status.files.get(file.path)
+    known = context.seen.status.memory.files.get(file.path)
     if known == current:
         return None
     if known is None:
@@ -287,6 +287,6 @@ def _kept(before: bytes, after: bytes) -> str:
 def _written(context: ToolContext, file: FileTarget, content: bytes, words: str) -> Settlement:
     files = remember_content_merge(context, file.path, content)
     # What it was is what the agent knew: else it could not have been written. For who looks back at what was changed.
-    wrote = {"by": context.agent, "path": file.path, "before": context.seen.status.files.get(file.path)}
+    wrote = {"by": context.agent, "path": file.path, "before": context.seen.status.memory.files.get(file.path)}
     data: JsonObject = {"wrote": wrote | {"after": files[file.path]}}
     return Settlement(success(f"`{file.path}` {words}"), agent={"files": files}, data=data)

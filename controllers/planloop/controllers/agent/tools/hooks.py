@@ -290,7 +290,7 @@ def _served(context: ToolContext) -> Sequence[Resource]:
 
 def _question(context: ToolContext) -> str | None:
     """The question to a hook that the caller has to answer; None without one."""
-    asked = watchers.questions_answered(context.seen.status.asked.values())
+    asked = watchers.questions_answered(context.seen.status.mail.asked.values())
     return next((each.id for each in asked if each.kind == watchers.QUESTION_KEY), None)
 
 

@@ -231,7 +231,7 @@ def start_discussion(context: ToolContext, prompt: str, spoken: tuple[str, ...],
 def _participants(
     context: ToolContext, speakers: list[str] | None, listeners: list[str] | None
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    kept = context.seen.status.interlocutors
+    kept = context.seen.status.mail.interlocutors
     spoken = _named(context, speakers) if speakers is not None else _still(context, kept.get("speakers", ()))
     is_blank = speakers is None and listeners is None
     heard = _still(context, kept.get("listeners", ())) if is_blank else _named(context, listeners or [])

@@ -70,7 +70,7 @@ async def submit_patch(
     if all(_holds(context, op) for op in ops):
         return Settlement(success("the plan is so already"), tuple(changes))
     turn = context.seen.status.open
-    base_rev = context.seen.plan_rev if turn is None else turn.base_rev
+    base_rev = context.seen.plan_rev if turn is None else turn.news.base_rev
     patch = Patch(context.author, tuple(ops), base_rev, reason)
     gate = context.world.gate
     return verdict_settlement(await (gate.rule(patch, changes, ()) if changes else gate.submit(patch)))

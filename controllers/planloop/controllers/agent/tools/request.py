@@ -38,7 +38,7 @@ def request(
 ) -> Settlement:
     """Asks the parent or a person for something you may not have. You are told the answer; meanwhile go on or sleep."""
     view, mine = context.world.store.view, addresses.parse_address(context.agent)
-    number = context.seen.status.requests + 1
+    number = context.seen.status.mail.requests + 1
     # Named by who asks for the how-manieth time, for a name that a model reads must be the same when all is replayed.
     address, uid = f"approval/{'.'.join(mine.path) or 'root'}.{number}", Uid(context.spec.op)
     # What watches an agent does not ask that one for anything: it is not to know of it.
@@ -78,7 +78,7 @@ async def answer(
         return await _ruled(context, found, answer, why)
     if _was_answered(context, to):
         return Settlement(success(f"{to} has its answer"))
-    asked = [each for each in context.seen.status.asked.values() if _is_from(context, each.sender, to)]
+    asked = [each for each in context.seen.status.mail.asked.values() if _is_from(context, each.sender, to)]
     if not asked:
         raise ToolFailed("NotFound", f"nothing that waits for your answer is called `{to}`")
     text = "\n".join(part for part in (answer, why) if part)

@@ -105,19 +105,19 @@ async def ask_for_reply(desk: AskServices, seen: ObservedAgent, ahead: WriteBatc
     opened, address, world = seen.opened, seen.resource.address, desk.world
     if seen.nature.is_instant and not concurrency_limits.asking_needs_job(seen):
         plain = partial(ask_decider, world, desk.tools, None)
-        reply = await ask_through_mixins(LayeredAsk(world, desk.look, seen, opened.op, plain))
+        reply = await ask_through_mixins(LayeredAsk(world, desk.look, seen, opened.request.op, plain))
         ids = [world.ids.mint() for _ in range(max(1, len(reply.calls)))]
         ahead.add(address, records.draft_reply(seen, reply, ids, desk.tools))
         return None
     # One key for each request: the last act of a job may start the next one.
-    key = f"{DECIDER_JOB}:{seen.resource.uid}:{opened.turn}.{opened.asked + 1}"
+    key = f"{DECIDER_JOB}:{seen.resource.uid}:{opened.turn}.{opened.request.asked + 1}"
     if (full := concurrency_limits.take_turn_permit(desk.permits, seen, key)) is not None:
         return AgentRest(AgentState.BLOCKED, concurrency_limits.describe_permit_limit(full), is_wait=True)
     if seen.nature.is_model:
         return _ask_model(desk, seen, key, ahead)
     # An earlier owner has asked: whatever its request left running is stopped before the decider is asked again.
-    stale = opened.op if opened.asked else None
-    op = world.ids.mint() if stale else opened.op
+    stale = opened.request.op if opened.request.asked else None
+    op = world.ids.mint() if stale else opened.request.op
     draft = records.draft_decider_request(seen, op)
     if waited := records.wait_end_merge(seen, opened):
         draft = replace(draft, changes=(*draft.changes, records.status_change(seen, {"open": dict(waited)})))
@@ -135,8 +135,8 @@ def _ask_model(desk: AskServices, seen: ObservedAgent, key: str, ahead: WriteBat
     ready = model_request.prepare_request(world, made, seen, ahead)
     if isinstance(ready, UnpricedModel):
         return rest_until_priced(ready)
-    if opened.asked and opened.failure is None and opened.op in desk.lost:
-        desk.lost.discard(opened.op)
+    if opened.request.asked and opened.request.failure is None and opened.request.op in desk.lost:
+        desk.lost.discard(opened.request.op)
         lost = model_request.draft_model_failure(seen, ahead, model_request.LOST_REPLY, ready, desk.life)
         ahead.add(seen.resource.address, lost)
         return None
@@ -168,10 +168,10 @@ def _start_request(
 ) -> Outcome | AgentRest | None:
     """Reserve the cost of a request to a model, record the request, and start its job."""
     opened, address, world = seen.opened, seen.resource.address, desk.world
-    op = world.ids.mint() if opened.asked else opened.op
+    op = world.ids.mint() if opened.request.asked else opened.request.op
     changes = model_request.reservation_changes(seen, ahead, op, ready)
     if isinstance(changes, BudgetShortage):
-        had_last = seen.status.had_last or not seen.hands_over
+        had_last = seen.status.wake.had_last or not seen.hands_over
         if not opened.is_last and budget.may_hand_over(seen.task, changes.asked, seen.budget.caps, had_last=had_last):
             ahead.add(address, records.draft_last_turn(seen))
             return None
@@ -257,12 +257,12 @@ class AskJob:
             return await ask_decider(self.desk.world, self.desk.tools, self.stale, seen, op)
         opened = seen.opened
         request = self.ready.request
-        if request.key.attempt != opened.asked:  # A mixin asks once more, in the same job.
-            request = replace(request, key=replace(request.key, attempt=opened.asked))
+        if request.key.attempt != opened.request.asked:  # A mixin asks once more, in the same job.
+            request = replace(request, key=replace(request.key, attempt=opened.request.asked))
         answer = await self._complete(request)
         if not answer.calls and (not answer.text.strip() or answer.finish == ANNOUNCED):
             raise model_request.empty_reply_failure(
-                self.used.pop(), opened.tries + 1, has_text=bool(answer.text.strip())
+                self.used.pop(), opened.request.tries + 1, has_text=bool(answer.text.strip())
             )
         return reply_from_model(answer, called_tools_by_wire_name(seen, self.desk.tools, answer))
 
@@ -412,7 +412,7 @@ def decider_of(world: AgentServices, seen: ObservedAgent, stale: str | None = No
         case CliAgentSpec() as how:
             return _outside(world, seen, how, stale)
         case McpClientSpec():
-            return McpClientRelay(None if seen.status.open is None else seen.status.open.said)
+            return McpClientRelay(None if seen.status.open is None else seen.status.open.client.said)
         case other:
             assert_never(other)
 
@@ -470,7 +470,7 @@ async def ask_through_mixins(asking: LayeredAsk) -> DeciderReply:
     try:
         return await asking.answer(steps_for_turn(asking.seen.spec))
     except DeciderFailed as fault:
-        return DeciderReply(text="", calls=(_given_up(str(fault)),), memory=asking.seen.status.memory)
+        return DeciderReply(text="", calls=(_given_up(str(fault)),), memory=asking.seen.status.memory.own)
 
 
 def _given_up(reason: str) -> ProposedCall:
@@ -492,18 +492,18 @@ def turn_input(world: AgentServices, tools: ToolMap, seen: ObservedAgent, op: st
         notes="" if task is None else task.notes,
         prompt=agent_instructions(seen),
         checks=() if task is None else tuple(check.to_json() for check in task.acceptance),
-        reasons=turn.reasons,
-        messages=turn.messages,
-        results=tuple(_outcome(call) for call in seen.status.past),
+        reasons=turn.news.reasons,
+        messages=turn.news.messages,
+        results=tuple(_outcome(call) for call in seen.status.memory.past),
         children=tuple(child.view for child in seen.context.children),
         tools=()
         if isinstance(spec.mind, ScriptSpec)
         else permissions.granted_tools(spec, tools),  # A script does not look at them.
         budget_left=seen.budget.left,
         rejected=rejected_verdict(seen),
-        memory=seen.status.memory,
+        memory=seen.status.memory.own,
         options=spec.mind.options if isinstance(spec.mind, PythonFunctionSpec) else {},
-        comments=comments.opening_comments(turn) if turn.fired else (),
+        comments=comments.opening_comments(turn) if turn.hooks.fired else (),
     )
 
 

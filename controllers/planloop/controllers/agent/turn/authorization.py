@@ -181,7 +181,7 @@ def apply_verdicts(
     others: dict[str, Resource] = {}
     changes: list[Change] = []
     deferred = False
-    for index, (call, ruled) in enumerate(zip(opened.calls, rulings, strict=True)):
+    for index, (call, ruled) in enumerate(zip(opened.reply.calls, rulings, strict=True)):
         if isinstance(ruled, CallRefused):
             out.append(ruled)
             continue
@@ -227,7 +227,7 @@ def _rewritten(
     seen: ObservedAgent, opened: OpenTurn, index: int, arguments: JsonObject, tools: ToolMap
 ) -> tuple[Resource, tuple[Change, ...]]:
     """The call object with other arguments. What the agent wrote stays in its reply, and with the call."""
-    call = opened.calls[index]
+    call = opened.reply.calls[index]
     made = seen.objects.calls[call.address]
     wanted = records.call_spec(seen, opened.turn, index, remade(call, arguments=arguments), tools).to_json()
     changes: tuple[Change, ...] = (
@@ -252,9 +252,11 @@ def draft_authorization(seen: ObservedAgent, tools: ToolMap, approve: Sequence[s
     data: JsonObject = {}
     rulings = permissions.check_calls(seen, tools, approve)
     heard = (
-        apply_verdicts(seen, tools, approve, rulings) if seen.hooks.watching or opened.fired else HookedRulings(rulings)
+        apply_verdicts(seen, tools, approve, rulings)
+        if seen.hooks.watching or opened.hooks.fired
+        else HookedRulings(rulings)
     )
-    for call, ruled in zip(opened.calls, heard.rulings, strict=True):
+    for call, ruled in zip(opened.reply.calls, heard.rulings, strict=True):
         made = heard.made(seen, call.address)
         match ruled:
             case permissions.CallAllowed():
@@ -297,7 +299,7 @@ def draft_late_verdict(seen: ObservedAgent, startable: Sequence[Resource]) -> Re
     One that wants other arguments denies these: the call is made again, and goes through all hooks.
     """
     opened = seen.opened
-    if not opened.fired:
+    if not opened.hooks.fired:
         return None
     for call in startable:
         if call.state != CallState.AUTHORIZED or not (late := questions.late_verdicts(seen, call.address)):
@@ -336,7 +338,7 @@ def draft_interruption(seen: ObservedAgent) -> RecordDraft:
     opened = seen.opened
     if not opened.is_replied:
         return _told_before_the_reply(seen, opened)
-    made = [seen.objects.calls[call.address] for call in opened.calls if call.address not in opened.results]
+    made = [seen.objects.calls[call.address] for call in opened.reply.calls if call.address not in opened.results]
     left = [call for call in made if call.state != CallState.UNKNOWN]
     result = CallResult(CallState.CANCELLED, f"given up {_cause(seen)}", "Interrupted")
     results: JsonObject = {call.address: wrap_value(result.to_json()) for call in left}
@@ -360,19 +362,19 @@ def _told_before_the_reply(seen: ObservedAgent, opened: OpenTurn) -> RecordDraft
     """What stopped the request becomes part of the turn, so that the mind is asked again with it."""
     if not seen.nature.is_model:
         read = seen.interrupts
-    elif opened.failure is not None:
+    elif opened.request.failure is not None:
         read = seen.unread  # Nobody is being asked: whatever it is, it is worth another try.
     else:
         read = tuple(message for message in seen.unread if message.delivery != "queue")
     news, told = redirection_news(seen) if seen.nature.is_redirected else ((), {})
     merge: JsonObject = {
-        "open": {"messages": [message.to_json() for message in (*opened.messages, *read, *news)]},
+        "open": {"messages": [message.to_json() for message in (*opened.news.messages, *read, *news)]},
         "inbox": dict.fromkeys(message.id for message in read),
         "asked": wake_reasons.owed_merge(read),
     }
     if told:
         merge["told"] = told
-    if opened.failure is not None:
+    if opened.request.failure is not None:
         merge["open"] |= {"failure": None, "tries": 0, **records.wait_end_merge(seen, opened)}
     data: JsonObject = {"read": [message.id for message in read]}
     return RecordDraft(

@@ -353,7 +353,7 @@ def is_current_call(seen: ObservedAgent, call: Resource) -> bool:
     now = seen.objects.calls.get(call.address)
     if opened is None or now is None or now.uid != call.uid or now.spec["op"] != call.spec["op"]:
         return False
-    return any(each.address == call.address for each in opened.calls) and call.address not in opened.results
+    return any(each.address == call.address for each in opened.reply.calls) and call.address not in opened.results
 
 
 def resolve_call(bench: CallServices, seen: ObservedAgent, call: Resource) -> CallEnding | None:

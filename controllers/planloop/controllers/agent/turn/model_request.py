@@ -168,11 +168,13 @@ def prepare_request(
     output = catalog.affordable_output_tokens(seen.budget.left, price, tokens, longest)
     if opened.is_last:
         output = min(longest, limits.HANDOVER_OUTPUT_TOKENS)
-    key = RequestKey(seen.resource.address, seen.resource.uid, seen.status.incarnation, opened.turn, opened.asked + 1)
+    key = RequestKey(
+        seen.resource.address, seen.resource.uid, seen.status.incarnation, opened.turn, opened.request.asked + 1
+    )
     request = ModelRequest(key, mind.model, prompt.messages, prompt.tools, mind.options, output)
     worst = catalog.worst_cost(price, tokens, output)
     system = _named(prompt.messages[0])
-    is_new = system != seen.status.system
+    is_new = system != seen.status.memory.system
     if is_new:
         world.store.put_blob(prompt.messages[0])
     return PreparedRequest(
@@ -203,7 +205,9 @@ def prepare_summary_request(
     messages = transcript.summary_messages(wanted)
     tokens = transcript.estimate_tokens(sum(map(len, messages)))
     output = min(world.deciders.models.output_max(model), limits.SUMMARY_TOKENS_MAX)
-    key = RequestKey(seen.resource.address, seen.resource.uid, seen.status.incarnation, opened.turn, opened.asked + 1)
+    key = RequestKey(
+        seen.resource.address, seen.resource.uid, seen.status.incarnation, opened.turn, opened.request.asked + 1
+    )
     request = ModelRequest(replace(key, purpose="summary"), model, messages, output_tokens_max=output)
     worst = catalog.worst_cost(price, tokens, output)
     return PreparedRequest(request, tokens, price, worst, opened.is_last, request.prompt_digest, failure_basis(seen))
@@ -219,7 +223,7 @@ def reservation_changes(seen: ObservedAgent, view: View, op: str, ready: Prepare
         and (short := budget.shortfall(budget.left_of_caps(seen.budget.caps), ready.worst)) is not None
     ):
         return short
-    before = opened.op if opened.asked else ""
+    before = opened.request.op if opened.request.asked else ""
     return budget.reserve_changes(view, seen.resource, op, ready.worst, is_last=ready.is_last, instead_of=before)
 
 
@@ -228,13 +232,13 @@ def draft_model_request(
 ) -> RecordDraft:
     """The model is about to be asked under `op`; the prompt's digest is what a replay is compared by."""
     opened = seen.opened
-    attempt = opened.asked + 1
+    attempt = opened.request.asked + 1
     merge: JsonObject = {"open": {"asked": attempt, "op": op, **records.wait_end_merge(seen, opened)}}
-    if seen.status.had_last and not ready.is_last:
+    if seen.status.wake.had_last and not ready.is_last:
         merge["had_last"] = None  # There was enough left for a request again.
-    if opened.failure is not None:
+    if opened.request.failure is not None:
         merge["open"]["failure"] = None
-        if opened.failure.retry_at is None:
+        if opened.request.failure.retry_at is None:
             merge["open"]["tries"] = 0  # Somebody has changed something: it counts anew.
     if seen.status.state != AgentState.RUNNING:
         merge |= {"state": str(AgentState.RUNNING), "why": None}
@@ -254,9 +258,14 @@ def draft_model_failure(
 ) -> RecordDraft:
     """An attempt gave no reply: it is billed, and asked again at a time of its own, or not before something changes."""
     opened = seen.opened
-    tries = 1 + opened.tries
+    tries = 1 + opened.request.tries
     wait_s = model_retry_after_s(fault, tries)
-    data: JsonObject = {"op": opened.op, "attempt": opened.asked, "reason": fault.reason, "message": str(fault)}
+    data: JsonObject = {
+        "op": opened.request.op,
+        "attempt": opened.request.asked,
+        "reason": fault.reason,
+        "message": str(fault),
+    }
     data |= {"is_transient": fault.is_transient}
     if fault.retry_after_s is not None:
         data["retry_after_s"] = fault.retry_after_s
@@ -269,7 +278,7 @@ def draft_model_failure(
     if fault.usage is not None:
         data["usage"] = usage_json(fault.usage)
     cost = catalog.request_cost(ready.price, fault.usage or TokenUsage(0, 0))
-    changes = budget.settle_changes(view, seen.resource, opened.op, cost)
+    changes = budget.settle_changes(view, seen.resource, opened.request.op, cost)
     merge: JsonObject = {"open": {"failure": wrap_value(failure), "tries": tries}}
     return RecordDraft(
         "model.failed", records.AGENT_ACTOR, seen.resource.address, (records.status_change(seen, merge), *changes), data
@@ -352,7 +361,7 @@ def draft_compaction(
     """The record of a transcript made shorter: new chunks by key, None for a turn that a summary stands for."""
     opened = seen.status.open
     merge: JsonObject = {"transcript": {key: chunk.to_json() if chunk else None for key, chunk in chunks.items()}}
-    if opened is not None and opened.failure is not None:
+    if opened is not None and opened.request.failure is not None:
         merge["open"] = {"failure": None, **records.wait_end_merge(seen, opened)}
     blobs = tuple(digest for chunk in chunks.values() if chunk for digest in (chunk.blob, chunk.origin) if digest)
     changes = (records.status_change(seen, merge), *more)
@@ -374,6 +383,12 @@ def model_pool(model: str, view: View, plan: str) -> str:
 def is_current_request(seen: ObservedAgent | None, op: str) -> bool:
     """Whether the open turn still waits for the reply to the request `op`."""
     opened: OpenTurn | None = None if seen is None else seen.status.open
-    if seen is None or opened is None or opened.op != op or opened.is_replied or opened.failure is not None:
+    if (
+        seen is None
+        or opened is None
+        or opened.request.op != op
+        or opened.is_replied
+        or opened.request.failure is not None
+    ):
         return False
     return seen.is_wanted

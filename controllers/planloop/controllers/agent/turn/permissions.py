@@ -66,7 +66,7 @@ def check_calls(seen: ObservedAgent, tools: ToolMap, approve: Sequence[str]) -> 
     out: list[CallPermission] = []
     keys: set[str] = set()
     calls_left = seen.budget.left.get("calls")
-    for index, call in enumerate(turn.calls):
+    for index, call in enumerate(turn.reply.calls):
         is_over = calls_left is not None and index >= calls_left and not _is_free(call, seen.spec, tools)
         if index >= limits.TURN_ACTIONS_MAX:
             out.append(_failed("TooMany", f"one reply has at most {limits.TURN_ACTIONS_MAX} calls"))

@@ -144,14 +144,14 @@ class PromptCache:
         self._prefixes.pop(uid, None)
 
     def _prefix(self, seen: ObservedAgent, head: tuple[str, bytes, bytes], blobs: LoadPromptBlob) -> _Prefix:
-        wanted = tuple(chunk.blob for chunk in seen.status.transcript.values())
+        wanted = tuple(chunk.blob for chunk in seen.status.memory.transcript.values())
         kept = self._prefixes.get(seen.resource.uid)
         if kept is None or kept.head != head or kept.blobs != wanted[: len(kept.blobs)]:
             model, declared_, system = head
             hashed = hashlib.sha256(b"\n".join((parse_model_name(model).real.encode(), declared_)))
             kept = _Prefix(head, (), (system,), len(declared_), hashed)
         by = escalation.escalated_model_name(seen.spec, seen.status)
-        foreign = frozenset(chunk.blob for chunk in seen.status.transcript.values() if chunk.by != by)
+        foreign = frozenset(chunk.blob for chunk in seen.status.memory.transcript.values() if chunk.by != by)
         made = _longer(kept, wanted, blobs, foreign) if len(kept.blobs) < len(wanted) else kept
         if len(self._prefixes) >= limits.PROMPTS_KEPT_MAX:
             self._prefixes.clear()
@@ -190,17 +190,17 @@ def _ending(last: Sequence[bytes], news: Sequence[bytes], held: str) -> tuple[by
 
 def news_messages(turn: OpenTurn) -> list[bytes]:
     """What the turn begins with; nothing when it only goes on with results."""
-    text = transcript.describe_news(turn.messages, turn.reasons, REASON_WORDS)
+    text = transcript.describe_news(turn.news.messages, turn.news.reasons, REASON_WORDS)
     found = [transcript.user_message(text)] if text else []
-    found += map(transcript.user_message, hooks_comments.opening_comments(turn)) if turn.fired else ()
+    found += map(transcript.user_message, hooks_comments.opening_comments(turn)) if turn.hooks.fired else ()
     return [*found, transcript.user_message(LAST_TURN_RULES)] if turn.is_last else found
 
 
 def cli_agent_news(seen: ObservedAgent, held: str = "") -> str:
     """The news of the open turn, and what is left of the budget, for a mind that is told one text."""
     turn = seen.opened
-    text = transcript.describe_news(turn.messages, turn.reasons, REASON_WORDS)
-    comments = hooks_comments.opening_comments(turn) if turn.fired else ()
+    text = transcript.describe_news(turn.news.messages, turn.news.reasons, REASON_WORDS)
+    comments = hooks_comments.opening_comments(turn) if turn.hooks.fired else ()
     return "\n\n".join(part for part in (text or REASON_WORDS["again"], *comments, budget_text(seen), held) if part)
 
 
@@ -218,18 +218,18 @@ def _amount(unit: str, rest: float) -> str:
 
 def encode_turn(turn: OpenTurn) -> bytes:
     """The messages of an ended turn as its blob: a line each."""
-    has_results = any(not call.is_implied for call in turn.calls)
+    has_results = any(not call.is_implied for call in turn.reply.calls)
     note = (
-        [transcript.user_message(turn.note)] if turn.note and not has_results else []
+        [transcript.user_message(turn.reply.note)] if turn.reply.note and not has_results else []
     )  # Else it is in the last result.
-    said = call_comment_messages(turn) if turn.fired else ()
+    said = call_comment_messages(turn) if turn.hooks.fired else ()
     return b"\n".join((*news_messages(turn), *transcript.reply_messages(turn), *said, *note))
 
 
 def call_comment_messages(turn: OpenTurn) -> list[bytes]:
     """What hooks say to the calls of the turn, after all results: a part of its own, never in the result."""
     found = hooks_comments.comments_by_call(turn)
-    shown = {index: call for index, call in enumerate(turn.calls) if not call.is_implied}
+    shown = {index: call for index, call in enumerate(turn.reply.calls) if not call.is_implied}
     return [
         transcript.user_message(
             "\n".join((f"On {shown[index].tool} ({transcript.model_call_id(turn.turn, index)}):", *texts))

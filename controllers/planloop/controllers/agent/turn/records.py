@@ -14,7 +14,7 @@ from planloop.controllers.agent.hooks.comments import NO_OUTCOME, HookOutcome
 from planloop.controllers.agent.mail import message_policy, wake_reasons
 from planloop.controllers.agent.mail.wake_reasons import WakeNews, is_own_news
 from planloop.controllers.agent.observe import ObservedAgent
-from planloop.controllers.agent.status import OpenTurn, PastCall, TranscriptChunk, TurnCall, wrap_value
+from planloop.controllers.agent.status import WAITING_STATES, OpenTurn, PastCall, TranscriptChunk, TurnCall, wrap_value
 from planloop.controllers.agent.tools.tool import CallEnding, PendingCall
 from planloop.controllers.agent.turn import permissions, transcript
 from planloop.controllers.agent.turn.permissions import MALFORMED_ERROR
@@ -29,7 +29,6 @@ from planloop.schemas.log.record import Change, Drop, Mark, Put, RecordDraft, Se
 from planloop.schemas.objects.agent import NO_MCP_CLIENT, NO_MODEL, STUCK, UNPRICED, AgentState
 from planloop.schemas.objects.approval import WAITING
 from planloop.schemas.objects.call import (
-    WAITING_STATES,
     CallResult,
     CallSpec,
     CallState,
@@ -130,7 +129,7 @@ def draft_incarnation(seen: ObservedAgent, incarnation: int, origin: AgentOrigin
     heard = ("sent_back", "nudges", "spoken", WORLDS, "seat", "said", "escalated", "tried")
     old = seen.resource.status
     merge: JsonObject = {name: None for name in (*fresh, *heard, "asked", "is_answering", "transcript") if name in old}
-    if seen.status.asked:
+    if seen.status.mail.asked:
         merge["inbox"] = wake_reasons.unanswered_merge(seen)
     merge |= {"incarnation": incarnation, "turn": 0, "again": False, "state": str(AgentState.RUNNING)}
     merge |= sandbox_status_merge(seen.spec.sandbox, seen.resource.status)
@@ -173,7 +172,7 @@ def draft_turn_start(seen: ObservedAgent, news: WakeNews, op: str, view: View, *
         merge["asked"] = owed
     if seen.is_over or seen.is_watcher:
         merge["is_answering"] = merge["open"]["is_answer"] = True
-    if seen.status.nudges and not all(map(comments.is_only_comment, news.messages)):
+    if seen.status.progress.nudges and not all(map(comments.is_only_comment, news.messages)):
         merge["nudges"] = 0
     if news.withdraws:
         merge["claim"] = None
@@ -189,14 +188,14 @@ def _words_of(seen: ObservedAgent, news: WakeNews, merge: JsonObject) -> JsonObj
     data: JsonObject = {"reasons": list(news.reasons), "read": list(news.read)}
     if seen.nature.is_instant and news.messages:
         data["told"] = merge["open"]["messages"]
-    if seen.nature.is_guest and seen.status.said:
+    if seen.nature.is_guest and seen.status.client.said:
         data["said"] = _taken_in(seen, merge)
     return data
 
 
 def _taken_in(seen: ObservedAgent, merge: JsonObject) -> str:
     """Takes the first call of an outside agent's client into the turn; its id, by which the client finds the turn."""
-    said = min(seen.status.said.values(), key=lambda each: (each.at, each.id))
+    said = min(seen.status.client.said.values(), key=lambda each: (each.at, each.id))
     merge["said"], merge["open"]["said"] = {said.id: None}, said.to_json()
     return said.id
 
@@ -211,7 +210,7 @@ def budget_message_changes(seen: ObservedAgent, view: View, how: str) -> tuple[C
 def draft_decider_request(seen: ObservedAgent, op: str) -> RecordDraft:
     """The mind is about to be asked outside this process, under `op`."""
     turn = seen.status.open
-    asked = 1 if turn is None else turn.asked + 1
+    asked = 1 if turn is None else turn.request.asked + 1
     merge: JsonObject = {"open": {"asked": asked, "op": op}}
     data: JsonObject = {"op": op, "attempt": asked}
     return RecordDraft("model.requested", AGENT_ACTOR, seen.resource.address, (status_change(seen, merge),), data)
@@ -237,12 +236,12 @@ def draft_reply(
     is_answer = reply.then == "final" and not reply.calls
     # Whoever has delegated, or asked for a yes, and says so sleeps, and what is said in a last turn is for others; any
     # other final answer is a claim, which the checks decide.
-    is_talk = turn.is_last or seen.hooks.is_engaged or watchers.is_asked_by_hook(seen.status.asked)
+    is_talk = turn.is_last or seen.hooks.is_engaged or watchers.is_asked_by_hook(seen.status.mail.asked)
     then = "sleep" if is_answer and (is_talk or _has_delegated(seen)) else reply.then
     is_final = is_answer and then == "final"
     proposed = (ProposedCall("done", {"result": reply.text or None}),) if is_final else reply.calls
     placed = [_placed(call, call_id, is_final) for call, call_id in zip(proposed, ids, strict=False)]
-    same = permissions.count_same_calls(seen.status.same, placed)
+    same = permissions.count_same_calls(seen.status.progress.same, placed)
     if seen.is_watcher and all(call.tool in FREE_TO_HOOKS for call in placed):
         same = ("", 0)  # The same verdict on another question.
     answer: JsonObject = {"text": reply.text, "then": then, "calls": [call.to_json() for call in placed]}
@@ -255,8 +254,8 @@ def draft_reply(
         answer["note"] = note
     merge: JsonObject = {"open": {"reply": wrap_value(answer)}, "same": list(same)}
     if queued_s:
-        merge["open"]["waited_s"] = turn.waited_s + queued_s
-    if reply.memory is not None or seen.status.memory is not None:
+        merge["open"]["waited_s"] = turn.times.waited_s + queued_s
+    if reply.memory is not None or seen.status.memory.own is not None:
         merge["memory"] = wrap_value(reply.memory)
     stuck = f"the same call was made {same[1]} times in a row" if permissions.is_repeated_too_often(same) else ""
     merge |= condition_merge(seen, STUCK, stuck, unblocks=("a message to the agent", "another goal"))
@@ -383,9 +382,9 @@ def draft_wait(seen: ObservedAgent, call: Resource, wait: PendingCall) -> Record
 
 def wait_end_merge(seen: ObservedAgent, opened: OpenTurn) -> Mapping[str, Json]:
     """The merge into the open turn that ends a wait: the time since it began is not active time."""
-    if opened.waiting_since is None:
+    if opened.times.waiting_since is None:
         return {}
-    return {"waiting_since": None, "waited_s": opened.waited_s + max(0.0, seen.now - opened.waiting_since)}
+    return {"waiting_since": None, "waited_s": opened.times.waited_s + max(0.0, seen.now - opened.times.waiting_since)}
 
 
 def draft_call_starts(seen: ObservedAgent, calls: list[tuple[Resource, str]]) -> RecordDraft:
@@ -431,16 +430,16 @@ def draft_turn_end(
     """
     turn = seen.opened
     past = _past(turn)
-    active_s = max(0.0, seen.now - turn.started_at - turn.waited_s)
+    active_s = max(0.0, seen.now - turn.times.started_at - turn.times.waited_s)
     used = seen.status.used
     total = type(used)(used.turns + 1, used.calls + len(past), used.time_s + active_s)
     # A script comes to its end whatever it repeats; programs may go round for ever.
-    is_repeat = bool(past) and seen.nature.may_go_round and _asked(past) in (_asked(seen.status.past), [])
-    idle_turns = seen.status.idle_turns + 1 if is_repeat or (turn.then == "again" and not past) else 0
+    is_repeat = bool(past) and seen.nature.may_go_round and _asked(past) in (_asked(seen.status.memory.past), [])
+    idle_turns = seen.status.progress.idle_turns + 1 if is_repeat or (turn.reply.then == "again" and not past) else 0
     is_idle = not past and idle_turns >= limits.IDLE_TURNS_MAX
-    is_again = turn.claim is None and not is_idle and (bool(past) or turn.then == "again")
+    is_again = turn.claim is None and not is_idle and (bool(past) or turn.reply.then == "again")
     pause_s = _pause_s(idle_turns) if is_repeat and is_again else 0.0
-    sleep_s = pause_s or (None if is_again else turn.sleep_s)
+    sleep_s = pause_s or (None if is_again else turn.reply.sleep_s)
     data: JsonObject = {"turn": turn.turn, "calls": len(past), "active_s": round(active_s, 6)}
     merge: JsonObject = {
         "open": None,
@@ -450,9 +449,9 @@ def draft_turn_end(
         # After its last turn it is awake and parked: it goes on by itself when the budget grows.
         "again": (is_again and not pause_s) or left.is_sent_back or (turn.is_last and turn.claim is None),
     }
-    if idle_turns != seen.status.idle_turns:
+    if idle_turns != seen.status.progress.idle_turns:
         merge["idle_turns"] = idle_turns
-    if sleep_s is not None or seen.status.wake_at is not None:
+    if sleep_s is not None or seen.status.wake.wake_at is not None:
         merge["wake_at"] = None if sleep_s is None else seen.now + sleep_s
     if chunk is not None:
         merge["transcript"] = {transcript.turn_key(turn.turn): chunk.to_json()}
@@ -464,12 +463,12 @@ def draft_turn_end(
         merge |= _claimed(seen, claim)
     answers: tuple[Change, ...] = ()
     if (answer := None if left.is_sent_back else wake_reasons.answer_of_turn(seen, turn)) is not None:
-        now = watchers.questions_answered(seen.status.asked.values())
+        now = watchers.questions_answered(seen.status.mail.asked.values())
         given, answers = wake_reasons.answer_changes(seen, answer, now)
         merge |= given
         data["answered"] = {question.id: answer.text for question in now}
         is_thinking = turn.claim is None and seen.nature.is_model and not (seen.is_watcher or seen.hooks.is_engaged)
-        merge["again"] = merge["again"] or (is_thinking and watchers.has_more_to_do(turn, seen.status.asked, now))
+        merge["again"] = merge["again"] or (is_thinking and watchers.has_more_to_do(turn, seen.status.mail.asked, now))
     if is_idle:
         words = f"it asked {idle_turns} times in a row for another turn and did nothing in it"
         merge |= condition_merge(seen, STUCK, words, unblocks=("a message to the agent",))
@@ -477,7 +476,7 @@ def draft_turn_end(
     spent = budget.spending_changes(view, seen.spec.task, 1, len(past), active_s)
     if seen.nature.is_guest and (said := comments.opening_comments(turn)):
         data["comments"] = list(said)  # Its client reads the log.
-    if turn.is_last and turn.text:
+    if turn.is_last and turn.reply.text:
         spent += _handed_over(seen, view, turn)
     blobs = () if chunk is None else (chunk.blob,)
     changes = (status_change(seen, merge), *answers, *left.changes, *spent)
@@ -489,7 +488,7 @@ def _tried(
 ) -> JsonObject | None:
     """Notes in `merge` what the turn tried. Returns the claim, which says that the agent is stuck if it is."""
     tried = escalation.attempts_after_turn(seen, turn, effects)
-    if tried != seen.status.tried:
+    if tried != seen.status.progress.tried:
         merge["tried"] = list(tried)
     why = "" if seen.hooks.is_engaged or escalation.can_escalate(seen) else escalation.why_stuck(tried)
     if not why or (claim is not None and claim["kind"] != "done"):
@@ -497,7 +496,7 @@ def _tried(
     if claim is not None:
         return {**claim, "stuck": why}
     newest = next((each for each in reversed(tried) if each["kind"] != escalation.DONE_TRIED), None)
-    if newest is None or newest["kind"] != escalation.CALL_TRIED or not turn.calls:
+    if newest is None or newest["kind"] != escalation.CALL_TRIED or not turn.reply.calls:
         return None
     merge |= {"again": False, "wake_at": None}
     return {"kind": "fail", "result": why, "stuck": why}
@@ -505,16 +504,16 @@ def _tried(
 
 def _past(turn: OpenTurn) -> list[PastCall]:
     """The calls of a turn with what came of each, and what hooks say to it."""
-    said = comments.comments_by_call(turn) if turn.fired else {}
+    said = comments.comments_by_call(turn) if turn.hooks.fired else {}
     return [
         PastCall(call.address, call.tool, call.arguments, turn.results[call.address], said.get(index, ()))
-        for index, call in enumerate(turn.calls)
+        for index, call in enumerate(turn.reply.calls)
     ]
 
 
 def _handed_over(seen: ObservedAgent, view: View, turn: OpenTurn) -> tuple[Change, ...]:
     """What the agent says in its last turn reaches the one above, which may give it more, or somebody else the work."""
-    text = truncate_output(turn.text.encode(), limits.HANDOVER_BYTES_MAX)
+    text = truncate_output(turn.reply.text.encode(), limits.HANDOVER_BYTES_MAX)
     facts: JsonObject = {"key": "handover", "budget": "spent", "text": text}
     message_id = f"{seen.resource.uid}.{seen.status.incarnation}.{turn.turn}.handover"
     return message_policy.parent_message_changes(view, seen.resource, facts, message_id, seen.now)
@@ -532,7 +531,7 @@ def _pause_s(repeats: int) -> float:
 
 
 def _claimed(seen: ObservedAgent, claim: JsonObject) -> JsonObject:
-    seq = seen.status.claims + 1
+    seq = seen.status.progress.claims + 1
     said: JsonObject = {"seq": seq, "kind": claim["kind"], "result": wrap_value(claim["result"])}
     said["incarnation"] = seen.status.incarnation
     if claim.get("stuck") or "stuck" in (seen.resource.status.get("claim") or {}):
@@ -552,7 +551,9 @@ def draft_turn_close(seen: ObservedAgent, view: View, why: str) -> RecordDraft:
     if opened is not None:
         drops += comments.withdraw_questions_changes(seen, view, opened)
     if opened is not None and not opened.is_replied:
-        merge["inbox"] = {each.id: each.to_json() for each in opened.messages if not (each.asks or is_own_news(each))}
+        merge["inbox"] = {
+            each.id: each.to_json() for each in opened.news.messages if not (each.asks or is_own_news(each))
+        }
     data: JsonObject = {"called_off": why, "calls": sorted(seen.objects.calls)}
     return RecordDraft("turn.ended", AGENT_ACTOR, seen.resource.address, (status_change(seen, merge), *drops), data)
 

@@ -73,17 +73,17 @@ def user_message(text: str) -> bytes:
 
 def reply_messages(turn: OpenTurn) -> list[bytes]:
     """The reply of a turn with the results of its calls, in call order; each call has exactly one."""
-    shown = [(index, call) for index, call in enumerate(turn.calls) if not call.is_implied]
+    shown = [(index, call) for index, call in enumerate(turn.reply.calls) if not call.is_implied]
     # Some providers refuse text that is nothing but blanks.
-    said: JsonObject = {"role": "assistant", "content": turn.text if turn.text.strip() else None}
+    said: JsonObject = {"role": "assistant", "content": turn.reply.text if turn.reply.text.strip() else None}
     if shown:
         said["tool_calls"] = [_call(turn.turn, index, call) for index, call in shown]
-    messages = [encode(said | _extra(turn))] if turn.text.strip() or shown else []
+    messages = [encode(said | _extra(turn))] if turn.reply.text.strip() or shown else []
     for index, call in shown:
         answer = {"role": "tool", "tool_call_id": _sent_id(turn.turn, index, call)}
         messages.append(encode({**answer, "content": result_text(turn.results[call.address])}))
-    if shown and turn.note:
-        messages[-1:] = chat_request.append_text(messages[-1:], turn.note)
+    if shown and turn.reply.note:
+        messages[-1:] = chat_request.append_text(messages[-1:], turn.reply.note)
     return messages
 
 
@@ -103,10 +103,10 @@ def _sent_id(turn: int, index: int, call: TurnCall) -> str:
 
 def _extra(turn: OpenTurn) -> JsonObject:
     """The fields that go back; a content in parts only while it says what the text does."""
-    parts = turn.extra.get("content")
-    if parts is None or _said_in(parts) == turn.text:
-        return turn.extra
-    return {name: value for name, value in turn.extra.items() if name != "content"}
+    parts = turn.reply.extra.get("content")
+    if parts is None or _said_in(parts) == turn.reply.text:
+        return turn.reply.extra
+    return {name: value for name, value in turn.reply.extra.items() if name != "content"}
 
 
 def _said_in(parts: Json) -> str:
@@ -221,7 +221,7 @@ def compact_transcript(seen: ObservedAgent, load: LoadBlob, tokens: int, window:
     is_forced = seen.status.open is not None and was_prompt_too_long(seen.status.open)
     full = _full(seen, window)
     goal = int(ROOM_SHARE * (min(tokens, full) if is_forced else full))
-    return compact_chunks(seen.status.transcript, compactable_turns(seen, window), load, tokens - goal)
+    return compact_chunks(seen.status.memory.transcript, compactable_turns(seen, window), load, tokens - goal)
 
 
 def _full(seen: ObservedAgent, window: int) -> int:
@@ -230,7 +230,7 @@ def _full(seen: ObservedAgent, window: int) -> int:
 
 def compactable_turns(seen: ObservedAgent, window: int) -> tuple[str, ...]:
     """The turns that may be made shorter: all but the newest ones that fit what is to be kept, and never the last."""
-    chunks = seen.status.transcript
+    chunks = seen.status.memory.transcript
     keep = int(seen.spec.compact.get("keep", KEEP_SHARE * min(window, sum(chunk.tokens for chunk in chunks.values()))))
     keys = [key for key in sorted(chunks) if key != SUMMARY_KEY]
     kept = 0
@@ -349,7 +349,7 @@ def _with_results(messages: list[JsonObject], shown: Callable[[JsonObject], str 
 
 def plan_summary(seen: ObservedAgent, load: LoadBlob, window: int) -> SummaryPlan | None:
     """What a summary would stand for; None when there is nothing old but a summary."""
-    chunks, old = seen.status.transcript, compactable_turns(seen, window)
+    chunks, old = seen.status.memory.transcript, compactable_turns(seen, window)
     if not old:
         return None
     most_tokens = int(SUMMARY_TEXT_SHARE * window)
@@ -387,7 +387,7 @@ def summary_chunk(text: str, wanted: SummaryPlan, seen: ObservedAgent) -> tuple[
     most_bytes = max(1, wanted.tokens // 2) * BYTES_PER_TOKEN
     body = truncate_output(text.encode(), most_bytes)
     owed = "".join(
-        f"\n- {message.sender} waits for an answer to: {message.body}" for message in seen.status.asked.values()
+        f"\n- {message.sender} waits for an answer to: {message.body}" for message in seen.status.mail.asked.values()
     )
     content = user_message(SUMMARY_HEADING + body + (f"\n\nStill owed:{owed}" if owed else ""))
     index = encode(dict(wanted.origins))
@@ -405,12 +405,12 @@ def original_turns(chunks: ChunkMap, load: LoadBlob) -> dict[str, str]:
 
 def was_prompt_too_long(turn: OpenTurn) -> bool:
     """Whether the model refused the last request of the turn for its length."""
-    return turn.failure is not None and turn.failure.reason == CONTEXT_TOO_LONG
+    return turn.request.failure is not None and turn.request.failure.reason == CONTEXT_TOO_LONG
 
 
 def can_compact(seen: ObservedAgent) -> bool:
     """Whether there is an old turn at all."""
-    return len(seen.status.transcript.keys() - {SUMMARY_KEY}) > 1
+    return len(seen.status.memory.transcript.keys() - {SUMMARY_KEY}) > 1
 
 
 CONTEXT_TOO_LONG: Final = "ContextTooLong"
