@@ -50,7 +50,7 @@ class EchoDesk:
 @pytest.mark.anyio
 async def test_the_client_gets_what_the_desk_answers(tmp_path: Path) -> None:
     client = OwnerClient(tmp_path)
-    async with serve_owner(EchoDesk(), tmp_path):
+    async with serve_owner(EchoDesk, tmp_path):
         got = await anyio.to_thread.run_sync(lambda: client.get("objects/task/ü b", at=7))
         several = await anyio.to_thread.run_sync(lambda: client.get("log", type="a,b&c"))
         posted = await anyio.to_thread.run_sync(lambda: client.post("reject", {"address": "approval/ü"}))
@@ -63,7 +63,7 @@ async def test_the_client_gets_what_the_desk_answers(tmp_path: Path) -> None:
 @pytest.mark.anyio
 async def test_endings_cross_the_socket_with_code_and_cure(tmp_path: Path) -> None:
     client = OwnerClient(tmp_path)
-    async with serve_owner(EchoDesk(), tmp_path):
+    async with serve_owner(EchoDesk, tmp_path):
         with pytest.raises(CommandError) as missing:
             await anyio.to_thread.run_sync(lambda: client.get("objects/nothing"))
         with pytest.raises(CommandError) as broken:
@@ -124,7 +124,7 @@ async def test_a_saved_preview_and_a_write_of_the_plan_file_work_though_the_owne
 @pytest.mark.anyio
 async def test_the_stream_gives_every_record_once_and_ends(tmp_path: Path) -> None:
     client = OwnerClient(tmp_path)
-    async with serve_owner(EchoDesk(), tmp_path):
+    async with serve_owner(EchoDesk, tmp_path):
         found = await anyio.to_thread.run_sync(lambda: [raw["rev"] for raw in client.stream("watch", after=7)])
 
     assert found == [8, 9, 10]
@@ -132,7 +132,7 @@ async def test_the_stream_gives_every_record_once_and_ends(tmp_path: Path) -> No
 
 @pytest.mark.anyio
 async def test_only_the_user_may_connect_and_nothing_is_left_behind(tmp_path: Path) -> None:
-    async with serve_owner(EchoDesk(), tmp_path):
+    async with serve_owner(EchoDesk, tmp_path):
         assert state_files.socket_file(tmp_path).stat().st_mode & 0o777 == 0o600
 
     assert not state_files.socket_file(tmp_path).exists()
@@ -200,11 +200,11 @@ def test_a_plan_is_marked_alike_by_whatever_way_its_folder_is_named(tmp_path: Pa
 
 @pytest.mark.anyio
 async def test_who_leaves_takes_its_own_socket_away_and_no_other(tmp_path: Path) -> None:
-    async with serve_owner(EchoDesk(), tmp_path):
+    async with serve_owner(EchoDesk, tmp_path):
         assert state_files.socket_file(tmp_path).is_socket()
     assert not state_files.socket_file(tmp_path).exists()
 
-    async with serve_owner(EchoDesk(), tmp_path):
+    async with serve_owner(EchoDesk, tmp_path):
         state_files.socket_file(tmp_path).unlink()
         next_owner = owner_client.listen_on_socket(tmp_path)  # Of a plan whose state was removed meanwhile.
     with next_owner:

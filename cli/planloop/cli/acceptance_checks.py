@@ -21,13 +21,14 @@ from planloop.client.plan_file import PlanFile
 from planloop.client.plan_paths import PlanPaths
 from planloop.containers.sandbox.container_sandbox import SandboxContainer
 from planloop.containers.sandbox.probe import ProbedSandboxes
-from planloop.controllers.shared.container_exec import SeenContainers
-from planloop.controllers.shared.sandbox import nearest_agent, sandbox_container
+from planloop.controllers.shared.container_exec import SeenContainers, sandbox_container
+from planloop.controllers.shared.sandbox import nearest_agent
 from planloop.controllers.shared.workspace import WorkspaceFault
 from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding, run_checks
 from planloop.controllers.task.run_environment import RunEnvironment
 from planloop.owner import sandbox
 from planloop.reconciler.clock import RandomIds, SystemClock
+from planloop.reconciler.effects.local_processes import LocalProcesses
 from planloop.reconciler.effects.processes import Processes
 from planloop.reconciler.store import state_files
 from planloop.reconciler.store.memory_view import MemoryView
@@ -74,10 +75,10 @@ async def _run(place: PlanPaths, file: PlanFile, known: Sequence[Resource], fold
     names = [one.address.partition("/")[2] for one in view.list(CONTAINER)]
     containers = SeenContainers(names, known, engine_access.container_engine)
     room = partial(_room, view, containers, root)
-    processes = sandbox.sandboxed_processes(root, folder, label, room=room)
+    processes = sandbox.sandboxed_processes(LocalProcesses(folder, label, 0), root, folder, label, room=room)
     sandboxes = ProbedSandboxes(processes, SystemClock(), RandomIds(), str(root.resolve()))
     environment = context.environment()
-    surroundings = RunEnvironment(place.name, root, environment, containers=containers, sandboxes=sandboxes)
+    surroundings = RunEnvironment(place.name, root, environment, containers=lambda: containers, sandboxes=sandboxes)
     checks = _Checks(view, surroundings, processes, room)
     tasks = [task for address, task in file.graph.objects.items() if address.startswith("task/")]
     try:

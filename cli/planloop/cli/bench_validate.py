@@ -25,7 +25,7 @@ from planloop.client.plan_paths import paths_of_file
 from planloop.client.render import diagnostics as rendering
 from planloop.client.render import printer
 from planloop.client.streams import write_styled
-from planloop.owner import build, container_teardown
+from planloop.owner import container_teardown, stop_commands
 from planloop.owner.owner_process import ExitReason
 from planloop.reconciler.store import owner_lock
 from planloop.schemas.amounts import pluralize
@@ -142,7 +142,7 @@ def _make_room(folder: Path) -> None:
         if owner_lock.current_owner(place.folder) is not None:
             hint = "wait for it, or validate into other --reports"
             raise CommandError(ExitCode.CONFLICT, f"another process validates into {folder}", hint)
-        build.stop_strays(place)
+        stop_commands.stop_strays(place)
         if ReadOnlyStore(place).view.list("container"):
             container_teardown.take_down_offline(place, with_volumes=True)
     shutil.rmtree(folder, ignore_errors=True)

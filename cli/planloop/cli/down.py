@@ -141,14 +141,14 @@ def _until_gone(access: PlanClient, patience_s: float = PATIENCE_S) -> None:
 
 
 def _stop_strays(access: PlanClient, *, leave: bool, volumes: bool) -> None:
-    from planloop.owner import build, container_teardown
+    from planloop.owner import container_teardown, stop_commands
 
     if leave:
         click.echo(f"nobody runs {access.place.name}")
         if said := container_teardown.running_containers_note(access.objects("container")):
             click.echo(said)
         return
-    stopped = build.stop_strays(access.place)
+    stopped = stop_commands.stop_strays(access.place)
     behind = f"; {amounts.pluralize(stopped, 'command')} left behind stopped" if stopped else ""
     click.echo(f"nobody runs {access.place.name}{behind}")
     faults: tuple[str, ...] = ()

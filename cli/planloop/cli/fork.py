@@ -40,9 +40,13 @@ def command(plan: str | None, output: str | None, rev: int | None, name: str | N
     Files are not as of then: both plans work in the same folder unless --files makes a copy of it as it is now. The
     original is only read, and may be running.
     """
-    from planloop.owner import build, plan_fork
+    import anyio
 
-    made = build.fork_plan(plan_fork.PlanForkOptions(paths_of_plan(plan), rev, name, files))
+    from planloop.owner import plan_fork
+    from planloop.reconciler.clock import RandomIds, SystemClock
+
+    options = plan_fork.PlanForkOptions(paths_of_plan(plan), rev, name, files)
+    made = anyio.run(plan_fork.create_plan_fork, options, SystemClock(), RandomIds())
     if output:
         told = {"plan": made.place.name, "file": str(made.file), "origin": made.origin.to_json()}
         printer.print_structured(told | {"again": made.again, "doubts": made.doubts}, output)

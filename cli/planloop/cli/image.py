@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from planloop.cli.options import output_option
+from planloop.client import context
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.schemas.frozen import frozen
 
@@ -92,7 +94,6 @@ def make_images(names: tuple[str, ...]) -> None:
 async def _make(wanted: list[StockImage]) -> None:
     from planloop.client import engine_access
     from planloop.containers.images.stock_build import build_stock_image
-    from planloop.owner import build
     from planloop.schemas import amounts
 
     engine = engine_access.container_engine()
@@ -100,7 +101,7 @@ async def _make(wanted: list[StockImage]) -> None:
     for stock in wanted:
         steps = _Steps(f"planloop/{stock.name}")
         try:
-            made = await build_stock_image(stock, engine, build.image_folder(), steps.tell)
+            made = await build_stock_image(stock, engine, image_folder(), steps.tell)
         finally:
             steps.end()
         click.echo(f"{made.tag} is ready: {amounts.format_size(made.size_bytes)}")
@@ -169,14 +170,19 @@ class ImageRow:
         }
 
 
+def image_folder() -> Path:
+    """Where stock images are built and their archives are kept: the user's cache."""
+    cache = context.environment().get("XDG_CACHE_HOME", "")
+    return (Path(cache) if Path(cache).is_absolute() else Path.home() / ".cache") / "planloop" / "images"
+
+
 def _rows() -> Iterator[ImageRow]:
     from planloop.containers.images.stock import STOCK
     from planloop.containers.images.stock_build import last_built_image
-    from planloop.owner import build
 
     there = _in_engine([f"planloop/{name}" for name in STOCK])
     for name, stock in STOCK.items():
-        made = last_built_image(build.image_folder(), name)
+        made = last_built_image(image_folder(), name)
         id_, size_bytes = there.get(f"planloop/{name}", ("", 0))
         state = "ready" if id_ else "kept" if made else "missing"
         if made is not None and id_ in ("", made.id):

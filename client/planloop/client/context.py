@@ -6,6 +6,10 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from typing import Final
+
+TELEMETRY_SWITCH: Final = "PLANLOOP_TELEMETRY"
+"""The variable that asks an owner to export telemetry."""
 
 
 def now() -> float:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from planloop.compiler.edn.reader import read_edn
 from planloop.compiler.source import (
     Format,
     SizeLimits,
@@ -57,7 +56,11 @@ def read_source(content: bytes, *, file: str, limits: SizeLimits = DEFAULT_LIMIT
     spelling = source_format(file, source.text)
     if faults:
         return UnreadableSource(source, spelling, faults)
-    return read_edn(source, limits) if spelling == "edn" else read_yaml(source, limits)
+    if spelling == "edn":
+        from planloop.compiler.edn.reader import read_edn  # noqa: PLC0415 - most plans are YAML
+
+        return read_edn(source, limits)
+    return read_yaml(source, limits)
 
 
 def source_format(file: str, text: str) -> Format:

@@ -1,90 +1,90 @@
 """Build an owner from real parts: engine, processes, controllers, models, tools.
 
-Controllers are imported inside the functions: a plan without agents, containers or tool servers loads none of theirs.
+A controller is imported for the first object of its kind, so a plan without agents, locks, containers or tool servers
+imports none of theirs.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import anyio
-
-from planloop.client.context import environment, now
+from planloop.client import VERSION
+from planloop.client.context import TELEMETRY_SWITCH, environment, now
 from planloop.client.engine_access import container_engine
-from planloop.client.plan_paths import PlanPaths
-from planloop.owner.container_teardown import container_context
-from planloop.owner.lazy import BackgroundJobs
+from planloop.client.plan_paths import PlanPaths, plan_label
+from planloop.containers.sandbox.probe import ProbedSandboxes
+from planloop.controllers.plan.controller import PlanReconciler
+from planloop.controllers.task.controller import TaskReconciler
+from planloop.controllers.task.run_environment import KEPT_VARIABLES, RunEnvironment
+from planloop.owner.lazy import BackgroundJobs, LazyReconciler, LazyWorlds
 from planloop.owner.sandbox import plan_processes
 from planloop.reconciler.effects.processes import Processes
 from planloop.reconciler.engine.engine import Engine
 from planloop.reconciler.engine.queue import AddressQueue
 from planloop.reconciler.engine.work_pools import WorkPools
+from planloop.reconciler.store import state_files
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.resource import Resource
-from planloop.server.opened_plan import open_plan, plan_language
+from planloop.server.opened_plan import plan_language
 
 if TYPE_CHECKING:
     from planloop.containers.engine.engine import ContainerEngine
+    from planloop.controllers.agent.models.port import ModelClient, ModelReply, ModelRequest, OnDelta, TokenPrice
     from planloop.controllers.agent.models.router import ModelRouter
     from planloop.controllers.agent.services import AgentServices, ToolServers
-    from planloop.controllers.fork.context import ForkContext as ForkDesk
+    from planloop.controllers.container.context import ContainerContext
+    from planloop.controllers.fork.context import ForkContext
     from planloop.controllers.mcp.server_run import ToolServerContext
     from planloop.controllers.shared.container_exec import PlanContainers
     from planloop.controllers.shared.simulated_worlds import Worlds
-    from planloop.owner.plan_fork import ForkedPlan, PlanForkOptions
     from planloop.owner.replay.assembly import ReplaySetup
     from planloop.reconciler.engine.reconcile import Reconciler
     from planloop.server.opened_plan import OpenedPlan
+    from planloop.server.owner_service import OwnerService
+    from planloop.server.stream_hub import StreamHub
 
 
-def image_folder() -> Path:
-    """Where stock images are made and their archives kept: this person's cache."""
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(cache) if Path(cache).is_absolute() else Path.home() / ".cache") / "planloop" / "images"
+@frozen
+class PlanRuntime:
+    """What runs a plan. `servers` returns the tool servers, whose modules are imported then."""
 
-
-def fork_plan(wish: PlanForkOptions) -> ForkedPlan:
-    """Makes the fork that is wished for. Raises CommandError, StoreCorrupt, StoreFailed."""
-
-    from planloop.owner import plan_fork
-    from planloop.reconciler.clock import RandomIds, SystemClock
-
-    return anyio.run(plan_fork.create_plan_fork, wish, SystemClock(), RandomIds())
+    processes: Processes
+    queue: AddressQueue
+    work: WorkPools
+    engine: Engine
+    background: BackgroundJobs
+    servers: Callable[[], ToolServers]
 
 
 def build_runtime(core: OpenedPlan, *, parallel: int, models: Mapping[str, int]) -> PlanRuntime:
-    """What runs a plan: queue, work plane, processes, controllers and the engine over them. Nothing runs yet."""
-    import random
+    """Queue, work pools, processes, controllers and the engine over them. Nothing runs yet.
 
-    from planloop.containers.sandbox.probe import ProbedSandboxes
-    from planloop.controllers.hook.controller import HookReconciler
-    from planloop.controllers.lock.controller import LockReconciler
-    from planloop.controllers.plan.controller import PlanReconciler
-    from planloop.controllers.shared.container_exec import PlanContainers
-    from planloop.controllers.task.controller import TaskReconciler
-    from planloop.controllers.task.run_environment import RunEnvironment
-    from planloop.owner.lazy import BackgroundJobs, LazyReconciler
-    from planloop.reconciler.engine.engine import Engine
-    from planloop.reconciler.engine.queue import AddressQueue
-    from planloop.reconciler.engine.work_pools import WorkPools
-
+    `parallel` commands run at once, and of each pattern of `models` so many requests.
+    """
     place, address = core.place, f"plan/{core.place.name}"
     processes = plan_processes(core)
     queue = AddressQueue(time.monotonic, random.random)  # What asyncio counts in; asking anyio asks which loop it is.
     bounds = {"tools": parallel} | {f"models:{pattern}": bound for pattern, bound in models.items()}
     work = WorkPools(queue, bounds)
     one_engine, root = cache(container_engine), place.root.absolute()
-    inside = PlanContainers(core.store, one_engine)
     sandboxes = ProbedSandboxes(processes, core.clock, core.ids, str(root.resolve()))
-    surroundings = RunEnvironment(place.name, root, environment(), containers=inside, sandboxes=sandboxes)
+
+    @cache
+    def containers() -> PlanContainers:
+        from planloop.controllers.shared.container_exec import PlanContainers
+
+        return PlanContainers(core.store, one_engine)
+
+    surroundings = RunEnvironment(place.name, root, environment(), containers=containers, sandboxes=sandboxes)
     background = BackgroundJobs()
 
     @cache
@@ -99,7 +99,7 @@ def build_runtime(core: OpenedPlan, *, parallel: int, models: Mapping[str, int])
     def agents() -> Reconciler:
         from planloop.controllers.agent.controller import AgentReconciler
 
-        return AgentReconciler(agents_context(core, processes, work, background, yard(), inside))
+        return AgentReconciler(agents_context(core, processes, work, background, yard(), containers()))
 
     def conflicts() -> Reconciler:
         from planloop.controllers.agent.conflicts.controller import ConflictReconciler
@@ -111,6 +111,16 @@ def build_runtime(core: OpenedPlan, *, parallel: int, models: Mapping[str, int])
 
         return ForkReconciler(fork_context(core, processes), work)
 
+    def locks() -> Reconciler:
+        from planloop.controllers.lock.controller import LockReconciler
+
+        return LockReconciler(core.store, core.clock, work, root)
+
+    def hooks() -> Reconciler:
+        from planloop.controllers.hook.controller import HookReconciler
+
+        return HookReconciler(core.store, core.clock)
+
     reconcilers: list[Reconciler] = [
         TaskReconciler(core.store, work, processes, core.clock, core.ids, surroundings),
         LazyReconciler("agent", agents),
@@ -119,20 +129,32 @@ def build_runtime(core: OpenedPlan, *, parallel: int, models: Mapping[str, int])
         LazyReconciler("conflict", conflicts),
         LazyReconciler("case", lambda: case_controller(core, work, processes, one_engine)),
         LazyReconciler("container", lambda: container_controller(core, work, one_engine(), background)),
-        LockReconciler(core.store, core.clock, work, root),
-        HookReconciler(core.store, core.clock),
+        LazyReconciler("lock", locks),
+        LazyReconciler("hook", hooks),
         PlanReconciler(core.store, plan_language(place).check, clock=core.clock, ids=core.ids, work=work),
     ]
     engine = Engine(core.store, core.clock, queue, work, reconcilers, address)
     return PlanRuntime(processes, queue, work, engine, background, lambda: yard().servers)
 
 
-def fork_context(core: OpenedPlan, processes: Processes) -> ForkDesk:
+def owner_service(
+    core: OpenedPlan,
+    file: Path,
+    stop: Callable[[bool, bool], Awaitable[None]],
+    servers: Callable[[], ToolServers],
+) -> OwnerService:
+    """The service that answers this process's clients; `stop` ends the owner of the plan in `file`."""
+    from planloop.server.owner_service import OwnerService
+    from planloop.server.read_queries import OwnerInfo
+
+    return OwnerService(core, OwnerInfo(core.place.name, os.getpid(), VERSION, str(file)), stop, servers)
+
+
+def fork_context(core: OpenedPlan, processes: Processes) -> ForkContext:
     """What the forks of the plan are made and brought back with."""
     from planloop.containers.sandbox.write_guard import search_path_outside
     from planloop.controllers.fork.context import ForkContext
     from planloop.controllers.fork.git import Git
-    from planloop.controllers.task.run_environment import KEPT_VARIABLES
 
     place = core.place
     kept = {name: value for name, value in environment().items() if name in KEPT_VARIABLES}
@@ -140,6 +162,19 @@ def fork_context(core: OpenedPlan, processes: Processes) -> ForkDesk:
     git = Git(processes, core.ids, kept)
     return ForkContext(
         core.store, processes, core.clock, git, place.name, place.root.absolute(), place.folder.absolute()
+    )
+
+
+def container_context(core: OpenedPlan, work: WorkPools, engine: ContainerEngine) -> ContainerContext:
+    """What the controller of containers works with. The engine is not asked yet."""
+    from planloop.containers.engine.names import ContainerNames
+    from planloop.controllers.container.context import ContainerContext
+
+    place = core.place
+    names = ContainerNames(place.name, plan_label(place))
+    root, run_folder = place.root.absolute(), state_files.run_folder(place.folder)
+    return ContainerContext(
+        core.store, core.clock, work, engine, names, core.owner.epoch, root, run_folder, environment()
     )
 
 
@@ -164,9 +199,7 @@ def case_controller(
     from planloop.benchmarks.grading.context import BlobFolder, GradingContext
     from planloop.benchmarks.grading.grade import grade_attempt
     from planloop.benchmarks.runs.run_compiler import compiled_run_from_json
-    from planloop.client.plan_paths import plan_label
     from planloop.controllers.task.checks.run import run_check
-    from planloop.controllers.task.run_environment import KEPT_VARIABLES
     from planloop.schemas.canonical_json import decode
 
     place, root = core.place, core.place.root.absolute()
@@ -205,8 +238,6 @@ def agents_context(
 ) -> AgentServices:
     """What the agents of the plan live in; their models are open in `background`, their tool servers in `yard`."""
     from planloop.controllers.agent.services import AgentServices, Connections, DeciderServices, ProgramSettings
-    from planloop.controllers.task.run_environment import KEPT_VARIABLES
-    from planloop.owner.model_publisher import PublishedModels
 
     asked = plan_models(core)
     background.start(asked.run)
@@ -225,12 +256,41 @@ def agents_context(
     )
 
 
+class PublishedModels:
+    """`ModelClient` that sends the text of replies to `hub` while models write it."""
+
+    def __init__(self, models: ModelClient, hub: StreamHub) -> None:
+        self._models = models
+        self._hub = hub
+
+    async def complete(self, request: ModelRequest, on_delta: OnDelta | None = None) -> ModelReply:
+        reply = self._hub.begin(request.key.agent, request.key.turn, str(request.key))
+
+        def publish(text: str) -> None:
+            if text:
+                self._hub.tell(reply, text)
+            if on_delta is not None:
+                on_delta(text)
+
+        try:
+            return await self._models.complete(request, publish)
+        finally:
+            self._hub.end(reply)
+
+    def price(self, model: str) -> TokenPrice | None:
+        return self._models.price(model)
+
+    def window(self, model: str) -> int:
+        return self._models.window(model)
+
+    def output_max(self, model: str) -> int:
+        return self._models.output_max(model)
+
+
 def mcp_context(core: OpenedPlan, processes: Processes, work: WorkPools, worlds: Worlds) -> ToolServerContext:
     """Where the tool servers of the plan run, and the way to them. Nothing is started."""
-    from planloop.client.plan_paths import plan_label
     from planloop.controllers.mcp.live_servers import LiveServers
     from planloop.controllers.mcp.server_run import ToolServerContext, ToolServerHome
-    from planloop.reconciler.store import state_files
 
     place = core.place
     run_folder = state_files.run_folder(place.folder)
@@ -241,8 +301,6 @@ def mcp_context(core: OpenedPlan, processes: Processes, work: WorkPools, worlds:
 
 def simulated_worlds(place: PlanPaths) -> Worlds:
     """The simulated worlds in the folder of the plan of `place`. None is read yet."""
-    from planloop.owner.lazy import LazyWorlds
-
     root = place.root.absolute()
 
     def served() -> Worlds:
@@ -259,16 +317,16 @@ def plan_models(core: OpenedPlan) -> ModelRouter:
 
 
 def start_telemetry(core: OpenedPlan, engine: Engine) -> ExitStack:
-    """What tells a collector of the plan, if the environment asks for it; closed when the owner ends. Raises
-    CommandError.
-    """
-    from planloop.owner import telemetry as telling
-
+    """Export telemetry if the environment asks for it, until the result is closed. Raises CommandError."""
     open_ = ExitStack()
-    if telling.is_telemetry_enabled(os.environ):
-        told = open_.enter_context(telling.start_exporter(core.place.name, core.store.view.get))
-        core.store.on_change(lambda record, _: told.note(record))
-        engine.on_reconcile = told.reconciled
+    if not environment().get(TELEMETRY_SWITCH):
+        return open_
+    from planloop.owner import telemetry
+
+    if telemetry.is_telemetry_enabled(environment()):
+        exporter = open_.enter_context(telemetry.start_exporter(core.place.name, core.store.view.get))
+        core.store.on_change(lambda record, _: exporter.note(record))
+        engine.on_reconcile = exporter.reconciled
     return open_
 
 
@@ -296,31 +354,3 @@ def routed_models(place: PlanPaths, document: Callable[[], JsonObject], clock: C
         return read[1]
 
     return ModelRouter(table, RouteContext(environment(), place.root.absolute()), clock)
-
-
-def stop_strays(place: PlanPaths) -> int:
-    """Stops every process of the plan that an owner left behind; how many there were. Raises NotOwner."""
-
-    from planloop.owner import container_teardown
-    from planloop.owner.stopped_commands import record_stopped
-
-    async def stop() -> int:
-        async with open_plan(place) as core:
-            stopped = await plan_processes(core).sweep(frozenset())
-            await container_teardown.sweep_grading(core)
-            await record_stopped(core)
-            return len(stopped)
-
-    return anyio.run(stop)
-
-
-@frozen
-class PlanRuntime:
-    """What makes things happen. `servers` is asked for late: nothing of tool servers is loaded before."""
-
-    processes: Processes
-    queue: AddressQueue
-    work: WorkPools
-    engine: Engine
-    background: BackgroundJobs
-    servers: Callable[[], ToolServers]

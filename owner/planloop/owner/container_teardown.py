@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from planloop.client import engine_access
-from planloop.client.context import environment
 from planloop.client.plan_paths import PlanPaths, plan_label
+from planloop.owner import build
 from planloop.reconciler.engine.queue import AddressQueue
 from planloop.reconciler.engine.work_pools import WorkPools
 from planloop.schemas import amounts, limits
@@ -24,7 +24,6 @@ from planloop.server import opened_plan
 from planloop.server.opened_plan import OpenedPlan
 
 if TYPE_CHECKING:
-    from planloop.containers.engine.engine import ContainerEngine
     from planloop.controllers.container.context import ContainerContext
     from planloop.controllers.container.teardown import TeardownResult
 
@@ -53,11 +52,11 @@ async def wait_until_gone(core: OpenedPlan, work: WorkPools) -> None:
         return
     from planloop.controllers.container.teardown import containers_to_remove
 
-    yard = container_context(core, work, engine_access.container_engine())
+    context = build.container_context(core, work, engine_access.container_engine())
     moved = anyio.Event()
     core.store.on_change(lambda *_: moved.set())  # Always the newest one.
     with anyio.move_on_after(limits.CONTAINERS_DOWN_S):
-        while containers_to_remove(yard):
+        while containers_to_remove(context):
             await moved.wait()
             moved = anyio.Event()
 
@@ -68,7 +67,7 @@ async def remove_unneeded(core: OpenedPlan, say: Callable[[str], None]) -> bool:
         return True
     from planloop.controllers.container import teardown
 
-    left = await teardown.remove_leftovers(_yard(core))
+    left = await teardown.remove_leftovers(_context(core))
     for line in teardown_lines(left):
         say(line)
     return not left.faults
@@ -79,7 +78,7 @@ async def take_down(core: OpenedPlan, say: Callable[[str], None], *, with_volume
     if with_volumes or core.store.view.list("container"):  # Volumes outlive those that had them.
         from planloop.controllers.container import teardown
 
-        for line in teardown_lines(await teardown.tear_down(_yard(core), with_volumes=with_volumes)):
+        for line in teardown_lines(await teardown.tear_down(_context(core), with_volumes=with_volumes)):
             say(line)
 
 
@@ -99,7 +98,7 @@ def take_down_offline(place: PlanPaths, *, with_volumes: bool) -> TeardownResult
 
     async def take() -> TeardownResult:
         async with opened_plan.open_plan(place) as core:
-            return await teardown.tear_down(_yard(core), with_volumes=with_volumes)
+            return await teardown.tear_down(_context(core), with_volumes=with_volumes)
 
     return anyio.run(take)
 
@@ -110,7 +109,7 @@ def discard_container(place: PlanPaths, address: str) -> tuple[str, ...]:
 
     async def remove() -> tuple[str, ...]:
         async with opened_plan.open_plan(place) as core:
-            return (await teardown.discard_kept(_yard(core), address)).faults
+            return (await teardown.discard_kept(_context(core), address)).faults
 
     return anyio.run(remove)
 
@@ -157,20 +156,5 @@ def _with_data(volumes: Sequence[str]) -> list[str]:
     return [f"{stay}; plan down --volumes removes {them}"] if volumes else []
 
 
-def _yard(core: OpenedPlan) -> ContainerContext:
-    return container_context(core, WorkPools(AddressQueue()), engine_access.container_engine())
-
-
-def container_context(core: OpenedPlan, work: WorkPools, engine: ContainerEngine) -> ContainerContext:
-    """What the containers of the plan live in. Nothing is asked of it yet."""
-    from planloop.client.plan_paths import plan_label
-    from planloop.containers.engine.names import ContainerNames
-    from planloop.controllers.container.context import ContainerContext
-    from planloop.reconciler.store import state_files
-
-    place = core.place
-    names = ContainerNames(place.name, plan_label(place))
-    root, run_folder = place.root.absolute(), state_files.run_folder(place.folder)
-    return ContainerContext(
-        core.store, core.clock, work, engine, names, core.owner.epoch, root, run_folder, environment()
-    )
+def _context(core: OpenedPlan) -> ContainerContext:
+    return build.container_context(core, WorkPools(AddressQueue()), engine_access.container_engine())

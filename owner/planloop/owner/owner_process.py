@@ -10,12 +10,12 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
-from planloop.client import VERSION, engine_access, owner_client
+from planloop.client import engine_access, owner_client
 from planloop.client.exit_codes import ExitCode
 from planloop.client.gate_errors import refused_error
 from planloop.client.plan_file import PlanFile
@@ -24,7 +24,7 @@ from planloop.owner import build, container_teardown
 from planloop.owner.build import PlanRuntime
 from planloop.owner.plan_file_sync import PlanFileSync
 from planloop.owner.screen import ProgressScreen, ScreenKey
-from planloop.owner.stopped_commands import record_stopped
+from planloop.owner.stop_commands import record_stopped
 from planloop.reconciler.diff.file_patch import FileSave
 from planloop.reconciler.effects.journal import Recovery, recover_calls
 from planloop.reconciler.engine.work_pools import WorkPools
@@ -43,8 +43,9 @@ from planloop.schemas.objects.task import ENDED, TaskState
 from planloop.schemas.resource import Resource
 from planloop.server import owner_listener
 from planloop.server.opened_plan import OpenedPlan
-from planloop.server.owner_service import OwnerService
-from planloop.server.read_queries import OwnerInfo
+
+if TYPE_CHECKING:
+    from planloop.server.owner_service import OwnerService
 
 ROOT_TASK: Final = "task/."
 FLUSHES_MAX: Final = 10  # On leaving; each takes along what was written before it.
@@ -118,9 +119,11 @@ class OwnerProcess:
         await self._begin()
         freeze_and_collect_rarely()  # Once what the plan is made of is there, which stays.
         core.place.note_file(self._wish.file.path)
-        host = OwnerInfo(core.place.name, os.getpid(), VERSION, str(self._wish.file.path))
-        desk = OwnerService(core, host, self._stop, machine.servers)
-        async with owner_listener.serve_owner(desk, core.place.folder) as own, anyio.create_task_group() as group:
+
+        def service() -> OwnerService:
+            return build.owner_service(core, self._wish.file.path, self._stop, machine.servers)
+
+        async with owner_listener.serve_owner(service, core.place.folder) as own, anyio.create_task_group() as group:
             await self._start_all(group, machine)
             await self._over.wait()
             if self._wish.sync:

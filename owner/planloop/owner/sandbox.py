@@ -1,60 +1,119 @@
-"""Build what runs the processes of a plan, with the sandboxes that their commands ask for."""
+"""Build what runs the processes of a plan, with the sandboxes that their commands ask for.
+
+Sandboxes are imported for the first command that runs in one: a plan without agents has none.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from planloop.client.context import environment
-from planloop.client.engine_access import container_engine
+from planloop.client.plan_paths import plan_label
+from planloop.reconciler.effects.local_processes import LocalProcesses
+from planloop.reconciler.effects.processes import OperationTrace, ProcessCommand, Processes, ProcessExit
+from planloop.reconciler.store import state_files
 
 if TYPE_CHECKING:
     from planloop.containers.sandbox.bubblewrap import SandboxHome
     from planloop.containers.sandbox.container_sandbox import SandboxContainer
-    from planloop.reconciler.effects.processes import Processes
     from planloop.schemas.objects.sandbox import SandboxAvailability
     from planloop.server.opened_plan import OpenedPlan
 
 
-def plan_processes(core: OpenedPlan) -> Processes:
-    """The processes of the plan, in what sandboxes their commands ask for."""
-    from planloop.client.plan_paths import plan_label
-    from planloop.controllers.shared.sandbox import sandbox_container
-    from planloop.reconciler.store import state_files
+SANDBOXES: Final = "enclosed"
+"""The folder, among the files of processes, for what is known of sandboxes."""
 
-    place, root = core.place, core.place.root.absolute()
-    run_folder = state_files.run_folder(place.folder).absolute()
-    return sandboxed_processes(
-        root,
-        run_folder,
-        plan_label(place),
-        epoch=core.owner.epoch,
-        room=lambda name: sandbox_container(core.store.view, name, root),
-    )
+
+def plan_processes(core: OpenedPlan) -> Processes:
+    """The processes of the plan, in the sandboxes that their commands ask for."""
+    place, view = core.place, core.store.view
+    root, run_folder = place.root.absolute(), state_files.run_folder(place.folder).absolute()
+    local = LocalProcesses(run_folder, plan_label(place), core.owner.epoch)
+
+    def container(name: str) -> SandboxContainer | str:
+        from planloop.controllers.shared.container_exec import sandbox_container
+
+        return sandbox_container(view, name, root)
+
+    def sandboxed() -> Processes:
+        return sandboxed_processes(local, root, run_folder, plan_label(place), room=container)
+
+    return PlanProcesses(local, run_folder / SANDBOXES, sandboxed, is_sandboxed=bool(view.list("agent")))
+
+
+class PlanProcesses:
+    """`Processes` that run by `local` until a command asks for a sandbox, then by what `make_sandboxed` returns.
+
+    The folder `mark` exists from then on, so that the next owner finds what runs in sandboxes. `is_sandboxed` if there
+    may be such commands without it.
+    """
+
+    def __init__(
+        self, local: Processes, mark: Path, make_sandboxed: Callable[[], Processes], *, is_sandboxed: bool
+    ) -> None:
+        self._processes = local
+        self._mark = mark
+        self._make: Callable[[], Processes] | None = make_sandboxed
+        if is_sandboxed or mark.is_dir():
+            self._load_sandboxes()
+
+    def _load_sandboxes(self) -> None:
+        if self._make is not None:
+            self._mark.mkdir(0o700, parents=True, exist_ok=True)
+            self._processes, self._make = self._make(), None
+
+    async def run(self, op: str, command: ProcessCommand) -> ProcessExit:
+        """See `Processes.run`."""
+        if command.sandbox is not None:
+            self._load_sandboxes()
+        return await self._processes.run(op, command)
+
+    async def trace(self, op: str) -> OperationTrace:
+        """See `Processes.trace`."""
+        return await self._processes.trace(op)
+
+    async def adopt(self, op: str, timeout_s: float | None = None) -> ProcessExit:
+        """See `Processes.adopt`."""
+        return await self._processes.adopt(op, timeout_s)
+
+    async def stop(self, op: str) -> None:
+        """See `Processes.stop`."""
+        await self._processes.stop(op)
+
+    async def read_output(self, op: str, after: int = 0) -> bytes:
+        """See `Processes.read_output`."""
+        return await self._processes.read_output(op, after)
+
+    def forget(self, ops: Sequence[str]) -> None:
+        """See `Processes.forget`."""
+        self._processes.forget(ops)
+
+    async def sweep(self, keep: frozenset[str]) -> list[str]:
+        """See `Processes.sweep`."""
+        return await self._processes.sweep(keep)
 
 
 def sandboxed_processes(
-    root: Path, run_folder: Path, label: str, *, epoch: int = 0, room: Callable[[str], SandboxContainer | str]
+    local: LocalProcesses, root: Path, run_folder: Path, label: str, *, room: Callable[[str], SandboxContainer | str]
 ) -> Processes:
-    """Processes of the plan in `root`, all absolute, that are told from others by `label`.
+    """Processes of the plan in `root`, all absolute, whose sandboxes have `label`; `local` runs those without one.
 
-    `room` finds the container of a name, or says why nobody can be in it.
+    `room` finds the container of a name, or says why no command can run in it.
     """
+    from planloop.client.engine_access import container_engine
     from planloop.containers.engine.engine import engine_address
     from planloop.containers.sandbox import cgroups
     from planloop.containers.sandbox.container_sandbox import EngineSandboxContainers
     from planloop.containers.sandbox.sandboxed_processes import SandboxedProcesses
-    from planloop.reconciler.effects.local_processes import LocalProcesses
 
     rooms = EngineSandboxContainers(cache(container_engine), engine_address(environment()), sys.executable, room)
-    local, home = LocalProcesses(run_folder, label, epoch), sandbox_home(root)
-    return SandboxedProcesses(
-        local, run_folder / "enclosed", home, groups=lambda: cgroups.find_cgroups(label), rooms=rooms
-    )
+    folder, home = run_folder / SANDBOXES, sandbox_home(root)
+    return SandboxedProcesses(local, folder, home, groups=lambda: cgroups.find_cgroups(label), rooms=rooms)
 
 
 def try_bubblewrap() -> tuple[SandboxAvailability, str]:
@@ -67,7 +126,6 @@ def try_bubblewrap() -> tuple[SandboxAvailability, str]:
     from planloop.containers.sandbox.probe import ProbedSandboxes
     from planloop.containers.sandbox.sandboxed_processes import SandboxedProcesses
     from planloop.reconciler.clock import RandomIds, SystemClock
-    from planloop.reconciler.effects.local_processes import LocalProcesses
     from planloop.schemas.objects.sandbox import BUBBLEWRAP, SandboxRequest
 
     groups = cgroups.find_cgroups("doctor")
@@ -80,7 +138,7 @@ def try_bubblewrap() -> tuple[SandboxAvailability, str]:
         (folder / "work").mkdir()
         local = LocalProcesses(folder / "run", f"doctor-{os.getpid()}", 0)
         home = sandbox_home(folder / "work")
-        processes = SandboxedProcesses(local, folder / "enclosed", home, groups=lambda: groups)
+        processes = SandboxedProcesses(local, folder / SANDBOXES, home, groups=lambda: groups)
         tried = ProbedSandboxes(processes, SystemClock(), RandomIds(), str(folder / "work")).tried
         answer = anyio.run(tried, SandboxRequest(BUBBLEWRAP))
         if groups is not None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from planloop.client.context import TELEMETRY_SWITCH
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.schemas.log.record import Record
 from planloop.server.observability.spans import Sort, SpanEnd, SpanReader, SpanStart, ViewLookup
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.trace import Span
 
-SWITCH: Final = "PLANLOOP_TELEMETRY"
 OTLP: Final = "otlp"
 SCOPE: Final = "planloop"
 FLUSH_S: Final = 3.0  # For the rest to be sent when the owner ends: a collector that is down holds nobody up.
@@ -40,14 +40,16 @@ RECONCILE: Final = "planloop.reconcile.duration"
 
 def is_telemetry_enabled(env: Mapping[str, str]) -> bool:
     """Whether the environment asks for telemetry. Raises CommandError for another word, or without packages."""
-    asked = env.get(SWITCH, "").strip()
+    asked = env.get(TELEMETRY_SWITCH, "").strip()
     if asked in ("", "0", "off", "none"):
         return False
     if asked != OTLP:
-        raise CommandError(ExitCode.USAGE, f"{SWITCH}={asked!r} is not known", f"{SWITCH}={OTLP}, or leave it out")
+        raise CommandError(
+            ExitCode.USAGE, f"{TELEMETRY_SWITCH}={asked!r} is not known", f"{TELEMETRY_SWITCH}={OTLP}, or leave it out"
+        )
     if importlib.util.find_spec("opentelemetry.sdk") is None:
-        what = f"{SWITCH} asks for telemetry, whose packages are not installed"
-        raise CommandError(ExitCode.USAGE, what, f"pip install 'planloop[otel]', or leave {SWITCH} out")
+        what = f"{TELEMETRY_SWITCH} asks for telemetry, whose packages are not installed"
+        raise CommandError(ExitCode.USAGE, what, f"pip install 'planloop[otel]', or leave {TELEMETRY_SWITCH} out")
     return True
 
 

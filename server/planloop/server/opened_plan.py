@@ -20,7 +20,9 @@ from planloop.schemas.resource import Resource
 from planloop.server.stream_hub import StreamHub
 
 if TYPE_CHECKING:
-    from planloop.reconciler.plan_language_port import PlanLanguage
+    from planloop.compiler.graph import CheckedPlan
+    from planloop.reconciler.plan_language_port import PatchingAgent, PlanLanguage
+    from planloop.schemas.canonical_json import JsonObject
 
 
 @frozen
@@ -55,10 +57,14 @@ def plan_language(place: PlanPaths) -> PlanLanguage:
     from planloop.compiler.plan_compiler import check_document
     from planloop.reconciler.plan_language_port import PlanLanguage
     from planloop.schemas.spec.tables import change_class
-    from planloop.server import reference_check
 
     check = partial(check_document, sources=FolderSources(place.root))
-    check_by = partial(reference_check.check_as_author, folder=place.root)
+
+    def check_by(document: JsonObject, visit: PatchingAgent) -> CheckedPlan:
+        from planloop.server import reference_check
+
+        return reference_check.check_as_author(document, visit, place.root)
+
     return PlanLanguage(check, merge.merge_documents, change_class, STOPS_APPLY, check_by)
 
 

@@ -1,4 +1,4 @@
-"""Listen on the owner's unix socket; HTTP is loaded for the first client.
+"""Listen on the owner's unix socket; HTTP and the owner's service are imported for the first client.
 
 The socket listens immediately, but HTTP (100 ms of imports) is loaded when the first client connects: most short
 runs end without one. Only the user who may read the state folder can connect (mode 0600), so there is no other
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol
@@ -35,13 +35,16 @@ class OwnerRequests(Protocol):
 
 
 @asynccontextmanager
-async def serve_owner(service: OwnerRequests, folder: Path) -> AsyncIterator[tuple[int, ...]]:
-    """Serve the API on the socket in `folder` for as long as the block lasts. Yields the identity of its file."""
+async def serve_owner(make_service: Callable[[], OwnerRequests], folder: Path) -> AsyncIterator[tuple[int, ...]]:
+    """Serve the API on the socket in `folder` while the block lasts; yields the identity of the socket's file.
+
+    `make_service` is called in a thread when the first client connects.
+    """
     listener: socket.socket = owner_client.listen_on_socket(folder)
     own = owner_client.socket_identity(folder)
     try:
         async with anyio.create_task_group() as group:
-            group.start_soon(_answer, service, listener)
+            group.start_soon(_answer, make_service, listener)
             try:
                 yield own
             finally:
@@ -51,8 +54,9 @@ async def serve_owner(service: OwnerRequests, folder: Path) -> AsyncIterator[tup
         listener.close()
 
 
-async def _answer(service: OwnerRequests, listener: socket.socket) -> None:
+async def _answer(make_service: Callable[[], OwnerRequests], listener: socket.socket) -> None:
     await anyio.wait_readable(listener)
-    # In a thread: the import must not block the plan that runs. The kernel keeps the connection until then.
+    # In a thread, so that imports do not hold up what runs. The kernel keeps the request until it is accepted.
+    service = await anyio.to_thread.run_sync(make_service)
     owner_api = await anyio.to_thread.run_sync(importlib.import_module, "planloop.server.owner_api")
     await owner_api.serve_socket(service, listener)

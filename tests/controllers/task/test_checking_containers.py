@@ -53,7 +53,9 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
 @pytest.fixture
 def bench(store: SqliteStore, tmp_path: Path) -> CheckEnvironment:
     processes = LocalProcesses(tmp_path / "run", str(tmp_path), 1)
-    return CheckEnvironment(processes, RandomIds(), str(tmp_path), None, ENV, PlanContainers(store, no_engine), "task")
+    return CheckEnvironment(
+        processes, RandomIds(), str(tmp_path), None, ENV, lambda: PlanContainers(store, no_engine), "task"
+    )
 
 
 @pytest.fixture
@@ -69,7 +71,7 @@ async def inside(
         identity = await engine.create(made)
         await engine.start(identity)
         stands(store, "running", identity, ContainerSpec(image="x"))
-        yield replace(bench, containers=PlanContainers(store, lambda: engine))
+        yield replace(bench, containers=lambda: PlanContainers(store, lambda: engine))
 
 
 def stands(store: SqliteStore, state: str, identity: str = "", spec: ContainerSpec = WELL, why: str = "") -> None:
@@ -169,7 +171,7 @@ async def test_nothing_that_a_command_inside_started_outlives_it(
 
     assert found.result == result, found.message
     assert inside.containers is not None
-    db = inside.containers.find("db")
+    db = inside.containers().find("db")
     assert db is not None
     seen = await engine.run(db.id, ExecCommand(("ps",), "look"))
     assert b"4321" not in seen.output
@@ -181,7 +183,7 @@ async def test_what_an_owner_that_crashed_left_running_is_ended_by_the_next(
 ) -> None:
     """Its command is found again by its mark, which is the same for the same check of the same task."""
     assert inside.containers is not None
-    db = inside.containers.find("db")
+    db = inside.containers().find("db")
     assert db is not None
     said = (await find(inside, "run-in", container="db", shell=f"echo ${exec_kill.VARIABLE}")).output.decode().strip()
     left = ExecCommand(("sh", "-c", "sleep 4321 >/dev/null 2>&1 &"), said.removesuffix(exec_kill.END))

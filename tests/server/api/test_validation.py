@@ -40,7 +40,7 @@ class ShownDesk:
 async def door(folder: Path) -> AsyncIterator[aiohttp.ClientSession]:
     connector = aiohttp.UnixConnector(str(state_files.socket_file(folder)))
     async with (
-        serve_owner(ShownDesk(), folder),
+        serve_owner(ShownDesk, folder),
         aiohttp.ClientSession("http://plan/v1/", connector=connector) as session,
     ):
         yield session

@@ -13,6 +13,7 @@ import anyio
 
 from planloop.containers.engine.engine import ContainerEngine, EngineErrorReason, EngineFailed, ExecCommand, ExecEnd
 from planloop.containers.engine.secret_env import masks_from_labels
+from planloop.containers.sandbox.container_sandbox import SandboxContainer
 from planloop.reconciler.effects.processes import ExitCause
 from planloop.reconciler.effects.secret_masks import SecretMasks
 from planloop.reconciler.store.store import Store, View
@@ -283,6 +284,19 @@ def containers_summary(view: View, task: str, awaited: tuple[str, ...]) -> str:
     said = "; ".join(container_progress(one).words for one in found[: limits.CONTAINERS_TOLD_MAX])
     rest = f" and {len(found) - limits.CONTAINERS_TOLD_MAX} more" if len(found) > limits.CONTAINERS_TOLD_MAX else ""
     return f"[your containers: {said}{rest}]" if said else ""
+
+
+def sandbox_container(view: View, name: str, folder: Path) -> SandboxContainer | str:
+    """The container `name` of the plan in `folder`, or why no command can run in it."""
+    found = view.get(f"{CONTAINER_KIND}/{name}")
+    if found is None:
+        return f"the plan has no container `{name}`"
+    now = container_progress(found)
+    if not now.is_up:
+        return now.words
+    spec = container_from_json(found.spec)
+    ground = mount_roots(view, spec, folder)
+    return SandboxContainer(now.id, {str(ground.at(one.host).resolve()): one.target for one in spec.mounts if one.host})
 
 
 # Commands inside the containers of a plan. Which container that is, the store says; it runs in the engine.

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from posixpath import normpath
 from typing import Final, Protocol
 
-from planloop.containers.sandbox.container_sandbox import SandboxContainer
-from planloop.controllers.shared import container_exec
-from planloop.controllers.shared.container_exec import mount_roots
 from planloop.reconciler.effects.processes import CommandSandbox
 from planloop.reconciler.store.store import View
 from planloop.schemas import patterns
 from planloop.schemas.canonical_json import JsonObject
-from planloop.schemas.objects.container import CONTAINER_KIND, container_from_json, is_outside_plan
+from planloop.schemas.objects.container import is_outside_plan
 from planloop.schemas.objects.plan import plan_file_name
 from planloop.schemas.objects.sandbox import (
     BUBBLEWRAP,
@@ -59,22 +56,6 @@ ALL_SANDBOXES: Final[SandboxSupport] = _Fixed(tier_max=1_000)
 
 GROUP_ONLY: Final[SandboxSupport] = _Fixed(tier_max=GROUP)
 """Where nothing encloses."""
-
-
-# The container of a sandbox as the plan's objects have it.
-
-
-def sandbox_container(view: View, name: str, folder: Path) -> SandboxContainer | str:
-    """The container `name` of the plan in `folder`, or why nobody can be in it."""
-    found = view.get(f"{CONTAINER_KIND}/{name}")
-    if found is None:
-        return f"the plan has no container `{name}`"
-    now = container_exec.container_progress(found)
-    if not now.is_up:
-        return now.words
-    spec = container_from_json(found.spec)
-    ground = mount_roots(view, spec, folder)
-    return SandboxContainer(now.id, {str(ground.at(one.host).resolve()): one.target for one in spec.mounts if one.host})
 
 
 # From the objects of a plan to what a command is enclosed in. Pure.

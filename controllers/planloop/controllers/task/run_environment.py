@@ -6,8 +6,8 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from planloop.controllers.shared.container_exec import ContainerCommands
 from planloop.controllers.shared.sandbox import GROUP_ONLY, SandboxSupport, requested_sandbox
 from planloop.controllers.shared.workspace import (
     WorkspaceFault,
@@ -28,6 +28,9 @@ from planloop.schemas.resource import Resource
 from planloop.schemas.rights import rights_from_json
 from planloop.schemas.shell.variables import with_git_settings
 
+if TYPE_CHECKING:
+    from planloop.controllers.shared.container_exec import ContainerCommands
+
 RESERVED_PREFIX = "PLANLOOP_"
 """Our labels find a plan's processes again; a plan does not set them."""
 
@@ -40,14 +43,14 @@ class RunEnvironment:
     """`folder` is the plan file's, absolute; `inherited` is the owner's environment, of which only KEPT is used.
 
     `check` runs one acceptance check; a replay gives what was found instead, and `strays` which task at which address
-    was found to have no folder to work in. `containers` are those of the plan, `sandboxes` what this machine has.
+    was found to have no folder to work in. `containers` gives those of the plan, `sandboxes` what this machine has.
     """
 
     plan: str
     folder: Path
     inherited: Mapping[str, str] = field(default_factory=dict)
     check: CheckFunction = run_check
-    containers: ContainerCommands | None = None
+    containers: Callable[[], ContainerCommands] | None = None
     sandboxes: SandboxSupport = GROUP_ONLY
     strays: Callable[[View, str], WorkspaceFault | None] | None = None
 

@@ -99,7 +99,7 @@ async def wait_for_container(
     """The container once it is up or will not be soon; an error when it is not to be had, or that takes too long."""
     if environment.containers is None:
         return CheckFinding("error", f"`{name}` can be looked into only while its plan runs")
-    found = await environment.containers.settled(name, within_s)
+    found = await environment.containers().settled(name, within_s)
     if found is None:
         return CheckFinding("error", f"the plan has no container `{name}`")
     if found.is_on_its_way:
@@ -129,8 +129,8 @@ async def check_run_in(spec: CheckSpec, environment: CheckEnvironment) -> CheckF
 
 
 async def _run(spec: CheckSpec, environment: CheckEnvironment, found: ContainerProgress, timeout_s: float) -> ExecEnd:
-    containers = environment.containers
-    assert containers is not None, "a container was found"
+    assert environment.containers is not None, "a container was found"
+    containers = environment.containers()
     # The same name in every try, so that what an owner that crashed left running is ended by the next.
     mark = f"check.{sha256_hex(f'{environment.label} {spec.key}'.encode())[:_MARK_CHARS]}"
     inside = ExecCommand(

@@ -6,17 +6,19 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import field
 from functools import cache
 from importlib import import_module
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import anyio
 
-from planloop.controllers.shared.container_exec import ContainerCommands
 from planloop.reconciler.clock import Ids
 from planloop.reconciler.effects.processes import CommandSandbox, Processes
 from planloop.schemas import limits
 from planloop.schemas.checks.kinds import CHECK_KINDS
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.task import CheckSpec
+
+if TYPE_CHECKING:
+    from planloop.controllers.shared.container_exec import ContainerCommands
 
 FindingResult: TypeAlias = Literal["pass", "fail", "error"]
 """The check holds, does not hold, or could not be run."""
@@ -44,7 +46,7 @@ class CheckFinding:
 class CheckEnvironment:
     """Where a check runs: the task's workspace (an absolute path), its environment, and what starts its commands.
 
-    `containers` are the plan's, None if no plan runs; `label` distinguishes the commands of this task inside them.
+    `containers` returns those of the plan, None if no plan runs; `label` marks the commands of this task in them.
     `sandbox` encloses its commands. `no_links_from`: below this folder, the path to `cwd` has no symbolic links, and
     checks follow none that was created since; None if a person may place links on it.
     """
@@ -54,7 +56,7 @@ class CheckEnvironment:
     cwd: str
     no_links_from: str | None
     env: Mapping[str, str] = field(default_factory=dict)
-    containers: ContainerCommands | None = None
+    containers: Callable[[], ContainerCommands] | None = None
     label: str = ""
     sandbox: CommandSandbox | None = None
 

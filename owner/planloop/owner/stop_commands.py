@@ -1,4 +1,4 @@
-"""Record the commands that `plan down` stopped.
+"""Stop commands for `plan down`, and record which it stopped.
 
 A command that may safely run again is made again by the next owner. One of class `once` was cut off in the middle, so
 nobody knows how far it got: it is in doubt, and a person says what became of it (law 5).
@@ -6,11 +6,16 @@ nobody knows how far it got: it is in doubt, and a person says what became of it
 
 from __future__ import annotations
 
+import anyio
+
+from planloop.client.plan_paths import PlanPaths
+from planloop.owner import container_teardown
+from planloop.owner.sandbox import plan_processes
 from planloop.reconciler.effects.journal import call_state
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.log.record import RecordDraft, SetStatus
 from planloop.schemas.objects.call import CallState, call_from_json
-from planloop.server.opened_plan import OpenedPlan
+from planloop.server.opened_plan import OpenedPlan, open_plan
 
 ACTOR = "human:cli"
 
@@ -34,3 +39,16 @@ async def record_stopped(core: OpenedPlan) -> tuple[str, ...]:
         if not is_again:
             doubtful.append(call.address)
     return tuple(doubtful)
+
+
+def stop_strays(place: PlanPaths) -> int:
+    """Stop every process of the plan that an owner left behind; return how many there were. Raises NotOwner."""
+
+    async def stop() -> int:
+        async with open_plan(place) as core:
+            stopped = await plan_processes(core).sweep(frozenset())
+            await container_teardown.sweep_grading(core)
+            await record_stopped(core)
+            return len(stopped)
+
+    return anyio.run(stop)
