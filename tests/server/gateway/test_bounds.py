@@ -107,7 +107,7 @@ async def test_who_is_gone_without_a_word_is_noticed(
 async def test_of_too_many_who_listen_the_last_is_told_to_come_later(
     writer: Writer, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_websocket, "TAILS_MAX", 1)
+    monkeypatch.setattr(log_websocket, "SOCKETS_MAX", 1)
     async with answering(state) as (gateway, port), raw(port) as first:
         await upgraded(first)
         await count_is(gateway, 1)

@@ -330,12 +330,8 @@ class ApiDoing(ApiModel):
     words: str
 
 
-class ApiPreview(ApiModel):
-    """What it would do; nothing was written. `refused`: nothing, for `faults`.
-
-    `hold` says why it would wait for a yes, empty when it would not; `stops` refuse it when it is submitted as it is.
-    `does` and `summary` say it in words, where that is asked for.
-    """
+class PreviewFields(ApiModel):
+    """The fields of every preview."""
 
     verdict: Literal["preview", "refused"]
     format: int
@@ -347,6 +343,15 @@ class ApiPreview(ApiModel):
     stops: list[ApiFault]
     hold: str
     notes: list[str]
+
+
+class ApiPreview(PreviewFields):
+    """What it would do; nothing was written. `refused`: nothing, for `faults`.
+
+    `hold` says why it would wait for a yes, empty when it would not; `stops` refuse it when it is submitted as it is.
+    `does` and `summary` say it in words, where that is asked for.
+    """
+
     does: list[ApiDoing] = []
     summary: str = ""
 
@@ -373,19 +378,9 @@ class Foreign(ApiModel):
     rev: Rev = 0
 
 
-class FilePreview(ApiModel):
+class FilePreview(PreviewFields):
     """What applying the file would do. `foreign` is what others changed and stays, `document` what would be live."""
 
-    verdict: Literal["preview", "refused"]
-    format: int
-    rev: Rev
-    document_rev: Rev
-    differences: list[ApiDifference]
-    ops: list[Op]
-    faults: list[ApiFault]
-    stops: list[ApiFault]
-    hold: str
-    notes: list[str]
     foreign: list[Foreign]
     document: dict[str, Any]
 

@@ -19,10 +19,6 @@ from planloop.compiler.names import is_valid_id
 from planloop.schemas.canonical_json import Json, JsonObject, canonical_bytes, decode
 from planloop.schemas.frozen import frozen
 
-# The folder of a run, its files, and the recorded validity of suites.
-
-# The folder of a run: what lies in it, and how its files are written.
-
 PLAN_JSON: Final = resume_command.RUN_JSON
 PLAN_FILE: Final = resume_command.RUN_PLAN
 SUMMARY: Final = "summary.json"
@@ -30,7 +26,7 @@ VALIDATION: Final = resume_command.VALIDATION
 
 
 def write_durably(path: Path, content: bytes) -> None:
-    """Puts `content` at `path`: whole or not at all, whatever happens meanwhile."""
+    """Write `content` to `path`: whole or not at all, also across a crash."""
     half = path.with_name(f".{path.name}.{os.getpid()}")
     with half.open("wb") as file:
         file.write(content)
@@ -45,10 +41,9 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def create_run_folder(folder: Path, compiled: CompiledRun) -> None:
-    """Makes the folder of a new run, with its `plan.json` and the files of its worlds. Raises CommandError when it
-    cannot.
+    """Create the folder of a new run, with its `plan.json` and the files of its worlds. Raises CommandError.
 
-    It comes whole or not at all: what is killed in between leaves no run that nobody can go on with.
+    It is created whole or not at all: a crash leaves no run that cannot be resumed.
     """
     _check_size(compiled)
     half = folder.with_name(f".{folder.name}.{os.getpid()}")
@@ -63,14 +58,14 @@ def create_run_folder(folder: Path, compiled: CompiledRun) -> None:
 
 
 def require_new(folder: Path) -> None:
-    """Raises CommandError when there is a run in `folder`, or anything else."""
+    """Raise CommandError if `folder` exists."""
     if folder.exists():
         hint = f"plan bench resume {folder} goes on with it; --name gives another name"
         raise CommandError(ExitCode.CONFLICT, f"{folder} is there already", hint)
 
 
 def _check_size(compiled: CompiledRun) -> None:
-    """Raises CommandError when the plan of the run would be larger than a plan may be."""
+    """Raise CommandError if the plan of the run would be too large."""
     count = len(compiled.entries)
     possible = entries_max(plan_document(compiled, dict.fromkeys(compiled.entries, 1), parallel=1))
     if count > possible:
@@ -79,7 +74,7 @@ def _check_size(compiled: CompiledRun) -> None:
 
 
 def write_plan_json(folder: Path, compiled: CompiledRun) -> None:
-    """Writes the `plan.json` of the run in `folder`, after the files of its worlds."""
+    """Write the `plan.json` of the run in `folder`, after the files of its worlds."""
     for name, world in compiled.worlds.items():
         path = folder / world_file(name)
         path.parent.mkdir(exist_ok=True)
@@ -88,7 +83,7 @@ def write_plan_json(folder: Path, compiled: CompiledRun) -> None:
 
 
 def read_compiled(folder: Path) -> CompiledRun:
-    """The run in `folder`. Raises CommandError when there is none."""
+    """Return the run in `folder`. Raises CommandError when there is none."""
     try:
         return compiled_run_from_json(decode((folder / PLAN_JSON).read_bytes()))
     except (FileNotFoundError, NotADirectoryError):
@@ -100,7 +95,7 @@ def read_compiled(folder: Path) -> CompiledRun:
 
 
 def write_attempt_files(folder: Path, compiled: CompiledRun, attempts: Mapping[str, int]) -> None:
-    """Writes the files that the attempts begin with, where nothing is yet."""
+    """Write the initial files of attempts, unless their folders exist."""
     for name, attempt in attempts.items():
         place = folder / entry_workspace(name, attempt)
         if place.exists():

@@ -243,8 +243,7 @@ class Gateway:
 
     async def _tail(self, request: web.Request) -> web.StreamResponse:
         self._replica.require()
-        after = int(request.query["after"]) if "after" in request.query else None
-        return await self._websocket(request, self.sockets.talk(request, after))
+        return await self._websocket(request, self.sockets.follow(request))
 
     async def _websocket(self, request: web.Request, handler: SocketHandler) -> web.StreamResponse:
         denied = auth.denied_handshake(request.headers)

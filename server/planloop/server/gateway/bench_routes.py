@@ -26,7 +26,7 @@ from planloop.server.bench import bench_presenter, case_presenter
 from planloop.server.bench.run_folder import ReportsFolder, RunName, run_name
 from planloop.server.bench.run_library import RunLibrary
 from planloop.server.bench.suites import SuiteLibrary
-from planloop.server.gateway.log_websocket import NORMAL_CLOSE, HoldSocket, SocketEnd, SocketListener, socket_steps
+from planloop.server.gateway.log_websocket import NORMAL_CLOSE, HoldSocket, SocketEnd, SocketListener
 from planloop.server.http_api import Answer, OperationHandler
 
 Read = TypeVar("Read")
@@ -98,7 +98,7 @@ class BenchRoutes:
         name, after = _run(request), int(request.query.get("after", 0))
         await self._read(partial(self._library.run, name))
         follow = partial(self._follow, name, after)
-        return await self._websocket(request, lambda socket: socket_steps(socket, follow, None))
+        return await self._websocket(request, lambda listener: [partial(follow, listener), listener.hear])
 
     async def _follow(self, name: RunName, after: int, listener: SocketListener) -> SocketEnd:
         before: JsonObject = {}

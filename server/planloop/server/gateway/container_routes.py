@@ -32,7 +32,6 @@ from planloop.schemas.log.record import record_from_json
 from planloop.schemas.objects.container import CONTAINER_KIND, OVER
 from planloop.schemas.resource import Resource
 from planloop.server import history_views
-from planloop.server.gateway import log_websocket
 from planloop.server.gateway.auth import RIGHT
 from planloop.server.gateway.log_websocket import NORMAL_CLOSE, HoldSocket, SocketEnd, SocketListener, SocketStep
 from planloop.server.gateway.owner_proxy import OwnerProxy
@@ -77,13 +76,10 @@ class ContainerChat:
     right: str
 
 
-def chat_steps(chat: ContainerChat, socket: web.WebSocketResponse) -> list[SocketStep]:
-    """The conversation over `socket`, until either side ends it."""
-    listener = SocketListener(socket)
-    return [
-        *log_websocket.socket_steps(socket, partial(_tell, chat), partial(_hear, chat, listener)),
-        partial(_say, chat, listener),
-    ]
+def chat_steps(chat: ContainerChat, listener: SocketListener) -> list[SocketStep]:
+    """The conversation with `listener`, until either side ends it."""
+    hear = partial(listener.hear, partial(_hear, chat, listener))
+    return [partial(_tell, chat, listener), hear, partial(_say, chat, listener)]
 
 
 async def _tell(chat: ContainerChat, listener: SocketListener) -> SocketEnd:
@@ -343,7 +339,7 @@ class ContainerRoutes:
     async def _logs(self, request: web.Request) -> web.StreamResponse:
         item = require_container(self._replica.moment(), request.match_info["name"])
         tell = partial(follow_output, self._replica, item)
-        return await self._websocket(request, lambda socket: log_websocket.socket_steps(socket, tell, None))
+        return await self._websocket(request, lambda listener: [partial(tell, listener), listener.hear])
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         moment = self._replica.moment()

@@ -1,7 +1,7 @@
 """Text that models write, from the owner's stream to websocket clients over one connection.
 
-Words are told, not kept: the whole reply comes in the log anyway. Who begins in the middle of a reply is told its
-newest end; who does not keep up misses some.
+The text is sent, not kept: the log has the whole reply later. A client that connects during a reply gets its newest
+part; a slow client misses some.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ from planloop.server.api.operations import REV_MAX
 from planloop.server.gateway.replica import PlanReplica
 from planloop.server.stream_hub import ReplyStream, StreamHub
 
-AGAIN_S: Final = 0.25  # After an owner was not to be had, when the log has moved: a new one writes before it listens.
-AGAIN_ANYWAY_S: Final = 5.0  # The same in a log that does not move.
-CONNECT_S: Final = 0.1  # A socket of this machine takes us at once, or its owner has its hands full.
+AGAIN_S: Final = (
+    0.25  # Before the next try without an owner, when the log has moved: a new owner writes before it listens.
+)
+AGAIN_ANYWAY_S: Final = 5.0  # The same when the log does not move.
+CONNECT_S: Final = 0.1  # A local socket accepts immediately, unless its owner is overloaded.
 LINE_BYTES_MAX: Final = 1 << 20
-ENDS: Final = ("model.replied", "turn.ended")  # Records after which nothing more of a reply of their turn comes.
+ENDS: Final = ("model.replied", "turn.ended")  # Records that end the reply of their turn.
 
 
 class TokenStream:
-    """What the models of the plan of `replica` write. `run` hears it while somebody listens."""
+    """What the models of one plan write. `run` reads the owner's stream while there are listeners."""
 
     def __init__(self, replica: PlanReplica) -> None:
         self._replica = replica
-        self._hearing = StreamHub()
+        self._hub = StreamHub()
         self._replies: dict[str, ReplyStream] = {}
         self._count = 0
         self._wanted = anyio.Event()
@@ -40,11 +42,11 @@ class TokenStream:
         replica.on_record(self._recorded)
 
     async def listen(self) -> AsyncGenerator[JsonObject, None]:
-        """What has come of the replies under way, then each stretch of text, with agent and turn; without end."""
+        """Yield the current replies so far, then each stretch of text with its agent and turn, without end."""
         self._count += 1
         self._wanted.set()
         try:
-            async with aclosing(self._hearing.listen()) as heard:
+            async with aclosing(self._hub.listen()) as heard:
                 async for said in heard:
                     yield said
         finally:
@@ -53,20 +55,20 @@ class TokenStream:
                 self._scope.cancel()
 
     async def run(self) -> None:
-        """Hears the owner, whoever that is by then, for as long as somebody listens here; until cancelled."""
+        """Read the stream of the current owner while there are listeners, until cancelled."""
         while True:
             if not self._count:
                 self._wanted = anyio.Event()
                 await self._wanted.wait()
             with anyio.CancelScope() as self._scope:
                 while True:
-                    await self._hear()
+                    await self._read()
                     with anyio.move_on_after(AGAIN_ANYWAY_S):
                         await self._replica.moved()
                         await anyio.sleep(AGAIN_S)
             self._forget()
 
-    async def _hear(self) -> None:
+    async def _read(self) -> None:
         try:
             async with aclosing(_stream(self._replica)) as lines:
                 async for line in lines:
@@ -82,8 +84,8 @@ class TokenStream:
         agent, name = str(said["agent"]), str(said["reply"])
         reply = self._replies.get(agent)
         if reply is None or reply.name != name:
-            reply = self._replies[agent] = self._hearing.begin(agent, int(said["turn"]), name)
-        self._hearing.tell(reply, str(said["text"]))
+            reply = self._replies[agent] = self._hub.begin(agent, int(said["turn"]), name)
+        self._hub.tell(reply, str(said["text"]))
 
     def _recorded(self, record: Record) -> None:
         """Ends the replies that the record ends. The log may be read later than the words of the next turn come."""
@@ -92,11 +94,11 @@ class TokenStream:
         for one in record.draft.entries:
             reply = self._replies.get(one.subject)
             if reply is not None and _ends(one, reply):
-                self._hearing.end(self._replies.pop(one.subject))
+                self._hub.end(self._replies.pop(one.subject))
 
     def _forget(self) -> None:
         for reply in self._replies.values():
-            self._hearing.end(reply)
+            self._hub.end(reply)
         self._replies.clear()
 
 
