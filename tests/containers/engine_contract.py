@@ -14,6 +14,7 @@ from typing import Protocol
 import anyio
 import pytest
 
+from planloop.containers.engine.engine import ContainerNetwork
 from tests.containers.engines import Ground
 from tests.product import (
     LISTENING,
@@ -112,12 +113,12 @@ class EngineContract:
                 group.start_soon(partial(ground.engine.make_network, name, ground.labels, is_internal=True))
 
         assert await ground.engine.networks(ground.labels) == (name,)
-        await running(ground, networks=(name,))
+        await running(ground, network=ContainerNetwork((name,)))
 
     async def test_a_network_in_use_is_not_removed(self, ground: Ground) -> None:
         name = ground.name()
         await ground.engine.make_network(name, ground.labels, is_internal=False)
-        ref = await running(ground, networks=(name,))
+        ref = await running(ground, network=ContainerNetwork((name,)))
 
         assert await refusal(ground.engine.remove_network(name)) is EngineErrorReason.REFUSED
         await ground.engine.remove(ref)
@@ -169,7 +170,7 @@ class EngineContract:
         (found,) = await ground.engine.containers(ground.labels)
         assert (found.id, found.name, found.image, found.state) == (ref, creation.name, ground.image, "created")
         assert ground.labels.items() <= found.labels.items()
-        assert found.created_at > 0 == found.started_at == found.ended_at
+        assert found.created_at > 0 == found.last_run.started_at == found.last_run.ended_at
         assert await ground.engine.container(creation.name) == found
 
     async def test_where_commands_begin_is_known(self, ground: Ground) -> None:
@@ -190,18 +191,18 @@ class EngineContract:
         await ground.engine.start(ref)
 
         first = await seen(ground, ref)
-        assert (first.state, first.ended_at) == ("running", 0.0)
-        assert first.started_at >= first.created_at > 0
+        assert (first.state, first.last_run.ended_at) == ("running", 0.0)
+        assert first.last_run.started_at >= first.created_at > 0
         await ground.engine.stop(ref, 0)
         last = await seen(ground, ref)
         assert last.state == "exited"
-        assert last.exit_code in (137, 143)  # TERM or KILL: no grace is no order.
-        assert last.ended_at >= last.started_at == first.started_at
+        assert last.last_run.exit_code in (137, 143)  # TERM or KILL: no grace is no order.
+        assert last.last_run.ended_at >= last.last_run.started_at == first.last_run.started_at
 
     async def test_the_exit_code_is_that_of_the_command(self, ground: Ground) -> None:
         found = await ended(ground, await running(ground, shell("exit 3")))
 
-        assert (found.state, found.exit_code, found.is_out_of_memory) == ("exited", 3, False)
+        assert (found.state, found.last_run.exit_code, found.last_run.is_out_of_memory) == ("exited", 3, False)
 
     async def test_one_that_ended_can_be_started_again(self, ground: Ground) -> None:
         ref = await running(ground, shell("echo once; exit 3"))
@@ -209,7 +210,7 @@ class EngineContract:
 
         await ground.engine.start(ref)
 
-        assert (await ended(ground, ref)).started_at > first.ended_at
+        assert (await ended(ground, ref)).last_run.started_at > first.last_run.ended_at
 
     async def test_a_program_that_is_not_there_cannot_be_started(self, ground: Ground) -> None:
         ref = await made(ground, ("no-such-program",))
@@ -220,7 +221,7 @@ class EngineContract:
             assert failed.reason is EngineErrorReason.NO_COMMAND
             said = str(failed)
         else:  # It was told too early.
-            said = (await ended(ground, ref)).error
+            said = (await ended(ground, ref)).last_run.error
         assert "no-such-program" in said
         assert "FATAL" not in said, "what went wrong, and not which program of the engine says so"
         assert (await seen(ground, ref)).state in ("created", "exited")
@@ -231,7 +232,7 @@ class EngineContract:
 
         await ground.engine.stop(ref, 1)
 
-        assert (await seen(ground, ref)).exit_code == 137
+        assert (await seen(ground, ref)).last_run.exit_code == 137
 
     async def test_a_paused_one_goes_on_when_started_and_ends_when_stopped(
         self, ground: Ground, outside: Outside
@@ -297,9 +298,9 @@ class EngineContract:
     ) -> None:
         name = ground.name()
         await ground.engine.make_network(name, ground.labels, is_internal=False)
-        first = await running(ground, networks=(name,), ports=(PublishedPort(80),))
+        first = await running(ground, network=ContainerNetwork((name,), ports=(PublishedPort(80),)))
         port = (await seen(ground, first)).ports[80]
-        second = await made(ground, networks=(name,), ports=(PublishedPort(80, port),))
+        second = await made(ground, network=ContainerNetwork((name,), ports=(PublishedPort(80, port),)))
 
         assert await refusal(ground.engine.start(second)) is EngineErrorReason.PORT_TAKEN
         await ground.engine.remove(first)
@@ -310,7 +311,7 @@ class EngineContract:
         names = tuple(ground.name() for _ in range(2))
         for name in names:
             await ground.engine.make_network(name, ground.labels, is_internal=name == names[1])
-        ref = await running(ground, networks=names, aliases=("one",))
+        ref = await running(ground, network=ContainerNetwork(names, ("one",)))
 
         addresses = (await seen(ground, ref)).addresses
         assert set(addresses) == set(names)
@@ -323,7 +324,9 @@ class EngineContract:
         container = ground.name()
 
         def creation(*networks: str) -> ContainerCreation:
-            return ContainerCreation(container, ground.image, ground.labels, cmd=FOREVER, networks=networks)
+            return ContainerCreation(
+                container, ground.image, ground.labels, cmd=FOREVER, network=ContainerNetwork(networks)
+            )
 
         ref = await ground.engine.create(creation(names[0]))
         assert await ground.engine.create(creation(*names)) == ref
@@ -361,7 +364,7 @@ class EngineContract:
         await ground.engine.start(ref)
         await until_it_says(ground, ref, b"one\none\n")
 
-        pieces = ground.engine.logs(ref, after=first.ended_at, is_following=False)
+        pieces = ground.engine.logs(ref, after=first.last_run.ended_at, is_following=False)
         assert b"".join([piece async for piece in pieces]) == b"one\n"
 
     async def test_events_tell_what_happens_to_containers_with_the_labels(

@@ -13,7 +13,7 @@ import pytest
 from docker.errors import APIError
 
 from planloop.containers.engine.docker_engine import DockerEngine
-from planloop.containers.engine.engine import engine_address
+from planloop.containers.engine.engine import ContainerNetwork, engine_address
 from tests import golden_text, needs
 from tests.containers import engines
 from tests.containers.engine_contract import (
@@ -199,8 +199,8 @@ class TestOnlyDocker:
     async def test_names_reach_across_a_network_and_an_internal_one_leads_nowhere(self, ground: Ground) -> None:
         network = ground.name()
         await ground.engine.make_network(network, ground.labels, is_internal=True)
-        await running(ground, shell("nc -ll -p 80 -e echo hello"), networks=(network,), aliases=("greeter",))
-        other = await running(ground, networks=(network,))
+        await running(ground, shell("nc -ll -p 80 -e echo hello"), network=ContainerNetwork((network,), ("greeter",)))
+        other = await running(ground, network=ContainerNetwork((network,)))
 
         async def is_greeted() -> bool:
             said = await ground.engine.run(other, ExecCommand(shell("nc -w 1 greeter 80"), "m", timeout_s=10))
@@ -214,7 +214,9 @@ class TestOnlyDocker:
         network = ground.name()
         await ground.engine.make_network(network, ground.labels, is_internal=False)
         ref = await running(
-            ground, shell("nc -ll -p 80 -e echo hello"), networks=(network,), ports=(PublishedPort(80),)
+            ground,
+            shell("nc -ll -p 80 -e echo hello"),
+            network=ContainerNetwork((network,), ports=(PublishedPort(80),)),
         )
         host = (await seen(ground, ref)).ports[80]
 
@@ -240,7 +242,7 @@ class TestOnlyDocker:
 
         found = await ended(ground, ref)
 
-        assert (found.exit_code, found.is_out_of_memory) == (137, True)
+        assert (found.last_run.exit_code, found.last_run.is_out_of_memory) == (137, True)
 
     async def test_what_is_mounted_is_there_and_what_is_read_only_stays_as_it_is(
         self, ground: Ground, tmp_path: Path
@@ -250,7 +252,7 @@ class TestOnlyDocker:
         (tmp_path / "file").write_text("from the host\n")
         ref = await running(
             ground,
-            is_read_only=True,
+            rights=ContainerRights(is_read_only=True),
             mounts=(
                 ContainerMount("/host", host=str(tmp_path), is_read_only=True),
                 ContainerMount("/data", volume=volume),
@@ -339,4 +341,4 @@ class TestOnlyDocker:
 
         await ground.engine.stop(ref, 10)
 
-        assert (await seen(ground, ref)).exit_code == 7
+        assert (await seen(ground, ref)).last_run.exit_code == 7

@@ -21,6 +21,7 @@ from planloop.containers.engine.engine import (
     LISTENING,
     ContainerCreation,
     ContainerLimits,
+    ContainerRun,
     EngineErrorReason,
     EngineEvent,
     EngineFacts,
@@ -156,7 +157,7 @@ class SimulatedDaemon:
         one.state, one.error, one.is_out_of_memory = "running", "", False
         one.started_at = one.began_at = self.tick()
         one.ended_at = 0.0
-        for port in one.creation.ports:
+        for port in one.creation.network.ports:
             one.ports[port.inside] = port.host or _FREE_PORTS + self.number()
         self.tell(one, "start")
         self._play(one)
@@ -261,12 +262,8 @@ def _found_of(one: _Container) -> FoundContainer:
         image=one.creation.image,
         state=one.state,
         labels=dict(one.labels),
-        exit_code=one.exit_code,
-        is_out_of_memory=one.is_out_of_memory,
-        error=one.error,
         created_at=one.created_at,
-        started_at=one.started_at,
-        ended_at=one.ended_at,
+        last_run=ContainerRun(one.exit_code, one.is_out_of_memory, one.error, one.started_at, one.ended_at),
         addresses=addresses if is_up else dict.fromkeys(one.networks, ""),
         ports=dict(one.ports),
         bound=one.bound,
@@ -385,10 +382,10 @@ class SimulatedEngine:
             raise EngineFailed(EngineErrorReason.NO_IMAGE, f"there is no image {creation.image}", "look at its name")
         else:
             identity = str(daemon.number())
-            one = _Container(identity, creation, daemon.tick(), list(creation.networks[:1]), creation.bound)
+            one = _Container(identity, creation, daemon.tick(), list(creation.network.names[:1]), creation.bound)
             daemon.containers[identity] = one
             daemon.tell(one, "create")
-        for name in creation.networks:  # One by one, as the real one: whoever dies in between leaves half of it.
+        for name in creation.network.names:  # One by one, as the real one: whoever dies in between leaves half of it.
             if name not in one.networks:
                 await self._change("connect")
                 one.networks.append(name)
@@ -417,7 +414,7 @@ class SimulatedEngine:
         if gone:
             raise EngineFailed(EngineErrorReason.NOT_FOUND, f"there is no network {gone[0]}", "make it")
         taken = self._daemon.taken_ports | {port for other in self._all() for port in other.ports.values()}
-        for port in one.creation.ports:
+        for port in one.creation.network.ports:
             if port.host in taken:
                 raise EngineFailed(EngineErrorReason.PORT_TAKEN, f"port {port.host} is taken", "choose another one")
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 import pytest
 
+from planloop.containers.engine.engine import ContainerNetwork
 from planloop.schemas import limits
 from planloop.schemas.frozen import remade
 from tests import golden_text
@@ -256,7 +257,7 @@ async def copied(daemon: SimulatedDaemon) -> None:
     """Somebody runs what `docker commit` made of it."""
     one, engine = daemon.find("renamed"), SimulatedEngine(daemon)
     assert one is not None
-    await engine.start(await engine.create(remade(one.creation, name="copy", networks=())))
+    await engine.start(await engine.create(remade(one.creation, name="copy", network=ContainerNetwork(()))))
 
 
 def renamed(daemon: SimulatedDaemon) -> None:

@@ -102,7 +102,9 @@ async def _ask(access: PlanClient, item: Resource, tail: int | None, is_followed
     from planloop.client import engine_access
     from planloop.containers.engine.secret_env import masks_from_labels
 
-    own = next((one for one in await engine_access.engine_containers(access.place, item) if one.started_at), None)
+    own = next(
+        (one for one in await engine_access.engine_containers(access.place, item) if one.last_run.started_at), None
+    )
     if own is None:
         return False
     engine, text = engine_access.container_engine(), codecs.getincrementaldecoder("utf-8")(errors="replace")

@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from planloop.benchmarks.grading.containers import was_killed
+from planloop.containers.engine.engine import ContainerRun
 from tests.product import ContainerEngine, EngineFailed, FoundContainer
 
 KILLED, STOPPED, OWN, CLEAN = 137, 143, 1, 0
@@ -28,7 +29,7 @@ def engine_with(found: FoundContainer | None) -> ContainerEngine:
 
 
 def container(state: Any, exit_code: int, *, is_out_of_memory: bool = False) -> FoundContainer:
-    return FoundContainer("id", "name", "image", state, {}, exit_code=exit_code, is_out_of_memory=is_out_of_memory)
+    return FoundContainer("id", "name", "image", state, {}, last_run=ContainerRun(exit_code, is_out_of_memory))
 
 
 @pytest.mark.anyio

@@ -15,6 +15,7 @@ import anyio
 import pytest
 
 from planloop.containers.engine.docker_engine import DockerEngine
+from planloop.containers.engine.engine import ContainerNetwork
 from planloop.containers.images.archive import ImageFailed
 from planloop.containers.images.packages import Apt
 from planloop.containers.images.stock import STOCK
@@ -88,7 +89,7 @@ async def test_each_runs_what_it_is_for_without_rights_or_a_network(
     network = ground.name()
     await ground.engine.make_network(network, ground.labels, is_internal=True)
     wanted = ContainerCreation(
-        ground.name(), f"planloop/{name}", ground.labels, cmd=("sleep", "120"), networks=(network,)
+        ground.name(), f"planloop/{name}", ground.labels, cmd=("sleep", "120"), network=ContainerNetwork((network,))
     )
     ref = await ground.engine.create(wanted)
     await ground.engine.start(ref)

@@ -9,6 +9,7 @@ import anyio.lowlevel
 import pytest
 
 from planloop.containers.engine import exec_kill
+from planloop.containers.engine.engine import ContainerRights
 from planloop.reconciler.effects import process_table
 from planloop.schemas.objects.sandbox import GROUP
 from tests import needs
@@ -99,7 +100,12 @@ class TestInContainer(Enclosed):
     async def machine(self, ground: Ground, tmp_path: Path) -> EnclosedMachine:
         mounts = (ContainerMount(str(tmp_path), host=str(tmp_path)),)
         wanted = ContainerCreation(
-            ground.name(), ground.image, ground.labels, cmd=("sleep", "600"), mounts=mounts, cap_add=("DAC_OVERRIDE",)
+            ground.name(),
+            ground.image,
+            ground.labels,
+            cmd=("sleep", "600"),
+            mounts=mounts,
+            rights=ContainerRights(cap_add=("DAC_OVERRIDE",)),
         )
         self.container = await ground.engine.create(wanted)
         await ground.engine.start(self.container)

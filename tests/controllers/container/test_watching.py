@@ -9,6 +9,7 @@ from typing import TypeAlias
 import anyio
 import pytest
 
+from planloop.containers.engine.engine import ContainerNetwork
 from planloop.containers.engine.names import ContainerNames, ContainerTag, container_networks
 from planloop.controllers.container.context import ContainerContext
 from planloop.controllers.container.controller import POOL
@@ -55,7 +56,9 @@ async def run(own: Stage, engine: SimulatedEngine, address: str, *, uid: str = "
     networks = tuple(NAMES.network(network) for network in container_networks(spec))
     name = NAMES.container(address.partition("/")[2])
     await engine.start(
-        await engine.create(ContainerCreation(name, IMAGE, labels, cmd=("sleep", "600"), networks=networks))
+        await engine.create(
+            ContainerCreation(name, IMAGE, labels, cmd=("sleep", "600"), network=ContainerNetwork(networks))
+        )
     )
 
 

@@ -19,6 +19,8 @@ from planloop.containers.engine.engine import (
     ContainerEngine,
     ContainerLimits,
     ContainerMount,
+    ContainerNetwork,
+    ContainerRights,
     EngineErrorReason,
     EngineFailed,
     ExecCommand,
@@ -297,8 +299,8 @@ async def was_killed(engine: ContainerEngine, ref: str, *, ends_itself: bool) ->
     found = await engine.container(ref)
     if found is None:
         raise EngineFailed(EngineErrorReason.NOT_FOUND, REMOVED)
-    is_over = found.state in ("exited", "dead") and not found.is_out_of_memory
-    return is_over and (found.exit_code in KILLED or not ends_itself)
+    is_over = found.state in ("exited", "dead") and not found.last_run.is_out_of_memory
+    return is_over and (found.last_run.exit_code in KILLED or not ends_itself)
 
 
 async def remove_leftovers(engine: ContainerEngine, run: str) -> None:
@@ -318,11 +320,10 @@ def _creation(program: GradedProgram, argv: tuple[str, ...]) -> ContainerCreatio
         entrypoint=(),
         env={**CONTAINER_ENV, "PORT": str(program.serve["port"]), "HOST": "0.0.0.0"},
         workdir=WORK_FOLDER,
-        host_name=HOST_NAME,
         mounts=(ContainerMount(WORK_FOLDER, host=str(program.folder)), ContainerMount(CONTAINER_HOME)),
-        networks=(program.container,),
+        network=ContainerNetwork((program.container,), host_name=HOST_NAME),
         bound=BOUND,
-        is_read_only=True,
+        rights=ContainerRights(is_read_only=True),
     )
 
 
@@ -370,11 +371,11 @@ def _seconds(raw: Json) -> float:
 
 
 async def _end(engine: ContainerEngine, id_: str, found: FoundContainer) -> str:
-    if found.error:
-        return f"it could not be started: {found.error}"
+    if found.last_run.error:
+        return f"it could not be started: {found.last_run.error}"
     lines = (await _log(engine, id_)).decode(errors="replace").strip().splitlines()
     last = f": {lines[-1].strip()[:200]}" if lines else ""
-    return f"it ended with exit {found.exit_code}{last}"
+    return f"it ended with exit {found.last_run.exit_code}{last}"
 
 
 async def _answers(url: str, ready: JsonObject) -> bool:
@@ -444,10 +445,10 @@ async def open_check_container(
         entrypoint=(),
         env=CONTAINER_ENV,
         workdir=WORK_FOLDER,
-        host_name=HOST_NAME,
         mounts=mounts,
+        network=ContainerNetwork(host_name=HOST_NAME),
         bound=BOUND,
-        is_read_only=True,
+        rights=ContainerRights(is_read_only=True),
     )
     await _remove(engine, full)
     try:

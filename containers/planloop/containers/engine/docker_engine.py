@@ -323,7 +323,7 @@ class DockerEngine:
         with _gone_is_fine():
             raw = await self._inspected(ref)
             found = docker_json.container_from_json(raw)
-            if found.state == "exited" and found.exit_code in NO_COMMAND_CODES and not found.error:
+            if found.state == "exited" and found.last_run.exit_code in NO_COMMAND_CODES and not found.last_run.error:
                 return remade(found, error=await self._said_by_init(found.id, docker_json.program_from_json(raw)))
             return found
         return None
@@ -340,7 +340,7 @@ class DockerEngine:
         body = docker_json.creation_json(creation, is_podman=await self._is_podman_asked(creation))
         try:
             made = await self._client.call(lambda api: api.create_container_from_config(body, creation.name))
-            identity, connected = str(made["Id"]), set(creation.networks[:1])
+            identity, connected = str(made["Id"]), set(creation.network.names[:1])
         except EngineFailed as failed:
             if failed.reason is not EngineErrorReason.NAME_TAKEN:
                 raise
@@ -348,7 +348,7 @@ class DockerEngine:
             _check_ours("container", creation.name, raw["Config"].get("Labels"), creation.labels)
             identity, connected = str(raw["Id"]), set(raw["NetworkSettings"]["Networks"] or {})
         # One call takes one network before API 1.44. Whoever died in between left the rest to be done.
-        for network in creation.networks:
+        for network in creation.network.names:
             if network not in connected:
                 await self._connect(identity, network, creation)
         return identity
@@ -360,7 +360,7 @@ class DockerEngine:
         return bool(self._is_podman)
 
     async def _connect(self, identity: str, network: str, creation: ContainerCreation) -> None:
-        aliases = list(creation.aliases)
+        aliases = list(creation.network.aliases)
         await self._client.call(lambda api: api.connect_container_to_network(identity, network, aliases=aliases))
 
     async def start(self, ref: str) -> None:
@@ -370,8 +370,8 @@ class DockerEngine:
         await self._client.call(lambda api: api.start(ref))
         # The engine starts the init process, which is there; whether that finds the command shows a moment later.
         started = await self.container(ref)
-        if started is not None and started.state == "exited" and started.error:
-            raise docker_errors.no_command_error(started.error)
+        if started is not None and started.state == "exited" and started.last_run.error:
+            raise docker_errors.no_command_error(started.last_run.error)
 
     async def stop(self, ref: str, grace_s: float) -> None:
         await self._thaw(ref)

@@ -10,6 +10,7 @@ from planloop.containers.engine.engine import (
     ContainerCreation,
     ContainerLimits,
     ContainerMount,
+    ContainerRun,
     EngineEvent,
     EngineFacts,
     FoundContainer,
@@ -33,17 +34,17 @@ _PODMAN_STATES: Final[Mapping[str, RunState]] = {
 
 def creation_json(creation: ContainerCreation, *, is_podman: bool = False) -> dict[str, Any]:
     """The body of `POST /containers/create`; the first network is in it, others are connected afterwards."""
-    first = creation.networks[:1]
+    first = creation.network.names[:1]
     return {
         "Image": creation.image,
         "Cmd": None if creation.cmd is None else list(creation.cmd),
         "Entrypoint": None if creation.entrypoint is None else list(creation.entrypoint),
         "Env": [f"{name}={value}" for name, value in creation.env.items()],
         "WorkingDir": creation.workdir,
-        "Hostname": creation.host_name,
-        "User": creation.user,
+        "Hostname": creation.network.host_name,
+        "User": creation.rights.user,
         "Labels": dict(creation.labels),
-        "ExposedPorts": {f"{port.inside}/tcp": {} for port in creation.ports},
+        "ExposedPorts": {f"{port.inside}/tcp": {} for port in creation.network.ports},
         "HostConfig": _host_config(creation, is_podman=is_podman),
         "NetworkingConfig": {"EndpointsConfig": {name: endpoint_json(creation) for name in first}},
     }
@@ -51,24 +52,24 @@ def creation_json(creation: ContainerCreation, *, is_podman: bool = False) -> di
 
 def endpoint_json(creation: ContainerCreation) -> dict[str, Any]:
     """How it is in each of its networks."""
-    return {"Aliases": list(creation.aliases)}
+    return {"Aliases": list(creation.network.aliases)}
 
 
 def _host_config(creation: ContainerCreation, *, is_podman: bool) -> dict[str, Any]:
     # Podman fills memory with what it is to hide, unless told not to in words that Docker refuses.
     own = [each for each in creation.mounts if is_podman and is_tmpfs(each)]
     return {
-        "NetworkMode": next(iter(creation.networks), "none"),
+        "NetworkMode": next(iter(creation.network.names), "none"),
         "Mounts": [_mount(each) for each in creation.mounts if each not in own],
         "Tmpfs": {each.target: "notmpcopyup,ro" if each.is_read_only else "notmpcopyup" for each in own},
         "PortBindings": {
             f"{port.inside}/tcp": [{"HostIp": port.address, "HostPort": str(port.host) if port.host else ""}]
-            for port in creation.ports
+            for port in creation.network.ports
         },
         "Init": True,
-        "ReadonlyRootfs": creation.is_read_only,
-        "CapDrop": list(creation.cap_drop),
-        "CapAdd": list(creation.cap_add),
+        "ReadonlyRootfs": creation.rights.is_read_only,
+        "CapDrop": list(creation.rights.cap_drop),
+        "CapAdd": list(creation.rights.cap_add),
         "SecurityOpt": ["no-new-privileges"],
         "RestartPolicy": {"Name": "no"},
         # Docker's own ways, said to Podman: without capabilities one may listen at 80, and nobody asked for a bound.
@@ -117,12 +118,14 @@ def container_from_json(raw: Mapping[str, Any]) -> FoundContainer:
         image=raw["Image"],
         state=_state(state["Status"]),
         labels=raw["Config"].get("Labels") or {},
-        exit_code=state.get("ExitCode") or 0,
-        is_out_of_memory=bool(state.get("OOMKilled")),
-        error=state.get("Error") or "",
         created_at=_time(raw.get("Created")),
-        started_at=_time(state.get("StartedAt")),
-        ended_at=_time(state.get("FinishedAt")),
+        last_run=ContainerRun(
+            exit_code=state.get("ExitCode") or 0,
+            is_out_of_memory=bool(state.get("OOMKilled")),
+            error=state.get("Error") or "",
+            started_at=_time(state.get("StartedAt")),
+            ended_at=_time(state.get("FinishedAt")),
+        ),
         addresses={
             name: one["IPAddress"] for name, one in (network.get("Networks") or {}).items() if one.get("IPAddress")
         },

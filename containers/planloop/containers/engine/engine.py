@@ -130,11 +130,34 @@ class PublishedPort:
 
 
 @frozen
-class ContainerCreation:
-    """A container to be made. `image` is an id or a name that is there; `networks` by name, `aliases` its names there.
+class ContainerNetwork:
+    """How a container is reached. Without `names` of networks it has the loopback device and nothing else.
 
-    Without `networks` it has the loopback device and nothing else. It gets an init process that reaps what it leaves,
-    and may gain no privileges. `host_name` is what it calls itself; empty: a name that the engine makes up each time.
+    `aliases` are its names in the networks. `host_name` is its own name; if empty, the engine chooses a new one for
+    each container.
+    """
+
+    names: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    ports: tuple[PublishedPort, ...] = ()
+    host_name: str = ""
+
+
+@frozen
+class ContainerRights:
+    """What the first process of a container may do. `user` is empty for the image's own."""
+
+    user: str = ""
+    is_read_only: bool = False
+    cap_drop: tuple[str, ...] = ("ALL",)
+    cap_add: tuple[str, ...] = ()
+
+
+@frozen
+class ContainerCreation:
+    """A container to create from `image`, the id or name of a local image.
+
+    It gets an init process that reaps orphans, and may not gain privileges.
     """
 
     name: str
@@ -144,16 +167,10 @@ class ContainerCreation:
     entrypoint: tuple[str, ...] | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     workdir: str = ""
-    host_name: str = ""
-    user: str = ""
     mounts: tuple[ContainerMount, ...] = ()
-    ports: tuple[PublishedPort, ...] = ()
-    networks: tuple[str, ...] = ()
-    aliases: tuple[str, ...] = ()
+    network: ContainerNetwork = ContainerNetwork()
     bound: ContainerLimits = ContainerLimits()
-    is_read_only: bool = False
-    cap_drop: tuple[str, ...] = ("ALL",)
-    cap_add: tuple[str, ...] = ()
+    rights: ContainerRights = ContainerRights()
     logs_bytes: int = 10_000_000
 
 
@@ -162,13 +179,24 @@ RunState: TypeAlias = Literal["created", "running", "paused", "restarting", "rem
 
 
 @frozen
-class FoundContainer:
-    """A container as the engine has it. Times in seconds since 1970, 0 for never.
+class ContainerRun:
+    """The last run of a container. Times in seconds since 1970, 0 for never. `error` is why it could not start."""
 
-    `addresses` are its own by network, `ports` the host ports by the port inside. `error` is why it could not start.
-    `workdir` is where a command starts that is told nothing else: the image's own unless the container has one.
-    `env` are all its variables, secrets too: never kept, never shown.
-    Not `is_whole` is one that is listed and not answered about: its state may be old, and only `labels` are sure.
+    exit_code: int = 0
+    is_out_of_memory: bool = False
+    error: str = ""
+    started_at: float = 0.0
+    ended_at: float = 0.0
+
+
+@frozen
+class FoundContainer:
+    """A container as the engine has it. `created_at` in seconds since 1970.
+
+    `addresses` are its own by network, `ports` the host ports by the port inside. `workdir` is the default folder of
+    commands: the image's unless the container has one. `env` has all its variables, with secrets: never store or show
+    it. If not `is_whole`, the engine listed the container but did not describe it: its state may be old, and only its
+    `labels` are certain.
     """
 
     id: str
@@ -176,12 +204,8 @@ class FoundContainer:
     image: str
     state: RunState
     labels: Mapping[str, str]
-    exit_code: int = 0
-    is_out_of_memory: bool = False
-    error: str = ""
     created_at: float = 0.0
-    started_at: float = 0.0
-    ended_at: float = 0.0
+    last_run: ContainerRun = ContainerRun()
     addresses: Mapping[str, str] = field(default_factory=dict)
     ports: Mapping[int, int] = field(default_factory=dict)
     bound: ContainerLimits = ContainerLimits()

@@ -13,6 +13,8 @@ from planloop.containers.engine.engine import (
     ContainerEngine,
     ContainerLimits,
     ContainerMount,
+    ContainerNetwork,
+    ContainerRights,
     EngineErrorReason,
     EngineFailed,
     ImageBuild,
@@ -271,17 +273,16 @@ class StartJob:
             entrypoint=spec.entrypoint,
             env=container_variables(spec, self.yard, has_home=user == spec.user),
             workdir=spec.workdir,
-            # Its first alias; the engine's own would be another each time.
-            host_name=name[: limits.HOST_NAME_CHARS_MAX] if networks else HOST_CUT_OFF,
-            user=user,
             mounts=await self._mounts(spec) if spec.mounts else (),
-            ports=tuple(PublishedPort(port.inside, port.host) for port in spec.ports) if networks else (),
-            networks=tuple(names.network(network) for network in networks),
-            aliases=(name,),
+            network=ContainerNetwork(
+                names=tuple(names.network(network) for network in networks),
+                aliases=(name,),
+                ports=tuple(PublishedPort(port.inside, port.host) for port in spec.ports) if networks else (),
+                # Its first alias; the engine would choose a new name for each container.
+                host_name=name[: limits.HOST_NAME_CHARS_MAX] if networks else HOST_CUT_OFF,
+            ),
             bound=ContainerLimits(spec.cpu, spec.memory_bytes, spec.pids),
-            is_read_only=spec.is_read_only,
-            cap_drop=spec.cap_drop,
-            cap_add=spec.cap_add,
+            rights=ContainerRights(user, spec.is_read_only, spec.cap_drop, spec.cap_add),
             logs_bytes=spec.logs_bytes,
         )
 

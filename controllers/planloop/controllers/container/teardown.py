@@ -189,7 +189,11 @@ class _Taking:
         """Takes what it has written as a follower does that sees the end."""
         page = ContainerStatusWriter(self._yard, resource.address, resource.uid)
         now = await self._yard.engine.container(found.id)
-        if now is not None and now.started_at and read_container_status(resource.status).logged != now.started_at:
+        if (
+            now is not None
+            and now.last_run.started_at
+            and read_container_status(resource.status).logged != now.last_run.started_at
+        ):
             await page.write(lambda _: records.seen_merge(seen_container(now)))
             await LogJob(self._yard, resource.address, resource.uid)()
 
@@ -280,7 +284,7 @@ def _sentence(what: str, fault: EngineFailed) -> str:
 
 def _began(status: ContainerStatus, found: FoundContainer) -> float:
     """When its run began, of one that the engine says little about as far as that was seen."""
-    return found.started_at if found.is_whole or status.seen is None else status.seen.started_at
+    return found.last_run.started_at if found.is_whole or status.seen is None else status.seen.started_at
 
 
 def _stays(resource: Resource, found: FoundContainer) -> bool:

@@ -276,7 +276,9 @@ def _pieces(text: str) -> list[str]:
 async def _from_engine(replica: PlanReplica, item: Resource, listener: SocketListener) -> bool:
     """Tells what the engine has of it and what comes; False when it has nothing, or cannot be asked."""
     try:
-        own = next((one for one in await engine_access.engine_containers(replica.place, item) if one.started_at), None)
+        own = next(
+            (one for one in await engine_access.engine_containers(replica.place, item) if one.last_run.started_at), None
+        )
         if own is None:
             return False
         engine, quiet = engine_access.container_engine(), masks_from_labels(own.labels, own.env).stream()
