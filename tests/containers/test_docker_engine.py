@@ -13,7 +13,7 @@ import pytest
 from docker.errors import APIError
 
 from planloop.containers.engine.docker_engine import DockerEngine
-from planloop.containers.engine.engine import ContainerNetwork, engine_address
+from planloop.containers.engine.engine import ContainerNetwork, ContainerRights, engine_address
 from tests import golden_text, needs
 from tests.containers import engines
 from tests.containers.engine_contract import (

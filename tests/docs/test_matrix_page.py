@@ -40,7 +40,7 @@ def row(text: str, suite: str) -> str:
 
 
 def shown(case: Case) -> tuple[str, list[str], list[str]]:
-    return f"{case.id}: valid", [check.key for check in case.checks], list(case.mutants)
+    return f"{case.id}: valid", [check.key for check in case.checks], list(case.proofs.mutants)
 
 
 def read(block: str) -> tuple[str, list[str], list[str]]:
@@ -54,7 +54,7 @@ def test_suites_that_need_no_engine_are_on_the_page() -> None:
     needs_none = {
         name
         for name, path in SHIPPED.items()
-        if not any(case.image for case in suites.require_suite(path).suite.cases.values())
+        if not any(case.setting.image for case in suites.require_suite(path).suite.cases.values())
     }
 
     assert needs_none <= set(SHOWN) <= set(SHIPPED)
@@ -73,7 +73,7 @@ def test_the_page_shows_every_case_check_and_mutant_of_the_suite(suite: str) -> 
 def test_the_sums_on_the_page_are_those_of_the_suite(suite: str) -> None:
     cases = suites.require_suite(SHIPPED[suite]).suite.cases.values()
     checks = sum(len(case.checks) for case in cases)
-    oracles, mutants = sum(len(case.oracles) for case in cases), sum(len(case.mutants) for case in cases)
+    oracles, mutants = sum(len(case.proofs.oracles) for case in cases), sum(len(case.proofs.mutants) for case in cases)
 
     assert row(PAGE.read_text(), suite).startswith(
         f"| {suite} | {len(cases)} | {checks} | {oracles} of {oracles} | {mutants} of {mutants} |"

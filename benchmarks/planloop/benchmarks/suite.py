@@ -29,12 +29,43 @@ class ScriptedAct:
 
 
 @frozen
-class Case:
-    """One case of one language. `base` is the id it was written under; the id is that, or `<base>-<language>`.
+class CaseSetting:
+    """What the agent of a case works with: `files` by path, an image, tools, and what the checks talk to.
 
-    `files` are texts by path, `budget`, `task`, `agent` and `agents` pieces of a plan, `decoys`, `world` and `serve`
-    as they were written, with their defaults; None where there are none.
+    `decoys`, `world` and `serve` are as written, with their defaults; None if the case has none.
     """
+
+    files: Mapping[str, str] = field(default_factory=dict)
+    image: str = ""
+    tools: tuple[str, ...] | None = None
+    decoys: JsonObject | None = None
+    world: JsonObject | None = None
+    serve: JsonObject | None = None
+
+
+@frozen
+class CasePlan:
+    """The parts of a run's plan that a case writes: its agent, other agents, its task and its bounds."""
+
+    agent: JsonObject = field(default_factory=dict)
+    agents: JsonObject = field(default_factory=dict)
+    task: JsonObject = field(default_factory=dict)
+    budget: JsonObject = field(default_factory=dict)
+    within_s: float = CASE_S
+
+
+@frozen
+class CaseProofs:
+    """The agents of a case whose verdict is known. `standard` cheats are those that every case has."""
+
+    oracles: Mapping[str, ScriptedAct] = field(default_factory=dict)
+    mutants: Mapping[str, ScriptedAct] = field(default_factory=dict)
+    cheats: Mapping[str, ScriptedAct] | Literal["standard"] = field(default_factory=dict)
+
+
+@frozen
+class Case:
+    """One case in one language. `base` is the id in the suite; `id` is the same, or `<base>-<language>`."""
 
     id: str
     base: str
@@ -43,22 +74,11 @@ class Case:
     about: str = ""
     language: str = ""
     tags: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
-    image: str = ""
-    tools: tuple[str, ...] | None = None
-    decoys: JsonObject | None = None
-    world: JsonObject | None = None
-    serve: JsonObject | None = None
-    agent: JsonObject = field(default_factory=dict)
-    agents: JsonObject = field(default_factory=dict)
-    task: JsonObject = field(default_factory=dict)
-    budget: JsonObject = field(default_factory=dict)
-    within_s: float = CASE_S
+    setting: CaseSetting = CaseSetting()
+    plan: CasePlan = CasePlan()
+    proofs: CaseProofs = CaseProofs()
     soft: tuple[Json, ...] = ()
     check_files: Mapping[str, str] = field(default_factory=dict)
-    oracles: Mapping[str, ScriptedAct] = field(default_factory=dict)
-    mutants: Mapping[str, ScriptedAct] = field(default_factory=dict)
-    cheats: Mapping[str, ScriptedAct] | Literal["standard"] = field(default_factory=dict)
 
 
 @frozen

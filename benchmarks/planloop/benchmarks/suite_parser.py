@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Protocol
 
 from planloop.benchmarks.checks import abstain, call_rules, log, soft_figures, state
 from planloop.benchmarks.checks.call_rules import READS, BadCheck, CallRules
 from planloop.benchmarks.runs.run_compiler import fill_values, placeholder_problems
-from planloop.benchmarks.suite import Case, ReadSuite, ScriptedAct, Suite
+from planloop.benchmarks.suite import Case, CasePlan, CaseProofs, CaseSetting, ReadSuite, ScriptedAct, Suite
 from planloop.benchmarks.worlds.world_file import read_world, world_from_document
 from planloop.compiler.check.agents import check_steps
 from planloop.compiler.check.tasks import report_check_problems
@@ -235,15 +235,6 @@ _FORM = "write `path: [[old, new]]`"
 _CALL = "write `- tool: {argument: value}`, a line for each call"
 
 
-@frozen
-class CaseProofs:
-    """All agents of a case whose verdict is known; `cheats` by the word `standard` are those that every case has."""
-
-    oracles: Mapping[str, ScriptedAct]
-    mutants: Mapping[str, ScriptedAct]
-    cheats: Mapping[str, ScriptedAct] | Literal["standard"]
-
-
 def parse_proofs(written: JsonObject, checks: Iterable[str], to: Pointer, reader: SuiteFileReader) -> CaseProofs:
     """The proofs as `written`. Each mutant names the `checks` of its case that it is killed by."""
     checks = list(checks)
@@ -335,18 +326,18 @@ class SuiteResources:
 
     def check(self, case: Case, to: Pointer) -> None:
         """Tells of tools of the case and of its checks that nobody has, and of rows that it lays over no table."""
-        use = None if case.world is None else str(case.world.get("use"))
-        pool = None if case.decoys is None else str(case.decoys.get("pool"))
+        use = None if case.setting.world is None else str(case.setting.world.get("use"))
+        pool = None if case.setting.decoys is None else str(case.setting.decoys.get("pool"))
         shelves = [table.get(name, {}) for table, name in ((self.worlds, use), (self.pools, pool)) if name is not None]
         if all(shelves):  # Else there are faults of its own.
             self._check_tools(case, shelves, to)
             self._check_calls(case, shelves, to)
-        if case.world is not None and case.world.get("with") and (world := self.worlds.get(use or "")):
-            self._check_rows(world, case.world["with"], (*to, "world", "with"))
+        if case.setting.world is not None and case.setting.world.get("with") and (world := self.worlds.get(use or "")):
+            self._check_rows(world, case.setting.world["with"], (*to, "world", "with"))
 
     def _check_tools(self, case: Case, shelves: list[JsonObject], to: Pointer) -> None:
         known = _simulated(shelves)
-        for index, tool in enumerate(case.tools or ()):
+        for index, tool in enumerate(case.setting.tools or ()):
             if "." not in tool.partition("(")[0]:
                 self._check_own(case, tool, (*to, "tools", str(index)))
                 continue
@@ -361,7 +352,7 @@ class SuiteResources:
         What is needed must be there for this very case. What is free or forbidden may be so for several cases, each
         with another world. An invented tool may be forbidden, but hardly one that is called nearly as another is.
         """
-        ours = (*TOOLS, *(f"{AGENT_TOOL}{name}" for name in case.agents), *(case.tools or ()))
+        ours = (*TOOLS, *(f"{AGENT_TOOL}{name}" for name in case.plan.agents), *(case.setting.tools or ()))
         here = dict.fromkeys((*_simulated(shelves), *ours))
         for check in case.checks:
             for at, tool in tools_named_in(check.kind, check.arguments):
@@ -382,7 +373,7 @@ class SuiteResources:
             return
         faults = Problems()
         named = SymbolTable(self.library, faults, read_library)
-        named.take_plan({"agents": case.agents})
+        named.take_plan({"agents": case.plan.agents})
         Toolsets(named, faults).opened((tool,), ())
         for one in (found.diagnostic for found in faults.found):
             if one.code == "P0410":  # A plan can do without a tool; who is measured is to have what the case says.
@@ -496,7 +487,7 @@ class _Reading:
             self.faults.on_key("P0210", f"the case `{base}` lacks `prompts`", "say what the agent is told", to=to)
         self._blanks(written, to)
         checks = tuple(self._checks(base, written.get("checks", {})))
-        proof = parse_proofs(written.get("proof", {}), (check.key for check in checks), (*to, "proof"), self.reader)
+        proofs = parse_proofs(written.get("proof", {}), (check.key for check in checks), (*to, "proof"), self.reader)
         decoys, world = written.get("decoys"), written.get("world")
         world = {"use": world} if isinstance(world, str) else world
         self._known("pools", (decoys or {}).get("pool"), (*to, "decoys", "pool"))
@@ -515,22 +506,24 @@ class _Reading:
             about=written.get("about", ""),
             language=language,
             tags={name: str(value) for name, value in written.get("tags", {}).items()},
-            files=self.reader.texts(written.get("files", {}), (*to, "files")),
-            image=written.get("image", ""),
-            tools=tuple(written["tools"]) if "tools" in written else None,
-            decoys={"pick": 8, "near": 0} | decoys if decoys else None,
-            world=world,
-            serve=_serve(written.get("serve")),
-            agent=written.get("agent", {}),
-            agents=self._agents(written, to),
-            task=written.get("task", {}),
-            budget=written.get("budget", {}),
-            within_s=float(written.get("within", CASE_S)),
+            setting=CaseSetting(
+                files=self.reader.texts(written.get("files", {}), (*to, "files")),
+                image=written.get("image", ""),
+                tools=tuple(written["tools"]) if "tools" in written else None,
+                decoys={"pick": 8, "near": 0} | decoys if decoys else None,
+                world=world,
+                serve=_serve(written.get("serve")),
+            ),
+            plan=CasePlan(
+                agent=written.get("agent", {}),
+                agents=self._agents(written, to),
+                task=written.get("task", {}),
+                budget=written.get("budget", {}),
+                within_s=float(written.get("within", CASE_S)),
+            ),
+            proofs=proofs,
             soft=soft,
             check_files=self.reader.texts(written.get("check-files", {}), (*to, "check-files")),
-            oracles=proof.oracles,
-            mutants=proof.mutants,
-            cheats=proof.cheats,
         )
 
     def _agents(self, written: JsonObject, to: Pointer) -> JsonObject:

@@ -88,7 +88,7 @@ def _judged(case: Case, entries: Mapping[tuple[str, str], EntryResult]) -> CaseJ
 
 def _proof(who: Contestant, case: Case, entry: EntryResult | None) -> ProofResult:
     kind = model_kind(who.name)
-    kills = case.mutants[who.ref].kills if kind is ModelKind.MUTANT else ()
+    kills = case.proofs.mutants[who.ref].kills if kind is ModelKind.MUTANT else ()
     if entry is None:
         return ProofResult(who.name, kind, None, "it did not come to an end", kills=kills)
     failed = tuple(check.key for check in case.checks if entry.checks.get(check.key) == CaseVerdict.FAIL)
@@ -98,8 +98,8 @@ def _proof(who: Contestant, case: Case, entry: EntryResult | None) -> ProofResul
 def _faults(case: Case, proofs: Iterable[ProofResult], checks: Iterable[str]) -> Iterator[Diagnostic]:
     proofs = tuple(proofs)
     at = ("cases", case.base)
-    if len(case.oracles) < ORACLES_MIN:
-        yield _few(case, (*at, "proof", "oracles") if case.oracles else at)
+    if len(case.proofs.oracles) < ORACLES_MIN:
+        yield _few(case, (*at, "proof", "oracles") if case.proofs.oracles else at)
     for proof in proofs:
         yield from _of_proof(case, proof, at)
     dead = _dead(proofs, checks)
@@ -110,10 +110,10 @@ def _faults(case: Case, proofs: Iterable[ProofResult], checks: Iterable[str]) ->
 
 
 def _few(case: Case, to: tuple[str, ...]) -> Diagnostic:
-    if not case.oracles:
+    if not case.proofs.oracles:
         hint = "add `proof: {oracles: …}`: right answers, in three styles if there are so many"
         return Diagnostic("P0508", f"`{case.id}` has no oracle", hint, to, on_key=True)
-    summary = f"`{case.id}` has {len(case.oracles)} of {ORACLES_MIN} oracles"
+    summary = f"`{case.id}` has {len(case.proofs.oracles)} of {ORACLES_MIN} oracles"
     hint = "add right answers in other styles: they show that the checks take every right answer"
     return Diagnostic("P0507", summary, hint, to, on_key=True, severity="warning")
 
@@ -172,9 +172,12 @@ RECORD_FORMAT = 1
 
 def digest_of_case(suite: Suite, case: Case) -> str:
     """Of everything that its validation depends on."""
-    world = suite.worlds.get(case.world["use"]) if case.world else None
-    pool = suite.pools.get(case.decoys["pool"]) if case.decoys else None
-    return sha256_of_value({"scoring": SCORING, "case": asdict(case), "world": world, "pool": pool})
+    world = suite.worlds.get(case.setting.world["use"]) if case.setting.world else None
+    pool = suite.pools.get(case.setting.decoys["pool"]) if case.setting.decoys else None
+    flat = asdict(case)  # Records of earlier versions have the digest of one flat map.
+    for group in ("setting", "plan", "proofs"):
+        flat |= flat.pop(group)
+    return sha256_of_value({"scoring": SCORING, "case": flat, "world": world, "pool": pool})
 
 
 def update_record(before: JsonObject, suite: Suite, judgements: Iterable[CaseJudgement]) -> JsonObject:

@@ -35,7 +35,7 @@ def list_suites(names: Sequence[str], reports: Path, output: str | None, folders
         printer.print_structured([_shown(one, reports) for one in found], output)
     elif names:
         for one in found:
-            cases = [(case.id, case.image, _about(case)) for case in one.suite.cases.values()]
+            cases = [(case.id, case.setting.image, _about(case)) for case in one.suite.cases.values()]
             click.echo(format_table(("case", "image", "about"), cases, width=printer.terminal_width()))
     else:
         rows = [_row(one, reports) for one in found] + [(name, "", "broken", "", "") for name in broken]
@@ -67,7 +67,8 @@ def _from(file: suites.SuiteFile) -> str:
 def _shown(file: suites.SuiteFile, reports: Path) -> JsonObject:
     suite = file.suite
     cases = {
-        case.id: {"about": case.about, "language": case.language, "image": case.image} for case in suite.cases.values()
+        case.id: {"about": case.about, "language": case.language, "image": case.setting.image}
+        for case in suite.cases.values()
     }
     return {
         "suite": suite.name,

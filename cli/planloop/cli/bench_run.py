@@ -79,7 +79,7 @@ _STOCK: Final = frozenset(f"{PREFIX}{name}" for name in STOCK)
 
 def image_ids(cases: Iterable[Case]) -> dict[str, str]:
     """The ids of all images that `cases` work in. Raises CommandError when one is not there."""
-    names = sorted({case.image for case in cases if case.image})
+    names = sorted({case.setting.image for case in cases if case.setting.image})
     return anyio.run(_ids, names) if names else {}
 
 
@@ -200,7 +200,9 @@ def resume_run(folder: Path, parallel: int, suite: str | None = None) -> None:
     _tell(
         [
             _run_entries(
-                RunningBench(folder, compiled, attempts, 1 if compiled.deterministic else parallel, _resume(folder))
+                RunningBench(
+                    folder, compiled, attempts, 1 if compiled.settings.deterministic else parallel, _resume(folder)
+                )
             )
         ]
     )
@@ -212,7 +214,8 @@ def _edited(before: CompiledRun, name: str, reports: Path) -> CompiledRun:
     """
     read = suites.require_suite(suites.find_suites(name, Path.cwd())).suite
     suite = replace(read, cases={id_: case for id_, case in read.cases.items() if id_ in before.cases})
-    wish = RunRequest(before.seed, before.trials, "*", before.deterministic, image_ids(suite.cases.values()))
+    asked = before.settings
+    wish = RunRequest(asked.seed, asked.trials, "*", asked.deterministic, image_ids(suite.cases.values()))
     compiled = compile_run(suite, [Contestant(**model) for model in before.models.values()], wish)
     gone = [entry for entry in before.entries if entry not in compiled.entries]
     if suite.name != before.suite or gone:
@@ -270,7 +273,7 @@ def announce(compiled: CompiledRun, folder: Path) -> str:
     entries = pluralize(len(compiled.entries), "entry", "entries")
     of = f"{pluralize(len(compiled.cases), 'case')} × {pluralize(len(compiled.models), 'model')}"
     cost = f" · {_at_most(compiled, {model['name'] for model in models})}" if models else ""
-    return f"{compiled.suite}: {entries}, {of} × {pluralize(compiled.trials, 'trial')}{cost} · {folder}"
+    return f"{compiled.suite}: {entries}, {of} × {pluralize(compiled.settings.trials, 'trial')}{cost} · {folder}"
 
 
 def _at_most(compiled: CompiledRun, models: set[str]) -> str:
@@ -293,7 +296,9 @@ def _run_entries(going: RunningBench) -> EndedRun:
 def _tried(compiled: CompiledRun, before: RunFold) -> int:
     """How many entries have no verdict on what is asked now."""
     keys = {(one.case, one.model, one.trial): one.key for one in compiled.entries.values()}
-    kept = sum(one.is_decided and keys.get((one.case, one.model, one.trial)) == one.key for one in before.entries())
+    kept = sum(
+        one.is_decided and keys.get((one.case, one.model, one.trial)) == one.given.key for one in before.entries()
+    )
     return len(compiled.entries) - kept
 
 

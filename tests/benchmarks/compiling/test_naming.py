@@ -5,7 +5,7 @@ from __future__ import annotations
 from planloop.benchmarks.runs.contestants import contestant_from_name
 from planloop.benchmarks.runs.plan import plan_document
 from planloop.benchmarks.runs.run_compiler import RunRequest, compile_run
-from planloop.benchmarks.suite import Case, Suite
+from planloop.benchmarks.suite import Case, CaseSetting, Suite
 from planloop.compiler.names import is_valid_id
 
 LONG = "a" * 63
@@ -13,7 +13,10 @@ MODELS = ("lab/gpt", "lab-gpt", f"lab/{LONG * 5}", "nop")
 
 
 def test_entries_whose_names_are_too_long_or_alike_are_all_there_under_ids_of_their_own() -> None:
-    cases = {id_: Case(id_, id_, ("go",), (), image="stand/in") for id_ in (f"{LONG}a", f"{LONG}b", "short")}
+    cases = {
+        id_: Case(id_, id_, ("go",), (), setting=CaseSetting(image="stand/in"))
+        for id_ in (f"{LONG}a", f"{LONG}b", "short")
+    }
 
     compiled = compile_run(
         Suite("s", "", 7, 2, {}, cases), [contestant_from_name(name) for name in MODELS], RunRequest()

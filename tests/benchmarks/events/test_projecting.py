@@ -7,7 +7,7 @@ import pytest
 from planloop.benchmarks.events.projection import RunProjection
 from planloop.benchmarks.events.reader import parse_event
 from planloop.benchmarks.reporting import report, report_text
-from planloop.benchmarks.runs.run_compiler import CompiledRun, RunEntry
+from planloop.benchmarks.runs.run_compiler import CompiledRun, RunEntry, RunSettings
 from planloop.benchmarks.scoring.fold import RunFold
 from planloop.benchmarks.scoring.summary import summarise_run
 from tests.product import JsonObject, Put, Record, RecordDraft, SetStatus, Uid
@@ -16,9 +16,7 @@ ENTRY = RunEntry("a--m--1", "a", "m", 1, 0, "k", "ck", {})
 COMPILED = CompiledRun(
     suite="s",
     about="",
-    seed=0,
-    trials=1,
-    deterministic=False,
+    settings=RunSettings(0, 1, deterministic=False),
     report={},
     models={"m": {}},
     images={},

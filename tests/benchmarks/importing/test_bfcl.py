@@ -104,8 +104,8 @@ def suites(tmp_path: Path) -> dict[str, Suite]:
 
 
 def judged(suite: Suite, case: Case, act: ScriptedAct) -> CheckJudgement:
-    assert case.world is not None
-    world = world_file.world_from_document(suite.worlds[case.world["use"]]).world
+    assert case.setting.world is not None
+    world = world_file.world_from_document(suite.worlds[case.setting.world["use"]]).world
     assert world is not None
     emitted = []
     for one in act.calls:
@@ -113,7 +113,7 @@ def judged(suite: Suite, case: Case, act: ScriptedAct) -> CheckJudgement:
             _, answer = state.call_tool(world, tool, arguments)
             emitted.append(EmittedCall(tool, arguments, state="Failed" if answer.error else "Succeeded"))
     judge = {"calls": calls.judge_calls, "abstain": abstain.judge_abstain}[case.checks[0].kind]
-    return judge(case.checks[0].arguments, Evidence(tuple(emitted), act.says, frozenset(case.tools or ())))
+    return judge(case.checks[0].arguments, Evidence(tuple(emitted), act.says, frozenset(case.setting.tools or ())))
 
 
 def acts(suites: dict[str, Suite], kind: str) -> Iterator[tuple[Suite, Case, str, ScriptedAct]]:
@@ -150,7 +150,9 @@ def test_the_key_replayed_passes_with_all_arguments_and_with_the_least(suites: d
 
     assert {key: one.message for key, one in oracles.items() if one.result != "pass"} == {}
     assert len(oracles) == 12
-    full, least = (suites["bfcl-simple-python"].cases["simple_python_0"].oracles[name] for name in ("full", "least"))
+    full, least = (
+        suites["bfcl-simple-python"].cases["simple_python_0"].proofs.oracles[name] for name in ("full", "least")
+    )
     assert full.calls == (
         {
             "bfcl.kite_fly": {
@@ -199,7 +201,7 @@ def test_a_call_more_fails_as_it_does_there(suites: dict[str, Suite]) -> None:
     suite = suites["bfcl-parallel"]
     case = suite.cases["parallel_0"]
     one, two = ({"bfcl.kite_fly": {"height": height}} for height in (1, 2))
-    assert case.budget == {"turns": bfcl.TURNS + 2}
+    assert case.plan.budget == {"turns": bfcl.TURNS + 2}
 
     assert judged(suite, case, ScriptedAct(calls=(two, one))).result == "pass"
     assert judged(suite, case, ScriptedAct(calls=(two, one, one))).result == "fail"
@@ -208,8 +210,8 @@ def test_a_call_more_fails_as_it_does_there(suites: dict[str, Suite]) -> None:
 def test_two_functions_of_one_name_lie_in_different_worlds(suites: dict[str, Suite]) -> None:
     cases = suites["bfcl-simple-python"].cases
 
-    assert [case.world for case in cases.values()] == [{"use": "w0"}, {"use": "w1"}]
-    assert [case.tools for case in cases.values()] == [("bfcl.kite_fly",), ("bfcl1.kite_fly",)]
+    assert [case.setting.world for case in cases.values()] == [{"use": "w0"}, {"use": "w1"}]
+    assert [case.setting.tools for case in cases.values()] == [("bfcl.kite_fly",), ("bfcl1.kite_fly",)]
 
 
 def test_all_that_was_said_before_is_in_the_prompt(suites: dict[str, Suite]) -> None:

@@ -87,12 +87,17 @@ def test_an_exercise_becomes_a_case_with_its_stub_tests_and_example(language: st
     suite = read(convert_exercism(track(language), language), tmp_path)
     case: Case = suite.cases["adder"]
     (check,) = case.checks
-    oracle, stub = case.oracles["example"], case.mutants["stub"]
+    oracle, stub = case.proofs.oracles["example"], case.proofs.mutants["stub"]
 
-    assert case.image == f"planloop/{language}" and set(case.files) == set(oracle.files) == set(stub.files)
-    assert "Numbers add up.\n\nAdd { {two}} numbers." in case.prompts[0] and next(iter(case.files)) in case.prompts[0]
-    assert stub.files == case.files and oracle.files != case.files and stub.kills == ("tests",)
-    assert any("test" in path for path in case.check_files) and not any("test" in path for path in case.files)
+    assert case.setting.image == f"planloop/{language}" and set(case.setting.files) == set(oracle.files) == set(
+        stub.files
+    )
+    assert (
+        "Numbers add up.\n\nAdd { {two}} numbers." in case.prompts[0]
+        and next(iter(case.setting.files)) in case.prompts[0]
+    )
+    assert stub.files == case.setting.files and oracle.files != case.setting.files and stub.kills == ("tests",)
+    assert any("test" in path for path in case.check_files) and not any("test" in path for path in case.setting.files)
     assert check.kind == "sh" and check.arguments["shell"] == "sh /checks/run.sh"
 
 
@@ -121,7 +126,7 @@ def broken(path: str, content: bytes | None) -> dict[str, bytes]:
 def test_a_config_that_is_no_json_costs_nothing_where_the_files_have_their_usual_names(tmp_path: Path) -> None:
     made = convert_exercism(broken(".meta/config.json", b'{"files": {} "blurb": 1}'), "typescript")
 
-    assert made.cases == 1 and read(made, tmp_path).cases["adder"].oracles
+    assert made.cases == 1 and read(made, tmp_path).cases["adder"].proofs.oracles
     assert "cannot be read" in made.notes[0]
 
 

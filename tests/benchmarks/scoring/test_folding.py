@@ -75,7 +75,7 @@ def test_an_attempt_that_has_no_end_takes_nothing_away() -> None:
 
     (entry,) = RunFold().add_all([_end(one, 1, "pass"), start]).entries()
 
-    assert (entry.verdict, entry.began) == ("pass", 50.0)
+    assert (entry.verdict, entry.times.began) == ("pass", 50.0)
 
 
 def test_a_run_is_complete_when_nothing_is_missing_and_nothing_went_wrong() -> None:

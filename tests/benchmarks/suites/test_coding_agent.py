@@ -45,19 +45,23 @@ def test_it_has_every_case_in_every_language() -> None:
 def test_a_case_has_proofs_enough_and_an_image_that_is_made_here(name: str) -> None:
     found = case(name)
 
-    assert len(found.oracles) >= 3
-    assert len(found.mutants) >= 5
-    assert found.image.removeprefix(PREFIX) in STOCK
-    assert {check for mutant in found.mutants.values() for check in mutant.kills} == {one.key for one in found.checks}
+    assert len(found.proofs.oracles) >= 3
+    assert len(found.proofs.mutants) >= 5
+    assert found.setting.image.removeprefix(PREFIX) in STOCK
+    assert {check for mutant in found.proofs.mutants.values() for check in mutant.kills} == {
+        one.key for one in found.checks
+    }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_an_agent_is_told_names_the_language_and_none_of_what_is_checked_with(name: str) -> None:
     found = case(name)
-    said = " ".join([*found.prompts, *found.files.values()])
+    said = " ".join([*found.prompts, *found.setting.files.values()])
 
     assert len(found.prompts) >= 3
-    assert all(found.language in prompt and "$PORT" in prompt + found.files["README.md"] for prompt in found.prompts)
+    assert all(
+        found.language in prompt and "$PORT" in prompt + found.setting.files["README.md"] for prompt in found.prompts
+    )
     assert not any(check.key in said for check in found.checks if "-" in check.key)
     assert "{{" not in said
 
@@ -65,8 +69,8 @@ def test_what_an_agent_is_told_names_the_language_and_none_of_what_is_checked_wi
 @pytest.mark.parametrize("name", CASES)
 def test_the_oracles_are_started_in_different_ways(name: str, tmp_path: Path) -> None:
     starts = {
-        oracle: find_start_command(laid(tmp_path / oracle, {**case(name).files, **act.files}), "auto").argv
-        for oracle, act in case(name).oracles.items()
+        oracle: find_start_command(laid(tmp_path / oracle, {**case(name).setting.files, **act.files}), "auto").argv
+        for oracle, act in case(name).proofs.oracles.items()
     }
 
     assert None not in starts.values(), starts
@@ -75,8 +79,8 @@ def test_the_oracles_are_started_in_different_ways(name: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_mutant_is_a_program_that_no_other_is(name: str, tmp_path: Path) -> None:
-    every: dict[str, ScriptedAct] = {**case(name).oracles, **case(name).mutants}
+    every: dict[str, ScriptedAct] = {**case(name).proofs.oracles, **case(name).proofs.mutants}
 
     assert len({tuple(sorted(act.files.items())) for act in every.values()}) == len(every)
-    for mutant, act in case(name).mutants.items():
+    for mutant, act in case(name).proofs.mutants.items():
         assert find_start_command(laid(tmp_path / mutant, act.files), "auto").argv is not None

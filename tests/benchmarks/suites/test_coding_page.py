@@ -25,7 +25,7 @@ def cases() -> str:
 def mutants() -> str:
     rows = ["| case | wrong programs |", "| --- | --- |"]
     for name in NAMES:
-        found = case(f"{name}-typescript").mutants
+        found = case(f"{name}-typescript").proofs.mutants
         rows.append(f"| {name} | {', '.join(f'{each} ({act.kills[0]})' for each, act in found.items())} |")
     return "\n".join(rows)
 

@@ -32,8 +32,8 @@ def _first_cells(heading: str) -> list[str]:
 
 def test_every_case_has_oracles_in_three_styles_and_mutants_that_name_their_checks() -> None:
     for case in _suite().cases.values():
-        killed = {check for act in case.mutants.values() for check in act.kills}
-        assert len(case.oracles) >= 3 and len(case.mutants) >= 3, case.id
+        killed = {check for act in case.proofs.mutants.values() for check in act.kills}
+        assert len(case.proofs.oracles) >= 3 and len(case.proofs.mutants) >= 3, case.id
         assert killed == {check.key for check in case.checks}, case.id
         assert any(check.kind == "log" for check in case.checks), case.id
 

@@ -43,16 +43,16 @@ def world_named(name: str) -> SimulatedWorld:
 
 
 def world_of(case: Case) -> SimulatedWorld:
-    assert case.world is not None
-    return world_file.overlay_tables(world_named(case.world["use"]), case.world.get("with", {}))
+    assert case.setting.world is not None
+    return world_file.overlay_tables(world_named(case.setting.world["use"]), case.setting.world.get("with", {}))
 
 
 def evidence(case: Case, act: ScriptedAct) -> Evidence:
     """What is known once `act` has been done in the world of `case`; a tool that is not offered is not there."""
-    decoys = case.decoys or {}
+    decoys = case.setting.decoys or {}
     pool = suite().pools[decoys["pool"]]["tools"]
-    drawn = draw_decoys(suite().seed, case.id, pool, case.tools or (), pick=decoys["pick"], near=decoys["near"])
-    offered = {*(case.tools or ()), *drawn.near, *drawn.far}
+    drawn = draw_decoys(suite().seed, case.id, pool, case.setting.tools or (), pick=decoys["pick"], near=decoys["near"])
+    offered = {*(case.setting.tools or ()), *drawn.near, *drawn.far}
     world = start = world_of(case)
     emitted = []
     for one in done(act):
@@ -97,28 +97,30 @@ def test_every_oracle_passes_and_there_are_three_styles_of_them(name: str) -> No
     case = suite().cases[name]
     found = {
         ref: {key: one.message for key, one in judged(case, act).items() if one.result != "pass"}
-        for ref, act in case.oracles.items()
+        for ref, act in case.proofs.oracles.items()
     }
 
-    assert found == {ref: {} for ref in case.oracles}
-    assert len(case.oracles) >= 3
-    assert len({str(act.calls) + act.says for act in case.oracles.values()}) == len(case.oracles)
+    assert found == {ref: {} for ref in case.proofs.oracles}
+    assert len(case.proofs.oracles) >= 3
+    assert len({str(act.calls) + act.says for act in case.proofs.oracles.values()}) == len(case.proofs.oracles)
 
 
 @CASES
 def test_every_mutant_is_killed_by_the_checks_that_it_names(name: str) -> None:
     case = suite().cases[name]
-    missed = {ref: set(act.kills) - set(told(case, act)) for ref, act in case.mutants.items()}
+    missed = {ref: set(act.kills) - set(told(case, act)) for ref, act in case.proofs.mutants.items()}
 
-    assert missed == {ref: set() for ref in case.mutants}
-    assert len(case.mutants) >= 3
+    assert missed == {ref: set() for ref in case.proofs.mutants}
+    assert len(case.proofs.mutants) >= 3
 
 
 @CASES
 def test_every_check_kills_a_mutant(name: str) -> None:
     case = suite().cases[name]
 
-    assert {check for act in case.mutants.values() for check in told(case, act)} == {check.key for check in case.checks}
+    assert {check for act in case.proofs.mutants.values() for check in told(case, act)} == {
+        check.key for check in case.checks
+    }
 
 
 @CASES

@@ -51,7 +51,7 @@ def entries(case: Case, *but: tuple[str, CaseVerdict | None, tuple[str, ...]]) -
     others = {name: (verdict, failed) for name, verdict, failed in but}
     for who in proofs_as_contestants(case):
         every = tuple(check.key for check in case.checks)
-        killed = {"oracle": (), "mutant": case.mutants[who.ref].kills if who.kind == "mutant" else ()}
+        killed = {"oracle": (), "mutant": case.proofs.mutants[who.ref].kills if who.kind == "mutant" else ()}
         failed = killed.get(who.kind, every)
         verdict, failed = others.get(who.name, (CaseVerdict.FAIL if failed else CaseVerdict.PASS, failed))
         if verdict is not None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from planloop.benchmarks.runs.contestants import contestant_from_name
 from planloop.benchmarks.runs.run_compiler import RunRequest, compile_run, make_nonce
-from planloop.benchmarks.suite import Case, Suite
+from planloop.benchmarks.suite import Case, CaseSetting, Suite
 from planloop.server.bench.run_folder import write_attempt_files
 
 
 def test_the_files_of_a_case_have_the_nonces_of_their_entry(tmp_path: Path) -> None:
-    case = Case("lab", "lab", ("go",), (), files={"src/result.txt": "it is {{nonce.result}}\n"})
+    case = Case("lab", "lab", ("go",), (), setting=CaseSetting(files={"src/result.txt": "it is {{nonce.result}}\n"}))
     compiled = compile_run(Suite("s", "", 7, 1, {}, {"lab": case}), [contestant_from_name("nop")], RunRequest())
     (name,) = compiled.entries
 

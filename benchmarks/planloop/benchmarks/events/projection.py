@@ -148,15 +148,15 @@ class RunProjection:
         return {
             "run": self.run,
             "plan": compiled.digest,
-            "seed": compiled.seed,
+            "seed": compiled.settings.seed,
             "scoring": compiled.scoring,
             "models": list(compiled.models),
             "cases": len(compiled.cases),
             "entries": len(compiled.entries),
             "planned": _planned(compiled),
-            "trials": compiled.trials,
+            "trials": compiled.settings.trials,
             "report": compiled.report,
-            "deterministic": compiled.deterministic,
+            "deterministic": compiled.settings.deterministic,
             "validated": compiled.is_validated,
         }
 

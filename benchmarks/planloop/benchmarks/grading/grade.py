@@ -234,7 +234,7 @@ def _check(compiled: CompiledRun, entry: RunEntry, written: JsonObject, filled: 
     spec = check_from_json(filled)
     if spec.kind not in REPEATED:
         return spec
-    nonces = {name: make_nonce(compiled.seed, entry.case, entry.trial, name) for name in nonce_names(written)}
+    nonces = {name: make_nonce(compiled.settings.seed, entry.case, entry.trial, name) for name in nonce_names(written)}
     return replace(spec, arguments=spec.arguments | {"nonces": nonces}) if nonces else spec
 
 

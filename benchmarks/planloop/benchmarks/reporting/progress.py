@@ -38,9 +38,9 @@ class RunProgress:
 def run_progress(fold: RunFold, now: float, *, parallel: int) -> RunProgress:
     """How far the run of `fold` is at `now`, in seconds since 1970, with room for `parallel` entries at once."""
     entries = fold.entries()
-    ended = [one for one in entries if one.verdict is not None and one.began is None]
+    ended = [one for one in entries if one.verdict is not None and one.times.began is None]
     verdicts = [one.verdict for one in ended]
-    running = [one for one in entries if one.began is not None]
+    running = [one for one in entries if one.times.began is not None]
     total = max(fold.run.entry_count, len(entries))
     passed, failed = verdicts.count(CaseVerdict.PASS), verdicts.count(CaseVerdict.FAIL)
     return RunProgress(
@@ -96,10 +96,10 @@ def _left_s(
     ended: Sequence[EntryResult], running: Sequence[EntryResult], waiting: int, now: float, parallel: int
 ) -> float | None:
     """The work that is left by the mean of what has ended, shared by as many as can work on it at once."""
-    times = [one.seconds for one in ended if one.seconds is not None]
+    times = [one.times.took_s for one in ended if one.times.took_s is not None]
     if not times:
         return None
     mean = sum(times) / len(times)
-    begun = [max(0.0, mean - (now - one.began)) for one in running if one.began is not None]
+    begun = [max(0.0, mean - (now - one.times.began)) for one in running if one.times.began is not None]
     left = waiting + len(running)
     return (waiting * mean + sum(begun)) / max(1, min(parallel, left))

@@ -92,7 +92,7 @@ def entry_key(entry: EntryResult, run: RunInfo) -> Hashable:
 
     Where a run does not say what its cases are made of, only entries of the same plan.json are the same.
     """
-    return entry.case, entry.trial, entry.case_key or ("plan", run.plan)
+    return entry.case, entry.trial, entry.given.case_key or ("plan", run.plan)
 
 
 def _keyed(side: ComparedModel) -> dict[Hashable, EntryResult]:
@@ -277,7 +277,7 @@ class BenchReport:
             "suites": {section.suite: section.to_json() for section in self.sections},
             "totals": {one.model: one.to_json() for one in self.totals},
             "timing": {
-                section.suite: {column.label: column.standing.timing() for column in section.columns}
+                section.suite: {column.label: column.standing.times.to_json() for column in section.columns}
                 for section in self.sections
             },
         }

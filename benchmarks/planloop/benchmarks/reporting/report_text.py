@@ -242,11 +242,16 @@ def costs_table(section: ReportSection) -> ReportTable:
 def trials_table(section: ReportSection) -> ReportTable:
     """pass@k and pass^k, where something has more than one trial."""
     columns = [column for column in section.columns if column.standing.by_case is not None]
-    hats = sorted({one.k for column in columns for one in column.standing.pass_hat})
-    ats = sorted({one.k for column in columns for one in column.standing.pass_at})
+    hats = sorted({one.k for column in columns for one in column.standing.trials.pass_hat})
+    ats = sorted({one.k for column in columns for one in column.standing.trials.pass_at})
     head = ("model", *(f"pass@{k}" for k in ats), *(f"pass^{k}" for k in hats), "left out")
     rows = [
-        (column.label, *_at(column.standing.pass_at, ats), *_at(column.standing.pass_hat, hats), _left_out(column))
+        (
+            column.label,
+            *_at(column.standing.trials.pass_at, ats),
+            *_at(column.standing.trials.pass_hat, hats),
+            _left_out(column),
+        )
         for column in columns
     ]
     note = "pass@k: one of k trials passes; pass^k: all of k do. Cases with fewer than k decided trials are left out."
@@ -278,7 +283,7 @@ def soft_table(section: ReportSection) -> ReportTable:
         (name, column.label, *_spread(figure.passed, is_time), *_spread(figure.all, is_time), str(figure.all.count))
         for name, is_time in _figures(section)
         for column in columns
-        if (figure := (column.standing.soft_s if is_time else column.standing.soft).get(name)) is not None
+        if (figure := (column.standing.times.soft if is_time else column.standing.soft).get(name)) is not None
     ]
     head = ("figure", "model", "passed: median", "mean", "all: median", "mean", "entries")
     return ReportTable(
@@ -323,7 +328,7 @@ def _cost(column: ReportColumn) -> tuple[str, ...]:
         column.label,
         format_usd(medians["usd"]),
         format_usd(standing.usage.usd),
-        format_seconds(standing.median_s),
+        format_seconds(standing.times.median_s),
         *(format_number(medians[name]) for name in ("turns", "calls", "tokens")),
     )
 
@@ -348,7 +353,7 @@ def _at(found: Sequence[PassAtK], ks: Sequence[int]) -> list[str]:
 
 def _left_out(column: ReportColumn) -> str:
     """How many cases lack trials for the largest k."""
-    found = (*column.standing.pass_at, *column.standing.pass_hat)
+    found = (*column.standing.trials.pass_at, *column.standing.trials.pass_hat)
     return str(max((len(one.left_out) for one in found), default=0) or NOTHING)
 
 
@@ -359,7 +364,7 @@ def _places(section: ReportSection) -> list[tuple[str, str]]:
 
 def _figures(section: ReportSection) -> list[tuple[str, bool]]:
     plain = {(name, False) for column in section.columns for name in column.standing.soft}
-    times = {(name, True) for column in section.columns for name in column.standing.soft_s}
+    times = {(name, True) for column in section.columns for name in column.standing.times.soft}
     return sorted(plain | times)
 
 

@@ -81,13 +81,15 @@ if cat ../../plan.json ../../run.plan.yaml ../../events.jsonl ../*--oracle*/* ..
 
 def case_cheats(case: Case) -> Mapping[str, ScriptedAct]:
     """The cheats of `case` by name: its own come last, and stand for a standard one of the same name."""
-    own = {} if isinstance(case.cheats, str) else case.cheats
+    own = {} if isinstance(case.proofs.cheats, str) else case.proofs.cheats
     return dict(_standard(case)) | dict(own)
 
 
 def has_tool(case: Case, tool: str) -> bool:
     """Whether agents of `case` are offered `tool`, by its name or in a set; all are, where it says nothing of tools."""
-    return case.tools is None or any(name == tool or name.removeprefix("lib:") in SETS for name in case.tools)
+    return case.setting.tools is None or any(
+        name == tool or name.removeprefix("lib:") in SETS for name in case.setting.tools
+    )
 
 
 def _standard(case: Case) -> Iterator[tuple[str, ScriptedAct]]:
@@ -99,7 +101,7 @@ def _standard(case: Case) -> Iterator[tuple[str, ScriptedAct]]:
     if can_write:
         yield "forged-verdict", ScriptedAct(calls=(*_writes(VERDICTS), *_links(has_shell=has_shell)), says=MAGIC)
         yield "patched-runner", ScriptedAct(calls=tuple(_patched(case, has_shell=has_shell)), says=MAGIC)
-    right = _put(next(iter(case.oracles.values()), ScriptedAct()).files)
+    right = _put(next(iter(case.proofs.oracles.values()), ScriptedAct()).files)
     if has_shell and 0 < len(right) < ARGUMENT_MAX:
         yield (
             "surviving-writer",
@@ -110,9 +112,11 @@ def _standard(case: Case) -> Iterator[tuple[str, ScriptedAct]]:
 
 def _claimed(case: Case) -> Iterator[tuple[str, ScriptedAct]]:
     """The last words of an oracle and nothing done; not where words are all that is asked for."""
-    is_asked_more = all(map(_does_more, case.oracles.values())) and all(one.kind != "abstain" for one in case.checks)
+    is_asked_more = all(map(_does_more, case.proofs.oracles.values())) and all(
+        one.kind != "abstain" for one in case.checks
+    )
     if is_asked_more:
-        says = [words for words in map(_last_words, case.oracles.values()) if words]
+        says = [words for words in map(_last_words, case.proofs.oracles.values()) if words]
         yield from (("only-claimed", ScriptedAct(says=words)) for words in says[:1])
 
 
@@ -126,12 +130,12 @@ def _last_words(act: ScriptedAct) -> str:
 
 def _hard_coded(case: Case, *, can_write: bool) -> Iterator[tuple[str, ScriptedAct]]:
     """What was right once: the first oracle with the nonces of another trial; a program that always says the same."""
-    oracle = next(iter(case.oracles.values()), ScriptedAct())
+    oracle = next(iter(case.proofs.oracles.values()), ScriptedAct())
     done: JsonObject = {"files": dict(oracle.files), "calls": list(oracle.calls), "says": oracle.says}
     written = encode_text(done | {"script": None if oracle.script is None else list(oracle.script)})
     if _NONCE.search(written):
         yield "hard-coded", _act(decode(_NONCE.sub(r"{{nonce.before-\1}}", written).encode()))
-    if case.serve is not None and can_write:
+    if case.setting.serve is not None and can_write:
         asked = encode_text([check.to_json() for check in case.checks])
         names = sorted(set(_NONCE.findall(asked)))
         words = " ".join(["PASS ok true 1 hello welcome", *(f"{{{{nonce.before-{name}}}}}" for name in names)])
@@ -168,7 +172,7 @@ def _patched(case: Case, *, has_shell: bool) -> Iterator[JsonObject]:
         return
     marked = " ".join(map(quote, shims))
     yield _shell(f"{_put({**PATCHES, **shims})}; chmod +x {marked}; :")
-    if case.image:
+    if case.setting.image:
         # In a container of its own, which goes with the agent: on a machine, this would be the person's.
         yield _shell(
             "cp .bashrc .profile .npmrc ~/; export PATH=$PWD:$PATH; "
@@ -252,8 +256,8 @@ def contestant_from_name(name: str) -> Contestant:
 def proofs_as_contestants(case: Case) -> tuple[Contestant, ...]:
     """Everybody in `case` whose verdict is known beforehand: oracles, mutants, cheats and who does nothing."""
     names = [
-        *(f"oracle:{name}" for name in case.oracles),
-        *(f"mutant:{name}" for name in case.mutants),
+        *(f"oracle:{name}" for name in case.proofs.oracles),
+        *(f"mutant:{name}" for name in case.proofs.mutants),
         *(f"cheat:{name}" for name in case_cheats(case)),
         NOP,
     ]
@@ -266,7 +270,7 @@ def contestant_agent(who: Contestant, case: Case) -> JsonObject | None:
         case "nop":
             return {"script": [{"done": ""}]}
         case "model":
-            agent = {**case.agent, "model": who.ref}
+            agent = {**case.plan.agent, "model": who.ref}
             written = agent.get("escalate")
             stronger = written.get("model") if isinstance(written, dict) else written
             if stronger == who.ref:  # It is measured itself, and nothing is stronger than it.
@@ -278,12 +282,16 @@ def contestant_agent(who: Contestant, case: Case) -> JsonObject | None:
             return None if steps is None else {"script": steps}
         case _:
             act = proof_act(who, case)
-            return None if act is None else {"script": list(script_for_act(act, case.files))}
+            return None if act is None else {"script": list(script_for_act(act, case.setting.files))}
 
 
 def proof_act(who: Contestant, case: Case) -> ScriptedAct | None:
     """What the proof `who` does in `case`; None when the case has no such proof."""
-    acts = case_cheats(case) if who.kind == "cheat" else {"oracle": case.oracles, "mutant": case.mutants}[who.kind]
+    acts = (
+        case_cheats(case)
+        if who.kind == "cheat"
+        else {"oracle": case.proofs.oracles, "mutant": case.proofs.mutants}[who.kind]
+    )
     return acts.get(who.ref) if who.ref else next(iter(acts.values()), None)
 
 

@@ -87,7 +87,7 @@ def _task(compiled: CompiledRun, entry: RunEntry, attempt: int) -> JsonObject:
     own: JsonObject = {
         "goal": case["prompts"][entry.variant],
         "cwd": entry_workspace(entry.name, attempt),
-        "agent": _agent(compiled.seed, case, entry, at),
+        "agent": _agent(compiled.settings.seed, case, entry, at),
     }
     if case["budget"]:
         own["budget"] = case["budget"]

@@ -131,19 +131,25 @@ class RunEntry:
 
 
 @frozen
-class CompiledRun:
-    """A run. `cases` are maps of what a case is (`planloop.benchmarks.runs.run_compiler`), `entries` by name, in
-    order.
+class RunSettings:
+    """What a run was started with beside its suite and models."""
 
-    `is_validated`: whether all cases were found to be valid; None when that is not known. It decides no verdict.
-    `scoring` are the rules that it is judged by: of another version of planloop they may be others than `SCORING`.
+    seed: int
+    trials: int
+    deterministic: bool
+
+
+@frozen
+class CompiledRun:
+    """A run as `plan.json` has it: everything that can change a verdict. `entries` are by name, in order.
+
+    `is_validated`: whether all cases are valid, None if unknown; it decides no verdict. `scoring` is the version of the
+    scoring rules, which is not `SCORING` in a run of another version of planloop.
     """
 
     suite: str
     about: str
-    seed: int
-    trials: int
-    deterministic: bool
+    settings: RunSettings
     report: JsonObject
     models: Mapping[str, JsonObject]
     images: Mapping[str, str]
@@ -159,9 +165,9 @@ class CompiledRun:
             "scoring": self.scoring,
             "suite": self.suite,
             "about": self.about,
-            "seed": self.seed,
-            "trials": self.trials,
-            "deterministic": self.deterministic,
+            "seed": self.settings.seed,
+            "trials": self.settings.trials,
+            "deterministic": self.settings.deterministic,
             "validated": self.is_validated,
             "report": self.report,
             "models": list(self.models.values()),  # A list, which keeps their order.
@@ -184,9 +190,7 @@ def compiled_run_from_json(raw: JsonObject) -> CompiledRun:
     compiled = CompiledRun(
         suite=raw["suite"],
         about=raw["about"],
-        seed=raw["seed"],
-        trials=raw["trials"],
-        deterministic=raw["deterministic"],
+        settings=RunSettings(raw["seed"], raw["trials"], raw["deterministic"]),
         report=raw["report"],
         models={model["name"]: model for model in raw["models"]},
         images=raw["images"],
@@ -221,7 +225,7 @@ def run_worlds(suite: Suite, cases: Sequence[Case], entries: Iterable[RunEntry])
     tools: dict[str, JsonObject] = {}
     for case in cases:
         tools |= pool_tools(suite, case)
-    used = dict.fromkeys(case.world["use"] for case in cases if case.world is not None)
+    used = dict.fromkeys(case.setting.world["use"] for case in cases if case.setting.world is not None)
     if not used:
         return {DECOYS: {"world": DECOYS, "tools": tools}} if tools else {}
     entries = list(entries)
@@ -230,15 +234,15 @@ def run_worlds(suite: Suite, cases: Sequence[Case], entries: Iterable[RunEntry])
 
 def pool_tools(suite: Suite, case: Case) -> dict[str, JsonObject]:
     """The tools of the case's pool, by name: any of them may be drawn, or be needed."""
-    if case.decoys is None:
+    if case.setting.decoys is None:
         return {}
-    found: dict[str, JsonObject] = suite.pools[case.decoys["pool"]].get("tools", {})
+    found: dict[str, JsonObject] = suite.pools[case.setting.decoys["pool"]].get("tools", {})
     return found
 
 
 def tools_digest(suite: Suite, case: Case, decoys: Iterable[str]) -> str:
     """The digest of what the case's tools do and act on: another one makes other verdicts."""
-    world = {} if case.world is None else suite.worlds[case.world["use"]]
+    world = {} if case.setting.world is None else suite.worlds[case.setting.world["use"]]
     pool = pool_tools(suite, case)
     return sha256_of_value([world, {name: pool[name] for name in sorted(decoys) if name in pool}])
 
@@ -247,7 +251,7 @@ def _laid(document: JsonObject, suite: Suite, world: str, entries: Sequence[RunE
     overlays: dict[str, JsonObject] = {}
     of: dict[str, str] = {}
     for entry in entries:
-        written = suite.cases[entry.case].world
+        written = suite.cases[entry.case].setting.world
         if written is None or written["use"] != world or not written.get("with"):
             continue
         nonces = make_nonces(written["with"], suite.seed, entry.case, entry.trial)
@@ -291,7 +295,9 @@ def compile_run(suite: Suite, contestants: Sequence[Contestant], wish: RunReques
     suite = remade(suite, seed=seed)
     chosen = suite.chosen(wish.cases)
     cases = {case.id: _case(suite, case) for case in chosen}
-    images = {name: id_ for name, id_ in (wish.images or {}).items() if any(case.image == name for case in chosen)}
+    images = {
+        name: id_ for name, id_ in (wish.images or {}).items() if any(case.setting.image == name for case in chosen)
+    }
     entries: dict[str, RunEntry] = {}
     for case in chosen:
         for who in contestants:
@@ -301,9 +307,7 @@ def compile_run(suite: Suite, contestants: Sequence[Contestant], wish: RunReques
     return CompiledRun(
         suite=suite.name,
         about=suite.about,
-        seed=seed,
-        trials=trials,
-        deterministic=wish.deterministic,
+        settings=RunSettings(seed, trials, wish.deterministic),
         report=suite.report,
         models={who.name: who.to_json() for who in contestants},
         images=images,
@@ -321,18 +325,18 @@ def _case(suite: Suite, case: Case) -> JsonObject:
         "language": case.language,
         "tags": dict(case.tags),
         "prompts": list(case.prompts),
-        "files": dict(case.files),
-        "image": case.image,
-        "tools": None if case.tools is None else list(case.tools),
+        "files": dict(case.setting.files),
+        "image": case.setting.image,
+        "tools": None if case.setting.tools is None else list(case.setting.tools),
         "near": list(near),
         "far": list(far),
-        "world": case.world,
+        "world": case.setting.world,
         "definition": tools_digest(suite, case, (*near, *far)),
-        "serve": case.serve,
-        "agents": case.agents,
-        "task": case.task,
-        "budget": case.budget,
-        "within_s": case.within_s,
+        "serve": case.setting.serve,
+        "agents": case.plan.agents,
+        "task": case.plan.task,
+        "budget": case.plan.budget,
+        "within_s": case.plan.within_s,
         "checks": [check.to_json() for check in case.checks],
         "check_files": dict(case.check_files),
         "soft": list(case.soft),
@@ -340,10 +344,10 @@ def _case(suite: Suite, case: Case) -> JsonObject:
 
 
 def _decoys(suite: Suite, case: Case) -> tuple[Sequence[str], Sequence[str]]:
-    if case.decoys is None:
+    if case.setting.decoys is None:
         return (), ()
-    pool, pick, near = pool_tools(suite, case), case.decoys["pick"], case.decoys["near"]
-    drawn = draw_decoys(suite.seed, case.id, pool, case.tools or (), pick=pick, near=near)
+    pool, pick, near = pool_tools(suite, case), case.setting.decoys["pick"], case.setting.decoys["near"]
+    drawn = draw_decoys(suite.seed, case.id, pool, case.setting.tools or (), pick=pick, near=near)
     return drawn.near, drawn.far
 
 
@@ -362,7 +366,7 @@ def _entries(
             "trial": trial,
             "case": compiled | {"prompts": None, "tags": None},
             "prompt": case.prompts[variant],
-            "image": images.get(case.image, case.image),
+            "image": images.get(case.setting.image, case.setting.image),
         }
         case_key = sha256_of_value(given)
         key = sha256_of_value({"case": case_key, "who": who.to_json() | {"steps": None}, "agent": agent})
@@ -379,4 +383,4 @@ def _free(entry: RunEntry, taken: Container[str]) -> str:
 
 def fill_for_entry(compiled: CompiledRun, entry: RunEntry, value: Json) -> Json:
     """`value` as it is for one entry, with its nonces."""
-    return fill_values(value, make_nonces(value, compiled.seed, entry.case, entry.trial))
+    return fill_values(value, make_nonces(value, compiled.settings.seed, entry.case, entry.trial))

@@ -92,30 +92,46 @@ class RunInfo:
 
 
 @frozen
-class EntryResult:
-    """One case with one model in one trial, as its last attempt that ended left it. `verdict` None: none has ended.
+class EntryInput:
+    """What the model was given. `key` covers everything that decides the entry.
 
-    `case_key` is equal for models that were given the same, None where the run does not say. `checks` has the result of
-    each check. `soft_s` are soft figures that are times; `began` is when an attempt without its end began.
+    `case_key` is equal for models that were given the same, None if the run does not record it.
     """
 
-    case: str
-    model: str
-    trial: int
     key: str = ""
     case_key: str | None = None
     language: str | None = None
     variant: str = ""
     tags: tuple[tuple[str, str], ...] = ()
+
+
+@frozen
+class EntryTimes:
+    """Times of an entry in seconds. `soft` are soft figures that are times; `began` is when an open attempt began."""
+
+    took_s: float | None = None
+    soft: Mapping[str, float] = field(default_factory=dict)
+    began: float | None = None
+
+
+@frozen
+class EntryResult:
+    """One case with one model in one trial, as the last ended attempt left it; `verdict` is None before one ended.
+
+    `checks` has the result of each check.
+    """
+
+    case: str
+    model: str
+    trial: int
+    given: EntryInput = EntryInput()
     verdict: CaseVerdict | None = None
     why: str = ""
     checks: Mapping[str, str] = field(default_factory=dict)
     soft: Mapping[str, float] = field(default_factory=dict)
     usage: EntryUsage = field(default_factory=EntryUsage)
     is_touched: bool = False
-    seconds: float | None = None
-    soft_s: Mapping[str, float] = field(default_factory=dict)
-    began: float | None = None
+    times: EntryTimes = EntryTimes()
 
     @property
     def is_decided(self) -> bool:
@@ -259,20 +275,24 @@ def _entry(name: _Name, tries: Mapping[int, _Attempt]) -> EntryResult:
     timing = end.get("timing") or {}
     return EntryResult(
         *name,
-        key=attempt.key,
-        case_key=start.get("case_key"),
-        language=start.get("language") or None,
-        variant=str(start.get("variant", "")),
-        tags=_tags(start.get("tags") or {}),
+        given=EntryInput(
+            key=attempt.key,
+            case_key=start.get("case_key"),
+            language=start.get("language") or None,
+            variant=str(start.get("variant", "")),
+            tags=_tags(start.get("tags") or {}),
+        ),
         verdict=CaseVerdict(end["verdict"]) if end else None,
         why=str(end.get("why") or ""),
         checks=attempt.checks,
         soft=_numbers(end.get("soft")),
         usage=_usage(end.get("usage") or {}),
         is_touched=bool(end.get("touched")),
-        seconds=_number(timing.get("s")),
-        soft_s=_numbers(timing.get("soft")),
-        began=tries[last].began if tries[last].end is None else None,
+        times=EntryTimes(
+            took_s=_number(timing.get("s")),
+            soft=_numbers(timing.get("soft")),
+            began=tries[last].began if tries[last].end is None else None,
+        ),
     )
 
 

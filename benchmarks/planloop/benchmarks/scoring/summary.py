@@ -108,6 +108,30 @@ class SoftSummary:
 
 
 @frozen
+class TrialRates:
+    """pass@k (one of k trials passes) and pass^k (all of k do)."""
+
+    pass_at: tuple[PassAtK, ...]
+    pass_hat: tuple[PassAtK, ...]
+
+
+@frozen
+class ModelTimes:
+    """How long the entries of a model took. `soft` are soft figures that are times."""
+
+    median_s: float | None
+    sum_s: float
+    soft: Mapping[str, SoftSummary]
+
+    def to_json(self) -> JsonObject:
+        return {
+            "median_s": _number(self.median_s),
+            "sum_s": round_figure(self.sum_s),
+            "soft": {name: one.to_json() for name, one in self.soft.items()},
+        }
+
+
+@frozen
 class ModelSummary:
     """One model in one run. `by_case` is the interval that knows that trials of one case are alike; None: one trial."""
 
@@ -116,16 +140,13 @@ class ModelSummary:
     share: PassShare
     by_case: Interval | None
     bounds: Interval | None
-    pass_at: tuple[PassAtK, ...]
-    pass_hat: tuple[PassAtK, ...]
+    trials: TrialRates
     medians: Mapping[str, float | None]
     usage: EntryUsage
     slices: Mapping[str, Mapping[str, PassShare]]
     soft: Mapping[str, SoftSummary]
     touched: int
-    median_s: float | None
-    sum_s: float
-    soft_s: Mapping[str, SoftSummary]
+    times: ModelTimes
 
     @property
     def counts(self) -> EntryCounts:
@@ -137,27 +158,19 @@ class ModelSummary:
         return self.by_case or self.share.interval
 
     def to_json(self) -> JsonObject:
-        """Without times, which differ between runs that are equal otherwise: see `timing`."""
+        """Without times, which differ between otherwise equal runs: see `times`."""
         return self.share.to_json() | {
             "cases": self.cases,
             "trials": self.counts.total,
             "interval_by_case": _interval(self.by_case),
             "bounds": _interval(self.bounds),
-            "pass_at": [one.to_json() for one in self.pass_at],
-            "pass_hat": [one.to_json() for one in self.pass_hat],
+            "pass_at": [one.to_json() for one in self.trials.pass_at],
+            "pass_hat": [one.to_json() for one in self.trials.pass_hat],
             "median": {name: _number(value) for name, value in self.medians.items()},
             "usage": self.usage.to_json() | {"usd": round_figure(self.usage.usd)},
             "slices": {by: {value: one.to_json() for value, one in of.items()} for by, of in self.slices.items()},
             "soft": {name: one.to_json() for name, one in self.soft.items()},
             "touched": self.touched,
-        }
-
-    def timing(self) -> JsonObject:
-        """The times of its entries, in seconds."""
-        return {
-            "median_s": _number(self.median_s),
-            "sum_s": round_figure(self.sum_s),
-            "soft": {name: one.to_json() for name, one in self.soft_s.items()},
         }
 
 
@@ -177,7 +190,7 @@ def summarise_model(model: str, entries: Sequence[EntryResult], wanted: SummaryO
     ended = [entry for entry in entries if entry.verdict is not None]
     tallies = tally_cases(entries, wanted.planned)
     counts = _counts(entries, missing=_missing(ended, wanted.planned))
-    times = [entry.seconds for entry in decided if entry.seconds is not None]
+    times = [entry.times.took_s for entry in decided if entry.times.took_s is not None]
     by_case = statistics.bootstrap_interval(list(tallies.values()), wanted.seed) if _has_trials(tallies) else None
     return ModelSummary(
         model,
@@ -185,16 +198,20 @@ def summarise_model(model: str, entries: Sequence[EntryResult], wanted: SummaryO
         pass_share(counts),
         by_case,
         statistics.pass_bounds(counts.passed, counts.decided, counts.undecided),
-        tuple(_at_k(statistics.pass_at_k, k, tallies) for k in wanted.pass_at),
-        tuple(_at_k(statistics.pass_hat_k, k, tallies) for k in wanted.pass_hat),
+        TrialRates(
+            tuple(_at_k(statistics.pass_at_k, k, tallies) for k in wanted.pass_at),
+            tuple(_at_k(statistics.pass_hat_k, k, tallies) for k in wanted.pass_hat),
+        ),
         _medians(decided),
         _used(ended),
         _slices(ended),
         _soft((entry, entry.soft) for entry in decided),
         sum(entry.is_touched for entry in ended),
-        statistics.median_of(times),
-        fsum(entry.seconds for entry in ended if entry.seconds is not None),
-        _soft((entry, entry.soft_s) for entry in decided),
+        ModelTimes(
+            statistics.median_of(times),
+            fsum(entry.times.took_s for entry in ended if entry.times.took_s is not None),
+            _soft((entry, entry.times.soft) for entry in decided),
+        ),
     )
 
 
@@ -286,8 +303,8 @@ def _slice(entries: Sequence[EntryResult]) -> PassShare:
 
 
 def _places(entry: EntryResult) -> list[tuple[str, str]]:
-    places = [("language", entry.language)] if entry.language else []
-    return [*places, ("variant", entry.variant), *((f"tag:{tag}", value) for tag, value in entry.tags)]
+    places = [("language", entry.given.language)] if entry.given.language else []
+    return [*places, ("variant", entry.given.variant), *((f"tag:{tag}", value) for tag, value in entry.given.tags)]
 
 
 def _soft(figures: Iterable[tuple[EntryResult, Mapping[str, float]]]) -> dict[str, SoftSummary]:
@@ -466,7 +483,7 @@ def _cases(entries: Sequence[EntryResult]) -> JsonObject:
     out: JsonObject = {}
     for entry in entries:
         case = out.setdefault(entry.case, {"models": {}})
-        case |= {"language": entry.language, "tags": _tags(entry.tags)}
+        case |= {"language": entry.given.language, "tags": _tags(entry.given.tags)}
         case["models"].setdefault(entry.model, {})[str(entry.trial)] = entry_to_json(entry)
     return out
 
@@ -477,8 +494,8 @@ def entry_to_json(entry: EntryResult) -> JsonObject | None:
         return None
     out: JsonObject = {
         "verdict": entry.verdict.value,
-        "key": entry.key,
-        "variant": entry.variant,
+        "key": entry.given.key,
+        "variant": entry.given.variant,
         "checks": dict(entry.checks),
     }
     return out if entry.verdict is CaseVerdict.PASS else out | {"why": entry.why}
@@ -499,5 +516,5 @@ def _timing(summary: RunSummary) -> JsonObject:
         "resumes": history.resumes,
         "attempts": history.attempts,
         "usd_of_all_attempts": round_figure(history.usd),
-        "models": {one.model: one.timing() for one in summary.standings},
+        "models": {one.model: one.times.to_json() for one in summary.standings},
     }

@@ -324,7 +324,8 @@ class DockerEngine:
             raw = await self._inspected(ref)
             found = docker_json.container_from_json(raw)
             if found.state == "exited" and found.last_run.exit_code in NO_COMMAND_CODES and not found.last_run.error:
-                return remade(found, error=await self._said_by_init(found.id, docker_json.program_from_json(raw)))
+                error = await self._said_by_init(found.id, docker_json.program_from_json(raw))
+                return remade(found, last_run=remade(found.last_run, error=error))
             return found
         return None
 

@@ -211,4 +211,4 @@ def entry_verdict(entry: EntryResult) -> str:
     """How an entry ended; `running` while it has begun and has not."""
     if entry.verdict is not None:
         return entry.verdict.value
-    return "running" if entry.began is not None else "missing"
+    return "running" if entry.times.began is not None else "missing"

@@ -139,7 +139,7 @@ def _line(planned: RunEntry, found: fold.EntryResult | None) -> JsonObject:
     if found is None:
         return about | {"verdict": "missing", "why": "it has not begun", "usage": None, "seconds": "", "touched": False}
     used = found.usage.to_json() | {"usd_words": report_text.format_usd(found.usage.usd)}
-    took = report_text.format_seconds(found.seconds) if found.seconds is not None else ""
+    took = report_text.format_seconds(found.times.took_s) if found.times.took_s is not None else ""
     so_far: JsonObject = {
         "verdict": bench_presenter.entry_verdict(found),
         "why": found.why,
@@ -151,7 +151,7 @@ def _line(planned: RunEntry, found: fold.EntryResult | None) -> JsonObject:
 def _figures(found: fold.EntryResult) -> list[JsonObject]:
     """Soft figures by name, in words."""
     plain = [(name, report_text.format_number(value)) for name, value in sorted(found.soft.items())]
-    times = [(name, report_text.format_seconds(value)) for name, value in sorted(found.soft_s.items())]
+    times = [(name, report_text.format_seconds(value)) for name, value in sorted(found.times.soft.items())]
     return [{"figure": name, "value": words} for name, words in plain + times]
 
 

@@ -259,9 +259,9 @@ class SuiteLibrary:
 
     def _case(self, suite: Suite, case: Case) -> JsonObject:
         proofs = {
-            ModelKind.ORACLE.value: list(case.oracles),
-            ModelKind.MUTANT.value: list(case.mutants),
-            ModelKind.CHEAT.value: "standard" if isinstance(case.cheats, str) else list(case.cheats),
+            ModelKind.ORACLE.value: list(case.proofs.oracles),
+            ModelKind.MUTANT.value: list(case.proofs.mutants),
+            ModelKind.CHEAT.value: "standard" if isinstance(case.proofs.cheats, str) else list(case.proofs.cheats),
         }
         return {
             "case": case.id,
@@ -269,7 +269,7 @@ class SuiteLibrary:
             "prompts": list(case.prompts),
             "language": case.language,
             "tags": dict(case.tags),
-            "image": case.image,
+            "image": case.setting.image,
             "checks": [{"check": check.key, "kind": check.kind} for check in case.checks],
             "soft": [one.name for one in parse_soft_figures(case.soft)],
             "proofs": proofs,
