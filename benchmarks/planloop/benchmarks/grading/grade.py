@@ -34,13 +34,13 @@ from planloop.schemas.spec.template_placeholders import nonce_names
 # These ends of a task say nothing about the agent: the world failed, and the case is an `error`.
 
 OF_THE_WORLD: Final = frozenset({"ContainerFailed", "NoSandbox", "ParentFailed", "NeedsFailed", "NeedsCancelled"})
-"""Reasons of a task's `Ready` condition that are nobody's work."""
+"""Reasons of a task's `Ready` condition."""
 
 
 def infrastructure_failure(case: Resource, task: Resource, containers: Iterable[Resource]) -> str:
-    """What of the world failed, in a sentence; empty when the task came to an end that says something.
+    """Return what failed outside the agent, in a sentence; empty if the task's end says something about the agent.
 
-    `containers` are those that it worked in.
+    `containers` are those that the task worked in.
     """
     cut = case.status.get("cut")
     if cut == CaseStopReason.WORLD:
@@ -55,7 +55,7 @@ def infrastructure_failure(case: Resource, task: Resource, containers: Iterable[
 
 
 def _is_lost(container: Resource) -> bool:
-    """Whether it ended, or was started or made again: nothing that is at work in it asks for that."""
+    """Whether it ended, or was started or created again, which no agent in it can ask for."""
     status = container.status
     again = max(int(status.get("starts", 0)), int(status.get("incarnation", 0)))
     return again > 1 or bool(status.get("failures") or status.get("losses"))
@@ -65,34 +65,38 @@ PROGRAM_CHECK: Final = "program"
 CHECK_FILES: Final = "checks"
 REPEATED: Final = frozenset({"http", "web", "ws"})
 ENCLOSED: Final = CommandSandbox(BUBBLEWRAP, is_alone=True)
-"""What commands of checks run in where there is no container: they may well run what the agent wrote, and that must
-find no answer beside it."""
+"""The sandbox of command checks without a container: they may run the agent's code, which must not find answers."""
 
 
 @frozen
 class _Attempt:
-    """What is graded: `case` is the compiled case, filled in for the entry; `evidence` what its agent did."""
+    """What is graded: `case` is the compiled case, filled in for the entry; `folder` is for the workspace's copy."""
 
     name: str
     case: JsonObject
     checks: tuple[CheckSpec, ...]
+    soft: tuple[soft_figures.SoftFigure, ...]
+    workspace: Path
     folder: Path
     evidence: Evidence
 
 
-async def grade_attempt(ground: GradingContext, item: Resource, task: Resource) -> GradedCase:
-    """The verdict on what `task` made for the case `item`. A fault of the world is an `error`, whatever checks say."""
+async def grade_attempt(context: GradingContext, item: Resource, task: Resource) -> GradedCase:
+    """Return the verdict on the result of `task` for the case `item`.
+
+    An infrastructure failure is an `error`, whatever the checks say.
+    """
     case = case_from_json(item.spec)
-    fault = infrastructure_failure(item, task, ground.containers(item))
-    if fault:
-        return GradedCase(CaseVerdict.ERROR, fault)
-    entry = ground.compiled.entries.get(case.entry)
+    failure = infrastructure_failure(item, task, context.containers(item))
+    if failure:
+        return GradedCase(CaseVerdict.ERROR, failure)
+    entry = context.compiled.entries.get(case.entry)
     if entry is None:
         return GradedCase(CaseVerdict.ERROR, f"plan.json has no entry {case.entry}")
     try:
-        graded = await _graded(ground, case, entry)
+        graded = await _AttemptGrader(context, await _attempt(context, case, entry)).grade()
     except export.Ungradable as error:
-        # Its own doing: as an error, which is not counted, it would be a way around being found wanting.
+        # The agent's own doing: as an error, which no rate counts, it would be a way to avoid a failure.
         return GradedCase(CaseVerdict.FAIL, str(error))
     except OSError as error:
         return GradedCase(CaseVerdict.ERROR, f"grading failed: {error}")
@@ -103,134 +107,24 @@ async def grade_attempt(ground: GradingContext, item: Resource, task: Resource) 
     return graded
 
 
-async def _graded(ground: GradingContext, case: CaseSpec, entry: RunEntry) -> GradedCase:
+async def _attempt(context: GradingContext, case: CaseSpec, entry: RunEntry) -> _Attempt:
+    written = context.compiled.cases[entry.case]
+    filled: JsonObject = fill_for_entry(context.compiled, entry, written)
+    pairs = zip(written["checks"], filled["checks"], strict=True)
     name = task_name(entry.name, case.attempt)
-    target = ground.folder / export.GRADED / name
-    written = ground.compiled.cases[entry.case]
-    compiled: JsonObject = fill_for_entry(ground.compiled, entry, written)
-    pairs = zip(written["checks"], compiled["checks"], strict=True)
-    checks = tuple(_check(ground.compiled, entry, blank, filled) for blank, filled in pairs)
-    attempt = _Attempt(name, compiled, checks, target, await ground.witness(case))
-    if _looks_at_work(attempt):  # A copy that nobody reads would cost as much as judging what is in the log.
-        await _export(ground.folder / entry_workspace(entry.name, case.attempt), target)
-    soft = conduct_figures(attempt.evidence.calls) | await _measured(attempt)
-    # Before anything that the agent wrote is run: it could put links there that lead to what it should have made.
-    looked = {check.key: await _looked(ground, attempt, check) for check in checks if looks_at_files(check)}
-    tried = await _tried(ground, attempt, looked)
-    if tried.is_killed:
-        # By somebody outside, or made to look so by what was graded: then it fails again.
-        tried = await _tried(ground, attempt, looked)
-    soft |= tried.figures
-    for figure in soft_figures.parse_soft_figures(attempt.case["soft"]):
-        if figure.name == "runtime":
-            soft["runtime"] = round(sum(result["timing"]["s"] for result in tried.results), 6)
-        if not figure.sh and figure.name in soft:
-            soft |= figure.limits(soft[figure.name])
-    return decide_verdict(tried.results, soft)
-
-
-@frozen
-class _Tried:
-    """`is_killed`: not all held, and a container was killed under it, so that it says nothing yet."""
-
-    results: tuple[JsonObject, ...]
-    figures: JsonObject
-    is_killed: bool = False
-
-
-async def _tried(ground: GradingContext, attempt: _Attempt, looked: Mapping[str, JsonObject]) -> _Tried:
-    """All checks, in containers made for this; those that were `looked` at have their results. Raises EngineFailed."""
-    async with AsyncExitStack() as stack:
-        served = await stack.enter_async_context(_served(ground, attempt))
-        if served is not None and not served.url:
-            # There is nobody to ask: what became of the program is all there is to say.
-            log = {"log": served.log} if served.log else {}
-            finding = CheckFinding("fail", served.words, evidence=log)
-            result = await _result(ground, PROGRAM_CHECK, PROGRAM_CHECK, finding, 0.0)
-            return _Tried((result,), {}, await _is_killed(ground, served.ref))
-        url = served.url if served is not None else ""
-        checking = await stack.enter_async_context(_checking(ground, attempt, url))
-        results: list[JsonObject] = []
-        figures: list[Mapping[str, float]] = []
-        for check in attempt.checks:
-            if check.key in looked:
-                results.append(looked[check.key])
-                continue
-            began = ground.clock.now()
-            finding = await checking.check(check)
-            figures.append(finding.figures)
-            took_s = ground.clock.now() - began
-            results.append(await _result(ground, check.key, check.kind, finding, took_s))
-        own = dict(await _own_figures(checking, attempt))
-        if all(result["result"] == "pass" for result in results):
-            return _Tried(tuple(results), average_figures(figures) | own)
-        program_ref = served.ref if served is not None else ""
-        room_ref = checking.room.ref if checking.room is not None else ""
-        return _Tried(tuple(results), average_figures(figures) | own, await _is_killed(ground, program_ref, room_ref))
-
-
-async def _own_figures(checking: CheckRunner, attempt: _Attempt) -> list[tuple[str, float]]:
-    """The soft figures that commands of the suite measure, after all checks: they change what these find in nothing."""
-    found: list[tuple[str, float]] = []
-    for figure in _commands(attempt):
-        found += figure.with_limits(figure.read_from(await checking.check(figure.check)))
-    return found
-
-
-def _commands(attempt: _Attempt) -> list[soft_figures.SoftFigure]:
-    return [one for one in soft_figures.parse_soft_figures(attempt.case["soft"]) if one.sh]
-
-
-async def _is_killed(ground: GradingContext, program_ref: str, room_ref: str = "") -> bool:
-    """Whether one of these containers was. Raises EngineFailed when one is not there, or nobody tells."""
-    refs = ((program_ref, True), (room_ref, False))
-    killed = [await containers.was_killed(ground.engine(), ref, ends_itself=own) for ref, own in refs if ref]
-    return any(killed)
-
-
-async def _looked(ground: GradingContext, attempt: _Attempt, check: CheckSpec) -> JsonObject:
-    began = ground.clock.now()
-    finding = count_work_errors(check, await ground.run_check(check, _bench(ground, attempt)))
-    return await _result(ground, check.key, check.kind, finding, ground.clock.now() - began)
-
-
-async def _export(source: Path, target: Path) -> None:
-    if export.is_light(source):
-        export.export_workspace(source, target)
-    else:
-        await anyio.to_thread.run_sync(export.export_workspace, source, target)
-
-
-def _looks_at_work(attempt: _Attempt) -> bool:
-    """Whether anything that is asked of the case is found out from the files that were left, not from the log alone."""
-    return (
-        attempt.case["serve"] is not None
-        or bool(attempt.case["soft"])
-        or any(check.kind not in JUDGES for check in attempt.checks)
+    return _Attempt(
+        name,
+        filled,
+        tuple(_check(context.compiled, entry, blank, check) for blank, check in pairs),
+        tuple(soft_figures.parse_soft_figures(filled["soft"])),
+        context.folder / entry_workspace(entry.name, case.attempt),
+        context.folder / export.GRADED / name,
+        await context.witness(case),
     )
 
 
-def _bench(ground: GradingContext, attempt: _Attempt) -> CheckEnvironment:
-    label = f"{ground.label}-{attempt.name}"
-    folder = str(attempt.folder)  # Made for the attempt, around which nothing of it writes.
-    return CheckEnvironment(ground.processes, ground.ids, folder, None, ground.env, label=label, sandbox=ENCLOSED)
-
-
-async def _measured(attempt: _Attempt) -> JsonObject:
-    """The soft figures that the case asks for, of what was left before a program or a check touched it."""
-    wanted = attempt.case["soft"]
-    if not wanted:
-        return {}
-    return await anyio.to_thread.run_sync(_figures, attempt)
-
-
-def _figures(attempt: _Attempt) -> JsonObject:
-    names = {one.name for one in soft_figures.parse_soft_figures(attempt.case["soft"])}
-    return dict(soft_figures.measure_code(names, attempt.case["files"], soft_figures.read_texts(attempt.folder)))
-
-
 def _check(compiled: CompiledRun, entry: RunEntry, written: JsonObject, filled: JsonObject) -> CheckSpec:
-    """A check with the entry's nonces; one that is done several times makes more of them, so it is told them."""
+    """A check with the entry's nonces; a repeated check gets them as arguments, to make more of them."""
     spec = check_from_json(filled)
     if spec.kind not in REPEATED:
         return spec
@@ -238,70 +132,169 @@ def _check(compiled: CompiledRun, entry: RunEntry, written: JsonObject, filled: 
     return replace(spec, arguments=spec.arguments | {"nonces": nonces}) if nonces else spec
 
 
-@asynccontextmanager
-async def _served(ground: GradingContext, attempt: _Attempt) -> AsyncIterator[containers.ProgramStart | None]:
-    """The program that was made, in a container of its own; None for cases that make none."""
-    if attempt.case["serve"] is None:
-        yield None
-        return
-    made = containers.GradedProgram(
-        attempt.case["serve"], attempt.folder, _image(ground, attempt), attempt.name, ground.label
-    )
-    async with containers.run_program(ground.engine(), made) as served:
-        yield served
+@frozen
+class _CheckResults:
+    """`is_killed`: a check did not pass and a container was killed meanwhile, so the results say nothing yet."""
+
+    results: tuple[JsonObject, ...]
+    figures: JsonObject
+    is_killed: bool = False
 
 
-@asynccontextmanager
-async def _checking(ground: GradingContext, attempt: _Attempt, url: str) -> AsyncIterator[CheckRunner]:
-    """Where its checks are run. Commands get a container that the program never was in."""
-    bench = _bench(ground, attempt)
-    checking = CheckRunner(attempt.evidence, bench, ground.run_check, url=url)
-    has_commands = any(has_command(check) for check in attempt.checks) or bool(_commands(attempt))
-    if not attempt.case["image"] or not has_commands:
-        yield checking
-        return
-    files = await anyio.to_thread.run_sync(_check_files, ground.folder, attempt)
-    image = _image(ground, attempt)
-    async with containers.open_check_container(
-        ground.engine(), ground.label, attempt.name, image, attempt.folder, files
-    ) as inside:
-        yield CheckRunner(attempt.evidence, bench, ground.run_check, inside, url)
+class _AttemptGrader:
+    """Runs the checks of one attempt."""
 
+    def __init__(self, context: GradingContext, attempt: _Attempt) -> None:
+        self._context = context
+        self._attempt = attempt
+        self._case = attempt.case
+        self._image: str = context.compiled.images.get(attempt.case["image"], attempt.case["image"])
+        self._soft_commands = [figure for figure in attempt.soft if figure.sh]
+        # The folder was made for the attempt; nothing of the attempt writes around it.
+        self._environment = CheckEnvironment(
+            context.processes,
+            context.ids,
+            str(attempt.folder),
+            None,
+            context.env,
+            label=f"{context.label}-{attempt.name}",
+            sandbox=ENCLOSED,
+        )
 
-def _image(ground: GradingContext, attempt: _Attempt) -> str:
-    """The id of the image that was worked in."""
-    name: str = attempt.case["image"]
-    return ground.compiled.images.get(name, name)
+    async def grade(self) -> GradedCase:
+        """Raises OSError, EngineFailed and Ungradable."""
+        attempt = self._attempt
+        if self._reads_files():  # A copy that no check reads would cost as much as judging the log.
+            await self._export()
+        soft = conduct_figures(attempt.evidence.calls) | await self._code_figures()
+        # Before any program of the agent runs: it could add links to what it should have made.
+        looked = {check.key: await self._look(check) for check in attempt.checks if looks_at_files(check)}
+        found = await self._run_checks(looked)
+        if found.is_killed:
+            # From outside, or by the graded program, which looks the same: then it fails again.
+            found = await self._run_checks(looked)
+        soft |= found.figures
+        for figure in attempt.soft:
+            if figure.name == "runtime":
+                soft["runtime"] = round(sum(result["timing"]["s"] for result in found.results), 6)
+            if not figure.sh and figure.name in soft:
+                soft |= figure.limits(soft[figure.name])
+        return decide_verdict(found.results, soft)
 
+    def _reads_files(self) -> bool:
+        """Whether grading needs the files that were left, not only the log."""
+        is_logged_only = all(check.kind in JUDGES for check in self._attempt.checks)
+        return self._case["serve"] is not None or bool(self._case["soft"]) or not is_logged_only
 
-def _check_files(run: Path, attempt: _Attempt) -> Path:
-    """The folder with the case's files for checks, which no agent ever sees."""
-    folder = run / CHECK_FILES / attempt.name
-    for path, text in attempt.case["check_files"].items():
-        file = folder / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    async def _export(self) -> None:
+        source, target = self._attempt.workspace, self._attempt.folder
+        if export.is_light(source):
+            export.export_workspace(source, target)
+        else:
+            await anyio.to_thread.run_sync(export.export_workspace, source, target)
 
+    async def _code_figures(self) -> JsonObject:
+        """The figures of code, before a program or a check changes a file."""
+        attempt = self._attempt
+        if not attempt.soft:
+            return {}
+        after = await anyio.to_thread.run_sync(soft_figures.read_texts, attempt.folder)
+        return dict(soft_figures.measure_code({one.name for one in attempt.soft}, self._case["files"], after))
 
-async def _result(ground: GradingContext, name: str, kind: str, finding: CheckFinding, took_s: float) -> JsonObject:
-    """One result as events have it."""
-    evidence: Mapping[str, bytes] = finding.evidence or ({"output": finding.output} if finding.output else {})
-    blobs = ground.blobs.kept(evidence) if evidence else {}
-    if blobs is None:
-        blobs = await anyio.to_thread.run_sync(ground.blobs.keep, dict(evidence))
-    # A pass without a look at anything is no pass.
-    result = "invalid" if finding.result == "pass" and finding.probes < 1 else finding.result
-    return {
-        "check": name,
-        "kind": kind,
-        "result": result,
-        "message": finding.message,
-        "probes": finding.probes,
-        "blobs": blobs,
-        "timing": {"s": round(took_s, 6)},
-    }
+    async def _look(self, check: CheckSpec) -> JsonObject:
+        began = self._context.clock.now()
+        finding = count_work_errors(check, await self._context.run_check(check, self._environment))
+        return await self._result(check.key, check.kind, finding, began)
+
+    async def _run_checks(self, looked: Mapping[str, JsonObject]) -> _CheckResults:
+        """All checks, in fresh containers, with the results of those in `looked`. Raises EngineFailed."""
+        async with AsyncExitStack() as stack:
+            program = await stack.enter_async_context(self._program())
+            if program is not None and not program.url:
+                log = {"log": program.log} if program.log else {}
+                finding = CheckFinding("fail", program.words, evidence=log)
+                result = await self._result(PROGRAM_CHECK, PROGRAM_CHECK, finding)
+                return _CheckResults((result,), {}, await self._is_killed(program.ref))
+            runner = await stack.enter_async_context(self._runner(program.url if program is not None else ""))
+            results: list[JsonObject] = []
+            figures: list[Mapping[str, float]] = []
+            for check in self._attempt.checks:
+                if check.key in looked:
+                    results.append(looked[check.key])
+                    continue
+                began = self._context.clock.now()
+                finding = await runner.check(check)
+                figures.append(finding.figures)
+                results.append(await self._result(check.key, check.kind, finding, began))
+            measured = average_figures(figures)
+            for figure in self._soft_commands:  # After all checks, so that the commands cannot change their results.
+                measured |= figure.with_limits(figure.read_from(await runner.check(figure.check)))
+            is_killed = False
+            if any(result["result"] != "pass" for result in results):
+                room_ref = runner.room.ref if runner.room is not None else ""
+                is_killed = await self._is_killed(program.ref if program is not None else "", room_ref)
+            return _CheckResults(tuple(results), measured, is_killed)
+
+    async def _is_killed(self, program_ref: str, room_ref: str = "") -> bool:
+        """Whether one of these containers was killed. Raises EngineFailed if one is missing or cannot be asked."""
+        refs = ((program_ref, True), (room_ref, False))
+        engine = self._context.engine
+        return any([await containers.was_killed(engine(), ref, ends_itself=own) for ref, own in refs if ref])
+
+    @asynccontextmanager
+    async def _program(self) -> AsyncIterator[containers.ProgramStart | None]:
+        """The program of the attempt in a fresh container; None for cases without one."""
+        attempt, serve = self._attempt, self._case["serve"]
+        if serve is None:
+            yield None
+            return
+        program = containers.GradedProgram(serve, attempt.folder, self._image, attempt.name, self._context.label)
+        async with containers.run_program(self._context.engine(), program) as started:
+            yield started
+
+    @asynccontextmanager
+    async def _runner(self, url: str) -> AsyncIterator[CheckRunner]:
+        """Runs the checks. Commands get a container in which the program never ran."""
+        context, attempt = self._context, self._attempt
+        runner = CheckRunner(attempt.evidence, self._environment, context.run_check, url=url)
+        has_commands = any(map(has_command, attempt.checks)) or bool(self._soft_commands)
+        if not self._case["image"] or not has_commands:
+            yield runner
+            return
+        files = await anyio.to_thread.run_sync(self._write_check_files)
+        async with containers.open_check_container(
+            context.engine(), context.label, attempt.name, self._image, attempt.folder, files
+        ) as room:
+            yield replace(runner, room=room)
+
+    def _write_check_files(self) -> Path:
+        """The folder with the case's files for checks, which no agent ever sees."""
+        folder = self._context.folder / CHECK_FILES / self._attempt.name
+        for path, text in self._case["check_files"].items():
+            file = folder / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    async def _result(self, name: str, kind: str, finding: CheckFinding, began: float | None = None) -> JsonObject:
+        """One result as events have it; `began` is when the check started."""
+        took_s = 0.0 if began is None else self._context.clock.now() - began
+        evidence: Mapping[str, bytes] = finding.evidence or ({"output": finding.output} if finding.output else {})
+        blobs = self._context.blobs.kept(evidence) if evidence else {}
+        if blobs is None:
+            blobs = await anyio.to_thread.run_sync(self._context.blobs.keep, dict(evidence))
+        # A pass that looked at nothing is not a pass.
+        result = "invalid" if finding.result == "pass" and finding.probes < 1 else finding.result
+        return {
+            "check": name,
+            "kind": kind,
+            "result": result,
+            "message": finding.message,
+            "probes": finding.probes,
+            "blobs": blobs,
+            "timing": {"s": round(took_s, 6)},
+        }
 
 
 def average_figures(figures: Sequence[Mapping[str, float]]) -> JsonObject:

@@ -34,7 +34,7 @@ def compose_file(specs: Mapping[str, ContainerSpec]) -> JsonObject:
 
 
 def unsupported_in_compose(specs: Mapping[str, ContainerSpec]) -> list[str]:
-    """What a Compose file cannot say of them, a sentence each."""
+    """What a Compose file cannot express about the containers, one sentence each."""
     found = []
     for name, spec in specs.items():
         if spec.rootfs:
@@ -142,7 +142,7 @@ def _healthcheck(health: Health) -> JsonObject:
 
 
 def _test(health: Health) -> list[str]:
-    """What Compose has run inside. Which of the usual programs the image has nobody knows, so each is tried."""
+    """The health command for Compose. The image's programs are unknown, so each usual one is tried."""
     if health.cmd:
         return ["CMD", *health.cmd]
     if health.http:
@@ -156,9 +156,8 @@ def _seconds(seconds: float) -> str:
 
 
 def _value(value: str) -> str | None:
-    """A variable's value; a secret is taken from the environment of whoever calls Compose, and must be there.
-
-    None for what Compose cannot look up.
+    """A variable's value. A secret is taken from the environment of the Compose command, and required there; None if
+    Compose cannot look it up.
     """
     if not value.startswith(REFERENCES):
         return str(_escaped(value))
@@ -167,7 +166,7 @@ def _value(value: str) -> str | None:
 
 
 def _variable(reference: str) -> str:
-    """The variable that holds what is pointed at; empty when no variable does."""
+    """The variable that a reference names; empty if it names none."""
     name = reference.partition(":")[2]
     return name if reference.startswith(_VARIABLES) and _VARIABLE.fullmatch(name) else ""
 

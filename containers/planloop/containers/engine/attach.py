@@ -1,7 +1,7 @@
 """Run a command inside a container on the user's terminal, for `plan exec`.
 
-It is all that its process does, so nothing here is async: one loop waits for the terminal and for the engine. Commands
-that the plan runs inside go through `ContainerEngine.run` instead, which keeps what they say and has deadlines.
+Its process does nothing else, so nothing here is async: one loop waits for the terminal and for the engine. Commands
+that the plan runs inside go through `ContainerEngine.run`, which keeps their output and has deadlines.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ READ_BYTES: Final = 65_536
 LOOK_S: Final = 0.02
 LOOK_LAST_S: Final = 0.5  # A command that has closed its outputs may run for hours.
 DETACHING: Final = "ctrl-@,ctrl-\\,ctrl-@"
-"""The keys that make the engine let go: such as nobody presses, because those it has by default begin with ctrl-p."""
+"""The keys that detach from the engine: an unlikely sequence, because the default begins with ctrl-p."""
 
 
 class Console(Protocol):
@@ -62,9 +62,9 @@ class AttachEnd:
 
 
 def attach_exec(env: Mapping[str, str], ref: str, inside: ExecCommand, console: Console) -> AttachEnd:
-    """Runs `inside` to its end; a window at the console is a terminal for it. Raises EngineFailed.
+    """Run `inside` to its end; if the console has a window, the command gets a terminal. Raises EngineFailed.
 
-    What it started is ended when this process is, before that: also by KILL.
+    When this process ends early, also by KILL, everything that the command started is killed.
     """
     attached = _Attached(env, ref, inside, console)
     with _watched(lambda: _is_ended(lambda: DockerEngine(env).end(ref, inside.mark))) as over:
@@ -80,7 +80,7 @@ def attach_exec(env: Mapping[str, str], ref: str, inside: ExecCommand, console: 
 
 
 def _is_ended(end: Callable[[], Awaitable[None]]) -> bool:
-    """Whether `end` ended the command, in a time after which whoever waits for it is let go."""
+    """Whether `end` ended the command in time; after that the waiting user is released."""
 
     async def ended() -> bool:
         with anyio.move_on_after(limits.ENGINE_CALL_S):
@@ -113,9 +113,9 @@ def _woken() -> Iterator[int]:
 
 @contextmanager
 def _watched(end: Callable[[], object]) -> Iterator[Callable[[], None]]:
-    """A second process calls `end` unless what the block is given was called: nobody may catch a KILL.
+    """A second process calls `end` unless the block called the yielded function: no handler can catch KILL.
 
-    It is waited for only where it has nothing to do, so that who interrupts the ending as well is let go.
+    It is waited for only if it has nothing to do, so that a second interrupt releases the user.
     """
     is_over = False
 
@@ -141,7 +141,7 @@ def _watched(end: Callable[[], object]) -> Iterator[Callable[[], None]]:
 
 def _watch(heard: int, said: int, end: Callable[[], object]) -> None:
     try:
-        os.setsid()  # Away from the terminal, whose signals are for the other one.
+        os.setsid()  # In a session apart from the terminal, whose signals are for the other process.
         os.close(said)
         nowhere = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
@@ -280,7 +280,7 @@ class _Line:
         self._socket = below
 
     def early(self) -> bytes:
-        """What came together with the head of the answer, and was read with that."""
+        """Bytes of the output that were read together with the head of the response."""
         if self._process is not None:
             return b""
         self._socket.settimeout(0)
@@ -295,7 +295,7 @@ class _Line:
         return int(self._socket.fileno() if self._process is None else self._process.stdout.fileno())
 
     def is_pending(self) -> bool:
-        """Whether there is more to read that no `select` tells of."""
+        """Whether there is buffered input that `select` does not report."""
         return bool(hasattr(self._socket, "pending") and self._socket.pending())
 
     def read(self) -> bytes:
@@ -304,7 +304,7 @@ class _Line:
                 return os.read(self._process.stdout.fileno(), READ_BYTES)
             return bytes(self._socket.recv(READ_BYTES))
         except OSError:
-            return b""  # Whoever asks for the exit code is told why.
+            return b""  # A caller that asks for the exit code gets the reason.
 
     def write(self, data: bytes) -> None:
         with suppress(OSError):  # It ended without reading all of it.

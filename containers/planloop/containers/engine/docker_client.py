@@ -35,7 +35,7 @@ IDLE_MAX: Final = 8  # More of them are let go.
 
 
 class CallThreads(Generic[Raised]):
-    """`run` from one event loop. What is run may raise `fault` and nothing else."""
+    """`run` from one event loop. The work may raise `fault` and nothing else."""
 
     def __init__(self, fault: type[Raised]) -> None:
         self._fault = fault
@@ -43,13 +43,13 @@ class CallThreads(Generic[Raised]):
         finalize(self, _let_go, self._idle)
 
     async def run(self, work: Callable[[], Returned], limiter: anyio.CapacityLimiter) -> Returned:
-        """What `work` gives, in a thread that is left alone when this is cancelled."""
+        """The result of `work`, run in a thread that is abandoned when this is cancelled."""
         token, is_done = anyio.lowlevel.current_token(), anyio.Event()
         given: list[Returned] = []
         failed: list[Raised] = []
 
         def body() -> bool:
-            """Whether the thread goes on afterwards."""
+            """Whether the thread is used again."""
             try:
                 given.append(work())
             except self._fault as fault:
@@ -85,7 +85,7 @@ def _started() -> _Work:
 
 def _live(work: _Work) -> None:
     while (body := work.get()) is not None and body():
-        del body  # What it holds is not kept until the next one.
+        del body  # Free what the body holds before the next wait.
 
 
 def _let_go(idle: list[_Work]) -> None:
@@ -98,10 +98,10 @@ def _let_go(idle: list[_Work]) -> None:
 
 T = TypeVar("T")
 Decode: TypeAlias = Callable[[bytes], bytes]
-"""What takes off what is wrapped around a piece, in the thread that has read it; nothing, while there is no more."""
+"""Decodes a piece in the thread that read it; returns nothing until there is output."""
 READ_BYTES: Final = 65_536
 NO_DEADLINE: Final = (limits.ENGINE_CALL_S, None)
-"""`timeout` of a request whose answer comes bit by bit: it is connected soon, and each bit takes its time."""
+"""`timeout` of a streamed request: the connection has a deadline, each piece has none."""
 LOOK_FIRST_S: Final = 0.01
 LOOK_LAST_S: Final = 0.5
 
@@ -119,21 +119,21 @@ class DockerClient:
         self._streams = anyio.CapacityLimiter(limits.ENGINE_STREAMS_AT_ONCE)
 
     async def call(self, ask: Callable[[Any], T], *, timeout_s: float = limits.ENGINE_CALL_S) -> T:
-        """What `ask` gives, asked in a thread. Raises EngineFailed."""
+        """The result of `ask`, called in a thread. Raises EngineFailed."""
         with self.deadline(timeout_s):
             return await self._threads.run(lambda: self._translated(lambda: ask(self._connected())), self._calls)
 
     async def work(self, work: Callable[[], T]) -> T:
-        """What `work` gives that asks no engine but takes a while. In a thread; it may raise EngineFailed only."""
+        """The result of slow `work` that needs no engine, in a thread. It may raise EngineFailed only."""
         return await self._threads.run(work, self._calls)
 
     @asynccontextmanager
     async def stream(
         self, ask: Callable[[Any], Any], *, timeout_s: float = limits.ENGINE_CALL_S
     ) -> AsyncGenerator[DockerStream]:
-        """The answer that `ask` gives (a `requests.Response` asked for with `stream`) as it comes in, then closed.
+        """The streamed response of `ask` (a `requests.Response` with `stream`), closed afterwards.
 
-        `timeout_s` is how long it may take to begin. There is no deadline around the body, which may be in a generator.
+        `timeout_s` bounds its start. The body has no deadline, because it may be in a generator.
         """
         opening = _Opening(self.address)
         try:
@@ -150,18 +150,18 @@ class DockerClient:
 
     @contextmanager
     def deadline(self, timeout_s: float) -> Iterator[None]:
-        """Raises EngineFailed TIMED_OUT when what is inside takes longer."""
+        """Raises EngineFailed TIMED_OUT when the block takes longer."""
         with anyio.move_on_after(timeout_s) as scope:
             yield
         if scope.cancelled_caught:
             raise docker_errors.timeout_error(self.address, timeout_s)
 
     def broken_off(self) -> EngineFailed:
-        """What to raise when a stream ends that goes on for as long as the engine lives."""
+        """The error for a stream that ends although it should last as long as the engine."""
         return docker_errors.unreachable_error(self.address, ConnectionResetError())
 
     def _translated(self, work: Callable[[], T]) -> T:
-        """In a thread: what `work` gives, faults of the package and of the line as EngineFailed."""
+        """In a thread: the result of `work`; failures of the package and the connection become EngineFailed."""
         try:
             return work()
         except _faults() as error:
@@ -190,7 +190,7 @@ class DockerClient:
 
 @asynccontextmanager
 async def engine_task_group() -> AsyncGenerator[TaskGroup]:
-    """A task group out of which a fault of the engine comes as it is, not in a group of its own."""
+    """A task group that raises an engine failure itself, not in an exception group."""
     try:
         async with anyio.create_task_group() as group:
             yield group
@@ -205,7 +205,7 @@ async def engine_task_group() -> AsyncGenerator[TaskGroup]:
 
 
 async def poll_until(is_so: Callable[[], Awaitable[bool]]) -> None:
-    """Returns when `is_so`, which nobody tells: looks soon, then ever more rarely."""
+    """Return when `is_so`, which sends no event: poll, at growing intervals."""
     look_s = LOOK_FIRST_S
     while True:
         if await is_so():
@@ -215,7 +215,7 @@ async def poll_until(is_so: Callable[[], Awaitable[bool]]) -> None:
 
 
 def _faults() -> tuple[type[Exception], ...]:
-    """What the package raises, and what it lets through of the layers below it. Only asked when something is raised."""
+    """Exceptions of the package and of the layers below it. Called only when something is raised."""
     from docker.errors import DockerException
     from urllib3.exceptions import HTTPError
 
@@ -240,7 +240,7 @@ def _api(env: Mapping[str, str], address: str) -> Any:
 
 
 class _Opening:
-    """A response that may come when nobody wants it any more."""
+    """A response that may arrive after the caller has left."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -311,15 +311,15 @@ class DockerStream:
             raise docker_errors.unreachable_error(self._opening.address, error) from error
 
     async def read(self, decode: Decode = bytes) -> bytes:
-        """What `decode` makes of what comes next on the upgraded connection; empty at its end.
+        """The decoded next part of the upgraded connection; empty at its end.
 
-        From the buffer that has read the head: what came with that is in there.
+        Read from the buffer that has read the head, since output may have come with it.
         """
         buffer = self._response.raw._fp.fp
         return await self._read(lambda: _decoded(lambda: bytes(buffer.read1(READ_BYTES)), decode))
 
     async def write(self, data: bytes) -> None:
-        """Writes all of it, then tells the other side that this was all."""
+        """Write all of `data`, then close the input."""
         line = _socket_of(self._response)
 
         def send() -> bytes:
@@ -333,7 +333,7 @@ class DockerStream:
 
 
 def _unchunked(line: Any, chunks: ChunkDecoder) -> bytes:
-    """What is in the next of `chunks` that `line` has anything of; empty after the last. Raises IncompleteRead."""
+    """The content of the next of `chunks` that `line` has bytes for; empty after the last. Raises IncompleteRead."""
     piece = b""
     while not piece and not chunks.is_over:
         if not (came := line.read1(READ_BYTES)):
@@ -346,7 +346,7 @@ def _unchunked(line: Any, chunks: ChunkDecoder) -> bytes:
 
 
 def _decoded(more: Callable[[], bytes], decode: Decode) -> bytes:
-    """What `decode` makes of what comes next, once that is anything; empty at the end."""
+    """The next non-empty result of `decode`; empty at the end."""
     while piece := more():
         if made := decode(piece):
             return made
@@ -367,7 +367,7 @@ def _end_input(line: Any) -> None:
 
 
 def _shut(response: Any) -> None:
-    """Ends whoever waits for more of it, then closes it."""
+    """End pending reads of the response, then close it."""
     with suppress(OSError, AttributeError):
         line = _socket_of(response)
         if hasattr(line, "proc"):

@@ -36,13 +36,13 @@ from planloop.containers.engine.engine import (
 from planloop.schemas import limits
 from planloop.schemas.frozen import remade
 
-LINES_KEPT: Final = 12  # Of a build that failed: the step, the command, and what it said last.
+LINES_KEPT: Final = 12  # Of a failed build: the step, the command, and its last output.
 MEGABYTE: Final = 1_000_000
 STATE: Final = ".plan"
 
 
 async def pull_image(client: DockerClient, name: str, on_progress: Callable[[str], None]) -> None:
-    """See `ContainerEngine.pull`. The credentials are those that `docker login` has kept."""
+    """See `ContainerEngine.pull`. Uses the credentials of `docker login`."""
 
     def ask(api: Any) -> Any:
         from docker.auth import get_config_header, resolve_repository_name
@@ -69,7 +69,7 @@ async def pull_image(client: DockerClient, name: str, on_progress: Callable[[str
 
 
 async def load_image(client: DockerClient, archive: Path) -> str:
-    """See `ContainerEngine.load`; the name or id of what was loaded."""
+    """See `ContainerEngine.load`; returns the name or id of the image."""
 
     def ask(api: Any) -> Any:
         with archive.open("rb") as source:
@@ -94,7 +94,7 @@ async def load_image(client: DockerClient, archive: Path) -> str:
 
 
 async def build_image(client: DockerClient, build: ImageBuild, on_line: Callable[[str], None]) -> str:
-    """See `ContainerEngine.build`; the id of what was built."""
+    """See `ContainerEngine.build`; returns the id of the image."""
     file = build.file or "Dockerfile"
 
     def ask(api: Any) -> Any:
@@ -146,7 +146,7 @@ def _ignored(folder: Path) -> list[str]:
 
 
 def _build_fault(failed: EngineFailed, last: deque[str]) -> EngineFailed:
-    """The step that failed is the fault, whatever the words are; where there was none, the engine itself failed."""
+    """A failed step is the error, whatever the words are; without a failed step, the engine itself failed."""
     if failed.reason in (
         EngineErrorReason.ENGINE_DOWN,
         EngineErrorReason.NO_ACCESS,
@@ -162,7 +162,7 @@ def _build_fault(failed: EngineFailed, last: deque[str]) -> EngineFailed:
 
 
 async def _each(values: AsyncIterator[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
-    """The values of a stream whose status said that all was well, up to the one that says that it was not."""
+    """The values of a stream that began with a success status, up to the one with an error."""
     async for value in values:
         if "error" in value or "errorDetail" in value:
             detail = value.get("errorDetail") or {}
@@ -201,19 +201,18 @@ class PullProgress:
 
 
 NO_COMMAND_CODES: Final = (1, 126, 127)
-"""What an init process ends with that could not run its command: Podman's with the first, Docker's with the others."""
+"""Exit codes of an init process that could not run its command: the first is Podman's, the others are Docker's."""
 INIT_PIECES: Final = 3
 """Of a log, in which the last line is whole: Podman 4 counts each piece in which one was written."""
 
 NOT_PAUSED: Final = ("is not paused", "resume a stopped container")
-"""What engines say to who lets one go on that somebody else did before, or that ended."""
+"""What engines answer to unpausing a container that is not paused, or has ended."""
 
 
 class DockerEngine:
-    """The `ContainerEngine` that the environment names. Nothing is asked of it, and nothing imported, before the first
-    call.
+    """The `ContainerEngine` that the environment names. Connects and imports at the first call.
 
-    `sees_host`: whether processes in containers may be ended from outside, where that can be done; else from inside.
+    `sees_host`: kill processes in containers from the host if possible, else from inside.
     """
 
     def __init__(self, env: Mapping[str, str], *, sees_host: bool = True) -> None:
@@ -254,7 +253,7 @@ class DockerEngine:
         return tuple(sorted(one["Name"] for one in raw))
 
     async def make_network(self, name: str, labels: Mapping[str, str], *, is_internal: bool) -> None:
-        # Engines look for the name and take it in two steps: two at once would make two, and neither could be used.
+        # Engines check the name and take it in two steps: two calls at the same time would make two, and neither works.
         async with self._naming:
             there = await self._networks_named(name)
             if not there:
@@ -271,14 +270,14 @@ class DockerEngine:
                 await self._remove_network(other["Id"])
 
     async def _networks_named(self, name: str) -> list[Any]:
-        """Those of exactly that name, the oldest first: there may be several, and then nobody may say the name."""
+        """Networks of exactly that name, the oldest first. If there are several, the name alone is ambiguous."""
         raw = await self._client.call(lambda api: api.networks(names=[name]))
         return sorted((one for one in raw if one["Name"] == name), key=lambda one: (one["Created"], one["Id"]))
 
     async def remove_network(self, name: str) -> None:
         found = await self._networks_named(name)
         for one in found:
-            # Asked for by its id, Podman 4 and 5 take it away from under those that run in it.
+            # If removed by id, Podman 4 and 5 take it away from running containers.
             await self._remove_network(one["Id"] if len(found) > 1 else name)
 
     async def _remove_network(self, identity: str) -> None:
@@ -348,7 +347,7 @@ class DockerEngine:
             raw = await self._inspected(creation.name)
             _check_ours("container", creation.name, raw["Config"].get("Labels"), creation.labels)
             identity, connected = str(raw["Id"]), set(raw["NetworkSettings"]["Networks"] or {})
-        # One call takes one network before API 1.44. Whoever died in between left the rest to be done.
+        # One call takes one network before API 1.44. An owner that died in between left the rest to do.
         for network in creation.network.names:
             if network not in connected:
                 await self._connect(identity, network, creation)
@@ -367,9 +366,9 @@ class DockerEngine:
     async def start(self, ref: str) -> None:
         if await self._thaw(ref):
             return
-        # One that somebody else has let go on is started for nothing, one that ended instead runs once more.
+        # If another client resumed it, this start does nothing; if it ended instead, it runs once more.
         await self._client.call(lambda api: api.start(ref))
-        # The engine starts the init process, which is there; whether that finds the command shows a moment later.
+        # The engine starts the init process, which exists; whether that finds the command shows a moment later.
         started = await self.container(ref)
         if started is not None and started.state == "exited" and started.last_run.error:
             raise docker_errors.no_command_error(started.last_run.error)
@@ -383,9 +382,9 @@ class DockerEngine:
             )
 
     async def _thaw(self, ref: str) -> bool:
-        """Lets a paused one go on; whether it was this that did.
+        """Unpause a paused container; return whether this call did it.
 
-        A paused one cannot answer TERM, engines refuse to stop it, and Docker hangs for good when it removes it.
+        A paused container cannot answer TERM, engines refuse to stop it, and Docker hangs forever when it removes one.
         """
         found = await self.container(ref)
         if found is None or found.state != "paused":
@@ -460,7 +459,7 @@ class DockerEngine:
 
 @contextmanager
 def _if(*fine: EngineErrorReason) -> Iterator[None]:
-    """A refusal for one of these reasons is no fault."""
+    """A refusal for one of these reasons is not an error."""
     try:
         yield
     except EngineFailed as failed:
@@ -469,12 +468,12 @@ def _if(*fine: EngineErrorReason) -> Iterator[None]:
 
 
 def _gone_is_fine() -> AbstractContextManager[None]:
-    """What is not there, or not any more, is no fault."""
+    """Something that is missing or already removed is not an error."""
     return _if(EngineErrorReason.NOT_FOUND, EngineErrorReason.NO_IMAGE)
 
 
 def _check_ours(kind: str, name: str, found: Mapping[str, str] | None, wanted: Mapping[str, str]) -> None:
-    """Raises EngineFailed NAME_TAKEN unless what has the name carries all the labels wanted."""
+    """Raises EngineFailed NAME_TAKEN unless the owner of the name has all the wanted labels."""
     if not wanted.items() <= (found or {}).items():
         remove = {"container": "docker rm", "network": "docker network rm", "volume": "docker volume rm"}[kind]
         raise EngineFailed(

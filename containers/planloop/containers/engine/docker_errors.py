@@ -145,7 +145,7 @@ _WORDS_MAX: Final = 600  # Of the engine's own; a build's whole output can be in
 
 
 def engine_error(said: str, *, status: int = 0) -> EngineFailed:
-    """What the engine's answer `said` with HTTP `status` means; in its own words where we know no better."""
+    """What the engine's message `said` with HTTP `status` means; unknown messages stay in the engine's words."""
     said = _NOISE.sub("", " ".join(said.split()))[:_WORDS_MAX]
     for known in _KNOWN:
         if re.search(known.words, said, re.I):
@@ -156,13 +156,13 @@ def engine_error(said: str, *, status: int = 0) -> EngineFailed:
 
 
 def _named(known: _Known, said: str) -> str:
-    """What it means, with the port that it is about."""
+    """The meaning, with the port number."""
     port = _PORT.search(said) if known.reason is EngineErrorReason.PORT_TAKEN else None
     return known.message.replace("a port that it publishes", f"port {port[1]}") if port else known.message
 
 
 def init_error(line: str, program: str) -> str:
-    """What kept the container's init process from running `program`, from what it `line` wrote; nothing if it ran."""
+    """Why the container's init process could not run `program`, from the `line` it wrote; empty if it ran."""
     init = _INIT.match(line.strip())
     said = line.strip()[init.end() :] if init else ""
     return f"{program}: {said}" if said and program not in said else said  # Podman's does not name it.
@@ -175,7 +175,7 @@ def no_command_error(said: str) -> EngineFailed:
 
 
 def unreachable_error(address: str, error: BaseException) -> EngineFailed:
-    """Why nobody answers at `address`: the cause is anywhere in the chain of `error`."""
+    """Why no engine answers at `address`: the cause is anywhere in the chain of `error`."""
     text = " ".join(str(each) for each in _chain(error))
     if any(isinstance(each, PermissionError) for each in _chain(error)) or "Permission denied" in text:
         return EngineFailed(
@@ -197,7 +197,7 @@ def unreachable_error(address: str, error: BaseException) -> EngineFailed:
 
 
 def configuration_error(address: str, error: BaseException) -> EngineFailed:
-    """What the environment says of the engine cannot be followed."""
+    """The engine settings in the environment are invalid."""
     return EngineFailed(
         EngineErrorReason.REFUSED,
         f"the container engine at {address} cannot be used: {error}",
@@ -215,7 +215,7 @@ def timeout_error(address: str, seconds: float) -> EngineFailed:
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:
-    """The error, its causes, and what is wrapped in arguments, as urllib3 does."""
+    """The error, its causes, and errors wrapped in arguments, as urllib3 does."""
     out: list[BaseException] = []
     todo = [error]
     while todo:

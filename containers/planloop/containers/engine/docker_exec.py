@@ -1,8 +1,7 @@
 """Run a command inside a container through the engine's exec, and kill it with its children when it exceeds a bound.
 
-The engine has no call that ends an exec, and one whose client goes away runs on. So each carries a mark in its
-environment, by which it is found again and ended (`planloop.containers.engine.exec_kill`), by this process or a later
-one.
+The engine has no call that ends an exec, and an exec runs on when its client disconnects. So each has a mark in its
+environment, by which this process or a later one finds and ends it (`planloop.containers.engine.exec_kill`).
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ from planloop.reconciler.effects.processes import ExitCause
 from planloop.schemas import limits
 
 START_FAILED: Final = frozenset({125, 126, 127, 255})  # The code of an exec that no process ever had.
-NOT_STARTED: Final = b"OCI "  # In what an engine writes then: `OCI runtime exec failed`, `OCI permission denied` …
+NOT_STARTED: Final = b"OCI "  # In the error text of an engine: `OCI runtime exec failed`, `OCI permission denied` …
 GONE: Final = re.compile(
     rb"(task [0-9a-f]{64} not found: not found|cannot exec in a (stopped|deleted) state: [a-z ]+)\s*"
 )
-"""The whole output of an exec whose container went before containerd could start it: the shim's own error."""
+"""The whole output of an exec whose container ended before containerd could start it: the shim's own error."""
 KILLED: Final = 137
-BEGIN_S: Final = 5.0  # After that, what was asked to start has started or never will.
-GOES_S: Final = 0.5  # By then, an engine tells that a container was killed whose commands were.
+BEGIN_S: Final = 5.0  # After this long, a requested start has happened or never will.
+GOES_S: Final = 0.5  # By then, an engine reports the death of a container after that of its commands.
 CONTAINER_STOPPING: Final = (b"init-p", b"setns", b"stopped", b"no such process", b"connection reset")
-"""What is in the words of runc and crun when a container went as they were entering it."""
-REST_S: Final = 1.0  # For what was written before it was killed.
+"""Part of the error of runc and crun when a container ended while they entered it."""
+REST_S: Final = 1.0  # Time to read the output that was written before the kill.
 
 
 class DockerExecs:
@@ -67,7 +66,7 @@ class DockerExecs:
     async def _end_while_reading(
         self, ref: str, identity: str, inside: ExecCommand, stream: DockerStream, output: _Output
     ) -> None:
-        """Ends it, and takes what it wrote before: an engine whose output nobody takes starts nothing else there."""
+        """End it, and read its output meanwhile: an engine with unread output starts nothing else in the container."""
         async with engine_task_group() as group:
             group.start_soon(output.drain, stream)
             await self.end_one(ref, identity, inside)
@@ -104,7 +103,7 @@ class DockerExecs:
         return ExitCause.TIMED_OUT, None
 
     async def _until_over(self, identity: str) -> dict[str, Any] | None:
-        """Its state once it is over; None when that cannot be asked: whoever looks next says what is wrong."""
+        """Its state once it is over; None if the engine cannot be asked: the next call reports why."""
         state: dict[str, Any] | None = None
 
         async def is_over() -> bool:
@@ -121,7 +120,7 @@ class DockerExecs:
         return dict(await self._client.call(lambda api: api.exec_inspect(identity)))
 
     async def _ended(self, ref: str, identity: str, state: dict[str, Any] | None, output: bytes) -> ExecEnd:
-        """How a command ended whose output is at its end."""
+        """How a command whose output has ended came to its end."""
         try:
             state = await self._state(identity) if state is None else state
         except EngineFailed as failed:
@@ -129,11 +128,11 @@ class DockerExecs:
                 return ExecEnd(ExitCause.LOST, None, output)
             raise
         code = state["ExitCode"]
-        # Podman tells of no process once it has ended; engines that could not start one say so in its place.
+        # Podman reports no process once it has ended; engines that could not start one report that here.
         is_gone = GONE.fullmatch(output) is not None
         if not state.get("Pid") and (is_gone or (code in START_FAILED and NOT_STARTED in output)):
             is_told = is_gone or any(words in output for words in CONTAINER_STOPPING)
-            # An engine tells a little later that the container went: then it is as if it had been asked after that.
+            # An engine reports a little later that the container ended: treat it as if asked after that.
             if await self._goes(ref, BEGIN_S if is_told else GOES_S):
                 raise EngineFailed(EngineErrorReason.NOT_RUNNING, "it went away before the command began")
             return ExecEnd(ExitCause.NOT_STARTED, None, output.strip())
@@ -142,7 +141,7 @@ class DockerExecs:
         return ExecEnd(ExitCause.EXITED, code, output)
 
     async def _goes(self, ref: str, within_s: float) -> bool:
-        """Whether the container does not run; one that is killed is told of a little after what ran inside."""
+        """Whether the container is not running; engines report its death a little after that of its commands."""
 
         async def is_gone() -> bool:
             return await self._main(ref) is None
@@ -171,12 +170,12 @@ class DockerExecs:
             self._sees_host and await self._client.work(lambda: exec_kill.kill_from_outside(*main, mark))
         ):
             return
-        # Who has no capabilities may neither look into nor end what another user runs.
+        # Without capabilities a process may neither see nor end what another user runs.
         for user in sorted(set(users)):
             await self._kill_inside(ref, mark, user)
 
     async def _kill_inside(self, ref: str, mark: str, user: str) -> None:
-        # It carries no mark of its own, or it would end itself.
+        # It has no mark, or it would end itself.
         made = await self._client.call(lambda api: api.exec_create(ref, list(exec_kill.kill_argv(mark)), user=user))
         output = _Output(limits.OUTPUT_SHOWN_BYTES)
         with self._client.deadline(limits.ENGINE_CALL_S):
@@ -207,7 +206,7 @@ class DockerExecs:
         return (raw["Id"], raw["State"]["Pid"]) if raw["State"].get("Pid") else None
 
     async def _users(self, ref: str) -> set[str]:
-        """Those who may have something running inside: the container's, its root, and whoever runs a command now."""
+        """Users that may have processes inside: the container's, its root, and that of the current command."""
         users = {""}
         with suppress(EngineFailed):  # It went away, or one of them ended.
             raw = await self._client.call(lambda api: api.inspect_container(ref))
@@ -220,7 +219,7 @@ class DockerExecs:
 
 
 class _Output:
-    """What a command has written, up to a bound."""
+    """The output of a command, up to a bound."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -234,7 +233,7 @@ class _Output:
             self._take(piece)
 
     async def drain(self, stream: DockerStream) -> None:
-        """Until it ends; what is too much is dropped."""
+        """Read until it ends, and drop the excess."""
         while piece := await stream.read(self._frames.feed):
             self._take(piece)
 
@@ -261,5 +260,5 @@ def _start(identity: str) -> Any:
 
 
 def _has_begun(state: dict[str, Any]) -> bool:
-    """Engines say that it runs before it does, and give its number when it does."""
+    """Engines report an exec as running before it runs, and give its pid once it does."""
     return bool(state.get("Pid")) or (not state["Running"] and state["ExitCode"] is not None)

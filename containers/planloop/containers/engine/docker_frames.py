@@ -1,8 +1,8 @@
-"""Decode Docker's stream frames and HTTP chunks. Standard library only. Pure.
+"""Decode Docker's stream frames and HTTP chunks. Pure, standard library only.
 
-A frame is a head of eight bytes (which of two outputs, how long), then that many. Mixed in the order they came in, the
-head is only cut out; a terminal has no such framing at all. `GONE` is our own: what stands for a command that runs in a
-container ends its output with it.
+A frame is a head of eight bytes (which of two outputs, how long), then that many bytes. The outputs are mixed in the
+order in which they came, so only the heads are cut out; a terminal has no frames at all. `GONE` is ours: a process that
+stands for a command in a container ends its output with it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Final
 HEAD_BYTES: Final = 8
 GONE: Final = b"[planloop] the container went away under it, or its engine did\n"
 GONE_EXIT: Final = 250
-"""With `GONE` at the end of its output, how a command ends that runs in a container when nobody knows how it ended."""
+"""With `GONE` at the end of its output: the exit code of a command in a container whose end is unknown."""
 
 _ERRORS: Final = 2
 _BREAK: Final = b"\r\n"
 
 
 class FrameDecoder:
-    """Feed it what comes in; it gives what was in the frames so far."""
+    """Feed it the input; it returns the content of the frames so far."""
 
     def __init__(self) -> None:
         self._head = b""
@@ -44,7 +44,7 @@ class FrameDecoder:
                 at = end
 
     def _read_head(self, data: bytes, at: int) -> int:
-        """Where in `data` the head ends that begins, or goes on, at `at`."""
+        """Where in `data` the head ends that begins or continues at `at`."""
         end = at + HEAD_BYTES - len(self._head)
         self._head += data[at:end]
         if len(self._head) == HEAD_BYTES:
@@ -55,9 +55,10 @@ class FrameDecoder:
 
 
 class ChunkDecoder:
-    """Feed it the body of an answer in HTTP's chunks; it gives what was in them so far.
+    """Feed it the body of a response in HTTP chunks; it returns the content so far.
 
-    Many at once: an engine makes a chunk of each line, and what takes them one by one is busy with little else.
+    It takes many chunks in one call: an engine sends a chunk for each line, and decoding them one by one costs too
+    much.
     """
 
     def __init__(self) -> None:
@@ -66,7 +67,7 @@ class ChunkDecoder:
         self.is_over = False
 
     def feed(self, data: bytes) -> bytes:
-        """What is in them. Raises ValueError for what is no chunk."""
+        """The content of the chunks. Raises ValueError for a malformed chunk."""
         data = self._line + data
         self._line = b""
         pieces, at = [], 0

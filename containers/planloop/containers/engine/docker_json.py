@@ -56,7 +56,7 @@ def endpoint_json(creation: ContainerCreation) -> dict[str, Any]:
 
 
 def _host_config(creation: ContainerCreation, *, is_podman: bool) -> dict[str, Any]:
-    # Podman fills memory with what it is to hide, unless told not to in words that Docker refuses.
+    # Podman copies the hidden files into memory, unless told not to by an option that Docker refuses.
     own = [each for each in creation.mounts if is_podman and is_tmpfs(each)]
     return {
         "NetworkMode": next(iter(creation.network.names), "none"),
@@ -72,7 +72,7 @@ def _host_config(creation: ContainerCreation, *, is_podman: bool) -> dict[str, A
         "CapAdd": list(creation.rights.cap_add),
         "SecurityOpt": ["no-new-privileges"],
         "RestartPolicy": {"Name": "no"},
-        # Docker's own ways, said to Podman: without capabilities one may listen at 80, and nobody asked for a bound.
+        # Docker's defaults, set for Podman: port 80 needs no capability, and only the plan sets bounds.
         "Sysctls": {"net.ipv4.ip_unprivileged_port_start": "0"},
         "PidsLimit": UNBOUND,
         # Two halves: when the second is full, the first goes. With one file all of it would.

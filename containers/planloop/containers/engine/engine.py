@@ -22,7 +22,7 @@ from planloop.schemas.frozen import frozen
 class EngineErrorReason(StrEnum):
     """Why the engine did not do what was asked."""
 
-    ENGINE_DOWN = "EngineDown"  # Nobody listens, or it stopped answering. Heals.
+    ENGINE_DOWN = "EngineDown"  # No engine listens, or it stopped answering. Heals.
     NO_ACCESS = "NoAccess"  # Its socket may not be opened.
     TIMED_OUT = "TimedOut"  # Heals.
     NO_IMAGE = "NoImage"
@@ -48,11 +48,11 @@ HEALS = frozenset(
         EngineErrorReason.DISK_FULL,
     )
 )
-"""Reasons for which trying again later may help though nobody changes the plan."""
+"""Reasons for which a retry may help although the plan does not change."""
 
 
 class EngineFailed(Exception):
-    """`str()` is a sentence for people in our words; `hint` says what to do about it, with a command where one does."""
+    """`str()` is a sentence for users; `hint` says what to do about it, with a command if one helps."""
 
     def __init__(self, reason: EngineErrorReason, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -112,7 +112,7 @@ class ContainerLimits:
 
 @frozen
 class ContainerMount:
-    """What is mounted at `target`: exactly one of an absolute `host` path, a `volume` and memory (neither given)."""
+    """Mounted at `target`: exactly one of an absolute `host` path, a `volume`, and memory (if neither is given)."""
 
     target: str
     host: str = ""
@@ -256,9 +256,9 @@ LISTENING = EngineEvent("", "listening", {})
 
 
 class ContainerEngine(Protocol):
-    """A container engine. `labels` that select are all of them required; the empty map selects nothing.
+    """A container engine. All `labels` of a selection are required; the empty map selects nothing.
 
-    `ref` is the id or the name of a container. Whoever leaves a generator before its end closes it (`aclosing`).
+    `ref` is the id or the name of a container. A caller that leaves a generator before its end closes it (`aclosing`).
     """
 
     async def facts(self) -> EngineFacts: ...
@@ -268,9 +268,9 @@ class ContainerEngine(Protocol):
         ...
 
     async def pull(self, name: str, on_progress: Callable[[str], None]) -> ImageFacts:
-        """Fetches it, for `limits.ENGINE_PULL_S` at most. `on_progress` is told how far it is, in words.
+        """Fetch it, for `limits.ENGINE_PULL_S` at most. `on_progress` gets the progress in words.
 
-        Raises EngineFailed NO_IMAGE when there is none to be had, NO_REGISTRY when nobody can be asked.
+        Raises EngineFailed NO_IMAGE if the image does not exist, NO_REGISTRY if no registry answers.
         """
         ...
 
@@ -299,7 +299,7 @@ class ContainerEngine(Protocol):
         ...
 
     async def make_volume(self, name: str, labels: Mapping[str, str]) -> None:
-        """One with the same labels is left with what is in it; another is EngineFailed NAME_TAKEN."""
+        """Create a volume. One with the same labels stays, with its content; another is EngineFailed NAME_TAKEN."""
         ...
 
     async def remove_volume(self, name: str) -> None:
@@ -307,25 +307,25 @@ class ContainerEngine(Protocol):
         ...
 
     async def containers(self, labels: Mapping[str, str]) -> tuple[FoundContainer, ...]:
-        """Those with the labels in whatever state, also those that were never started.
+        """The containers with the labels in any state, also those that were never started.
 
-        One that does not answer within `limits.ENGINE_LOOK_S` is given as it is listed and is not `is_whole`.
+        One that does not answer within `limits.ENGINE_LOOK_S` is returned as listed and is not `is_whole`.
         """
         ...
 
     async def container(self, ref: str) -> FoundContainer | None: ...
 
     async def create(self, creation: ContainerCreation) -> str:
-        """Makes it and gives its id. One of that name with the same labels is given as it is.
+        """Create it and return its id. An existing one of that name with the same labels is returned as it is.
 
         Raises EngineFailed NAME_TAKEN, NO_IMAGE, NO_COMMAND ….
         """
         ...
 
     async def start(self, ref: str) -> None:
-        """One that runs already is left as it is, and a paused one goes on. Raises PORT_TAKEN, NO_COMMAND ….
+        """Start it. A running one stays, a paused one is resumed. Raises PORT_TAKEN, NO_COMMAND ….
 
-        A command that cannot be run may show only after this has returned: then it is `exited` with an `error`.
+        An invalid command may show only after this has returned: then the container is `exited` with an `error`.
         """
         ...
 
@@ -338,26 +338,26 @@ class ContainerEngine(Protocol):
         ...
 
     async def update(self, ref: str, bound: ContainerLimits) -> None:
-        """Changes its limits at once, also while it runs; None lifts one."""
+        """Change its limits immediately, also while it runs; None removes one."""
         ...
 
     async def run(self, ref: str, inside: ExecCommand) -> ExecEnd:
-        """Runs a command inside to its end; past a bound, or cancelled, all that it started is killed first.
+        """Run a command inside to its end; past a bound, or cancelled, all that it started is killed first.
 
-        What it starts inherits its mark in the environment, so that nothing gets away by changing its group. What it
-        leaves running when it ends in time goes on; `end` ends that too.
+        Its children inherit its mark in the environment, so none escapes by changing its group. Processes that it
+        leaves running after a normal end continue; `end` ends those too.
         """
         ...
 
     async def end(self, ref: str, mark: str) -> None:
-        """Kills all that was started inside under `mark`, by this or an earlier process; returns when nothing is left.
+        """Kill all that was started inside under `mark`, by this or an earlier process; return when nothing is left.
 
-        The empty mark stands for everything that was started by `run`.
+        The empty mark means everything that `run` started.
         """
         ...
 
     def logs(self, ref: str, *, after: float = 0.0, is_following: bool = True) -> AsyncGenerator[bytes, None]:
-        """What it has written since `after`, in pieces, stdout and stderr mixed; ends when the container does."""
+        """Its output since `after`, in pieces, stdout and stderr mixed; ends when the container does."""
         ...
 
     def events(self, labels: Mapping[str, str]) -> AsyncGenerator[EngineEvent, None]:
@@ -374,9 +374,9 @@ def engine_address(
     is_there: Callable[[str], bool] = lambda path: Path(path).exists(),
     is_open: Callable[[str], bool] = lambda path: os.access(path, os.R_OK | os.W_OK),
 ) -> str:
-    """The engine's URL: `unix:///…`, `tcp://…` or `ssh://…`. The default socket where there is none.
+    """The engine's URL: `unix:///…`, `tcp://…` or `ssh://…`. The default socket if there is none.
 
-    Where none of those that are there may be used, the first one: whoever asks it is told that.
+    If no existing socket may be used, the first one: connecting to it gives the reason.
     """
     if env.get(HOST):
         return env[HOST]

@@ -34,7 +34,7 @@ class KernelCounts:
 
 
 def exec_cgroup_root(container: str, main: int, root: Path = ROOT) -> Path | None:
-    """Where groups of the container with that id and first process stand; None where none can be made."""
+    """The folder for groups of the container with that id and first process; None if none can be created."""
     with suppress(OSError):
         for folder in _folders(main, root, KIND):
             is_its = container in folder.parts[-1] and str(main) in (folder / "cgroup.procs").read_text().split()
@@ -44,9 +44,9 @@ def exec_cgroup_root(container: str, main: int, root: Path = ROOT) -> Path | Non
 
 
 def enter_exec_cgroup(place: Path, mark: str, pid: int) -> None:
-    """Puts a process of the container into the group of `mark`; what it starts from now on is there too.
+    """Move a process of the container into the group of `mark`; its later children are there too.
 
-    Raises OSError, also for a process elsewhere: one that has ended leaves its number to another.
+    Raises OSError, also for a process elsewhere: the number of an ended process may be reused.
     """
     if place.name not in Path(f"/proc/{pid}/cgroup").read_text():
         raise ProcessLookupError(errno.ESRCH, f"process {pid} is not in {place.name}")
@@ -62,7 +62,7 @@ def is_in_exec_cgroup(cgroups: str, mark: str) -> bool:
 
 
 def remove_exec_cgroup(main: int, mark: str, root: Path = ROOT) -> bool:
-    """Removes the group of `mark`, of the empty mark all, which nobody is in; whether it is gone."""
+    """Remove the empty group of `mark`, with the empty mark all groups; return whether none is left."""
     groups = [
         group
         for folder in _folders(main, root, KIND)
@@ -75,7 +75,7 @@ def remove_exec_cgroup(main: int, mark: str, root: Path = ROOT) -> bool:
 
 
 def kernel_counts(main: int, root: Path = ROOT) -> KernelCounts:
-    """What the kernel did so far in the container with that first process; nothing where that is not to be read."""
+    """The kernel's counts for the container with that first process; zero if they cannot be read."""
     kills = refused = 0
     with suppress(OSError):
         for folder in _folders(main, root, "memory"):
@@ -114,7 +114,7 @@ def _folders(pid: int, root: Path, kind: str) -> Iterator[Path]:
 
 VARIABLE: Final = "PLANLOOP_MARK"
 END: Final = ";"  # After each mark, so that none is the beginning of another.
-TURNS_MAX: Final = 500  # Looks at the process table; what has not died of KILL by then hangs in the kernel.
+TURNS_MAX: Final = 500  # Scans of the process table; a process that survives KILL that long hangs in the kernel.
 EMPTY_LOOKS: Final = 100
 EMPTY_LOOK_S: Final = 0.005  # Who was killed takes a moment to leave its group.
 _MARK: Final = re.compile(r"[0-9A-Za-z_.-]+")
@@ -159,9 +159,9 @@ for signal in STOP KILL; do
 done
 exit 0
 """.replace("TURNS", str(TURNS_MAX))
-"""For any /bin/sh, by what is built into it; `$1` is what to look for. Exit code 1: something would not die.
+"""Runs in any /bin/sh, with builtins only; `$1` is the pattern. Exit code 1: a process did not die.
 
-Shells skip the zero bytes between variables, which is why a mark has an end of its own.
+Shells skip the zero bytes between variables, so each mark has its own end character.
 """
 
 
@@ -204,7 +204,7 @@ def kill_from_outside(container: str, main: int, mark: str) -> bool:
 
 @dataclass(frozen=True, slots=True)  # Loaded by a bare interpreter, which has no msgspec.
 class ContainerProcess:
-    """One of a container. `is_marked` is whether its own environment or its group says so."""
+    """A process of a container. `is_marked`: its own environment or its group has the mark."""
 
     pid: int
     parent: int

@@ -1,7 +1,7 @@
 """Names and labels of a plan's containers, networks and volumes: the same after a crash, for every reader.
 
-What is ours says `is_plan_container`, and `ContainerNames.networks` and `ContainerNames.volumes`; nothing else is ever
-touched.
+`is_plan_container`, `ContainerNames.networks` and `ContainerNames.volumes` decide what belongs to the plan; nothing
+else is ever touched.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MADE_BY: Final = "planloop.by."
 
 DEFAULT_NETWORK: Final = "default"
 HOST_CUT_OFF: Final = "localhost"
-"""What a container without a network calls itself: the one name that leads anywhere in it, and the same for all."""
+"""Host name of a container without a network: the only name that resolves in it, and the same for all."""
 _SUFFIX_CHARS: Final = 8
 _GAP: Final = "/"  # In no name.
 _FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_.-]")
@@ -52,9 +52,9 @@ class ContainerNames:
         return {PLAN: self.label}
 
     def of_volume(self, maker: str | None) -> dict[str, str]:
-        """The labels of a volume that the agent at the path `maker` makes, `.` for the root's; None for people.
+        """The labels of a volume that the agent at the path `maker` creates, `.` for the root's; None for users.
 
-        One that an agent has made has those that anybody above it asks for, and not those that others ask for.
+        An agent's volume has the labels that all its ancestors select by, and not those that others select by.
         """
         steps = [] if maker in (None, ".") else str(maker).split("/")
         depths = range(0 if maker is None else len(steps) + 1)
@@ -82,14 +82,14 @@ class ContainerNames:
         return tuple(name for name in found if name.startswith(head) and name.endswith(tail) and len(name) >= len(form))
 
     def _named(self, name: str) -> str:
-        # Engines take few letters; that two plans are told apart is the work of the suffix.
+        # Engines allow few characters; the suffix tells two plans apart.
         plan = _FOREIGN.sub("", self.plan).lstrip("_.-") or "plan"
         return f"{plan}-{name}-{sha256_hex(self.label.encode())[:_SUFFIX_CHARS]}"
 
 
 @frozen
 class ContainerTag:
-    """Whose a container is: read from its labels. `of` is the digest of what runs in it."""
+    """Which plan object a container belongs to, read from its labels. `of` is the digest of what runs in it."""
 
     address: str
     uid: str
@@ -111,11 +111,11 @@ def tag_from_labels(labels: Mapping[str, str]) -> ContainerTag | None:
 
 
 def is_plan_container(found: FoundContainer, names: ContainerNames, known: Collection[str] = ()) -> bool:
-    """Whether we have made the container for the plan of `names`; `known` are the ids of those that we know of.
+    """Whether planloop created the container for the plan of `names`; `known` are the ids of known containers.
 
-    Its labels are whole, and it has the name that its address gives it. Labels alone say nothing: `docker commit` gives
-    them to an image and so to whatever is run of that, and other tools copy them. No two containers share a name, or
-    an id: one that we know is ours also when somebody has renamed it.
+    Its labels are complete, and its name is the one of its address. Labels alone prove nothing: `docker commit` copies
+    them to an image and to every container of it, and other tools copy them. No two containers share a name or an id,
+    so a known id is enough if a user renamed the container.
     """
     tag = tag_from_labels(found.labels)
     if tag is None or found.labels[PLAN] != names.label:

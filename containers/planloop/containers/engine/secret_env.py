@@ -1,8 +1,8 @@
 """Which variables of a container are secrets, kept in a label so that output can be masked. Standard library only.
 
-The names of such variables are a label of the container, and their values are asked of the engine, which has them as
-they were when it was made: also after the secret has changed, and where nobody could look it up any more. Imports
-little, for the program that runs a command inside needs this, too.
+The names of such variables are in a label of the container. Their values come from the engine, which has those of the
+container's creation: also after the secret has changed, or can no longer be looked up. Imports little, because the
+program that runs a command inside loads it too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def env_from_engine(raw: Iterable[str] | None) -> dict[str, str]:
 
 
 def masks_from_labels(labels: Mapping[str, str], env: Mapping[str, str]) -> SecretMasks:
-    """What stands in the way of the secrets of a container with these labels and variables."""
+    """Masks for the secrets of a container with these labels and variables."""
     return SecretMasks(env[name] for name in labels.get(SECRETS, "").split(",") if name in env)
 
 

@@ -19,7 +19,7 @@ from planloop.schemas.frozen import frozen, remade
 
 
 class ImageFailed(Exception):
-    """`str()` is a sentence for people; `hint` says what to do about it, with a command where one does."""
+    """`str()` is a sentence for users; `hint` says what to do about it, with a command if one helps."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -70,7 +70,7 @@ class ImageTree:
         return self._entries[path]
 
     def __iter__(self) -> Iterator[ImageEntry]:
-        """By the bytes of their paths, which is how they are written: a folder comes before what it holds."""
+        """In the order of the bytes of their paths, in which they are written: a folder comes before its content."""
         return (self._entries[path] for path in sorted(self._entries, key=_bytes))
 
     def get(self, path: str) -> ImageEntry | None:
@@ -86,7 +86,7 @@ class ImageTree:
         self._entries[entry.path] = entry
 
     def link(self, path: str, to: str) -> None:
-        """A hard link at `path` to what stands at `to` now. Raises ImageFailed when that is no file."""
+        """Add a hard link at `path` to the current entry at `to`. Raises ImageFailed if that is not a file."""
         there = self._entries.get(to)
         if there is None or there.kind == "folder":
             raise ImageFailed(
@@ -152,7 +152,7 @@ def _bytes(path: str) -> bytes:
 
 
 def read_folder_tree(root: Path) -> ImageTree:
-    """What `root` holds. Raises OSError, and ImageFailed for what is neither file, folder nor symlink."""
+    """The content of `root`. Raises OSError, and ImageFailed for anything but files, folders and symlinks."""
     tree = ImageTree()
     for path in sorted(root.rglob("*")):
         tree.add(_folder_file(path, path.relative_to(root).as_posix()))
@@ -190,7 +190,7 @@ TYPES: Final = {"folder": tarfile.DIRTYPE, "file": tarfile.REGTYPE, "symlink": t
 
 @frozen
 class ImageSettings:
-    """What a container of the image has unless it is told otherwise. `architecture` as engines call it: `amd64` …"""
+    """Defaults of the image's containers. `architecture` in the engines' words: `amd64` …"""
 
     architecture: str
     cmd: tuple[str, ...] = ()
@@ -211,9 +211,9 @@ class WrittenArchive:
 def write_archive(
     path: Path, entries: Iterable[ImageEntry], settings: ImageSettings, names: Callable[[str], Sequence[str]]
 ) -> WrittenArchive:
-    """Writes the archive at `path`, which is whole or not there at all. `names` gives the image's from its id.
+    """Write the archive at `path`, complete or not at all. `names` derives the image's names from its id.
 
-    Raises OSError, and ImageFailed when a file is not as its entry says.
+    Raises OSError, and ImageFailed if a file is not as its entry says.
     """
     kept = list(entries)
     part = path.with_name(path.name + ".part")

@@ -24,7 +24,7 @@ from planloop.schemas.frozen import frozen, remade
 
 TOLD_LINES: Final = 3
 ANYWHERE: Final = ("env", "-u", "JAVA_TOOL_OPTIONS", "-u", "JDK_JAVA_OPTIONS", "LC_ALL=C")
-"""What it prints and does must not differ with a person's settings."""
+"""The programs' output must not depend on the user's settings."""
 
 
 async def run_for_lines(
@@ -34,9 +34,9 @@ async def run_for_lines(
     timeout_s: float,
     on_line: Callable[[str], None] = lambda _: None,
 ) -> list[str]:
-    """What it printed, both streams, line by line, and each line as it comes. Cancelled, it is killed.
+    """Run a program and return its output, both streams, by line; `on_line` gets each line. Killed when cancelled.
 
-    Raises ImageFailed with its last lines when it fails or is not there.
+    Raises ImageFailed with the last lines if it fails or is missing.
     """
     told: list[str] = []
     try:
@@ -124,10 +124,7 @@ class Apt:
         return sorted(fitting, key=lambda package: package.file)
 
     async def fetch(self, packages: Sequence[DebianPackage], folder: Path, on_each: Callable[[str, str], None]) -> None:
-        """Has them all in `folder`; those there already are kept. `on_each` gets name and version as they come.
-
-        Raises ImageFailed.
-        """
+        """Download all into `folder`; existing ones stay. `on_each` gets each name and version. Raises ImageFailed."""
         wrong = await to_thread.run_sync(_cleared, packages, folder)
 
         def tell(line: str) -> None:
@@ -152,7 +149,7 @@ class Apt:
         return await self._said(*words)
 
     async def renew(self) -> None:
-        """Fetches lists of its own: those of the machine name packages that are no longer there."""
+        """Fetch new package lists: those of the machine name packages that no longer exist."""
         if not self._has_own_lists:
             self._has_own_lists = True
             await self._said("update")
@@ -185,7 +182,7 @@ def _fits(name: str, patterns: Sequence[str]) -> bool:
 
 
 def _wrong(packages: Iterable[DebianPackage], folder: Path) -> list[DebianPackage]:
-    """Those that are not in `folder` with all their bytes: apt looks at the size only."""
+    """Packages that are missing or incomplete in `folder`: apt checks the size only."""
     return [package for package in packages if not _is_package_intact(package, folder / package.file)]
 
 
@@ -215,8 +212,8 @@ NODE_MODULES: Final = "node_modules"
 
 @frozen
 class NpmTarball:
-    """`sha512` in base64, as npm says it. `architecture` as Debian calls it; empty: of any. `bins` are the programs
-    that it has, by the name that they get in `usr/bin`.
+    """`sha512` in base64, as npm writes it. `architecture` in Debian's words; empty: any. `bins` are its programs by
+    their names in `usr/bin`.
     """
 
     name: str
@@ -232,15 +229,12 @@ class NpmTarball:
 
 
 def tarballs_for(tarballs: Iterable[NpmTarball], architecture: str) -> list[NpmTarball]:
-    """Those that are for this architecture."""
+    """The packages for this architecture."""
     return [tarball for tarball in tarballs if tarball.architecture in ("", architecture)]
 
 
 async def fetch_tarballs(tarballs: Iterable[NpmTarball], folder: Path, on_each: Callable[[str, str], None]) -> None:
-    """Has them all in `folder`, with the bytes that their digests say; those there already are kept.
-
-    Raises ImageFailed.
-    """
+    """Download all into `folder` and check their digests; existing ones stay. Raises ImageFailed."""
     for tarball in tarballs:
         if await to_thread.run_sync(_is_tarball_intact, tarball, folder):
             continue
@@ -263,7 +257,7 @@ def _is_tarball_intact(tarball: NpmTarball, folder: Path) -> bool:
 
 
 def tarball_entries(tarball: NpmTarball, tree: ImageTree) -> Iterator[ImageEntry]:
-    """What its tar holds, below one folder of any name, as it lies in an image; and links to its programs."""
+    """The content of its tar, below one folder of any name, at its place in the image; and links to its programs."""
     root = f"{NODE_MODULES}/{tarball.name}"
     for entry in tree:
         path = entry.path.partition("/")[2]

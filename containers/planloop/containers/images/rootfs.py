@@ -37,11 +37,11 @@ AGAIN_S: Final = 0.2
 
 @asynccontextmanager
 async def hold_folder(folder: Path, on_wait: Callable[[], None] = lambda: None) -> AsyncIterator[None]:
-    """Makes `folder` and holds it; a process that dies lets go. `on_wait` is called once if somebody else has it."""
+    """Create and lock `folder`; the lock ends with the process. `on_wait` is called once if another process has it."""
     with _opened(folder) as lock:
         if not _taken(lock):
             on_wait()
-            # The system tells nobody when a lock is free but a thread that waits for it, which cannot be cancelled.
+            # The kernel reports a free lock only to a blocked thread, which cannot be cancelled.
             while not _taken(lock):  # noqa: ASYNC110
                 await anyio.sleep(AGAIN_S)
         yield
@@ -159,7 +159,7 @@ def _too_large(name: str) -> ImageFailed:
 
 
 def _end_with_zeros(source: _Bounded, opened: tarfile.TarFile, name: str) -> None:
-    """A damaged header in the middle ends the reading as quietly as the end does: tell them apart."""
+    """A damaged header in the middle ends the reading as quietly as the real end: tell them apart."""
     source.seek(opened.offset)
     if source.read(tarfile.BLOCKSIZE).strip(b"\0"):
         raise ImageFailed(f"{name} is damaged at byte {opened.offset}", DAMAGED)
@@ -195,7 +195,7 @@ class _Bounded(io.BufferedIOBase):
 
 @contextmanager
 def _plain(tar: Path, scratch: Path) -> Iterator[Path]:
-    """The tar without its packing; what is unpacked for it is removed at the end."""
+    """The uncompressed tar; a temporary file for it is removed at the end."""
     with tar.open("rb") as source:
         unpacked = _unpacked(source, tar.name)
         if unpacked is None:
@@ -298,9 +298,9 @@ ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 async def ensure_rootfs_image(
     tar: Path, engine: ContainerEngine, cache: Path, on_progress: Callable[[str], None]
 ) -> ImageFacts:
-    """The engine's image of `tar`, made if need be by way of the folder `cache`. Raises EngineFailed.
+    """The engine's image of `tar`, built in the folder `cache` if it is missing. Raises EngineFailed.
 
-    It has no command of its own, runs as root unless told otherwise, and has owners, modes and times as the tar says.
+    The image has no command, runs as root by default, and has the owners, modes and times of the tar.
     """
     try:
         digest = await to_thread.run_sync(rootfs_digest, tar)
@@ -318,7 +318,7 @@ async def _build_rootfs(
     tar: Path, digest: str, engine: ContainerEngine, work: Path, on_progress: Callable[[str], None]
 ) -> ImageFacts:
     if (there := await engine.image(f"{NAME}:{digest}")) is not None:
-        return there  # Whoever held the folder before has made it.
+        return there  # The previous holder of the folder has built it.
     try:
         on_progress(f"writes an image of {tar.name}")
         await to_thread.run_sync(write_rootfs, tar, work / "rootfs.tar", digest)

@@ -14,14 +14,13 @@ from planloop.schemas.frozen import frozen
 PREFIX: Final = "planloop/"
 USER: Final = 1000
 JAVA: Final = "usr/lib/jvm/java"
-"""Where the runtime stands that `jlink` makes."""
+"""The folder of the runtime that `jlink` builds."""
 
 
 @frozen
 class StockImage:
-    """`packages` are asked of apt, and of all that they need, what fits `fetch` is fetched. `keep` and `drop` are
-    patterns of paths, in which `*` stands for any characters. `modules` of Java are made into a runtime of its own.
-    `npm` are packages of npm's.
+    """apt resolves `packages`; those of the result that match `fetch` are downloaded. `keep` and `drop` are patterns of
+    paths, in which `*` matches any characters. `modules` of Java become a runtime. `npm` are npm packages.
     """
 
     name: str
@@ -186,9 +185,9 @@ STOCK: Final = {
 
 
 def missing_image_error(image: str) -> EngineFailed | None:
-    """Why `image`, which the engine has not, is not to be had; None for one that a registry may have.
+    """Why the engine lacks `image`; None for an image that a registry may have.
 
-    No registry is asked for a name of ours: whatever somebody put there would be something else.
+    No registry is asked for a planloop name: it would be something else.
     """
     if not image.startswith(PREFIX):
         return None
@@ -277,4 +276,4 @@ async function main() {
 
 main().then((code) => process.exit(code))
 """
-"""Debian's npm is 390 packages; what a plan runs in a container without a network is a package's scripts."""
+"""Debian's npm has 390 packages; in a container without a network a plan only runs a package's scripts."""

@@ -229,7 +229,7 @@ OnProgress = Callable[[str, str], None]
 
 @frozen
 class BuiltImage:
-    """A stock image in its archive. `key` is of all that it was made from. `packages` gives versions by name."""
+    """A stock image in its archive. `key` covers all its sources. `packages` gives versions by name."""
 
     name: str
     key: str
@@ -253,7 +253,7 @@ class BuiltImage:
 
 
 def last_built_image(cache: Path, name: str) -> BuiltImage | None:
-    """The stock image `name` as it was made last, if its archive is there."""
+    """The last build of the stock image `name`, if its archive exists."""
     try:
         raw = json.loads((cache / f"{name}.json").read_bytes())
         made = BuiltImage(raw["name"], raw["key"], raw["id"], raw["size_bytes"], raw["packages"])
@@ -297,7 +297,7 @@ async def _archived(stock: StockImage, cache: Path, on_progress: OnProgress) -> 
     work = cache / "work" / stock.name
     try:
         await _fetch(apt, packages, work, on_progress)
-    except ImageFailed:  # The machine's lists may name what was replaced since.
+    except ImageFailed:  # The machine's lists may name packages that were replaced since.
         await apt.renew()
         packages = await apt.needed(stock.packages, stock.fetch)
         await _fetch(apt, packages, work, on_progress)
@@ -349,7 +349,7 @@ def _archive(cache: Path, name: str, key: str) -> Path:
 
 
 class _Making:
-    """One making of an archive, of packages that are there in `work`."""
+    """One build of an archive, from downloaded packages in `work`."""
 
     def __init__(
         self, stock: StockImage, architecture: str, packages: Sequence[DebianPackage], cache: Path, work: Path
@@ -377,7 +377,7 @@ class _Making:
         return await to_thread.run_sync(self._written, applets)
 
     def _clear(self) -> None:
-        """What a making left that was cut off."""
+        """Remove what an interrupted build left."""
         for path in (self._work / "tars", self._work / "jdk", self._work / "jre", self._work / "shell"):
             shutil.rmtree(path, ignore_errors=True)
         (self._work / "tars").mkdir()
@@ -386,7 +386,7 @@ class _Making:
         return await run_for_lines(argv, folder=self._work, timeout_s=limits.IMAGE_STEP_S)
 
     def _unpacked(self) -> list[DebianPackage]:
-        """Those whose files are in the image as they are."""
+        """Packages whose files are copied unchanged."""
         return [each for each in self._packages if not (self._stock.modules and each.name.startswith(JDK))]
 
     def _deb(self, package: DebianPackage) -> Path:

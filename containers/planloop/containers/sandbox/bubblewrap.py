@@ -1,9 +1,9 @@
 """Build the `bwrap` command line for a sandboxed command (tier 2).
 
-Nothing is in sight but what is named: the system's programs, read only; the plan's folder, read only; the workspace,
-writable but for what steers the plan (`.git`, the plan file, what answers for hooks); `.plan` and the owner's home are
-empty folders, and for who is alone all of the plan's folder but the workspace. What is guarded in the workspace
-`planloop.containers.sandbox.write_guard` says. Processes, names, IPC and the network are the enclosure's own.
+The command sees only what is named: the system's programs, read only; the plan's folder, read only; the workspace,
+writable except for files that control the plan (`.git`, the plan file, programs that answer hooks). `.plan` and the
+owner's home are empty folders; for a command that is alone, so is the plan's folder outside the workspace.
+`planloop.containers.sandbox.write_guard` lists the guarded files. Processes, names, IPC and the network are private.
 """
 
 from __future__ import annotations
@@ -38,16 +38,17 @@ latter is always there inside, also where the machine's own `/proc` is mounted w
 PROXY_FOLDER: Final = "/run/planloop"
 SPACES: Final = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 LAUNCH: Final = 'trap "" TERM HUP INT; exec 3<"$1" || exit 126; shift; exec "$@"'
-"""Bubblewrap itself does not hear what its group is told: it ends when the command has, or by KILL. The first argument
-is the file with the filter of system calls, which bubblewrap reads from descriptor 3."""
+"""Bubblewrap ignores signals to its group: it ends with the command, or by KILL. The first argument is the file with
+the filter of system calls, which bubblewrap reads from descriptor 3.
+"""
 
 
 @frozen
 class SandboxHome:
-    """What an enclosure needs to know of its plan; all absolute and without links.
+    """What a sandbox needs to know about its plan; absolute paths without links.
 
     `folder` is the plan's; `programs` are folders that the product's own programs run from, `python` the interpreter.
-    `machine` is this machine's kind, as `uname -m` prints it.
+    `machine` is this machine's type, as `uname -m` prints it.
     """
 
     folder: str
@@ -83,7 +84,7 @@ def bwrap_argv(means: BwrapPrograms, home: SandboxHome, command: ProcessCommand)
     entry = (home.python, "-I", "-S", str(Path(__file__).with_name("entry.py")))
     cwd = os.path.realpath(command.cwd)
     if is_below(cwd, home.folder) and cwd != _written(home.folder, command.cwd):
-        # Whoever asks names the folder that was looked at, and in the plan's folder that had no links.
+        # The caller names the folder that was checked, which had no links inside the plan's folder.
         raise SandboxUnfit(f"its folder {command.cwd} is behind a link that leads to {cwd}")
     words = [*flags, *_mounts(home, command, means.door), "--chdir", cwd, "--"]
     told = [_identity(home.folder, cwd), str(means.keyctl), "-" if means.bound is None else str(means.bound), *way]
@@ -91,7 +92,7 @@ def bwrap_argv(means: BwrapPrograms, home: SandboxHome, command: ProcessCommand)
 
 
 def _written(folder: str, cwd: str) -> str:
-    """`cwd` as it is written from the plan's folder on, which may itself be named by way of links."""
+    """`cwd` as written relative to the plan's folder, whose own path may contain links."""
     text = os.path.normpath(cwd)
     if is_below(text, folder):
         return text
@@ -100,9 +101,9 @@ def _written(folder: str, cwd: str) -> str:
 
 
 def _identity(folder: str, cwd: str) -> str:
-    """What tells the folder `cwd` from every other, found without a step over a link. Raises SandboxUnfit.
+    """The identity of the folder `cwd`, found without following a link. Raises SandboxUnfit.
 
-    Who may write around it could put a link in its place before it is mounted: then it is another inside.
+    A process that can write around it could put a link in its place before the mount: then the identity differs inside.
     """
     if not is_below(cwd, folder):
         raise SandboxUnfit(f"its folder {cwd} is outside the plan's: give the task a `cwd` in the plan's folder")
@@ -165,9 +166,9 @@ def _system() -> Iterator[str]:
 
 
 def private_paths(folder: str) -> Iterator[str]:
-    """The files and folders in `folder` that not every user of this machine may read: the owner may be root, who may.
+    """Files and folders in `folder` that not every user of this machine may read: the owner may be root, who may.
 
-    What is in SECRETS, or in a folder that is found, is left out. It takes 3 ms for 1,500 files.
+    Paths in SECRETS, or below a returned folder, are left out. It takes 3 ms for 1,500 files.
     """
     folders = [folder]
     while folders:

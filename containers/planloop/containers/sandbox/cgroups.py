@@ -1,8 +1,8 @@
 """Limit the memory and processes of a command with cgroups, version 1 and 2.
 
-One folder for each operation, `planloop/<plan>/<op>` below the owner's own group, so that what bounds the owner bounds
-its commands. The command enters by itself, before it becomes itself; the folders of an owner that was killed are found
-by their names. Where no folder may be made (most people are not root), `found` gives None and rlimits have to do.
+One folder for each operation, `planloop/<plan>/<op>` below the owner's own group, so that the owner's bounds include
+its commands. The launched process enters the group before it becomes the command; the folders of a killed owner are
+found by name. If no folder can be created (most users are not root), `found` returns None and rlimits must do.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ ROOT: Final = Path("/sys/fs/cgroup")
 OURS: Final = "planloop"
 NEEDED: Final = ("memory", "pids")
 ENTER: Final = 'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ >"$1/cgroup.procs" || exit 126; shift; n=$((n-1)); done; '
-"""A line of shell before the rest of a launch: enters the `$1` folders that follow it, and leaves what comes then."""
+"""A line of shell at the start of a launch: enters the next `$1` folders, and leaves the remaining arguments."""
 
 
 @frozen
 class LimitEvents:
-    """What the kernel did about bounds: how often it killed for memory, and whether it refused processes."""
+    """What the kernel did about bounds: how many kills for memory, and whether it refused processes."""
 
     memory_kills: int = 0
     refused_processes: int = 0
@@ -34,7 +34,7 @@ class LimitEvents:
 
 @frozen
 class PlanCgroups:
-    """`places` are the folders that those of a plan stand in, by what they bound; of version 2 it is one for both."""
+    """`places` are the parent folders of a plan's groups, by what they bound; with version 2 it is one for both."""
 
     places: tuple[tuple[str, Path], ...]
     is_unified: bool
@@ -77,9 +77,9 @@ class PlanCgroups:
         )
 
     def remove(self, op: str) -> bool:
-        """Kills whoever is still in the folders of `op`, and removes them; whether all have died and they are gone.
+        """Kill all processes in the folders of `op`, and remove them; return whether all are gone.
 
-        The plan's own folders go with the last.
+        The plan's own folders are removed with the last one.
         """
         for folder in self._folders(op):
             for pid in _members(folder):

@@ -33,7 +33,7 @@ class SandboxContainers(Protocol):
 
 
 class NoSandboxContainers:
-    """`SandboxContainers` of who has no containers."""
+    """`SandboxContainers` without any container."""
 
     def enclosed(self, op: str, command: ProcessCommand) -> tuple[str, ProcessCommand]:
         del op, command
@@ -46,7 +46,7 @@ class NoSandboxContainers:
 
 @frozen
 class SandboxContainer:
-    """A container that runs: the engine's `id`, and where folders of this machine stand in it, absolute both."""
+    """A running container: the engine's `id`, and where it mounts folders of this machine, both absolute."""
 
     id: str
     mounts: Mapping[str, str] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class SandboxContainer:
 
 
 class EngineSandboxContainers:
-    """Those of an engine on this machine. `find` gives the container of a name, or says why there is none to be in."""
+    """Containers of an engine on this machine. `find` returns the container of a name, or why there is none."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class EngineSandboxContainers:
         folder = room.place_of(command.cwd) if box.inside is None else box.inside
         told = (path, room.id, op, folder, names, given)
         argv = (self._python, "-I", "-S", str(EXEC_PROGRAM), *told, *inner)
-        # The bounds are the container's own: what runs here only stands for it.
+        # The container's own bounds apply: the local process only represents the command.
         return room.id, replace(
             command,
             cwd="/",

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# Found by its place: a bare interpreter knows nothing that is installed. The portions of a checkout lie side by side.
+# Found by its path: a bare interpreter has no installed packages. The portions of a checkout are siblings.
 sys.path.append(str(Path(__file__).resolve().parents[3]))
 sys.path.extend(str(Path(__file__).resolve().parents[4] / portion) for portion in ("reconciler", "schemas"))
 
@@ -44,12 +44,12 @@ PIECE_BYTES = 1 << 16
 LOOK_S = 0.01
 LOOK_LAST_S = 0.5
 CALL_S = 30.0
-GONE_S = 1.0  # By then, an engine tells that a container was killed whose commands were.
+GONE_S = 1.0  # By then, an engine reports the death of a container after that of its commands.
 KILLED_EXIT = 137
 GATE = 'IFS= read -r go && [ "$go" = go ] || exit 126; exec "$@"'
 GO = b"go\n"
 CLOSED_GATE = f"{GATE} </dev/null"
-"""Lines of sh that become the command when they are told to `go`; what it is to read comes behind that, or nothing."""
+"""Lines of sh that become the command when they read `go`; the command's input follows, if any."""
 
 TERM_SCRIPT = r"""
 for folder in /proc/[0-9]*; do
@@ -63,7 +63,7 @@ done
 
 
 class EngineRefusedExec(Exception):
-    """The engine said no; `str()` is what it said."""
+    """The engine refused; `str()` is its message."""
 
 
 class EngineConnection(http.client.HTTPConnection):
@@ -106,7 +106,7 @@ class ExecContainer:
         return str(self.ask("POST", f"/containers/{self._name}/exec", wish)["Id"])
 
     def begin(self, command: str) -> tuple[socket.socket, bytes]:
-        """Begins it; its input and output as one stream, and what came of that already."""
+        """Start it; return its input and output as one stream, and the output so far."""
         line = EngineConnection(self._path)
         upgrade = {**_JSON, "Connection": "Upgrade", "Upgrade": "tcp"}
         line.request("POST", f"/exec/{command}/start", json.dumps({"Detach": False, "Tty": False}), upgrade)
@@ -139,7 +139,7 @@ class ExecContainer:
         raise TimeoutError("the engine does not say whether it began")
 
     def is_over(self, command: str) -> bool:
-        """Whether it has ended; what it left running may still hold its output."""
+        """Whether it has ended; processes that it left running may still hold its output."""
         return _has_ended(self.ask("GET", f"/exec/{command}/json"))
 
     def raw(self) -> dict[str, Any]:
@@ -162,7 +162,7 @@ class ExecContainer:
         raise TimeoutError("what was asked for inside does not end")
 
     def is_gone(self) -> bool:
-        """Whether it does not run any more; one that is killed is told of a little after what ran inside."""
+        """Whether the container has ended; engines report its death a little after that of its commands."""
         deadline, pause_s = time.monotonic() + GONE_S, LOOK_S
         while self.main()[1]:
             if time.monotonic() > deadline:
@@ -189,7 +189,7 @@ def main(arguments: Sequence[str]) -> int:
     """Runs the command; its exit code, or ours for what never began."""
     path, container, mark, workdir, names, given, *argv = arguments
     room, has_input = ExecContainer(path, container), given == "in"
-    # Deaf from the first moment: TERM means nothing before there is somebody to pass it on to.
+    # Ignored from the start: TERM has no meaning before there is a command to pass it on to.
     signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=_pass_on, args=(room, mark), daemon=True).start())
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
@@ -226,9 +226,8 @@ def main(arguments: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True)  # Loaded by a bare interpreter, which has no msgspec.
 class StartedExec:
-    """A command that has begun: its input and output, and what came of that already.
-
-    `gated` is the process, by its number on this machine, that waits to become it; 0 for one that waits for nothing.
+    """A started command: its input and output, and the output so far. `gated` is the process, by its number on this
+    machine, that waits to become the command; 0 if none waits.
     """
 
     command: str
@@ -247,20 +246,20 @@ def _begun(
         stream, rest = room.begin(command)
         if pid := room.pid(command):
             return StartedExec(command, stream, rest, pid)
-        stream.close()  # Nothing of it has begun: without a shell, what the image has may need none.
+        stream.close()  # No part of it has started: the image may have no shell, and its command may need none.
     command = room.make(argv, **wish, AttachStdin=has_input)
     return StartedExec(command, *room.begin(command))
 
 
 def _enter(room: ExecContainer, begun: StartedExec, place: Path, mark: str) -> None:
-    """It is in a group of its own; where that cannot be, it is ended by its mark alone."""
+    """Put it into its own group; if that fails, only its mark ends it."""
     if pid := begun.gated or room.pid(begun.command):
         with contextlib.suppress(OSError):
             exec_kill.enter_exec_cgroup(place, mark, pid)
 
 
 def _variables(names: str, mark: str) -> list[str]:
-    """What the command is to have in its environment."""
+    """The command's environment."""
     own = restore_variables(os.environ)  # noqa: TID251 - a program of its own
     return [
         *(f"{name}={own[name]}" for name in names.split(",") if name in own),
@@ -274,7 +273,7 @@ def _gone() -> int:
 
 
 def _tell(before: exec_kill.KernelCounts, after: exec_kill.KernelCounts) -> None:
-    """What the kernel did in the container while the command ran, at the end of its output."""
+    """Write what the kernel did in the container while the command ran, at the end of its output."""
     lines = []
     if after.memory_kills > before.memory_kills:
         lines.append("its container has no more memory, and processes in it were stopped")
@@ -292,7 +291,7 @@ def _feed(stream: socket.socket) -> None:
 
 
 def _show(stream: socket.socket, rest: bytes, secrets: MaskedStream, look: Callable[[], object]) -> None:
-    """Passes on what is written until nobody can write any more; while it is quiet, `look` is called now and then."""
+    """Pass on output until no writer is left; while there is none, call `look` now and then."""
     frames, piece, pause_s = FrameDecoder(), rest, LOOK_S
     while True:
         _write(secrets.feed(frames.feed(piece)))

@@ -1,6 +1,6 @@
 """Find out by a trial run which sandboxes this machine supports, and remember the answer.
 
-One that is not to be had is tried again, ever more seldom: what is missing may be put there meanwhile.
+A missing one is tried again at growing intervals: it may be installed meanwhile.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ProbedSandboxes:
         return SANDBOX_AVAILABLE if wish.tier <= GROUP else self._known.get(_key(wish))
 
     async def tried(self, wish: SandboxRequest) -> SandboxAvailability:
-        """Whether the shell comes up in it. Who asks while it is tried gets the same answer."""
+        """Whether a shell starts in it. Concurrent callers share one trial."""
         key = _key(wish)
         async with self._trying[key]:
             known = self.known(wish)

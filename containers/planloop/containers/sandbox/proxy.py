@@ -23,10 +23,10 @@ from planloop.schemas.frozen import frozen
 SOCKET: Final = "proxy"
 HEAD_BYTES_MAX: Final = 64 << 10
 PIECE_BYTES: Final = 64 << 10
-HEAD_S: Final = 30.0  # For the whole head of a request: who says nothing keeps nobody else from asking.
+HEAD_S: Final = 30.0  # For the whole head of a request: a silent client blocks no other.
 CONNECT_S: Final = 30.0
 HTTP_PORT: Final = 80
-_OURS: Final = ("proxy-", "connection:", "host:")  # Headers that we say ourselves, or nobody does.
+_OURS: Final = ("proxy-", "connection:", "host:")  # Headers that the proxy sets itself, or drops.
 _FORGED: Final = re.compile(r"[\r\n\0]|^[ \t]")
 """In a line of a head: what one program takes for the end of it, or for more of the line before, and another not."""
 
@@ -35,7 +35,7 @@ _ENDS: Final = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResour
 
 @frozen
 class ProxyRequest:
-    """Where a request goes, and what is sent there first: nothing for a tunnel. Its `Host` is where it goes."""
+    """Where a request goes, and the first bytes to send there: none for a tunnel. Its `Host` is the target."""
 
     host: str
     port: int
@@ -48,11 +48,11 @@ class ProxyRequest:
 
 @asynccontextmanager
 async def serve_proxy(folder: Path, hosts: Sequence[str]) -> AsyncIterator[list[str]]:
-    """Listens at `proxy` in `folder` while in the block; gives the list of what was refused, which grows."""
+    """Listen at `proxy` in `folder` during the block; yields the growing list of refused requests."""
     refused: list[str] = []
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        # A socket's path may have 108 bytes, and plans lie deep.
+        # A socket's path may have 108 bytes, and plans may be in deep folders.
         listener = await anyio.create_unix_listener(f"/proc/self/fd/{handle}/{SOCKET}", mode=0o600)
         slots = anyio.Semaphore(limits.SANDBOX_CONNECTIONS_MAX)
 
@@ -105,7 +105,7 @@ async def _answer(client: ByteStream, hosts: Sequence[str], refused: list[str]) 
 
 
 async def _head(client: ByteStream) -> tuple[bytes, bytes]:
-    """The head of a request with its empty line, and what came with it; what is too long is no head."""
+    """The head of a request with its empty line, and the bytes after it; a head that is too long is invalid."""
     data = b""
     while b"\r\n\r\n" not in data and len(data) < HEAD_BYTES_MAX:
         data += await client.receive(PIECE_BYTES)
@@ -122,7 +122,7 @@ async def _pour(source: ByteStream, sink: ByteStream) -> None:
 
 
 def parse_proxy_request(head: bytes) -> ProxyRequest | None:
-    """What a request to the proxy asks for; None for what is no such request."""
+    """The target of a request to the proxy; None for an invalid request."""
     lines = head.decode("latin-1").split("\r\n")
     if any(map(_FORGED.search, lines)):
         return None

@@ -1,8 +1,8 @@
 """A `Processes` that runs each command in the sandbox that its `ProcessCommand.sandbox` asks for.
 
-The enclosed command runs under the same shim, so a crash of the owner is survived and the next one adopts it. What an
-enclosure has beside its processes (bounds, a way out, commands inside a container) is named by the operation, so that
-whoever ends it, ends that too. What cannot be enclosed as asked is NOT_STARTED: nothing ever runs in less.
+The sandboxed command runs under the same shim, so it survives a crash of the owner and the next owner adopts it.
+Resources of a sandbox beside its processes (bounds, a proxy, commands inside a container) are named by the operation,
+so that they end with it. A command that cannot be sandboxed as asked is NOT_STARTED: no command ever runs with less.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ PROXY_VARIABLES: Final = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy"
 
 
 class SandboxedProcesses:
-    """A `Processes` over `inner`. `folder` is where it keeps what it must know of an operation after a crash."""
+    """A `Processes` over `inner`. `folder` keeps what it must know about an operation after a crash."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class SandboxedProcesses:
                 await self._clear(op)
 
     async def trace(self, op: str) -> OperationTrace:
-        """See `Processes.trace`. What is lost is over inside its container as well."""
+        """See `Processes.trace`. A lost command has ended inside its container as well."""
         found = await self._inner.trace(op)
         if found is OperationTrace.LOST:
             await self._clear(op)
@@ -127,7 +127,7 @@ class SandboxedProcesses:
         self._inner.forget(ops)
 
     async def sweep(self, keep: frozenset[str]) -> list[str]:
-        """See `Processes.sweep`. Also what runs on in containers, and bounds that nobody is in."""
+        """See `Processes.sweep`. Also ends commands in containers, and removes empty groups."""
         swept = await self._inner.sweep(keep)
         for op in self._noted() - keep:
             await self._clear(op)
@@ -139,7 +139,7 @@ class SandboxedProcesses:
         return swept
 
     def _enclosed(self, op: str, command: ProcessCommand, box: CommandSandbox) -> ProcessCommand:
-        """What the processes beneath run. Raises SandboxUnfit."""
+        """The command for the inner processes. Raises SandboxUnfit."""
         match box.tier:
             case sandbox.GROUP:
                 return self._bounded(op, command, replace(command, sandbox=None), ())
@@ -167,7 +167,7 @@ class SandboxedProcesses:
         means = BwrapPrograms(bwrap, calls, keyctl, door, None if has_groups else processes)
         argv = bubblewrap.bwrap_argv(means, self._home, command)
         note_outside_access(self._home.folder)
-        # What a task says of its environment means nothing outside: it may name programs, and libraries for all.
+        # The task's environment must not affect outer programs: it may name programs, and libraries to load.
         outside = {"PATH": own, **hide_variables(env)}
         wrapped = replace(command, argv=tuple(argv), shell="", env=outside, sandbox=None, processes_max=None)
         bounded = replace(command, processes_max=processes)
@@ -190,7 +190,7 @@ class SandboxedProcesses:
         return str(file)
 
     def _bounded(self, op: str, wanted: ProcessCommand, command: ProcessCommand, argv: Sequence[str]) -> ProcessCommand:
-        """`command` under the bounds of `wanted`, in a group of its own where there may be one, else as rlimits."""
+        """`command` under the bounds of `wanted`, in a cgroup if possible, else as rlimits."""
         groups = self._groups
         if groups is None or (wanted.memory_bytes_max is None and wanted.processes_max is None):
             return command
@@ -204,7 +204,7 @@ class SandboxedProcesses:
 
     @asynccontextmanager
     async def _way_out(self, op: str, box: CommandSandbox) -> AsyncIterator[Sequence[str]]:
-        """The proxy of an enclosure that may ask some hosts; what it refused."""
+        """The proxy of a sandbox that may reach some hosts; what it refused."""
         if box.tier != BUBBLEWRAP or box.network or not box.hosts:
             yield ()
             return
@@ -222,7 +222,7 @@ class SandboxedProcesses:
             yield refused
 
     def _told(self, op: str, refused: Sequence[str], ended: ProcessExit) -> ProcessExit:
-        """`ended`, with what the enclosure did to it at the end of the output."""
+        """`ended`, with the sandbox's actions at the end of the output."""
         if ended.code == GONE_EXIT and ended.output.endswith(GONE) and self._read(op).get("container"):
             return replace(ended, ending=ExitCause.LOST, code=None)
         lines = []
@@ -242,12 +242,12 @@ class SandboxedProcesses:
         )
 
     async def _clear(self, op: str) -> None:
-        """Ends what of `op` is not among the processes beneath, and forgets it."""
+        """End the parts of `op` that the inner processes do not know, and forget it."""
         await self._ungroup(op)
         note = self._read(op)
-        # A copy of the plan's folder has the notes, too, and what they tell of is not its own.
+        # A copy of the plan's folder has the notes too, and what they describe belongs to the original.
         container = note.get("container") if note.get("of", self._own) == self._own else None
-        # What an engine that is down could not end now, the next owner ends.
+        # The next owner ends what an unreachable engine could not end now.
         if note and (not container or await self._rooms.end(str(container), op)):
             shutil.rmtree(self._folder / op, ignore_errors=True)
 

@@ -18,7 +18,7 @@ from planloop.schemas.frozen import frozen
 
 ALLOW: Final = 0x7FFF_0000
 ERRNO: Final = 0x0005_0000
-"""What a program returns: let the call through, or refuse it with the error number in the low 16 bits."""
+"""What a program returns: allow the call, or refuse it with the error number in the low 16 bits."""
 
 _LOAD, _EQUAL, _ANY_OF, _RETURN, _AT_LEAST = 0x20, 0x15, 0x45, 0x06, 0x35
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # Offsets in struct seccomp_data; arguments are little-endian.
@@ -78,7 +78,7 @@ _RULES: Final = (
     ),
     _Rule("open", tests=(_If(1, bits=_CREATES), _If(2, bits=_SET_ID))),
     _Rule("openat", tests=(_If(2, bits=_CREATES), _If(3, bits=_SET_ID))),
-    # What these are asked for stands in memory, where a filter cannot look. Programs do without when there are none.
+    # Their arguments are in memory, which a filter cannot read. Programs work without these calls.
     _Rule("openat2 clone3 io_uring_setup io_uring_enter io_uring_register", errno.ENOSYS),
     _Rule("clone unshare", tests=(_If(0, bits=_NAMESPACES),)),
     _Rule("setns pidfd_getfd"),

@@ -1,13 +1,13 @@
-"""Paths that a sandbox or container may never write, although they lie in a writable folder.
+"""Paths that a sandbox or container may never write, although they are in a writable folder.
 
-It is what makes somebody outside run code, or what a plan is: the repositories of the plan's folder and of each folder
-that is written in (git and its like run what they find configured there), those of registered submodules; the files of
-all plans in the folder; what else the plan names, which it is made from, or which answers for hooks; and our own
-programs, where they were installed into the folder. Each folder on the way to one is a mount of its own: a mount cannot
-be renamed, so nobody puts another folder in its place.
+These are files that make others run code, or that define a plan: the repositories of the plan's folder and of each
+writable folder (git and similar tools run what is configured there), those of registered submodules; the files of all
+plans in the folder; everything else that the plan names, is made from, or that answers hooks; and our own programs, if
+they are installed in the folder. Each folder on the way to one is a mount too: a mount cannot be renamed, so no command
+can put another folder in its place.
 
-A repository that is not there cannot be guarded, and commands may well make one. That there was none when somebody was
-let in is noted; git is then never run by us in one that is found later (`planloop.controllers.fork.git`).
+A repository that does not exist cannot be guarded, and commands may create one. So its absence is noted when a command
+first gets access; planloop then never runs git in one that appears later (`planloop.controllers.fork.git`).
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _PLANS: Final = Path(__file__).parents[4] / "plans"  # Of a checkout; of an inst
 
 HOLDS_HOME: Final = "the plan's folder {} holds your home, whose files run as you and hold your keys"
 ELSEWHERE: Final = "put the plan into a folder of its own"
-"""What is wrong with a plan's folder that nobody is let into, and what to do about it."""
+"""Why no command gets access to a plan's folder, and what to do about it."""
 
 
 class SandboxUnfit(Exception):
-    """What is asked for cannot be enclosed; `str()` says why and what to do."""
+    """The requested sandbox is impossible; `str()` says why and what to do."""
 
 
 @frozen
 class WriteGuard:
-    """A mount at `path` of what is there. One that is not `is_read_only` only keeps a folder where it is."""
+    """A mount of an existing `path`. If not `is_read_only`, it only keeps a folder in its place."""
 
     path: str
     is_read_only: bool
@@ -81,7 +81,7 @@ def write_guards(
                 done.add(step)
                 yield WriteGuard(step, is_read_only=step in read_only)
             if step in read_only:
-                break  # All below is read only with it; a mount of its own would open it again.
+                break  # The whole subtree is read only with it; a mount of its own would open it again.
 
 
 def _repositories(folders: Iterable[str]) -> Iterator[str]:
@@ -94,7 +94,7 @@ def _repositories(folders: Iterable[str]) -> Iterator[str]:
 
 
 def _found(folder: str, files: Iterable[str]) -> Iterator[str]:
-    """`files`, and those in `folder` that a name with a star stands for: of some names a plan shows no more."""
+    """`files`, and the matches in `folder` of names with a star: a plan knows some names only as patterns."""
     for path in files:
         yield path
         inner = path.removeprefix(f"{folder}/")
@@ -114,7 +114,7 @@ def _plans(folder: str) -> Iterator[str]:
 
 
 def _submodules(file: Path) -> list[str]:
-    """The folders of submodules: who works in the repository around them runs git in them, too."""
+    """The folders of submodules: git in the outer repository runs git in them, too."""
     if file.is_symlink() or not file.is_file():
         return []
     with file.open(errors="surrogateescape") as opened:
@@ -122,19 +122,19 @@ def _submodules(file: Path) -> list[str]:
 
 
 def note_outside_access(folder: str) -> None:
-    """Notes that somebody is let into the plan's `folder` who could make a repository there, if there is none."""
+    """Note that a command that could create a repository gets access to the plan's `folder`, if there is none."""
     state = Path(folder, STATE)
     if state.is_dir() and not os.path.lexists(f"{folder}/{REPOSITORY}"):
         (state / _NOTE).touch(mode=0o600)
 
 
 def is_repository_untrusted(folder: str) -> bool:
-    """Whether the repository of the plan's `folder` may have been made by somebody who was let in."""
+    """Whether a command may have created the repository of the plan's `folder`."""
     return Path(folder, STATE, _NOTE).exists() and os.path.lexists(f"{folder}/{REPOSITORY}")
 
 
 def search_path_outside(path: str, folder: str) -> str:
-    """`path`, as in PATH, without what lies in the plan's `folder`: commands may have put a `git` of theirs there."""
+    """`path`, as in PATH, without folders inside the plan's `folder`: commands may have put their own `git` there."""
     real = os.path.realpath(folder)
     kept = [one for one in path.split(os.pathsep) if one.startswith("/") and not is_below(os.path.realpath(one), real)]
     return os.pathsep.join(kept)
