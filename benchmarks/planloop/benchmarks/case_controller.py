@@ -39,11 +39,11 @@ READY: Final = "Ready"
 
 @frozen
 class ObservedCase:
-    """A case and what bears on it. `task` is None when it is gone; `is_closed`: nobody works on it any more.
+    """A case and what bears on it. `task` is None when it is gone; `is_closed`: no agent works on it any more.
 
-    `ready` is the task's condition of that name, which says why it does not go on; `now` in seconds since 1970.
-    `trouble` is what is the matter with a container of the case, empty when nothing is; `failures` are the reasons why
-    models of its agents give no reply. `bug` is what of planloop broke at one of its agents, empty when nothing did.
+    `ready` is the task's condition of that name, which says why it waits; `now` in seconds since 1970. `trouble` is the
+    problem of a container of the case, empty if there is none; `failures` are the reasons why models of its agents give
+    no reply. `bug` is an internal error of planloop at one of its agents, empty if there is none.
     """
 
     case: Resource
@@ -95,7 +95,7 @@ def _is_down(container: Resource) -> bool:
 
 
 def _failure_of(agent: Resource) -> str:
-    """Why the model of a blocked agent gives no reply; empty for any other."""
+    """Why the model of a blocked agent gives no reply; empty for other agents."""
     if agent.state != AgentState.BLOCKED:
         return ""
     kept = (agent.status.get("open") or {}).get("failure")
@@ -103,13 +103,13 @@ def _failure_of(agent: Resource) -> str:
 
 
 def internal_error_of(agent: Resource) -> str:
-    """The bug of planloop that the agent stands still for, which nothing tries again; empty when there is none."""
+    """The internal error that stopped the agent and is not retried; empty if there is none."""
     said = agent.status.get("conditions", {}).get(STALLED)
     return f"{agent.address}: {said['message']}" if said is not None and said["reason"] == INTERNAL_ERROR else ""
 
 
 def container_problem(container: Resource) -> str:
-    """What the engine does not do for the container, or why it does not answer; empty when all is well."""
+    """What the engine fails to do for the container, or why it does not answer; empty if all is well."""
     trouble = container.status.get("engine") or (container.status if container.status.get("tries") else {})
     return f"{container.address}: {trouble['why']}" if trouble.get("why") else ""
 
@@ -120,17 +120,17 @@ def grading_job_key(case: Resource) -> str:
 
 
 SPENT: Final = frozenset({"BudgetSpent"})
-"""Why a task stands still that has used up what it was given."""
+"""Reasons of a task that has used up its budget."""
 ALONE: Final = frozenset({"AwaitingApproval", "AwaitingInput"})
-"""Why one stands still that asks for a person: nobody is there."""
+"""Reasons of a task that waits for a person: a benchmark has none."""
 ITS_OWN: Final = frozenset({"AwaitingLock", "AwaitingChild", "ChildrenRunning", "MergeConflict", "Paused"})
-"""Why one stands still by what agents and people do: that can end at any time."""
+"""Reasons of a task that waits for agents or people: that can end at any time."""
 REFUSED: Final = frozenset({NO_MODEL, UNPRICED, "NoSandbox"})
-"""Why one stands still that was refused what it needs, after all that is done about it: no use in waiting."""
+"""Reasons of a task that was refused what it needs after every retry: waiting is no use."""
 OF_THE_MODEL: Final = frozenset({"Empty", "ContextTooLong"})
-"""Why a model gives no reply that answers with nothing, or that was told more than it can take: its own doing."""
+"""Why a model gives no reply that is its own doing: an empty answer, or too long a context."""
 PATIENCE_S: Final = 20.0
-"""How long the world may withhold what else a task needs."""
+"""How long the infrastructure may withhold what a task needs."""
 LEAVING_S: Final = 120.0
 """How much longer an agent and its container may take to leave when its task is over and the engine answers."""
 
@@ -144,17 +144,17 @@ class CaseRest:
 
 @frozen
 class GradeCase:
-    """What the task made is to be judged."""
+    """Grade the task's result."""
 
 
 @frozen
 class StopGrading:
-    """The grading that runs is of no more use."""
+    """Stop the running grading, whose result is no longer needed."""
 
 
 @frozen
 class CloseTask:
-    """The task will not come to an end, and is to be cancelled; `why` in words."""
+    """Cancel the task, which will not end; `why` in words."""
 
     cut: CaseStopReason
     why: str
@@ -182,7 +182,7 @@ def decide_case(seen: ObservedCase) -> CaseStep:
 
 
 def _left_alone(seen: ObservedCase) -> CaseStep:
-    """Its task is over, and somebody may still be in its workspace: whom the engine is to end, if it answers."""
+    """The task is over, but an agent or container may still write to its workspace until the engine ends it."""
     assert seen.task is not None, "decide has looked"
     ended_at = seen.task.status.get("ended_at")
     if not isinstance(ended_at, int | float):
@@ -244,7 +244,7 @@ class GradedCase:
 
 
 GradeFunction: TypeAlias = Callable[[Resource, Resource], Awaitable[GradedCase]]
-"""Grades what the task, the second, of a case made. What it raises makes the case an error."""
+"""Grades the result of the task, the second argument, for the case. An exception makes the case an error."""
 
 
 class CaseReconciler:
@@ -280,7 +280,7 @@ class CaseReconciler:
         return Done()
 
     async def _close(self, seen: ObservedCase, step: CloseTask) -> None:
-        """Has the task cancelled by a patch like anybody's; why is written with it."""
+        """Cancel the task by an ordinary patch, and write why."""
         case, path = seen.case, seen.spec.task.partition("/")[2]
         merge: JsonObject = {"state": CaseState.CLOSING, "cut": step.cut, "why": step.why}
         ops = (PatchOp("add", (*json_pointer.task_pointer(tuple(path.split("/"))), "cancel"), True),)
@@ -290,7 +290,7 @@ class CaseReconciler:
     async def _run(self, seen: ObservedCase) -> None:
         assert seen.task is not None, "what is graded has a task"
         found = await attempt(partial(self._grade, seen.case, seen.task))
-        # What breaks while it judges says nothing of who is judged, and must not keep the run from its end.
+        # A failure of the grader says nothing about the model, and must not keep the run from its end.
         await self._end(
             seen.case, found if isinstance(found, GradedCase) else GradedCase(CaseVerdict.ERROR, _broken(found))
         )

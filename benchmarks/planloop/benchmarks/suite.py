@@ -16,9 +16,9 @@ from planloop.schemas.objects.task import CheckSpec
 
 @frozen
 class ScriptedAct:
-    """What a scripted agent does: writes `files` (texts by path), makes `calls`, says `says`; or walks `script`.
+    """A scripted agent: it writes `files` (texts by path), makes `calls`, says `says`; or runs `script`.
 
-    `kills` are the checks that must tell of a mutant.
+    `kills` are the checks that must fail for a mutant.
     """
 
     files: Mapping[str, str] = field(default_factory=dict)
@@ -101,7 +101,7 @@ class Suite:
 
 @frozen
 class ReadSuite:
-    """What came of a text. `suite` is None when a diagnostic is an error. `texts` are the sources by file name."""
+    """A parsed text. `suite` is None if a diagnostic is an error. `texts` are the sources by file name."""
 
     suite: Suite | None
     diagnostics: tuple[Diagnostic, ...]

@@ -39,7 +39,7 @@ BYTES_MAX: Final = 16 << 20
 
 
 class SuiteSources(Protocol):
-    """What a suite names is read through this; reading a suite touches no file itself."""
+    """Reads the files that a suite names; the parser touches no file itself."""
 
     def read(self, path: str) -> bytes:
         """The bytes of a file beside the suite. Raises OSError."""
@@ -87,7 +87,7 @@ NAME_BYTES_MAX: Final = 255
 
 @frozen
 class SuiteFileReader:
-    """Reads through `sources` and tells `faults`."""
+    """Reads through `sources` and reports `faults`."""
 
     sources: SuiteSources
     faults: Problems
@@ -104,7 +104,7 @@ class SuiteFileReader:
         return read.document or {}
 
     def texts(self, written: Json, to: Pointer) -> Mapping[str, str]:
-        """Texts by path: of a folder when `written` is its name, else of a map, whose values may be `{from: file}`."""
+        """Texts by path: of a folder if `written` is its name, else of a map, whose values may be `{from: file}`."""
         if isinstance(written, str):
             return self._folder(written, to)
         if not isinstance(written, dict):
@@ -171,7 +171,7 @@ class SuiteFileReader:
         return is_inside
 
     def _check_nesting(self, files: Mapping[str, str], to: Pointer) -> None:
-        """Tells of files that others lie below of."""
+        """Report files that are a parent of other files."""
         if len(files) < 2:
             return
         whole = {PurePosixPath(path): path for path in files}
@@ -325,11 +325,11 @@ class SuiteResources:
     library: Sources | None = None
 
     def check(self, case: Case, to: Pointer) -> None:
-        """Tells of tools of the case and of its checks that nobody has, and of rows that it lays over no table."""
+        """Report unknown tools of the case and its checks, and rows for unknown tables."""
         use = None if case.setting.world is None else str(case.setting.world.get("use"))
         pool = None if case.setting.decoys is None else str(case.setting.decoys.get("pool"))
         shelves = [table.get(name, {}) for table, name in ((self.worlds, use), (self.pools, pool)) if name is not None]
-        if all(shelves):  # Else there are faults of its own.
+        if all(shelves):  # Otherwise other problems are reported.
             self._check_tools(case, shelves, to)
             self._check_calls(case, shelves, to)
         if case.setting.world is not None and case.setting.world.get("with") and (world := self.worlds.get(use or "")):
@@ -347,10 +347,10 @@ class SuiteResources:
             self.reader.faults.add("P0213", f"nobody simulates `{tool}`", hint, to=(*to, "tools", str(index)))
 
     def _check_calls(self, case: Case, shelves: list[JsonObject], to: Pointer) -> None:
-        """Tells of tools that the checks of the case name and that there are not.
+        """Report unknown tools in the case's checks.
 
-        What is needed must be there for this very case. What is free or forbidden may be so for several cases, each
-        with another world. An invented tool may be forbidden, but hardly one that is called nearly as another is.
+        A needed tool must exist in this case. A free or forbidden tool may be shared by several cases with different
+        worlds. An invented tool may be forbidden, unless its name is close to an existing one.
         """
         ours = (*TOOLS, *(f"{AGENT_TOOL}{name}" for name in case.plan.agents), *(case.setting.tools or ()))
         here = dict.fromkeys((*_simulated(shelves), *ours))
@@ -368,7 +368,7 @@ class SuiteResources:
         return dict.fromkeys((READS, *_simulated((*self.worlds.values(), *self.pools.values()))))
 
     def _check_own(self, case: Case, tool: str, to: Pointer) -> None:
-        """Tells of a tool of ours as the plan of a run would, whose text nobody has written."""
+        """Report an unknown built-in tool, as the plan of a run would."""
         if self.library is None:
             return
         faults = Problems()
@@ -376,7 +376,7 @@ class SuiteResources:
         named.take_plan({"agents": case.plan.agents})
         Toolsets(named, faults).opened((tool,), ())
         for one in (found.diagnostic for found in faults.found):
-            if one.code == "P0410":  # A plan can do without a tool; who is measured is to have what the case says.
+            if one.code == "P0410":  # A plan works without a tool; a measured model must have what the case says.
                 self.reader.faults.add("P0213", one.summary, "`plan explain tools` lists what there is", to=to)
             else:
                 self.reader.faults.add(one.code, one.summary, one.hint, to=to)
@@ -392,7 +392,7 @@ def _simulated(shelves: Iterable[JsonObject]) -> list[str]:
 
 
 def read_resources(document: JsonObject, reader: SuiteFileReader, library: Sources | None) -> SuiteResources:
-    """What the suite's `worlds` and `pools` name. `library` has the toolsets that a case may name."""
+    """The suite's `worlds` and `pools`. `library` has the toolsets that a case may name."""
     worlds = {name: reader.world(path, ("worlds", name)) for name, path in document.get("worlds", {}).items()}
     pools = {name: reader.world(path, ("pools", name)) for name, path in document.get("pools", {}).items()}
     of: dict[str, str] = {}
@@ -417,9 +417,9 @@ def read_suite(
     limits: SizeLimits | None = None,
     library: Sources | None = None,
 ) -> ReadSuite:
-    """The suite in `content`, whose neighbours `sources` reads.
+    """Parse the suite in `content`; `sources` reads the files beside it.
 
-    With `library`, which plans read, the tools of ours that its cases name are looked for.
+    With `library`, the library that plans use, the built-in tools that its cases name are checked.
     """
     tree = read_source(content, file=file, limits=limits or SizeLimits())
     texts = {file: tree.text}
@@ -432,14 +432,14 @@ def read_suite(
     told = [*tree.diagnostics, *place_problems(work.faults.found, Origins(tree, work.moved))]
     diagnostics = tuple(
         dict.fromkeys(sort_diagnostics(told))
-    )  # What is wrong in a case of three languages is found three times.
+    )  # A problem of a case in three languages is found three times.
     is_sound = not any(one.severity == "error" for one in diagnostics)
     return ReadSuite(suite if is_sound else None, diagnostics, texts)
 
 
 @mutable
 class _Reading:
-    """One suite being read. Faults are told to `reader`."""
+    """One suite being read. Problems are reported to `reader`."""
 
     document: JsonObject
     reader: SuiteFileReader
@@ -535,7 +535,7 @@ class _Reading:
         return {}
 
     def _blanks(self, written: JsonObject, to: Pointer) -> None:
-        """Tells of blanks that nothing fills, but not in files: there they may be their language's own."""
+        """Report placeholders that nothing fills, except in files: there they may belong to the language."""
         known = ("url",) if "serve" in written else ()
         for name in ("prompts", "checks"):
             for one in placeholder_problems(written.get(name, ()), known, (*to, name)):
@@ -571,7 +571,7 @@ class _Reading:
             yield CheckSpec(name, kinds[0], arguments, timeout_s)
 
     def _ask(self, kind: str, arguments: Json, to: Pointer) -> None:
-        """Tells what keeps a check from being judged, where its form is sound."""
+        """Report what makes a well-formed check impossible to judge."""
         if not any((one.diagnostic.pointer or ())[: len(to)] == to for one in self.faults.found):
             for fault in check_problems(kind, arguments):
                 self.faults.add(fault.code, fault.summary, fault.hint, to=(*to, *fault.at))
@@ -579,13 +579,13 @@ class _Reading:
     def _with_lexicon(self, check: JsonObject) -> JsonObject:
         """A web check with the names of the suite's lexicon beside its own."""
         all_have, own = self.document.get("lexicon", {}), check["web"].get("lexicon", {})
-        if not all_have or not isinstance(own, dict):  # One that is no map has a fault of its own.
+        if not all_have or not isinstance(own, dict):  # Another problem is reported for one that is not a map.
             return check
         return check | {"web": check["web"] | {"lexicon": {**all_have, **own}}}
 
 
 def _over(defaults: JsonObject, written: JsonObject) -> JsonObject:
-    """A case over what all have. What it lays over a world's tables stands as it is: null takes a row away there."""
+    """A case over the defaults. Rows that it adds to a world's tables stay as written: null deletes a row there."""
     merged: JsonObject = json_patch.merge_values(defaults, written)
     own, all_have = written.get("world"), defaults.get("world")
     if isinstance(own, dict):

@@ -1,4 +1,4 @@
-"""Validate a suite: whether oracles pass, and mutants and cheats fail, by the checks that were meant to tell."""
+"""Validate a suite: oracles must pass, and mutants and cheats must fail by the intended checks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from planloop.schemas.objects.case import CaseVerdict
 
 
 def place_in_text(faults: Iterable[Diagnostic], text: str, file: str) -> list[Diagnostic]:
-    """`faults` at the line that wrote what they are about, or the nearest thing around it; in order, each once."""
+    """`faults` at the line that they are about, or the nearest line around it; in order, each once."""
     tree = read_source(text.encode(), file=file)
     return sort_diagnostics(place_problems([Problem(fault) for fault in faults], Origins(tree, {})))
 
@@ -30,9 +30,8 @@ ORACLES_MIN = 3
 
 @frozen
 class ProofResult:
-    """An agent whose verdict is known beforehand, and what became of it. `verdict` None: it did not come to an end.
-
-    `failed` are the checks that told of it, `kills` those that had to.
+    """An agent whose verdict is known, and the result. `verdict` None: it did not come to an end. `failed` are the
+    checks that failed, `kills` those that had to.
     """
 
     name: str
@@ -59,7 +58,7 @@ class ProofResult:
 
 @frozen
 class CaseJudgement:
-    """A case: its checks and its proofs in the order of the suite, and what is wrong."""
+    """A case: its checks and its proofs in the order of the suite, and its problems."""
 
     case: str
     checks: tuple[str, ...]
@@ -181,7 +180,7 @@ def digest_of_case(suite: Suite, case: Case) -> str:
 
 
 def update_record(before: JsonObject, suite: Suite, judgements: Iterable[CaseJudgement]) -> JsonObject:
-    """`before`, which may be empty or of another format, with `judgements` laid over it. Cases that are gone go."""
+    """`before`, which may be empty or of another format, updated with `judgements`. Removed cases are dropped."""
     kept = before.get("cases", {}) if before.get("format") == RECORD_FORMAT else {}
     new = {
         judged.case: {

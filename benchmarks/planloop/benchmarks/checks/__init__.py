@@ -1,1 +1,1 @@
-"""Checks that only look at what an agent did: pure functions of the evidence of one attempt."""
+"""Checks of what an agent did: pure functions of the evidence of one attempt."""

@@ -58,7 +58,7 @@ def _calls(text: str, tool: str) -> bool:
 
 
 def judge_abstain(arguments: JsonObject, evidence: Evidence) -> CheckJudgement:
-    """Whether `asks-or-says` matches what was said, and nothing was called but what is `free` or every agent has."""
+    """Whether `asks-or-says` matches the answer, and the agent made only `free` calls and calls of built-in tools."""
     try:
         rules, wanted = parse_abstain(arguments)
     except BadCheck as error:
@@ -73,7 +73,7 @@ def judge_abstain(arguments: JsonObject, evidence: Evidence) -> CheckJudgement:
 
 
 def parse_abstain(arguments: Json) -> tuple[CallRules, Json]:
-    """The calls that may be made all the same, and the matcher of what is said (None: anything). Raises BadCheck."""
+    """The calls that are allowed, and the matcher of the answer (None: anything). Raises BadCheck."""
     given = require_members(arguments, ("asks-or-says", "free"), "`abstain`")
     wanted = given.get("asks-or-says")
     if wanted is not None:

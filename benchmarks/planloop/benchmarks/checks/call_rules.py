@@ -27,7 +27,7 @@ def argument_problem(matcher: Json, value: Json) -> str:
 def argument_problems(
     given: Mapping[str, Json], wanted: Mapping[str, Json], *, is_exact: bool = False
 ) -> dict[str, str]:
-    """What is wrong by argument: all that is wanted must be there, and match; `is_exact` all the way down."""
+    """Problems by argument: each wanted one must be present and match; `is_exact` applies to nested values too."""
     words = {
         name: _missing_problem(matcher, given[name], is_exact=is_exact) if name in given else "is missing"
         for name, matcher in wanted.items()
@@ -53,7 +53,7 @@ Fits: TypeAlias = Sequence[Sequence[int]]
 
 
 class TooManyWays(Exception):
-    """There are more ways to serve the needs than anybody looks through."""
+    """There are more ways to serve the needs than the search limit."""
 
 
 def assign_calls(fits: Fits) -> list[int | None]:
@@ -107,7 +107,7 @@ def _in_time(fits: Fits, after: Sequence[frozenset[int]]) -> Fits:
 
 
 def _sorted(after: Sequence[frozenset[int]]) -> list[int]:
-    """All needs, each behind those that it comes after."""
+    """All needs, each after those that it follows."""
     out: list[int] = []
     while ready := [need for need in range(len(after)) if need not in out and after[need] <= set(out)]:
         out += ready
@@ -143,7 +143,7 @@ READS: Final = "reads"
 
 
 class BadCheck(ValueError):
-    """The check cannot be read; its text says why. `hint` is the cure, `at` the place within the check."""
+    """The check is invalid; its text says why. `hint` is the fix, `at` the place within the check."""
 
     def __init__(self, words: str, hint: str, at: tuple[str, ...] = ()) -> None:
         super().__init__(words)
@@ -186,7 +186,7 @@ class CallShape:
     reads: bool = False
 
     def covers(self, call: EmittedCall, seen: Evidence) -> bool:
-        """Whether `call` is one of these. A call that nobody could read is none."""
+        """Whether `call` is one of these; an unreadable call is not."""
         if call.fault or not patterns.star_regex(self.tool).fullmatch(call.tool):
             return False
         if self.reads and not _is_read(call.tool, seen):
@@ -241,7 +241,7 @@ def parse_call_rules(arguments: Json) -> CallRules:
 
 
 def parse_shapes(value: Json, name: str) -> tuple[CallShape, ...]:
-    """The calls that a list of names, patterns and maps stands for. Raises BadCheck."""
+    """The calls that a list of names, patterns and maps describes. Raises BadCheck."""
     return tuple(_shape(one, (name, str(place))) for place, one in enumerate(as_list(value, (name,))))
 
 

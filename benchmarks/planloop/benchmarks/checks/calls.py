@@ -21,10 +21,10 @@ from planloop.schemas.tools import CORE_TOOLS
 class CallClass(StrEnum):
     """What became of one call, in the order of being looked at."""
 
-    MALFORMED = "malformed"  # Nobody could read it.
+    MALFORMED = "malformed"  # It is unreadable.
     INVENTED = "invented"  # There is no such tool.
     RIGHT = "right"  # It serves a need, or tried to.
-    DUPLICATE = "duplicate"  # It does once more what a right call did.
+    DUPLICATE = "duplicate"  # It repeats a right call.
     FREE = "free"  # The check says that it may be made at any time, or the tool is one that every agent has.
     DECOY = "decoy"
     ARGS_WRONG = "right-args-wrong"  # The tool is needed, with other arguments.
@@ -65,7 +65,7 @@ def classify_calls(rules: CallRules, seen: Evidence) -> ClassifiedCalls:
 
 
 def call_serves(call: EmittedCall, need: NeededCall) -> bool:
-    """Whether `call` is what `need` asks for, whatever came of it. One that nobody could read never is."""
+    """Whether `call` serves `need`, whatever its result. An unreadable call never does."""
     return not call.fault and call.tool in need.tools and not wrong_arguments(call, need)
 
 
@@ -75,9 +75,9 @@ def is_builtin_tool(call: EmittedCall, seen: Evidence) -> bool:
 
 
 def wrong_arguments(call: EmittedCall, need: NeededCall) -> Mapping[str, str]:
-    """What is wrong with each argument of a call, for the need: one that is missing, does not match, or is too many.
+    """Problems of each argument of a call for the need: missing, wrong, or not allowed.
 
-    Null stands for nothing: some models write it for every argument that they leave out.
+    Null counts as missing: some models write it for every argument that they leave out.
     """
     given = {name: value for name, value in call.arguments.items() if value is not None or name in need.args}
     known = {**need.args, **{name: matcher for name, matcher in need.may.items() if name in given}}
@@ -112,9 +112,9 @@ def _class(place: int, rules: CallRules, seen: Evidence, serving: Sequence[int |
 
 
 def conduct_figures(calls: Sequence[EmittedCall]) -> dict[str, float]:
-    """What is counted in every case, whatever its checks ask for.
+    """Figures that every case has, whatever its checks ask for.
 
-    A check of calls counts more, and by its own classes: those of its figures that have a name from here come instead.
+    A `calls` check counts more, by its own classes; its figures replace those of the same name here.
     """
     return {
         "invented": float(sum(call.is_invented for call in calls)),
@@ -155,7 +155,7 @@ def _extra_arguments(rules: CallRules, seen: Evidence, found: ClassifiedCalls) -
 
 
 def _retries(calls: Sequence[EmittedCall]) -> int:
-    """Calls of a tool whose last call had failed."""
+    """Calls of a tool after a failed call of it."""
     failing: set[str] = set()
     retries = 0
     for call in calls:
@@ -189,7 +189,7 @@ FINE = (CallClass.RIGHT, CallClass.FREE)
 
 
 def judge_calls(arguments: JsonObject, evidence: Evidence) -> CheckJudgement:
-    """Whether the calls of an attempt are what the check asks for; every call with its class is in the evidence."""
+    """Whether the calls of an attempt are as the check requires; the evidence has every call with its class."""
     try:
         rules = reading.parse_call_rules(arguments)
         found = classify_calls(rules, evidence)
@@ -219,7 +219,7 @@ def _unserved(rules: CallRules, seen: Evidence, found: ClassifiedCalls) -> Itera
 
 
 def _why_unserved(need: NeededCall, seen: Evidence) -> str:
-    """What was wrong with the call that came closest."""
+    """What was wrong with the closest call."""
     tries = [call for call in seen.calls if call.tool in need.tools]
     if not tries:
         return f"{need.shown} was never called"

@@ -19,12 +19,11 @@ from planloop.schemas.frozen import frozen
 
 @frozen
 class EmittedCall:
-    """One call as the agent made it. Whoever folds the log leaves out the calls that only end a turn (`done`, `fail`).
+    """One call as the agent made it. Calls that only end a turn (`done`, `fail`) are left out by the fold.
 
-    `tool` is the name that the suite gives it. `fault` says why nobody could read the call, empty when it was well
-    formed; arguments that do not fit the tool are no such fault. `state` is the last of the call
-    (`planloop.schemas.objects.call`), `result` what the agent read. `is_invented`: it was turned down because the agent
-    has no such tool.
+    `tool` is the name in the suite. `fault` says why the call is unreadable, empty if it was well formed; arguments
+    that do not fit the tool are not such a fault. `state` is the call's last (`planloop.schemas.objects.call`),
+    `result` what the agent read. `is_invented`: it was refused because the agent has no such tool.
     """
 
     tool: str
@@ -42,11 +41,11 @@ class EmittedCall:
 
 @frozen
 class Evidence:
-    """What is known of an attempt: all calls in order, malformed ones too, and the last words of the agent.
+    """Everything known about an attempt: all calls in order, also malformed ones, and the agent's last words.
 
-    `offered` are all tools that it was shown; `near` and `far` those among them that were drawn as decoys.
-    `world` is the simulated world as the agent found it, `end` as it left it: both None where the case has none.
-    `records` are the records of the log that are about the case, for `log`.
+    `offered` are all tools that the agent was shown; `near` and `far` those among them that were drawn as decoys.
+    `world` is the simulated world as the agent found it, `end` as it left it: None if the case has none. `records` are
+    the log's records about the case, for `log`.
     """
 
     calls: tuple[EmittedCall, ...] = ()
@@ -65,9 +64,9 @@ class Evidence:
 
 @frozen
 class CheckJudgement:
-    """What a check found. `figures` are soft: numbers by name, shown and never added up to a verdict.
+    """The result of a check. `figures` are soft: numbers by name, shown and never added up to a verdict.
 
-    `probes` is how many things were looked at: a pass of none is `invalid`. `evidence` is kept beside the verdict.
+    `probes` counts what the check looked at: a pass with none is `invalid`. `evidence` is stored beside the verdict.
     """
 
     result: FindingResult
@@ -77,11 +76,11 @@ class CheckJudgement:
     evidence: Mapping[str, bytes] = field(default_factory=dict)
 
     def finding(self) -> CheckFinding:
-        """The same as a check of a task says it."""
+        """The same as the finding of a task's check."""
         return CheckFinding(self.result, self.message, probes=self.probes, evidence=self.evidence, figures=self.figures)
 
 
 class CheckJudge(Protocol):
-    """`arguments` is what stands under the check's kind. One that cannot be used gives an `error`, no exception."""
+    """`arguments` is the value of the check's kind. An invalid one gives an `error`, no exception."""
 
     def __call__(self, arguments: JsonObject, evidence: Evidence) -> CheckJudgement: ...

@@ -40,7 +40,7 @@ class LoggedTask:
 
     @property
     def state(self) -> str:
-        """How it stands at the end."""
+        """The final state."""
         return "removed" if self.removed is not None else self.states[-1][1] if self.states else "waiting"
 
     def first(self, *states: str, since: int = 0) -> int | None:
@@ -103,7 +103,7 @@ class AttemptHistory:
     parked: list[tuple[int, str]] = field(default_factory=list)
 
     def all_tasks(self) -> list[LoggedTask]:
-        """Those that are gone, too; of one name there may be several, one after the other."""
+        """All tasks, also removed ones; several may have had one name, one after the other."""
         return sorted([*self.gone, *self.tasks.values()], key=lambda task: task.made)
 
     def children(self) -> list[LoggedTask]:
@@ -114,7 +114,7 @@ class AttemptHistory:
         return [call for call in self.calls if call.by in agents]
 
     def own(self) -> set[str]:
-        """The measured agent, and those that it made or that they made."""
+        """The measured agent, those that it created, and theirs."""
         found = {MEASURED}
         for task in self.all_tasks():
             if task.name and task.by in found:
@@ -180,7 +180,7 @@ OF_TASKS = ("made", "begun", "done", "failed")
 
 
 class BadName(ValueError):
-    """A name or pattern that nobody can look for; the text says why."""
+    """An invalid name or pattern; the text says why."""
 
 
 def tasks_named(name: str, found: AttemptHistory) -> list[LoggedTask]:
@@ -225,7 +225,7 @@ def _time(kind: str, task: LoggedTask) -> int | None:
 
 
 def contains_pattern(value: Json, pattern: Json) -> bool:
-    """Whether `pattern` is in `value`: a text or `/words/` in what is written there, a map among its members."""
+    """Whether `pattern` is in `value`: a text or `/words/` in its text, a map among its members."""
     if pattern is None:
         return True
     text = value if isinstance(value, str) else encode_text(value)
@@ -235,7 +235,7 @@ def contains_pattern(value: Json, pattern: Json) -> bool:
 
 
 def contains_word(value: Json, word: str) -> bool:
-    """Whether `word` stands in `value` as a name or a part of a path."""
+    """Whether `word` is a name or a part of a path in `value`."""
     if isinstance(value, str):
         return word in value.replace("~1", "/").split("/")
     if isinstance(value, list):
@@ -264,7 +264,7 @@ def names_asked(rules: Json, at: ValuePath = ()) -> Iterator[tuple[ValuePath, Js
 
 
 def pattern_problem(pattern: Json) -> str:
-    """Why nobody can look for it; empty when one can."""
+    """Why it is invalid; empty if it is valid."""
     return next((found.summary for found in matchers.pattern_problems(pattern)), "")
 
 
@@ -352,14 +352,14 @@ NEVER_RULES: Final[Mapping[str, Callable[[AttemptHistory], str]]] = MappingProxy
 # The check judges how the agent handled its tasks, not whether the work is right: checks of files do that.
 
 TELLING: Final = ("send", "answer", "discuss", "edit_plan", "plan_patch")
-"""Tools that let somebody below know something."""
+"""Tools that inform an agent below."""
 
 LogRule: TypeAlias = Callable[[Json, AttemptHistory], Iterator[str]]
-"""What is wrong by one rule, in words; nothing when it holds."""
+"""The problems by one rule, in words; none if it holds."""
 
 
 def judge_log(arguments: JsonObject, evidence: Evidence) -> CheckJudgement:
-    """Whether the log shows what it must and nothing that it must not."""
+    """Whether the log has everything that it must have and nothing that it must not."""
     found = fold_attempt(evidence.records)
     try:
         rules = require_members(arguments, tuple(RULES), "`log`")
@@ -372,7 +372,7 @@ def judge_log(arguments: JsonObject, evidence: Evidence) -> CheckJudgement:
 
 
 def log_check_problems(arguments: Json) -> Iterator[ValueProblem]:
-    """What of a check that has the right form cannot be asked all the same: names and patterns."""
+    """Problems of a well-formed check: invalid names and patterns."""
     for place, value in names_asked(arguments):
         why = pattern_problem(value)
         if why:

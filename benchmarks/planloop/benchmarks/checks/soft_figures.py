@@ -48,7 +48,7 @@ _LANGUAGES: Final = {
     **dict.fromkeys(("clj", "cljs", "cljc", "bb"), (_LISP_TEXT, _LISP_BRANCH)),
     **dict.fromkeys(("py", "sh", "rb"), (_HASH_TEXT, _HASH_BRANCH)),
 }
-"""By the end of a file's name: what is text or comment in it, and what is a branch."""
+"""By file extension: what is text or comment, and what is a branch."""
 
 _PAIRS: Final = {")": "(", "]": "[", "}": "{"}
 
@@ -88,9 +88,9 @@ def count_style_problems(path: str, text: str) -> int:
 
 
 def read_texts(folder: Path) -> dict[str, str]:
-    """The texts below `folder` by path, but for what no hand wrote: what is installed, built, locked or hidden.
+    """The handwritten texts below `folder` by path: without installed, built, locked or hidden files.
 
-    Those that are large, and those beyond the 2,000th or 16 MiB, are left out. Raises OSError. Blocks: for a thread.
+    Large files, and those beyond the 2,000th or 16 MiB, are left out. Raises OSError. Blocks: for a thread.
     """
     found: dict[str, str] = {}
     left_bytes = BYTES_MAX
@@ -163,7 +163,7 @@ class SoftFigure:
         return CheckSpec(f"soft.{self.name}", "sh", {"shell": line}, self.timeout_s)
 
     def read_from(self, found: CheckFinding) -> float | None:
-        """The figure in what the command printed; None when there is none in it, or the command could not be run."""
+        """The figure in the command's output; None if there is none, or the command could not run."""
         text, mark, code = found.output.decode(errors="replace").rpartition(f"\n{_END}")
         if not mark or code.strip() in _NOT_RUN:
             return None
@@ -200,7 +200,7 @@ def parse_soft_figures(written: Sequence[Json]) -> tuple[SoftFigure, ...]:
 
 
 def soft_figure_problems(written: Sequence[Json]) -> Iterator[ValueProblem]:
-    """What is wrong with the list, beyond the types of its fields."""
+    """Problems of the list beyond the types of its fields."""
     known: set[str] = set()
     for at, name, fields in _items(written):
         if name in known or name in TAKEN:

@@ -1,7 +1,7 @@
-"""The `state` check: what the simulated world holds at the end, however the agent got there.
+"""The `state` check: the final content of the simulated world, however the agent got there.
 
-`after` is the golden way: the world must look as if these calls had been made, but for what `ignore` names. `tables`
-are matchers of rows that must be there, `new` of the rows that were added to a table: these and no others.
+`after` is the golden way: the world must look as if these calls had been made, except for what `ignore` names. `tables`
+are matchers of rows that must exist, `new` of the rows that were added to a table: these and no others.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def judge_state(arguments: JsonObject, evidence: Evidence) -> CheckJudgement:
 
 
 def parse_state(arguments: Json) -> WantedState:
-    """The check as it is written. Raises BadCheck."""
+    """The parsed check. Raises BadCheck."""
     given = require_members(arguments, ("after", "ignore", "tables", "new"), "`state`")
     ignore = as_list(given.get("ignore", []), ("ignore",))
     if not all(isinstance(name, str) for name in ignore):
@@ -98,7 +98,7 @@ def _faults(
 
 
 def _new(name: str, patterns: Sequence[Json], before: Mapping[str, Json], after: Mapping[str, Json]) -> Iterator[str]:
-    """What is wrong with the rows that were added: each pattern has one of its own, and none is left over."""
+    """Problems of the added rows: each pattern must match a row of its own, and no row may be left over."""
     rows = [row for id_, row in after.items() if id_ not in before]
     why = [[call_rules.argument_problem(pattern, row) for row in rows] for pattern in patterns]
     serving = assign_calls([[place for place, words in enumerate(each) if not words] for each in why])

@@ -121,7 +121,7 @@ PAGE: int = 1000
 
 @mutable
 class _Doings:
-    """What one agent did: its calls in order, where each of them stands, and its last words."""
+    """What one agent did: its calls in order, the index of each, and its last words."""
 
     calls: list[EmittedCall] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
@@ -143,7 +143,7 @@ class EvidenceFold:
 
     async def evidence(self, case: CaseSpec) -> Evidence:
         """All that is known of the attempt `case`, once its task is over."""
-        while self._rev < self._store.view.rev:  # What was there before us; all since then was heard.
+        while self._rev < self._store.view.rev:  # Earlier records were read above; later ones arrive by notification.
             await self._store.flush(self._store.view.rev)
             self.note(await self._store.log(self._rev, PAGE))
         doings = self._doings.get("agent/" + case.task.partition("/")[2], _Doings())
@@ -177,7 +177,7 @@ class EvidenceFold:
             self.note([record])
 
     def note(self, records: Iterable[Record]) -> None:
-        """Folds `records`. What was noted already is passed over: several attempts may have read it at once."""
+        """Fold `records`. Already folded ones are skipped: several attempts may read them at the same time."""
         for record in records:
             if record.rev <= self._rev:
                 continue

@@ -31,9 +31,9 @@ def record_writer(record: Record) -> str:
 
 
 def rejected_calls(rulings: Mapping[str, object]) -> Iterator[tuple[str, str, str]]:
-    """The calls that `call.authorized` ended at once: address, last state, and what the agent read.
+    """The calls that `call.authorized` ended: address, last state, and what the agent read.
 
-    All others go on: those that are allowed, and those that wait for somebody's yes, with whatever words.
+    All others continue: allowed calls, and those that wait for an approval.
     """
     for call, ruling in rulings.items():
         state, _, text = str(ruling).partition(": ")
@@ -52,16 +52,16 @@ def is_unknown_tool(text: str) -> bool:
 ENDING: Final = frozenset({"done", "fail"})
 """Tools that only end an agent's work."""
 TIMES: Final = frozenset({"runtime"})
-"""Soft figures in seconds: they lie under `timing`, since no two runs have the same."""
+"""Soft figures in seconds: under `timing`, since no two runs have the same."""
 RUNS_OWN: Final = "human:file"
-"""In whose name the plan of the run itself is applied."""
+"""The author who applies the plan of the run itself."""
 _NOTHING: Final[Mapping[str, float]] = {"tokens_in": 0, "tokens_out": 0, "usd": 0.0}
 UP: Final = frozenset({"running", "healthy"})
 
 
 @mutable
 class _Attempt:
-    """An entry while it is tried: its place in the events, and what was seen of it."""
+    """An entry during its attempt: its place in the events, and what is known about it."""
 
     entry: RunEntry
     number: int
@@ -79,7 +79,7 @@ class _Attempt:
 
 @mutable
 class RunProjection:
-    """Folds records. `note` gives the events that a record makes, in order."""
+    """Folds records. `note` returns the events of a record, in order."""
 
     compiled: CompiledRun
     run: str
@@ -117,7 +117,7 @@ class RunProjection:
     # What each type of record says. All of them: (projection, record, one of its entries) → events.
 
     def _planned(self, record: Record, said: SubRecord) -> Iterator[JsonObject]:
-        """New tasks of the plan are new attempts; what a person does to one marks its entry."""
+        """New tasks of the plan are new attempts; a person's change to one marks its entry."""
         if record.draft.actor.startswith("human:") and record.draft.actor != RUNS_OWN:
             for difference in said.data.get("differences", ()):
                 self._touch(str(difference["address"]))
@@ -128,7 +128,7 @@ class RunProjection:
             if put.address.startswith(f"{CASE_KIND}/") and put.spec["task"] not in self.attempts
         ]
         for spec in new:
-            # Its key is what was asked of this attempt: `resume --suite` may ask another thing of the next.
+            # The key of this attempt: `resume --suite` may change it for the next one.
             entry = remade(self.compiled.entries[spec["entry"]], key=spec["key"])
             self.attempts[spec["task"]] = _Attempt(entry, spec["attempt"])
             self.ended.pop(spec["entry"], None)
@@ -196,7 +196,7 @@ class RunProjection:
         return iter(())
 
     def _escalated(self, record: Record, said: SubRecord) -> Iterator[JsonObject]:
-        """A stronger model continues: what is used from here on is its cost."""
+        """A stronger model continues: usage from here on is its cost."""
         attempt = self._of(said.subject)
         if attempt is not None:
             attempt.stronger.add(said.subject)
@@ -214,7 +214,7 @@ class RunProjection:
         return iter(())
 
     def _authorized(self, record: Record, said: SubRecord) -> Iterator[JsonObject]:
-        """A call that is turned down at once has no other end."""
+        """A call that is refused immediately has no other end."""
         for address, state, text in rejected_calls(said.data):
             yield from self._result(record, said.subject, address, {"state": state, "text": text})
 
@@ -311,7 +311,7 @@ def _add(total: dict[str, float], more: Mapping[str, object]) -> None:
 
 
 def _used(record: Record, said: SubRecord, attempt: _Attempt) -> JsonObject:
-    """What a request used: tokens as they were stated, and dollars as the agent was billed for it."""
+    """The usage of a request: tokens as reported, and dollars as billed to the agent."""
     stated = said.data.get("usage") or {}
     before = sum(attempt.billed.values())
     for change in record.draft.changes:
@@ -344,11 +344,11 @@ ASKED: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 """What these say from plan.json and not from the log: another once `resume --suite`, or a person, has changed it."""
 
 NAMED: Final = frozenset({"run"})
-"""What an opening says from the name of the folder, which people give another: no figure hangs on it."""
+"""Depends on the folder's name, which users may change: no figure depends on it."""
 
 
 class EventVerifier:
-    """`lines` are those that are there. `note` takes the records of the log, from the first one on."""
+    """`lines` are the existing ones. `note` takes the records of the log, from the first one on."""
 
     def __init__(self, lines: Iterable[bytes], projection: RunProjection) -> None:
         self._lines = iter(lines)
@@ -357,7 +357,7 @@ class EventVerifier:
         self._is_replanned = False
 
     def note(self, records: Iterable[Record]) -> Iterator[JsonObject]:
-        """The events of `records` that no line is there for. Raises BadEvents for a line that the log does not say."""
+        """The events of `records` without an existing line. Raises BadEvents for a line that differs from the log."""
         for record in records:
             for number, made in enumerate(self._projection.note(record)):
                 self._seq += 1
@@ -369,7 +369,7 @@ class EventVerifier:
                     raise BadEvents(self._seq, f"`{other}` is not what the run's log says")
 
     def end(self) -> None:
-        """Raises BadEvents when lines are there of which the log, noted to its end, says nothing."""
+        """Raises BadEvents if lines are left that the log, folded to its end, does not have."""
         if next(self._lines, None) is not None:
             raise BadEvents(self._seq + 1, "the run's log says nothing of this")
 
@@ -432,10 +432,10 @@ class EventFile:
         self.close()
 
     def note(self, records: Iterable[Record]) -> list[JsonObject]:
-        """Appends the events of `records` that are not there yet, and gives these back.
+        """Append the missing events of `records`, and return them.
 
-        Raises BadEvents when a line that is there is not what the log says; OSError, as for a full disk: what was
-        written is gone on with by whoever opens the file next.
+        Raises BadEvents if an existing line differs from the log; OSError, as for a full disk: the next writer
+        completes what was written.
         """
         fresh = list(self._holding.note(records))
         if fresh:
@@ -444,17 +444,17 @@ class EventFile:
         return fresh
 
     def close(self) -> None:
-        """Makes durable what was written."""
+        """Make the written events durable."""
         if not self._file.closed:
             os.fsync(self._file.fileno())
             self._file.close()
 
     def _write(self, content: bytes) -> None:
-        while content:  # A disk that fills up takes a part, and says so only when it is asked again.
+        while content:  # A disk that fills up takes a part, and reports an error only at the next write.
             content = content[self._file.write(content) :]
 
     def _look(self) -> Iterator[bytes]:
-        """The lines that are there. What is torn after the last is moved to a file of its own."""
+        """The existing lines. A torn line at the end is moved to its own file."""
         self._file.seek(0)
         content = self._file.read()
         reading = read_events(content)

@@ -1,8 +1,8 @@
 """Read `events.jsonl`, whole or while it grows.
 
-A line counts once its newline is there. The file is a projection of the run's log, so what is torn at its end is set
-aside and told to the caller, while a gap in `seq` or a broken line before the end is an error with its place: nothing
-is skipped in silence. Folding is in `planloop.benchmarks.scoring.fold`.
+A line counts once its newline is written. The file is a projection of the run's log, so a torn end is set aside and
+reported to the caller, while a gap in `seq` or a broken line before the end is an error with its location: nothing is
+skipped silently. Folding is in `planloop.benchmarks.scoring.fold`.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class TornEvent:
 
 @frozen
 class EventsRead:
-    """What a file holds: its whole events, and what was set aside at its end."""
+    """The content of a file: its whole events, and the torn end that was set aside."""
 
     events: tuple[BenchEvent, ...]
     torn: TornEvent | None = None
 
 
 class BadEvents(Exception):
-    """The file is no sequence of events: `what` is wrong in `line` (from 1). `HINT` is the cure."""
+    """The file is not a sequence of events: `what` is wrong in `line` (from 1). `HINT` is the fix."""
 
     def __init__(self, line: int, what: str) -> None:
         super().__init__(f"events.jsonl, line {line}: {what}")
@@ -61,9 +61,9 @@ class BadEvents(Exception):
 
 
 class EventReader:
-    """Reads a file that grows. `feed` it what was added; a line without its end waits for the rest.
+    """Reads a growing file. `feed` it the added bytes; an incomplete line waits for the rest.
 
-    `after` is the seq of the last event that is known already: the next must follow it.
+    `after` is the seq of the last known event: the next must follow it.
     """
 
     def __init__(self, after: int = FIRST_SEQ - 1) -> None:
@@ -98,10 +98,10 @@ class EventReader:
 
 
 def read_events(content: bytes) -> EventsRead:
-    """All events of a file that nobody writes to now. Raises BadEvents.
+    """All events of a finished file. Raises BadEvents.
 
-    A last line that has its end and yet is no event is torn, too: a power failure can keep the length of a file and
-    lose what was in it.
+    A last line with its newline that is not an event is torn, too: a power failure can keep the length of a file and
+    lose its content.
     """
     reader = EventReader()
     if content.endswith(b"\n"):

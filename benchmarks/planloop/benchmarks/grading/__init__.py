@@ -1,1 +1,1 @@
-"""What an attempt made, taken out of its reach and judged."""
+"""Judge the result of an attempt, out of the agent's reach."""

@@ -54,7 +54,7 @@ PROGRAMS: Final[Mapping[str, Sequence[str]]] = {
 }
 """What runs a file with such an ending."""
 READ_MAX: Final = 1 << 20
-# What they look at is an agent's: no text can be read in two ways, and all that repeats is bounded.
+# The texts are an agent's: the patterns are unambiguous, and every repetition is bounded.
 _NAMESPACE: Final = re.compile(
     r"\(ns\s{1,99}(?:\^(?:\{[^}]{0,999}\}|[^\s{]\S{0,99})\s{1,99}){0,9}([\w.*+!?<>=-]{1,199})"
 )
@@ -64,7 +64,7 @@ _CALLS_MAIN: Final = re.compile(r"^\(-main\b", re.MULTILINE)
 
 @frozen
 class StartCommand:
-    """`argv` starts it in its folder; None when there is nothing to start. `tried` is what was looked for, in order."""
+    """`argv` starts the program in its folder; None if nothing can be started. `tried` lists the searches, in order."""
 
     argv: tuple[str, ...] | None
     tried: tuple[str, ...]
@@ -92,7 +92,7 @@ def _run(folder: Path) -> Iterator[Sequence[str]]:
 
 
 def _interpreter(text: str) -> Sequence[str]:
-    """What the first line asks for: not every tool that writes a file can make it executable."""
+    """The interpreter of the first line: not every tool that writes a file can make it executable."""
     first = text.partition("\n")[0]
     return first[2:].split() if first.startswith("#!") and first[2:].split() else ["sh"]
 
@@ -165,7 +165,7 @@ def _started(path: Path, program: Sequence[str], name: str) -> Sequence[str]:
 
 
 def _text(path: Path) -> str:
-    """What the file holds; nothing when it is not there."""
+    """The file's content; empty if it is missing."""
     try:
         with path.open("rb") as opened:
             return opened.read(READ_MAX).decode(errors="replace")
@@ -191,7 +191,7 @@ LEAST: Final = 0.25  # Of a second that passes, so much counts at least: a wait 
 
 
 def stalled_s(path: Path = PRESSURE) -> float:
-    """Seconds in which some process of this machine waited for a processor, since it started; 0 where nobody says."""
+    """Seconds in which a process of this machine waited for a processor, since boot; 0 if unknown."""
     try:
         line = path.read_text().splitlines()[0]
         return int(line.rpartition("total=")[2]) / 1_000_000
@@ -234,9 +234,9 @@ REMOVED: Final = "a container was removed while it was used for grading"
 
 @frozen
 class GradedProgram:
-    """What is started: `serve` as the case has it, the export in `folder`, the id or name of an image.
+    """The program to start: `serve` of the case, the export in `folder`, the id or name of an image.
 
-    `name` is the attempt's, and `run` tells the run from all others on this machine.
+    `name` is the attempt's, and `run` identifies the run on this machine.
     """
 
     serve: JsonObject
@@ -257,9 +257,10 @@ class GradedProgram:
 
 @frozen
 class ProgramStart:
-    """How it stands. `url` is empty when nobody answers; then `words` say why. `log` is what it wrote.
+    """The state of the program. `url` is empty if it does not answer; `words` then say why. `log` is its output.
 
-    `ref` is its container, empty when none was made."""
+    `ref` is its container, empty if none was created.
+    """
 
     words: str
     url: str = ""
@@ -291,10 +292,10 @@ async def run_program(engine: ContainerEngine, program: GradedProgram) -> AsyncI
 
 
 async def was_killed(engine: ContainerEngine, ref: str, *, ends_itself: bool) -> bool:
-    """Whether what grades was ended by others, and not for want of memory. Raises EngineFailed when it is not there.
+    """Whether the container was killed from outside, other than for memory. Raises EngineFailed if it is missing.
 
-    Only from outside can its first process be killed; what runs in it can make that end look the same. One that
-    `ends_itself` is a program of whoever is graded; all others sleep, and every end of theirs is somebody's doing.
+    Only from outside can its first process be killed, but the program can imitate that end. A program under test
+    `ends_itself`; other grading containers sleep, so every end of theirs comes from outside.
     """
     found = await engine.container(ref)
     if found is None:
@@ -304,7 +305,7 @@ async def was_killed(engine: ContainerEngine, ref: str, *, ends_itself: bool) ->
 
 
 async def remove_leftovers(engine: ContainerEngine, run: str) -> None:
-    """Removes what an owner that died left of its grading: for one that has begun none. Raises EngineFailed."""
+    """Remove what a dead owner left of its grading; called before any grading. Raises EngineFailed."""
     for found in await engine.containers({LABEL: run}):
         await engine.remove(found.id)
     for network in await engine.networks({LABEL: run}):
@@ -328,7 +329,7 @@ def _creation(program: GradedProgram, argv: tuple[str, ...]) -> ContainerCreatio
 
 
 async def _clear(engine: ContainerEngine, program: GradedProgram) -> None:
-    """Also what an earlier grading of the same attempt left that was killed."""
+    """Also removes what a killed grading of the same attempt left."""
     found = await engine.container(program.container)
     if found is not None:
         await engine.remove(found.id)

@@ -24,14 +24,14 @@ BLOBS_FOLDER: Final = "blobs"
 
 
 class BlobFolder:
-    """The blobs of the run in a folder. What was found kept once is taken to be kept: nobody of ours takes any away."""
+    """The blobs of the run in a folder. A blob that was found once is assumed to stay: nothing removes blobs."""
 
     def __init__(self, run: Path) -> None:
         self._folder = run / BLOBS_FOLDER
         self._known: set[str] = set()
 
     def kept(self, contents: Mapping[str, bytes]) -> dict[str, str] | None:
-        """The digests by name where all of it is kept already; None where there may be something to write."""
+        """The digests by name if all contents are stored already; None if one may have to be written."""
         found = {name: sha256_hex(content) for name, content in sorted(contents.items())}
         return found if self._known.issuperset(found.values()) else None
 
@@ -58,9 +58,9 @@ def _keep(folder: Path, content: bytes) -> str:
 
 @frozen
 class GradingContext:
-    """`folder` is the run's, absolute, `blobs` what is kept there. `engine` is asked for late.
+    """`folder` is the run's, absolute, with its `blobs`. `engine` is called when it is needed.
 
-    `witness` tells what an attempt's agent did, `containers` those of the plan that a case was worked in.
+    `witness` returns what an attempt's agent did, `containers` the plan's containers that a case used.
     """
 
     folder: Path

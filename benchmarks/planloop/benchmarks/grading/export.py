@@ -1,7 +1,7 @@
 """Copy the workspace of an ended attempt out of the agent's reach. The copy is graded.
 
-Whoever runs in a container may write to the copy: programs keep files beside them. Left out are links that lead out of
-it, whatever is neither file nor folder, names that are no UTF-8, and `.git`, whose history is no work.
+Programs in containers may write to the copy. Left out are links that lead out of it, anything that is neither file nor
+folder, names that are not UTF-8, and `.git`, whose history is not work.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DROPPED: Final = frozenset({".git", ".plan"})
 OF_THE_WORK: Final = frozenset(
     {errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR}
 )
-"""Why a file cannot be read that whoever made it has seen to; of all else (no room, a broken disk) the world has."""
+"""Read errors that the author of a file can cause; all others (no space, a broken disk) are the machine's."""
 _SHOWN_CHARS: Final = 80
 
 
@@ -56,9 +56,9 @@ def is_light(source: Path) -> bool:
 
 
 def export_workspace(source: Path, target: Path) -> None:
-    """Copies `source`, which may not be there, to `target`, where nothing of an earlier try stays.
+    """Copy `source`, which may be missing, to `target`, where nothing of an earlier try stays.
 
-    Raises OSError where the world is at fault, and Ungradable. Blocks: for a thread, unless `is_light`.
+    Raises OSError for failures of the machine, and Ungradable. Blocks: for a thread, unless `is_light`.
     """
     if target.exists():
         shutil.rmtree(target, ignore_errors=True)
@@ -128,14 +128,14 @@ class _Copy:
             self.links.append(place)
 
     def prune(self, target: Path) -> None:
-        """Takes away links that lead nowhere ever, or out of the copy by way of others. Nobody changes it meanwhile."""
+        """Remove links that are dangling, or lead out of the copy through other links. Nothing changes it meanwhile."""
         root = target.resolve() if self.links else target
         for place in [one for one in self.links if not _leads_within(one, root)]:
             place.unlink()
 
 
 def _copy_file(source: str, place: Path, mode: int) -> None:
-    """Copies a file that is none in `place` yet. By hand: `shutil` asks ten times what is known already."""
+    """Copy a file to a new path. By hand: `shutil` makes ten system calls for what is known already."""
     reading = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         writing = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
@@ -155,7 +155,7 @@ def _leads_within(link: Path, root: Path) -> bool:
     try:
         link.stat()
     except (FileNotFoundError, NotADirectoryError):
-        pass  # What it leads to may be made yet, by a program that was written.
+        pass  # A program under test may still create the target.
     except OSError:
         return False  # In a circle, over too many links, by a name that no file can have.
     return Path(os.path.realpath(link)).is_relative_to(root)

@@ -28,7 +28,7 @@ JUDGES: Final[Mapping[str, CheckJudge]] = MappingProxyType(
     {"calls": calls.judge_calls, "abstain": abstain.judge_abstain, "state": state.judge_state, "log": log.judge_log}
 )
 PROGRAM: Final = "program"
-"""What the host of the program under test is called wherever somebody reads of it."""
+"""The name of the program's host in all texts."""
 _MARK_CHARS: Final = 24
 
 
@@ -66,7 +66,7 @@ class CheckRunner:
         return judge_command_exit(spec, ProcessExit(ended.ending, ended.code, ended.output), is_inside=True)
 
     def _aimed(self, spec: CheckSpec) -> CheckSpec:
-        """The check with the program's address where it says none; nobody answers in the program's stead."""
+        """The check with the program's address if it has none; no other host may answer instead."""
         alone = CHECK_KINDS[spec.kind].alone
         if alone is None:
             return spec
@@ -113,10 +113,10 @@ def count_work_errors(spec: CheckSpec, found: CheckFinding) -> CheckFinding:
 
 
 def judge_command_exit(spec: CheckSpec, exit_: ProcessExit, *, is_inside: bool) -> CheckFinding:
-    """What a command says of the work: that it does not come to a good end is the work's own fault, if it can be.
+    """Judge a command: if it does not end well and the work can be the cause, that is a failure of the work.
 
-    `is_inside` a container, every program is there that was there for whoever did the work: one that cannot be started
-    is never the world's.
+    If it `is_inside` a container, every program of the image is there: one that cannot start is never the machine's
+    fault.
     """
     command = checks_command.command_text(spec.arguments)
     trouble = checks_command.explain_no_exit(exit_, spec.timeout_s)
@@ -129,13 +129,13 @@ def judge_command_exit(spec: CheckSpec, exit_: ProcessExit, *, is_inside: bool) 
 
 
 def _said(spec: CheckSpec, exit_: ProcessExit) -> CheckFinding:
-    """What is found by a command that came to an end of its own."""
+    """The finding of a command that ended by itself."""
     if spec.kind == "json":
         return files.judge_printed_json(spec, exit_.code, exit_.output)
     return checks_command.judge_exit(checks_command.command_text(spec.arguments), exit_.code, exit_.output)
 
 
 def _is_of_the_work(arguments: JsonObject) -> bool:
-    """Whether the program is named by its place in the workspace: it is there only if the work has made it."""
+    """Whether the program is named by a path in the workspace, so that only the work can have created it."""
     program = next(iter(arguments.get("argv", ())), "")
     return "/" in program and not program.startswith("/")

@@ -1,1 +1,1 @@
-"""Public sets of cases, as they lie in a folder, become suites. What is fetched stays with whoever fetched it."""
+"""Convert public sets of cases in a folder to suites. None of the data ships with planloop."""

@@ -23,7 +23,7 @@ OPTIONAL_MEMBERS_MAX: Final = 8  # Of one map in a key: each makes twice as many
 
 
 class BadKey(ValueError):
-    """The key cannot be a needed call; the text says why."""
+    """The key cannot become a needed call; the text says why."""
 
 
 def needed_call(call: JsonObject, tools: Mapping[str, JsonObject]) -> JsonObject:
@@ -41,7 +41,7 @@ def needed_call(call: JsonObject, tools: Mapping[str, JsonObject]) -> JsonObject
 
 
 def oracle_call(call: JsonObject, tools: Mapping[str, JsonObject], *, is_full: bool) -> JsonObject:
-    """A call that the key takes: with all arguments, or without those that may be left out and are not required."""
+    """A call that the key accepts: with all arguments, or only with the required ones."""
     name, args = _only(call)
     schema = tools.get(name, {})
     required, types = schema.get("required", ()), schema.get("properties", {})
@@ -95,7 +95,7 @@ def _alternatives(alternatives: Json, schema: JsonObject) -> Json:
 
 
 def _forms(value: Json, schema: JsonObject) -> list[Json]:
-    """The matchers that one alternative stands for. Maps have alternatives of their own, and so have lists of maps."""
+    """The matchers of one alternative. Maps have alternatives inside, and so have lists of maps."""
     if isinstance(value, dict) and schema.get("type", "object") == "object":
         return _maps(value, schema)
     if value == OMIT and schema.get("type") == "array":
@@ -126,7 +126,7 @@ def _literal(value: Json) -> Json:
 
 
 def _first(value: Json, schema: JsonObject) -> Json:
-    """A value that an alternative stands for."""
+    """A value that matches an alternative."""
     if isinstance(value, dict) and schema.get("type", "object") == "object":
         types = schema.get("properties", {})
         chosen = {name: [alt for alt in _listed(alts) if alt != OMIT] for name, alts in value.items()}
@@ -153,7 +153,7 @@ KEYED: Final = tuple(
 UNKEYED: Final = ("irrelevance", "live_irrelevance", "live_relevance")
 SERVER: Final = "bfcl"
 """Tools have names of two parts; the second is the function's, its dots as underscores."""
-SUITE_CASES_MAX: Final = 250  # A suite's text stays below what a reader takes: 1 MiB.
+SUITE_CASES_MAX: Final = 250  # A suite's text stays below the reader's limit: 1 MiB.
 TURNS: Final = 4  # Beside one for each needed call, for who makes them one by one.
 
 _TYPES: Final[Mapping[str, str]] = {
@@ -172,7 +172,7 @@ _NAMED_BY_VARIABLES: Final = ("object", "array", "boolean")
 
 @frozen
 class BfclRow:
-    """One case: the id, what is asked, the functions, and the key (None where there is none)."""
+    """One case: the id, the question, the functions, and the key (None if there is none)."""
 
     id: str
     question: str
@@ -182,7 +182,7 @@ class BfclRow:
 
 @frozen
 class BfclImport:
-    """`files` are texts by path: one folder for each suite. `counts` are cases by category, `notes` what was left."""
+    """`files` are texts by path: a folder for each suite. `counts` are cases by category, `notes` what was left out."""
 
     files: Mapping[str, str]
     counts: Mapping[str, int]
@@ -190,7 +190,7 @@ class BfclImport:
 
 
 def convert_bfcl(files: Mapping[str, bytes]) -> BfclImport:
-    """The suites of a data directory, whose files are given by their path in it. Pure."""
+    """The suites of a data directory, given as texts by path. Pure."""
     out: dict[str, str] = {}
     counts: dict[str, int] = {}
     notes: list[str] = []
@@ -231,7 +231,7 @@ def _rows(content: bytes, key: bytes | None, category: str, notes: list[str]) ->
 
 
 def tool_name(function: str) -> str:
-    """What a function is called in a suite."""
+    """The name of a function in a suite."""
     return f"{SERVER}.{re.sub(r'[^A-Za-z0-9_-]', '_', function)}"
 
 
@@ -244,7 +244,7 @@ def _lines(content: bytes) -> Iterator[Json]:
 
 
 def _asked(messages: Sequence[JsonObject]) -> str:
-    """The messages of the turn as one text: what the user said, after whatever was said before."""
+    """The messages of the turn as one text: the user's, after the earlier ones."""
     if len(messages) == 1:
         return str(messages[0]["content"])
     said = {"system": "", "user": "User: ", "assistant": "You: "}
@@ -267,7 +267,7 @@ def _tool(function: JsonObject, category: str) -> JsonObject:
 
 
 def _schema(written: Json, *, has_variables: bool) -> JsonObject:
-    """A function's schema as JSON Schema. Its default is told in words, since a tool here would put it in."""
+    """A function's schema as JSON Schema. Its defaults are written in words, since a tool here would fill them in."""
     type_ = _TYPES.get(str(written.get("type", "")))
     if has_variables and type_ in _NAMED_BY_VARIABLES:
         type_ = None
@@ -322,7 +322,7 @@ def _keyed(row: BfclRow) -> JsonObject:
 
 
 def _any_call(tools: Sequence[str]) -> JsonObject:
-    """Any call of a tool that is offered will do, whatever is in it: that is all that its data tells."""
+    """Any call of an offered tool passes, whatever its arguments: the data says no more."""
     oracles = {f"tries-{place}": {"calls": [{tool: {}}], "says": "Done."} for place, tool in enumerate(tools[:3], 1)}
     return {
         "checks": {"some-call": {"calls": {"need": [{"tool": list(tools), "tried": True}]}}},

@@ -1,11 +1,12 @@
 """Import an Exercism track as a suite: practice exercises with their own tests, in one of three languages.
 
-What an agent is told are the instructions; it finds the stub, and is graded by the track's tests with none skipped, in
-a fresh container that the tests are mounted into. The oracle is the track's own example, the mutant its stub. A shell
-that loads nothing of the solution judges: it makes a key, hands it to the runner on stdin, which takes it before it
-loads a solution, and passes what says the key with its counts on fd 3. So a program that ends itself early, or prints
-what a good run prints, passes nothing.
-Source: exercism/clojure, exercism/clojurescript, exercism/typescript (MIT); nothing of them ships here.
+The agent gets the instructions and the stub, and is graded by the track's tests with none skipped, in a fresh container
+that mounts the tests. The oracle is the track's own example, the mutant its stub.
+
+A shell that loads nothing of the solution judges: it makes a key and hands it to the runner on stdin, which takes it
+before it loads a solution; only counts with the key on fd 3 pass. So a program that ends itself early, or prints what a
+good run prints, passes nothing. Source: exercism/clojure, exercism/clojurescript, exercism/typescript (MIT); none of it
+ships here.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ RUN_KEY: Final = "run-key.mjs"
 _COPIED: Final = """\
 rm -rf /tmp/t && mkdir /tmp/t && cp -R . /tmp/t/ && find /tmp/t -type l -exec rm {} + &&
   cp -R /checks/. /tmp/t/ && cd /tmp/t || exit 1"""
-"""What it copies has no links: Node that may read some folders only would follow them out of there."""
+"""The copy has no links: Node with folder permissions would follow them out of the folders."""
 TOLD: Final = ("introduction.md", "instructions.md", "instructions.append.md")
 _TEST: Final = re.compile(r"^\s*(?:(?:it|test)(?:\.\w+)*\(|\(deftest-?\s)", re.MULTILINE)
 
 
 @frozen
 class Exercise:
-    """One exercise: what is told, and its files by path: the stub, the tests, and the solution that the track has."""
+    """One exercise: its instructions, and its files by path: the stub, the tests, and the track's solution."""
 
     slug: str
     told: str
@@ -48,7 +49,7 @@ class Exercise:
 
 @frozen
 class ExercismImport:
-    """`files` are texts by path, `suite.yaml` among them; `cases` is how many, `notes` what was left out and why."""
+    """`files` are texts by path, `suite.yaml` among them; `cases` is their number, `notes` what was left out."""
 
     files: Mapping[str, str]
     cases: int
@@ -57,10 +58,10 @@ class ExercismImport:
 
 @frozen
 class Track:
-    """How the exercises of a language are laid out, tested and known to be broken.
+    """The layout and tests of a language's exercises, and which are known to be broken.
 
-    `command` is the shell line that runs the tests at /checks; `known` are exercises whose own solution does not pass
-    there, with the reason. `beside` are files that the tests of every exercise need.
+    `command` is the shell line that runs the tests at /checks; `known` are exercises whose own solution fails there,
+    with the reason. `beside` are files that the tests of every exercise need.
     """
 
     language: str
@@ -71,7 +72,7 @@ class Track:
 
 
 def convert_exercism(files: Mapping[str, bytes], track: str) -> ExercismImport:
-    """The suite of a track's directory, whose files are given by their path in it. Pure. Raises KeyError."""
+    """The suite of a track's directory, given as texts by path. Pure. Raises KeyError."""
     rules = TRACKS[track]
     texts: dict[str, str] = {}
     cases: dict[str, JsonObject] = {}
@@ -209,14 +210,14 @@ def _node(*options: str) -> str:
 
 
 def _tests_min(exercise: Exercise) -> int:
-    """How many tests must have run at least: those that are written out, where one of a table counts once."""
+    """The minimal number of tests that must have run: those written out; a table of tests counts once."""
     return max(1, sum(len(_TEST.findall(text)) for text in exercise.tests.values()))
 
 
 def _judged(exercise: Exercise, command: str) -> str:
-    """The script's end: the command is run, and has passed when it says, with the key, that no test failed of enough.
+    """The end of the script: run the command, and pass if it reports, with the key, enough tests and no failure.
 
-    The key stands in the memory of the shell alone. What a run prints goes elsewhere than what it says of its tests.
+    Only the shell's memory has the key. The output of a run goes elsewhere than its report.
     """
     return f"""\
 key=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \\n')
@@ -246,7 +247,7 @@ def _part(name: str) -> str:
 
 
 def _jest() -> Mapping[str, str]:
-    """A small stand-in for jest, which the images do not have: what the tests of the track use of it."""
+    """A small replacement for jest, which the images lack: the parts that the track's tests use."""
     package = '{"name": "@jest/globals", "type": "module", "main": "index.mjs"}\n'
     jest = "node_modules/@jest/globals/"
     own = {f"{jest}package.json": package, f"{jest}index.mjs": _part("jest_globals.mjs")}
@@ -255,7 +256,7 @@ def _jest() -> Mapping[str, str]:
 
 
 def _nbb() -> Mapping[str, str]:
-    """nbb looks for its settings in the folders above, too, unless some lie beside what it runs."""
+    """nbb also looks for its settings in parent folders, unless there are some beside the script."""
     return {RUN_KEY: _part("run_key.mjs"), CLOJURESCRIPT_RUN: _part("nbb_run.mjs"), "nbb.edn": "{}\n"}
 
 

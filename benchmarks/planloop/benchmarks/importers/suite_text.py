@@ -12,7 +12,7 @@ _NOT_IN_YAML: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 def suite_lines(document: JsonObject) -> str:
-    """The members of `document`, each on a line of its own; those of `cases` and `tools` likewise."""
+    """The members of `document`, each on its own line; those of `cases` and `tools` likewise."""
     out: list[str] = []
     for name, value in document.items():
         if name in ("cases", "tools") and value:

@@ -225,7 +225,7 @@ def _nice_axis(most: float) -> tuple[float, float]:
 
 
 def _tick(unit: str, amount: float, step: float) -> str:
-    """As many digits as tell it from the next."""
+    """As many digits as distinguish it from the next tick."""
     return f"${amount:.{max(2, -floor(log10(step)))}f}" if unit == "usd" else report_text.format_number(amount)
 
 

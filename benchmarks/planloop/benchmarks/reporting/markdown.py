@@ -36,7 +36,7 @@ def write_markdown(report: BenchReport) -> str:
 
 
 def escape_markdown(text: str) -> str:
-    """`text` as itself wherever it stands in a line, its beginning included."""
+    """`text` as literal text anywhere in a line, also at its beginning."""
     marked = _MARKS.sub(r"\\\g<0>", replace_control_chars(text))
     # A space at the beginning would let what follows it begin a list, or be code.
     return f"&#32;{marked[1:]}" if marked.startswith(" ") else _STARTS.sub(r"\1\\\2", marked)

@@ -36,7 +36,7 @@ class RunProgress:
 
 
 def run_progress(fold: RunFold, now: float, *, parallel: int) -> RunProgress:
-    """How far the run of `fold` is at `now`, in seconds since 1970, with room for `parallel` entries at once."""
+    """The progress of the run of `fold` at `now`, in seconds since 1970, with room for `parallel` entries."""
     entries = fold.entries()
     ended = [one for one in entries if one.verdict is not None and one.times.began is None]
     verdicts = [one.verdict for one in ended]
@@ -73,7 +73,7 @@ def progress_line(found: RunProgress, *, width: int) -> str:
 
 
 def _parts(found: RunProgress) -> list[tuple[int, str]]:
-    """What is said, in order, each with its rank: the highest goes first when there is no room."""
+    """The parts of the line in order, each with its rank: the highest is dropped first if there is no room."""
     decided = found.passed + found.failed
     parts = [(3, truncate_cells(replace_control_chars(found.suite), NAME_MAX)), (0, f"{found.done}/{found.total}")]
     parts += [(4, f"{found.passed} pass"), (4, f"{found.failed} fail")]
@@ -95,7 +95,7 @@ def _parts(found: RunProgress) -> list[tuple[int, str]]:
 def _left_s(
     ended: Sequence[EntryResult], running: Sequence[EntryResult], waiting: int, now: float, parallel: int
 ) -> float | None:
-    """The work that is left by the mean of what has ended, shared by as many as can work on it at once."""
+    """The remaining work, by the mean of ended entries, shared by as many as can run in parallel."""
     times = [one.times.took_s for one in ended if one.times.took_s is not None]
     if not times:
         return None

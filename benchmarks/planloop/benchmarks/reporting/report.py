@@ -90,7 +90,7 @@ def compare_models(a: ComparedModel, b: ComparedModel) -> ModelComparison:
 def entry_key(entry: EntryResult, run: RunInfo) -> Hashable:
     """Equal for entries of any model and run that were given the same.
 
-    Where a run does not say what its cases are made of, only entries of the same plan.json are the same.
+    If a run does not record what its cases are made of, only entries of the same plan.json are equal.
     """
     return entry.case, entry.trial, entry.given.case_key or ("plan", run.plan)
 
@@ -137,7 +137,7 @@ class ReportColumn:
 
 @frozen
 class RunCaveats:
-    """Whether a run can be believed: what it lacks, and whether a person had a hand in it."""
+    """Reasons to distrust a run: missing entries, and changes by a person."""
 
     suite: str
     run: RunInfo
@@ -161,7 +161,7 @@ class RunCaveats:
 
 @frozen
 class ScaleEnds:
-    """The ends of the scale of a run: what doing nothing and the oracle score on its cases, None where nobody knows."""
+    """The ends of a run's scale: the scores of nop and oracle on its cases, None if unknown."""
 
     run: str
     nop: ReportColumn | None
@@ -188,7 +188,7 @@ class ReportSection:
 
     @property
     def nop(self) -> ReportColumn | None:
-        """What stands for doing nothing in all runs; None where they differ."""
+        """The nop of all runs; None if they differ."""
         return _alike([one.nop for one in self.ends])
 
     @property
@@ -197,7 +197,7 @@ class ReportSection:
         return _alike([one.oracle for one in self.ends])
 
     def ends_of(self, column: ReportColumn) -> ScaleEnds:
-        """What a model of a run is held against."""
+        """The nop and oracle that a model of a run is compared with."""
         return next(one for one in self.ends if one.run == column.run)
 
     @property

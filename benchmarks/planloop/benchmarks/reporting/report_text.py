@@ -62,7 +62,7 @@ def format_number(value: float | None) -> str:
 
 
 def describe_passed(counts: EntryCounts) -> str:
-    """`12 of 20`: of those that are decided."""
+    """`12 of 20`: of the decided entries."""
     return f"{counts.passed} of {counts.decided}"
 
 
@@ -82,7 +82,7 @@ def format_p_value(p: float) -> str:
 
 
 def describe_scale(section: ReportSection) -> str:
-    """Where doing nothing and knowing the answer stand; in which runs, where that differs."""
+    """The scores of nop and oracle; by run if they differ."""
     runs: dict[str, list[str]] = {}
     for ends in section.ends:
         runs.setdefault(_scale_ends_text(ends), []).append(ends.run)
@@ -111,7 +111,7 @@ def describe_run_problems(state: RunCaveats) -> list[str]:
 
 
 def describe_comparison(pair: ModelComparison) -> str:
-    """What came of two models on the same keys, without their names."""
+    """The result of comparing two models on the same keys, without their names."""
     found = pair.found
     if not found.cases:
         return pair.sentence
@@ -159,7 +159,7 @@ def _points_value(interval: Interval | None) -> str:
 
 @frozen
 class ReportTable:
-    """A table. The first `names` columns are names, the others figures. `note` says what must be known to read it."""
+    """A table. The first `names` columns are names, the others figures. `note` explains how to read it."""
 
     title: str
     head: tuple[str, ...]
@@ -228,7 +228,7 @@ def rates_table(section: ReportSection) -> ReportTable:
 
 
 def costs_table(section: ReportSection) -> ReportTable:
-    """What it took."""
+    """Cost, time, turns, calls and tokens."""
     head: tuple[str, ...] = ("model", "$ median", "$ in all", "time median", "turns", "calls", "tokens")
     note = "Medians are of entries that passed or failed."
     has_escalated = any(column.standing.usage.escalated for column in section.columns)
@@ -277,7 +277,7 @@ def slices_table(section: ReportSection) -> ReportTable:
 
 
 def soft_table(section: ReportSection) -> ReportTable:
-    """Figures that never change a verdict. The oracle's are what a good answer has."""
+    """Figures that never change a verdict. The oracle's show what a good answer has."""
     columns = [one for one in section.columns if one.kind in (ModelKind.TESTED, ModelKind.ORACLE)] or section.columns
     rows = [
         (name, column.label, *_spread(figure.passed, is_time), *_spread(figure.all, is_time), str(figure.all.count))
@@ -296,7 +296,7 @@ def soft_table(section: ReportSection) -> ReportTable:
 
 
 def verdicts_table(section: ReportSection) -> ReportTable:
-    """Every case with every model: how many of its trials passed, and what is not decided."""
+    """Every case with every model: how many of its trials passed, and what is undecided."""
     by_case = [{case: list(of) for case, of in _by_case(column).items()} for column in section.columns]
     head = ("case", *(column.label for column in section.columns))
     rows = [(case, *(_verdict(of.get(case, [])) for of in by_case)) for case in section.cases]
@@ -381,7 +381,7 @@ def _by_case(column: ReportColumn) -> dict[str, list[str]]:
 
 
 def _verdict(found: Sequence[str]) -> str:
-    """`pass`, or `2 of 3` with what else there is: `2 of 3, 1 error`."""
+    """`pass`, or `2 of 3` with the undecided: `2 of 3, 1 error`."""
     if not found:
         return NOTHING
     if len(found) == 1:

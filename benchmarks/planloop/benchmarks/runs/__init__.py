@@ -1,1 +1,1 @@
-"""A suite and who is measured become a run: choices drawn, blanks filled, keys taken. Pure."""
+"""Compile a suite and its contestants into a run: draw choices, fill placeholders, compute keys. Pure."""

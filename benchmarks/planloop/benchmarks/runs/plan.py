@@ -29,19 +29,19 @@ CONTAINER_ENV: Final[Mapping[str, str]] = {"TZ": "UTC", "LANG": "C.UTF-8", "HOME
 WORK: Final = "work"
 PLAN: Final = "run"
 ALONE: Final[JsonObject] = {"alone": True}
-"""The sandbox of who may start programs on this machine: the answers of others lie around its workspace."""
+"""The sandbox of agents that may start programs on this machine: the answers of others are beside its workspace."""
 
 BOUND: Final[JsonObject] = {"memory": "2GiB", "pids": 512}
-"""How much an attempt may take of this machine: compilers need more than what they make."""
+"""An attempt's limits on this machine: compilers need more than their output."""
 
 FILE_TOOLS: Final = frozenset({"read", "list", "search", "write", "edit", "lock", "release", "done", "fail"})
 """Tools of ours that stay in the workspace by themselves, as those of servers know nothing of it."""
 
 
 def plan_document(compiled: CompiledRun, attempts: Mapping[str, int], *, parallel: int) -> JsonObject:
-    """The document of the plan that tries the entries in `attempts`, each for the time given there.
+    """The plan document that runs the entries in `attempts`, which gives the number of each one's attempt.
 
-    `parallel` is how many are at work at once.
+    `parallel` is how many run at the same time.
     """
     entries = {name: compiled.entries[name] for name in attempts}
     document: JsonObject = {"plan": PLAN, "limits": {"tasks": parallel}}
@@ -73,7 +73,7 @@ def _values_in(value: Json) -> int:
 
 
 def task_name(entry: str, attempt: int) -> str:
-    """The id of an entry's task. Each attempt is a task of its own: what became of the one before stays as it is."""
+    """The id of an entry's task. Each attempt is a separate task, so earlier ones stay as they were."""
     return entry if attempt == 1 else f"{entry}--{attempt}"
 
 
@@ -98,7 +98,7 @@ def _task(compiled: CompiledRun, entry: RunEntry, attempt: int) -> JsonObject:
 
 
 def _agent(seed: int, case: JsonObject, entry: RunEntry, at: str) -> JsonObject:
-    """Decoys stand among the tools that are needed, by rank: nothing is to be read from the order."""
+    """Decoys are mixed with the needed tools, by rank: the order reveals nothing."""
     own: JsonObject = {}
     if case["image"]:
         own["sandbox"] = {"container": _inside(at)}

@@ -23,7 +23,7 @@ _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 
 @frozen
 class DrawnDecoys:
-    """The decoys of a case: those that share a word with a tool that is needed, and those that do not."""
+    """The decoys of a case: near ones share a word with a needed tool, far ones do not."""
 
     near: Sequence[str]
     far: Sequence[str]
@@ -82,7 +82,7 @@ def make_nonces(value: Json, seed: int, case: str, trial: int) -> dict[str, str]
 def placeholder_problems(
     value: Json, known: Collection[str] = ("language", "url"), at: ValuePath = ()
 ) -> Iterator[ValueProblem]:
-    """Tells of blanks that nothing will fill. `known` are the plain ones that the case has."""
+    """Placeholders that nothing will fill. `known` are the plain ones of the case."""
     for place, name in find_placeholders(value, at):
         if name in known or name.startswith((NONCE, KEPT)):
             continue
@@ -106,7 +106,7 @@ _NAME: Final = re.compile(r"\w[\w.-]*")
 class RunEntry:
     """One case tried once by one contestant. `variant` is the index of its prompt, `key` the digest of what decides.
 
-    `case_key` is the digest of what was given: equal for contestants that were given the same.
+    `case_key` is the digest of the input: equal for contestants that were given the same.
     """
 
     name: str
@@ -216,7 +216,7 @@ DECOYS: Final = "decoys"
 
 
 def world_file(world: str) -> str:
-    """Where a world lies in the run's folder."""
+    """The path of a world in the run's folder."""
     return f"worlds/{world}.json"
 
 
@@ -241,7 +241,7 @@ def pool_tools(suite: Suite, case: Case) -> dict[str, JsonObject]:
 
 
 def tools_digest(suite: Suite, case: Case, decoys: Iterable[str]) -> str:
-    """The digest of what the case's tools do and act on: another one makes other verdicts."""
+    """The digest of what the case's tools do and act on, which verdicts depend on."""
     world = {} if case.setting.world is None else suite.worlds[case.setting.world["use"]]
     pool = pool_tools(suite, case)
     return sha256_of_value([world, {name: pool[name] for name in sorted(decoys) if name in pool}])
@@ -279,7 +279,7 @@ _MARK_CHARS: Final = 12
 
 @frozen
 class RunRequest:
-    """How a suite is run: None keeps what the suite says. `images` are the ids of the images that it names."""
+    """How to run a suite: None keeps the suite's value. `images` are the ids of the images that it names."""
 
     seed: int | None = None
     trials: int | None = None
@@ -289,7 +289,7 @@ class RunRequest:
 
 
 def compile_run(suite: Suite, contestants: Sequence[Contestant], wish: RunRequest) -> CompiledRun:
-    """The run of `suite` with everybody in `contestants` who has a part in a case."""
+    """The run of `suite` with all `contestants` that have a part in a case."""
     seed = suite.seed if wish.seed is None else wish.seed
     trials = suite.trials if wish.trials is None else wish.trials
     suite = remade(suite, seed=seed)
@@ -318,7 +318,7 @@ def compile_run(suite: Suite, contestants: Sequence[Contestant], wish: RunReques
 
 
 def _case(suite: Suite, case: Case) -> JsonObject:
-    """Everything about a case but who does it."""
+    """Everything about a case except the contestant."""
     near, far = _decoys(suite, case)
     return {
         "base": case.base,
@@ -382,5 +382,5 @@ def _free(entry: RunEntry, taken: Container[str]) -> str:
 
 
 def fill_for_entry(compiled: CompiledRun, entry: RunEntry, value: Json) -> Json:
-    """`value` as it is for one entry, with its nonces."""
+    """`value` for one entry, with its nonces."""
     return fill_values(value, make_nonces(value, compiled.settings.seed, entry.case, entry.trial))

@@ -1,1 +1,1 @@
-"""From events to figures: the fold, how a model stands, who is better, and what may be said of that. All pure."""
+"""From events to figures: the fold, the summary of a model, and comparisons. All pure."""

@@ -15,7 +15,7 @@ from planloop.schemas.objects.case import CaseVerdict
 
 
 class ModelKind(StrEnum):
-    """ORACLE knows the answer, NOP does nothing, CHEAT and MUTANT must fail; TESTED is everybody else."""
+    """ORACLE knows the answer, NOP does nothing, CHEAT and MUTANT must fail; all other models are TESTED."""
 
     ORACLE = "oracle"
     NOP = "nop"
@@ -28,7 +28,7 @@ _PREFIXES: Final = {kind.value: kind for kind in ModelKind if kind is not ModelK
 
 
 def model_kind(model: str) -> ModelKind:
-    """By what stands before the colon: `oracle`, `oracle:form`, `nop`, `cheat:printed-pass`, `mutant:wrong-time`."""
+    """By the word before the colon: `oracle`, `oracle:form`, `nop`, `cheat:printed-pass`, `mutant:wrong-time`."""
     return _PREFIXES.get(model.partition(":")[0], ModelKind.TESTED)
 
 
@@ -43,7 +43,7 @@ class BadRun(Exception):
 
 @frozen
 class EntryUsage:
-    """What an attempt used, or several. `escalated` of them continued with a stronger model, which used `stronger`."""
+    """Usage of one attempt or several. `escalated` of them continued with a stronger model, which used `stronger`."""
 
     tokens_in: int = 0
     tokens_out: int = 0
@@ -63,10 +63,9 @@ class EntryUsage:
 
 @frozen
 class RunInfo:
-    """What `run/open` says. `plan` is the digest of plan.json; `planned` has model → case → how many trials.
+    """The content of `run/open`. `plan` is the digest of plan.json; `planned` has model → case → number of trials.
 
-    `is_validated`, which `run/resume` says anew: whether the suite is known to measure what it says; None when nobody
-    looked.
+    `is_validated`, which `run/resume` updates: whether the suite is known to be valid; None if unchecked.
     """
 
     suite: str
@@ -155,7 +154,7 @@ class EntryHistory:
 
 @mutable
 class _Attempt:
-    """What the events so far say of one attempt."""
+    """The content of the events of one attempt so far."""
 
     began: float | None = None
     key: str = ""
@@ -217,7 +216,7 @@ class RunFold:
     def _start(self, event: BenchEvent) -> None:
         attempt = self._attempt(event)
         attempt.began, attempt.start = event.ts, event.data
-        # An attempt begins once: what was seen of it before is of a life that a crash ended.
+        # An attempt starts once: earlier events are from before a crash.
         attempt.checks, attempt.end = {}, None
 
     def _check(self, event: BenchEvent) -> None:
@@ -242,7 +241,7 @@ _READERS: Final[dict[str, Callable[[RunFold, BenchEvent], None]]] = {
     "check/result": RunFold._check,
     "case/end": RunFold._end,
 }
-"""The other types are for those who watch: what they say stands in `case/end` as well."""
+"""The other types are for live viewers: `case/end` contains the same."""
 
 
 def _run(suite: str, data: JsonObject) -> RunInfo:

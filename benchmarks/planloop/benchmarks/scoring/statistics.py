@@ -69,7 +69,7 @@ class PairedWins:
 
     @property
     def is_distinguishable(self) -> bool:
-        """Whether the test and the interval both say so."""
+        """Whether both the test and the interval say so."""
         if self.interval is None or self.p >= SIGNIFICANT:
             return False
         return self.interval.low > 0 or self.interval.high < 0
@@ -129,9 +129,9 @@ def median_of(values: Iterable[float]) -> float | None:
 
 
 def pass_bounds(passed: int, decided: int, undecided: int) -> Interval | None:
-    """The share that passed if all undecided had failed, and if all had passed; None where there is nothing.
+    """The pass rate if all undecided had failed, and if all had passed; None without entries.
 
-    No sampling stands behind these: they are the ends of what the truth can be (C. F. Manski, AER 80 (1990) 319).
+    No sampling is involved: these are the ends of what the truth can be (C. F. Manski, AER 80 (1990) 319).
     """
     total = decided + undecided
     return Interval(passed / total, (passed + undecided) / total) if total else None
@@ -165,9 +165,9 @@ def paired_interval(wins: int, losses: int, cases: int) -> Interval | None:
 
 
 def count_paired_wins(one: Sequence[CaseTally], other: Sequence[CaseTally]) -> PairedWins:
-    """`one` and `other` on the same cases in the same order: a case is won by whoever passed more of its trials.
+    """`one` and `other` on the same cases in the same order: the winner of a case passed more of its trials.
 
-    A case is one unit however many trials it has, as its trials are no independent evidence; with one trial this is
+    A case is one unit however many trials it has, as its trials are not independent evidence; with one trial this is
     McNemar's table. Each pair of tallies is over the same trials.
     """
     signs = [(a.passed > b.passed) - (a.passed < b.passed) for a, b in zip(one, other, strict=True)]
@@ -227,5 +227,5 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def round_figure(number: float) -> float:
-    """Six digits after the point: what a summary keeps, so that the last bits of a sum are never what differs."""
+    """Six digits after the point: what a summary keeps, so that the last bits of a sum never differ."""
     return round(number, 6)

@@ -176,7 +176,7 @@ class ModelSummary:
 
 @frozen
 class SummaryOptions:
-    """What is asked of a standing: which k, how many trials each case was to have, and the seed of resampling."""
+    """Options of a summary: which k, how many trials each case was to have, and the seed of resampling."""
 
     pass_at: tuple[int, ...] = (1,)
     pass_hat: tuple[int, ...] = (1,)
@@ -185,7 +185,7 @@ class SummaryOptions:
 
 
 def summarise_model(model: str, entries: Sequence[EntryResult], wanted: SummaryOptions) -> ModelSummary:
-    """How `model` stands by `entries`, which are all its own. What was planned and has no end among them is missing."""
+    """The summary of `model` by `entries`, which are all its own. Planned entries without an end are missing."""
     decided = [entry for entry in entries if entry.is_decided]
     ended = [entry for entry in entries if entry.verdict is not None]
     tallies = tally_cases(entries, wanted.planned)
@@ -280,7 +280,7 @@ def _used(ended: Sequence[EntryResult]) -> EntryUsage:
 
 
 def _slices(ended: Iterable[EntryResult]) -> dict[str, dict[str, PassShare]]:
-    """`language`, `variant` and each tag as `tag:NAME`, by value. What has one value only is no slice."""
+    """`language`, `variant` and each tag as `tag:NAME`, by value. A tag with only one value gives no slice."""
     found: dict[str, dict[str, list[EntryResult]]] = defaultdict(lambda: defaultdict(list))
     for entry in ended:
         for by, value in _places(entry):
@@ -335,7 +335,8 @@ def _interval(interval: Interval | None) -> Json:
 class SuspectCases:
     """`failed_by_all`: no tested model passed it in any trial; with the checks that failed every time.
 
-    `passed_by_cheats_only`: a cheat did, and nobody honest. `failed_by_oracle`, `passed_by_nop`: what must not happen.
+    `passed_by_cheats_only`: a cheat passed, but no tested model and no oracle. `failed_by_oracle` and `passed_by_nop`
+    must not happen.
     """
 
     failed_by_all: Mapping[str, tuple[str, ...]]
@@ -452,7 +453,7 @@ class RunSummary:
 
 
 def summarise_run(fold: RunFold) -> RunSummary:
-    """What the events so far come to."""
+    """The summary of the events so far."""
     entries = fold.entries()
     by_model: dict[str, list[EntryResult]] = defaultdict(list)
     for entry in entries:

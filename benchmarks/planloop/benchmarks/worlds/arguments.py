@@ -23,7 +23,7 @@ def parse_instant(value: Json) -> datetime | None:
     try:
         found = datetime.fromisoformat(value)
         return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-    except (ValueError, OverflowError):  # In UTC it may lie before the year 1 or after 9999.
+    except (ValueError, OverflowError):  # In UTC it may be before the year 1 or after 9999.
         return None
 
 
@@ -50,7 +50,7 @@ def shift_time(time: datetime, by: timedelta) -> datetime | None:
 
 
 def write_time(time: datetime) -> str:
-    """A time in the form that worlds keep it in, with no more than it says."""
+    """A time in the worlds' canonical form, without unneeded digits."""
     return time.isoformat(timespec="microseconds" if time.microsecond else "seconds").replace("+00:00", "Z")
 
 
@@ -80,7 +80,7 @@ _LENGTHS: Final[Mapping[str, tuple[type, Callable[[int, int], bool], str]]] = {
     "minItems": (list, int.__ge__, "must have at least {} items"),
     "maxItems": (list, int.__le__, "must have at most {} items"),
 }
-SHOWN_CHARS: Final = 60  # Of a value within a fault.
+SHOWN_CHARS: Final = 60  # Of a value within a message.
 _MAIL: Final = re.compile(r"[^@\s]+@[^@\s]+")
 _FORMS: Final[Mapping[str, tuple[Callable[[str], str | None], str]]] = {
     "date-time": (canonical_time, "a time such as 2030-01-02T15:00:00Z"),
@@ -95,7 +95,7 @@ WORDS: Final = frozenset(
 
 
 class BadWorldArguments(ValueError):
-    """The arguments do not fit; the message lists every fault."""
+    """The arguments do not fit; the message lists every problem."""
 
 
 def fit_arguments(schema: JsonObject, arguments: JsonObject) -> JsonObject:
@@ -108,7 +108,7 @@ def fit_arguments(schema: JsonObject, arguments: JsonObject) -> JsonObject:
 
 
 SchemaFault: TypeAlias = tuple[tuple[str, ...], str, str]
-"""What is wrong with a schema itself: where, what, and the cure."""
+"""A problem of a schema: where, what, and the fix."""
 
 
 def _is_kind(value: Any) -> bool:
@@ -131,7 +131,7 @@ _FORM_OF: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
 
 
 def schema_problems(schema: Json, to: tuple[str, ...] = ()) -> Iterator[SchemaFault]:
-    """What is wrong with a schema."""
+    """Problems of a schema."""
     if not isinstance(schema, dict):
         yield to, "a schema is a map", "as in `{type: string}`"
         return
@@ -168,12 +168,12 @@ def _faults_below(schema: JsonObject, to: tuple[str, ...]) -> Iterator[SchemaFau
 
 @mutable
 class _Check:
-    """Gathers every fault, each with the path of the argument."""
+    """Collects every problem, each with the path of the argument."""
 
     faults: list[str] = field(default_factory=list)
 
     def value(self, schema: JsonObject, value: Json, at: str) -> Json:
-        """The value as the tool takes it; what is wrong with it is told."""
+        """The value as the tool takes it; problems are collected."""
         if "anyOf" in schema:
             return self._any(schema, value, at)
         kinds = schema.get("type", ())
@@ -255,7 +255,7 @@ class _Check:
 
 
 def _is_left_out(schema: JsonObject | None, value: Json) -> bool:
-    """Null stands for nothing where the schema does not ask for it."""
+    """Whether null means "not given" because the schema does not allow it."""
     if value is not None or schema is None:
         return False
     kinds = schema.get("type", ())

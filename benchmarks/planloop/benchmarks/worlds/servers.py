@@ -1,6 +1,6 @@
 """Simulated worlds as tool servers of a plan, over files in the plan's folder.
 
-A file is read once, when it is first asked for; one that is at fault is read again at each asking.
+A file is read once, at its first use; an invalid one is read again at each use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from planloop.schemas.objects.mcp import ServedTool, ServerFailed
 
 @mutable
 class ServedWorlds:
-    """See `Worlds`. `read` gives the bytes of a file of the plan's folder; it raises OSError."""
+    """See `Worlds`. `read` returns the bytes of a file of the plan's folder; it raises OSError."""
 
     read: Callable[[str], bytes]
     _files: dict[str, WorldFile] = field(default_factory=dict)
@@ -78,13 +78,13 @@ def _result(answer: WorldAnswer) -> CallResult:
     if answer.error:
         return CallResult(CallState.FAILED, answer.text, answer.error)
     text = truncate_output(answer.text.encode(), limits.FILE_SHOWN_BYTES)
-    # What is long is kept once, as it is shown.
+    # A long value is stored once, as shown.
     is_kept = not isinstance(answer.value, str) and len(answer.text) <= limits.FILE_SHOWN_BYTES // 4
     return CallResult(CallState.SUCCEEDED, text, value=answer.value if is_kept else None)
 
 
 def _told(diagnostics: tuple[Diagnostic, ...]) -> Iterator[str]:
-    """The first faults, each with its place and its cure."""
+    """The first problems, each with its location and fix."""
     for one in diagnostics[: limits.DIAGNOSTICS_SHOWN_MAX]:
         place = "" if one.span is None else f"{one.span.file}:{one.span.line}:{one.span.column}: "
         yield f"{place}{one.code} {one.summary}" + (f" ({one.hint})" if one.hint else "")

@@ -41,7 +41,7 @@ def call_tool(world: SimulatedWorld, tool: str, arguments: JsonObject) -> tuple[
         answer = _answer(found.returns.of(moment.scope))
     except StepRefused as refusal:
         return world, WorldAnswer(str(refusal), None, "ToolError")
-    except (ArithmeticError, ValueError) as error:  # Whoever calls chose the values: no bug that it would wait for.
+    except (ArithmeticError, ValueError) as error:  # The caller chose the values, so this is not an internal error.
         return world, WorldAnswer(f"That cannot be worked out: {error}.", None, "ToolError")
     after = replace(world, tables=moment.tables, serials=moment.serials) if found.writes else world
     return after, answer
@@ -79,7 +79,7 @@ _FAILED: Final = "failed"
 
 
 def restore_changes(world: SimulatedWorld, kept: JsonObject) -> SimulatedWorld:
-    """The world with what is kept of an agent's."""
+    """The world with the stored changes of an agent."""
     if not kept:
         return world
     tables = dict(world.tables)
@@ -92,7 +92,7 @@ def restore_changes(world: SimulatedWorld, kept: JsonObject) -> SimulatedWorld:
 
 
 def changes_to_keep(before: SimulatedWorld, after: SimulatedWorld) -> JsonObject:
-    """What a call merges into what is kept."""
+    """The merge that a call adds to the stored changes."""
     rows = {name: changed for name in after.tables if (changed := dict(_changed(before, after, name)))}
     serials = {name: n for name, n in after.serials.items() if before.serials.get(name) != n}
     failed = {name: n for name, n in after.failed.items() if before.failed.get(name) != n}
@@ -101,7 +101,7 @@ def changes_to_keep(before: SimulatedWorld, after: SimulatedWorld) -> JsonObject
 
 
 def count_kept_rows(kept: JsonObject) -> int:
-    """How many rows are kept."""
+    """The number of stored rows."""
     return sum(map(len, kept.get(_ROWS, {}).values()))
 
 
@@ -122,7 +122,7 @@ def _changed(before: SimulatedWorld, after: SimulatedWorld, table: str) -> Itera
 # it refers to. Texts are equal after case and spaces are folded; the order of lists does not count.
 
 _NUMBERED: Final = re.compile(r"(.*-)([1-9][0-9]{0,17})")  # As they are given: more digits count nothing.
-_ROUNDS: Final = 4  # New rows that refer to new rows that refer to … so deep they are told apart.
+_ROUNDS: Final = 4  # Chains of new rows longer than this count as different.
 _SHOWN_CHARS: Final = 200
 
 
@@ -173,7 +173,7 @@ def _is_given(world: SimulatedWorld, end: SimulatedWorld, table: str, id_: str) 
 
 
 def _named(new: frozenset[tuple[str, str]], tables: Tables, ignore: Collection[str]) -> dict[tuple[str, str], str]:
-    """A name for each new row that depends on what is in it, and in those that it refers to, and on nothing else."""
+    """A name for each new row that depends only on its content and the rows that it refers to."""
     names = dict.fromkeys(new, "new")
     for _ in range(_ROUNDS):
         names = {
@@ -185,7 +185,7 @@ def _named(new: frozenset[tuple[str, str]], tables: Tables, ignore: Collection[s
 
 
 def _plain(value: Json, table: str, names: Mapping[tuple[str, str], str], ignore: Collection[str]) -> Json:
-    """A row as it is compared."""
+    """A row in the form that is compared."""
     if value is None:
         return None
     by_id = {id_: f"{other}:{name}" for (other, id_), name in names.items()}

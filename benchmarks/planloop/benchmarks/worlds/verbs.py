@@ -30,14 +30,14 @@ from planloop.schemas.predicates import Vocabulary, is_number, is_same, predicat
 
 @frozen
 class ValueCondition:
-    """`names` are those that it needs; `holds` says whether it does, of a value that may be ABSENT."""
+    """`names` are those that it needs; `holds` decides for a value that may be ABSENT."""
 
     names: frozenset[str]
     holds: Callable[[Any, Scope], bool]
 
 
 def parse_condition(raw: Json) -> ValueCondition:
-    """The condition that `raw` stands for."""
+    """The condition in `raw`."""
     parts = [(test, parse_expression(operand)) for test, operand in _CONDITIONS.predicates(raw)]
     names = frozenset().union(*(operand.names for _, operand in parts))
 
@@ -50,7 +50,7 @@ def parse_condition(raw: Json) -> ValueCondition:
 
 @frozen
 class ReferenceConditions:
-    """Conditions by what they are about: all must hold."""
+    """Conditions by the reference that they test: all must hold."""
 
     parts: tuple[tuple[WorldExpression, ValueCondition], ...]
 
@@ -123,7 +123,7 @@ _MOST: Final = sys.float_info.max
 
 
 def parse_computed(raw: Json) -> WorldExpression:
-    """The value of a map with one operation as its only key, else what `raw` stands for."""
+    """The value of a map with one operation as its only key, else the expression in `raw`."""
     if not (isinstance(raw, dict) and len(raw) == 1 and next(iter(raw)) in OPERATIONS):
         return parse_expression(raw)
     ((name, operands),) = raw.items()
@@ -137,7 +137,7 @@ def parse_computed(raw: Json) -> WorldExpression:
 
 
 def computed_problem(raw: Json) -> str:
-    """What is wrong with the operands of an operation, in a few words; empty when nothing is."""
+    """The problem of an operation's operands, in a few words; empty if there is none."""
     if not (isinstance(raw, dict) and len(raw) == 1 and next(iter(raw)) in OPERATIONS):
         return ""
     ((name, operands),) = raw.items()
@@ -158,7 +158,7 @@ def _numbers(values: Any) -> list[Any]:
 
 def _bounded(value: Any) -> Any:
     """The number, if a float can hold it: JSON has no infinity, and whole numbers beyond mix with no float."""
-    if not abs(value) <= _MOST:  # This way around, since what is no number at all compares as false.
+    if not abs(value) <= _MOST:  # In this order, since a value that is not a number compares as false.
         raise StepRefused("That number is too large.")
     return value
 
@@ -185,7 +185,7 @@ def _sum(given: JsonObject) -> Any:
 
 
 def _shifted(given: JsonObject) -> Any:
-    """`time`, moved as far as it is from `from` to `to`."""
+    """`time`, moved by the difference of `from` and `to`."""
     time, start, end = (arguments.parse_instant(given.get(name)) for name in ("time", "from", "to"))
     if time is None or start is None or end is None:
         return ABSENT
@@ -221,7 +221,7 @@ _NONE: Final = constant_expression(ABSENT)
 
 @frozen
 class ToolStepSpec:
-    """A step as it stands in a file: what it does, the names that it needs and gives, its table, what it writes."""
+    """A step in a file: its verb, the names that it needs and sets, its table, and what it writes."""
 
     step: ToolStep
     needs: frozenset[str]
@@ -439,7 +439,7 @@ def _part(row: WorldRow, names: list[str]) -> WorldRow:
 
 
 def _place(value: Any) -> tuple[int, Any]:
-    """Sorts what may be of any kind: numbers, then texts, then the rest as it stands."""
+    """Sort key for values of any kind: numbers, then texts, then the rest in their order."""
     if isinstance(value, int | float):
         return 0, value
     return (1, value) if isinstance(value, str) else (2, 0)

@@ -25,22 +25,22 @@ class _Absent(Enum):
 
 
 ABSENT: Final = _Absent.ABSENT
-"""What stands for an argument, or a field of a row, that is not there."""
+"""The value of a missing argument or field."""
 
 Scope: TypeAlias = Mapping[str, Any]
-"""What is known so far in a call, by name."""
+"""The values of a call so far, by name."""
 
 
 @frozen
 class WorldExpression:
-    """`names` are those that it needs; `of` gives its value, or ABSENT."""
+    """`names` are those that it needs; `of` returns its value, or ABSENT."""
 
     names: frozenset[str]
     of: Callable[[Scope], Any]
 
 
 def parse_expression(raw: Json) -> WorldExpression:
-    """The value that `raw` stands for."""
+    """The expression in `raw`."""
     match raw:
         case str():
             return _text(raw)
@@ -53,7 +53,7 @@ def parse_expression(raw: Json) -> WorldExpression:
 
 
 def constant_expression(value: Json) -> WorldExpression:
-    """A value that is what it is."""
+    """A constant value."""
     return WorldExpression(frozenset(), lambda _scope: value)
 
 
@@ -126,7 +126,7 @@ def expression_text(value: Any) -> str:
 
 WorldRow: TypeAlias = JsonObject
 Tables: TypeAlias = Mapping[str, Mapping[str, WorldRow]]
-"""Rows by id, by table. No row has its own id in it; those that tools find have."""
+"""Rows by id, by table. No row contains its own id; rows that tools find do."""
 
 
 class StepRefused(Exception):
@@ -141,7 +141,7 @@ class ToolStep(Protocol):
 
 @frozen
 class InitialErrors:
-    """The first calls of a tool fail, and are told so."""
+    """The first calls of a tool fail with this text."""
 
     first: int
     says: str
@@ -179,7 +179,9 @@ class SimulatedWorld:
 
 @frozen
 class WorldAnswer:
-    """What a tool says. `error` is empty, or one word: UnknownTool, BadArguments, or ToolError for any other no."""
+    """The answer of a tool. `error` is empty, or one word: UnknownTool, BadArguments, or ToolError for any other
+    refusal.
+    """
 
     text: str
     value: Json = None
@@ -187,7 +189,7 @@ class WorldAnswer:
 
 
 class CallInProgress:
-    """A call under way: what is known by name, and the tables as far as they were changed. Nobody else sees it."""
+    """A call in progress: values by name, and the changed tables. No other call sees it."""
 
     def __init__(self, world: SimulatedWorld, arguments: JsonObject) -> None:
         self.scope: JsonObject = {**world.values, **arguments}

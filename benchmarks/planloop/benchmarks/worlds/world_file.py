@@ -60,7 +60,7 @@ def read_world(content: bytes, *, file: str) -> ReadWorld:
 
 
 def world_from_document(document: Json) -> ReadWorld:
-    """The same from a value that was read before, whose places are pointers."""
+    """The same from a value that was read before, with pointers as locations."""
     work = Normalisation(Problems(), {})
     if not isinstance(document, dict):
         work.faults.add("P0202", "a world is a map", "write `world: NAME` and `tools:`", to=())
@@ -136,7 +136,7 @@ class _Checking:
             self._row(id_, row, (*to, id_), may_be_none=may_be_none)
 
     def overlay(self, overlay: JsonObject, to: Pointer) -> None:
-        """Rows that are laid over: null takes one away."""
+        """Overlay rows: null deletes one."""
         for name, rows in overlay.items():
             self._table(name, (*to, name))
             if isinstance(rows, dict):
@@ -164,7 +164,7 @@ class _Checking:
         for place, words, cure in faults:
             self.faults.add("P0223", words, cure, to=place)
         if faults:
-            return  # What the steps may name is not known.
+            return  # The names for the steps are unknown.
         self.known = {*self.document.get("values", {}), *schema.get("properties", {})}
         for index, step in enumerate(tool.get("does", ())):
             self._step(step, (*to, "does", str(index)))
@@ -219,7 +219,7 @@ class _Checking:
 
 
 def overlay_tables(world: SimulatedWorld, tables: JsonObject) -> SimulatedWorld:
-    """The world with rows laid over its own: fields are merged, null takes a row away."""
+    """The world with rows added to its own: fields are merged, null deletes a row."""
     merged = json_patch.merge_values(dict(world.tables), tables)
     return replace(world, tables=merged, start=merged, serials=highest_serials(merged))
 
@@ -235,9 +235,9 @@ def add_overlays(document: JsonObject, overlays: Mapping[str, JsonObject], of: M
 
 
 def find_overlay(document: JsonObject, task: str) -> str | None:
-    """The overlay that the agents of `task`, a path such as `entry/child`, find; None when it is none.
+    """The overlay for the agents of `task`, a path such as `entry/child`; None if there is none.
 
-    A later attempt, `entry--2`, finds what the first one found.
+    A later attempt, `entry--2`, has the overlay of the first.
     """
     of: JsonObject = document.get("laid", {})
     top = task.partition("/")[0]
@@ -247,7 +247,7 @@ def find_overlay(document: JsonObject, task: str) -> str | None:
 
 @mutable
 class WorldFile:
-    """`document` is the canonical one, `world` what is made of it, `digest` that of the bytes it was read from."""
+    """`document` is the canonical one, `world` is built from it, `digest` is that of the file's bytes."""
 
     document: JsonObject
     world: SimulatedWorld

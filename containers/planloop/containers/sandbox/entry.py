@@ -1,6 +1,6 @@
 """The first program inside a sandbox: checks its folder and its syscall filter, drops the keyring, runs the command.
 
-the session behind, undoes what kept the enclosure alive, bounds, opens the way out, and becomes the command.
+It also leaves the session, undoes what kept the sandbox alive, sets bounds, and opens the way out to the proxy.
 
 Run as `python -I -S entry.py FOLDER KEYCTL BOUND DOOR PORT ARGV…`: FOLDER is the device and number of the folder,
 KEYCTL the number of that system call, BOUND how many processes there may be, DOOR the unix socket of the proxy outside

@@ -1,14 +1,14 @@
-"""A program that runs one command in a container and passes on its output, exit code and signals. Standard library
-only.
+"""A program that runs one command in a container and passes on its output, exit code and signals.
 
-Run under the shim, so what its owner does not live to see is written down and the next one adopts it. It speaks to the
-engine's socket by itself: a second of start-up is too much for a shell line. TERM is passed on to all that carries the
-mark inside; KILL is not, and then the owner ends the mark. What the command leaves running is ended here. Where there
-may be a group for it (`planloop.containers.engine.exec_kill`), it waits until it is in there, so that none of it gets
-away. Secrets of the container are masked before its output is anywhere (`planloop.containers.engine.secret_env`).
+Standard library only. It runs under the shim, so the end of the command is recorded even if the owner dies, and the
+next owner adopts it. It speaks to the engine's socket itself: a second of start-up is too much for a shell line. TERM
+is passed on to every process with the mark; after a KILL of this program, the owner kills by the mark. Processes that
+the command leaves running are killed here. If the command can have a cgroup (`planloop.containers.engine.exec_kill`),
+it waits until it is in there, so that no child escapes. Secrets of the container are masked before its output is
+stored (`planloop.containers.engine.secret_env`).
 
-`python -I -S inside.py SOCKET CONTAINER MARK WORKDIR NAMES STDIN ARGV…`: NAMES are the variables to take along, with
-commas between; STDIN is `in` when there is any.
+`python -I -S exec_in_container.py SOCKET CONTAINER MARK WORKDIR NAMES STDIN ARGV…`: NAMES are the variables to pass
+on, separated by commas; STDIN is `in` if there is input.
 """
 
 from __future__ import annotations
