@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from planloop.benchmarks.checks import calls
 from planloop.benchmarks.checks.calls import conduct_figures
-from planloop.benchmarks.checks.evidence import CheckJudgement, EmittedCall, Evidence
+from planloop.benchmarks.checks.evidence import EmittedCall, Evidence
+from planloop.controllers.task.checks.run import CheckFinding
 from planloop.schemas.limits import NEEDED_CALLS_MAX
 from tests import golden_text, sets
 from tests.product import JsonObject, decode
@@ -22,13 +23,13 @@ MOVED = EmittedCall("calendar.update", {"id": "evt-1", "start": "2030-01-02T16:0
 SENT = EmittedCall("mail.send", {"to": ["team@x"], "body": "moved"})
 
 
-def judged(check: JsonObject, *emitted: EmittedCall, said: str = "", **more: Any) -> CheckJudgement:
+def judged(check: JsonObject, *emitted: EmittedCall, said: str = "", **more: Any) -> CheckFinding:
     return calls.judge_calls(
         check, Evidence(emitted, said, OFFERED, frozenset({"mail.draft"}), frozenset({"todo.add"}), **more)
     )
 
 
-def classes(found: CheckJudgement) -> list[str]:
+def classes(found: CheckFinding) -> list[str]:
     return [row["class"] for row in decode(found.evidence["calls.json"])]
 
 

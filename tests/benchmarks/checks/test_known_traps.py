@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from planloop.benchmarks.checks import abstain, calls
-from planloop.benchmarks.checks.evidence import CheckJudgement, EmittedCall, Evidence
+from planloop.benchmarks.checks.evidence import EmittedCall, Evidence
+from planloop.controllers.task.checks.run import CheckFinding
 
 OFFERED = frozenset({"pay", "look", "note"})
 TWICE = [{"tool": "pay", "args": {"amount": 1}}, {"tool": "pay", "args": {"amount": 2}}]
 
 
-def judged(need: list[Any], *emitted: EmittedCall, **check: Any) -> CheckJudgement:
+def judged(need: list[Any], *emitted: EmittedCall, **check: Any) -> CheckFinding:
     return calls.judge_calls({"need": need, **check}, Evidence(emitted, offered=OFFERED))
 
 

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from planloop.benchmarks.checks import abstain, calls
-from planloop.benchmarks.checks.evidence import CheckJudgement, EmittedCall, Evidence
+from planloop.benchmarks.checks.evidence import EmittedCall, Evidence
 from planloop.benchmarks.importers import bfcl
 from planloop.benchmarks.suite import Case, ScriptedAct, Suite
 from planloop.benchmarks.suite_parser import FolderSuiteSources, read_suite
 from planloop.benchmarks.worlds import state, world_file
+from planloop.controllers.task.checks.run import CheckFinding
 from tests.golden_text import said
 
 KITE = {
@@ -103,7 +104,7 @@ def suites(tmp_path: Path) -> dict[str, Suite]:
     return out
 
 
-def judged(suite: Suite, case: Case, act: ScriptedAct) -> CheckJudgement:
+def judged(suite: Suite, case: Case, act: ScriptedAct) -> CheckFinding:
     assert case.setting.world is not None
     world = world_file.world_from_document(suite.worlds[case.setting.world["use"]]).world
     assert world is not None

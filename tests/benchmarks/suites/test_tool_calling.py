@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from planloop.benchmarks.checks import abstain, calls, state
-from planloop.benchmarks.checks.evidence import CheckJudgement, EmittedCall, Evidence
+from planloop.benchmarks.checks.evidence import EmittedCall, Evidence
 from planloop.benchmarks.runs.contestants import case_cheats
 from planloop.benchmarks.runs.run_compiler import draw_decoys
 from planloop.benchmarks.suite import Case, ScriptedAct, Suite
@@ -15,6 +15,7 @@ from planloop.benchmarks.suite_parser import FolderSuiteSources, read_suite
 from planloop.benchmarks.worlds import state as world_state
 from planloop.benchmarks.worlds import world_file
 from planloop.benchmarks.worlds.world import SimulatedWorld
+from planloop.controllers.task.checks.run import CheckFinding
 from tests import rows
 from tests.product import JsonObject
 
@@ -80,7 +81,7 @@ def said(act: ScriptedAct) -> str:
     return next((str(step["done"]) for step in act.script or () if "done" in step), "")
 
 
-def judged(case: Case, act: ScriptedAct) -> Mapping[str, CheckJudgement]:
+def judged(case: Case, act: ScriptedAct) -> Mapping[str, CheckFinding]:
     seen = evidence(case, act)
     return {check.key: JUDGES[check.kind](check.arguments, seen) for check in case.checks}
 

@@ -9,7 +9,8 @@ from typing import Final
 from planloop.benchmarks.checks import call_rules
 from planloop.benchmarks.checks.call_rules import BadCheck, CallRules, parse_shapes, require_members, require_usable
 from planloop.benchmarks.checks.calls import call_figures, classify_calls, is_builtin_tool
-from planloop.benchmarks.checks.evidence import CheckJudgement, Evidence
+from planloop.benchmarks.checks.evidence import Evidence
+from planloop.controllers.task.checks.run import CheckFinding
 from planloop.schemas.canonical_json import Json, JsonObject
 
 # A model whose answer is the text `mail.send(to="a@x")` has not abstained, whether or not the call can be parsed
@@ -57,14 +58,14 @@ def _calls(text: str, tool: str) -> bool:
 # not abstained but done nothing.
 
 
-def judge_abstain(arguments: JsonObject, evidence: Evidence) -> CheckJudgement:
+def judge_abstain(arguments: JsonObject, evidence: Evidence) -> CheckFinding:
     """Whether `asks-or-says` matches the answer, and the agent made only `free` calls and calls of built-in tools."""
     try:
         rules, wanted = parse_abstain(arguments)
     except BadCheck as error:
-        return CheckJudgement("error", str(error), probes=0)
+        return CheckFinding("error", str(error), probes=0)
     faults = [*_called(rules, evidence), *_said(wanted, evidence)]
-    return CheckJudgement(
+    return CheckFinding(
         "fail" if faults else "pass",
         "; ".join(faults) or "no tool was called, and it was said why",
         probes=2,

@@ -9,7 +9,8 @@ from enum import StrEnum
 from planloop.benchmarks.checks import call_rules
 from planloop.benchmarks.checks import call_rules as reading
 from planloop.benchmarks.checks.call_rules import BadCheck, CallRules, NeededCall, TooManyWays
-from planloop.benchmarks.checks.evidence import CheckJudgement, EmittedCall, Evidence
+from planloop.benchmarks.checks.evidence import EmittedCall, Evidence
+from planloop.controllers.task.checks.run import CheckFinding
 from planloop.schemas.canonical_json import JsonObject, encode
 from planloop.schemas.frozen import frozen
 from planloop.schemas.tools import CORE_TOOLS
@@ -188,24 +189,24 @@ def _right(need: NeededCall, call: EmittedCall) -> int:
 FINE = (CallClass.RIGHT, CallClass.FREE)
 
 
-def judge_calls(arguments: JsonObject, evidence: Evidence) -> CheckJudgement:
+def judge_calls(arguments: JsonObject, evidence: Evidence) -> CheckFinding:
     """Whether the calls of an attempt are as the check requires; the evidence has every call with its class."""
     try:
         rules = reading.parse_call_rules(arguments)
         found = classify_calls(rules, evidence)
     except BadCheck as error:
-        return CheckJudgement("error", str(error), probes=0)
+        return CheckFinding("error", str(error), probes=0)
     except TooManyWays:
-        return CheckJudgement(
+        return CheckFinding(
             "error", "there are too many ways to serve what is needed: give the needed calls more arguments"
         )
     faults = [*_unserved(rules, evidence, found), *_forbidden(rules, evidence), *_extras(rules, evidence, found)]
-    return CheckJudgement(
+    return CheckFinding(
         "fail" if faults else "pass",
         "; ".join(faults) if faults else _summed_up(found),
-        rules.probes,
-        call_figures(rules, evidence, found),
-        {"calls.json": _told(rules, evidence, found)},
+        probes=rules.probes,
+        figures=call_figures(rules, evidence, found),
+        evidence={"calls.json": _told(rules, evidence, found)},
     )
 
 

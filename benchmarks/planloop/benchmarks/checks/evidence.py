@@ -7,12 +7,11 @@ and the same evidence always gets the same answer. Checks that run something liv
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import field
-from typing import Protocol
+from collections.abc import Callable
+from typing import TypeAlias
 
 from planloop.benchmarks.worlds.world import SimulatedWorld
-from planloop.controllers.task.checks.run import CheckFinding, FindingResult
+from planloop.controllers.task.checks.run import CheckFinding
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 
@@ -62,25 +61,5 @@ class Evidence:
         return self.near | self.far
 
 
-@frozen
-class CheckJudgement:
-    """The result of a check. `figures` are soft: numbers by name, shown and never added up to a verdict.
-
-    `probes` counts what the check looked at: a pass with none is `invalid`. `evidence` is stored beside the verdict.
-    """
-
-    result: FindingResult
-    message: str
-    probes: int = 1
-    figures: Mapping[str, float] = field(default_factory=dict)
-    evidence: Mapping[str, bytes] = field(default_factory=dict)
-
-    def finding(self) -> CheckFinding:
-        """The same as the finding of a task's check."""
-        return CheckFinding(self.result, self.message, probes=self.probes, evidence=self.evidence, figures=self.figures)
-
-
-class CheckJudge(Protocol):
-    """`arguments` is the value of the check's kind. An invalid one gives an `error`, no exception."""
-
-    def __call__(self, arguments: JsonObject, evidence: Evidence) -> CheckJudgement: ...
+CheckJudge: TypeAlias = Callable[[JsonObject, Evidence], CheckFinding]
+"""Judges an attempt by the arguments of the check's kind. Invalid arguments give an `error`, no exception."""

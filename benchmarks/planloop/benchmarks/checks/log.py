@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from planloop.benchmarks.checks.call_rules import BadCheck, require_members
-from planloop.benchmarks.checks.evidence import CheckJudgement, Evidence
+from planloop.benchmarks.checks.evidence import Evidence
+from planloop.controllers.task.checks.run import CheckFinding
 from planloop.schemas import patterns
 from planloop.schemas.canonical_json import Json, JsonObject, encode_text
 from planloop.schemas.checks import matchers
@@ -358,17 +359,19 @@ LogRule: TypeAlias = Callable[[Json, AttemptHistory], Iterator[str]]
 """The problems by one rule, in words; none if it holds."""
 
 
-def judge_log(arguments: JsonObject, evidence: Evidence) -> CheckJudgement:
+def judge_log(arguments: JsonObject, evidence: Evidence) -> CheckFinding:
     """Whether the log has everything that it must have and nothing that it must not."""
     found = fold_attempt(evidence.records)
     try:
         rules = require_members(arguments, tuple(RULES), "`log`")
         faults = [why for name, value in rules.items() for why in RULES[name](value, found)]
     except (BadCheck, BadName) as error:
-        return CheckJudgement("error", str(error), probes=0)
+        return CheckFinding("error", str(error), probes=0)
     probes = sum(len(value) if isinstance(value, list | dict) else 1 for value in rules.values())
     words = "; ".join(faults) or f"the log shows it: {_summed_up(found)}"
-    return CheckJudgement("fail" if faults else "pass", words, probes if evidence.records else 0, _figures(found))
+    return CheckFinding(
+        "fail" if faults else "pass", words, probes=probes if evidence.records else 0, figures=_figures(found)
+    )
 
 
 def log_check_problems(arguments: Json) -> Iterator[ValueProblem]:

@@ -11,9 +11,10 @@ from dataclasses import replace
 
 from planloop.benchmarks.checks import call_rules
 from planloop.benchmarks.checks.call_rules import BadCheck, as_list, assign_calls, require_members, require_usable
-from planloop.benchmarks.checks.evidence import CheckJudgement, Evidence
+from planloop.benchmarks.checks.evidence import Evidence
 from planloop.benchmarks.worlds import state
 from planloop.benchmarks.worlds.world import SimulatedWorld
+from planloop.controllers.task.checks.run import CheckFinding
 from planloop.schemas.canonical_json import Json, JsonObject, encode_text
 from planloop.schemas.frozen import frozen
 
@@ -35,7 +36,7 @@ class WantedState:
         return (self.after is not None) + sum(len(rows) for rows in self.tables.values()) + len(self.new)
 
 
-def judge_state(arguments: JsonObject, evidence: Evidence) -> CheckJudgement:
+def judge_state(arguments: JsonObject, evidence: Evidence) -> CheckFinding:
     """Whether the world ended as it must."""
     try:
         wanted = parse_state(arguments)
@@ -43,13 +44,13 @@ def judge_state(arguments: JsonObject, evidence: Evidence) -> CheckJudgement:
             raise BadCheck("the case has no world", "name one under `world`")
         golden = None if wanted.after is None else golden_end(evidence.world, wanted.after)
     except BadCheck as error:
-        return CheckJudgement("error", str(error), probes=0)
+        return CheckFinding("error", str(error), probes=0)
     faults = list(_faults(wanted, golden, evidence.world, evidence.end))
     more = f" (and {len(faults) - SHOWN} more)" if len(faults) > SHOWN else ""
-    return CheckJudgement(
+    return CheckFinding(
         "fail" if faults else "pass",
         "; ".join(faults[:SHOWN]) + more if faults else "the world ended as it must",
-        wanted.probes,
+        probes=wanted.probes,
         evidence={"differences.txt": "\n".join(faults).encode()} if faults else {},
     )
 

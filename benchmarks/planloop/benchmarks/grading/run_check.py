@@ -47,7 +47,7 @@ class CheckRunner:
         """What `spec` finds. Never raises but for cancellation."""
         judge = JUDGES.get(spec.kind)
         if judge is not None:
-            return judge(spec.arguments, self.evidence).finding()
+            return judge(spec.arguments, self.evidence)
         if has_command(spec):
             return await self._command(spec)
         found = count_work_errors(spec, await self.run_check(self._aimed(spec), self.bench))
