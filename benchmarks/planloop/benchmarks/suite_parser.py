@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 from planloop.benchmarks.checks import abstain, call_rules, log, soft_figures, state
 from planloop.benchmarks.checks.call_rules import READS, BadCheck, CallRules
-from planloop.benchmarks.runs.run_compiler import fill_values, placeholder_problems
+from planloop.benchmarks.runs.run_compiler import placeholder_problems
 from planloop.benchmarks.suite import Case, CasePlan, CaseProofs, CaseSetting, ReadSuite, ScriptedAct, Suite
 from planloop.benchmarks.worlds.world_file import read_world, world_from_document
 from planloop.compiler.check.agents import check_steps
@@ -32,6 +32,7 @@ from planloop.schemas.frozen import frozen, mutable
 from planloop.schemas.objects.case import CASE_S
 from planloop.schemas.objects.task import CheckSpec
 from planloop.schemas.spec.suite import CASE_KIND_FIELDS
+from planloop.schemas.spec.template_placeholders import fill_placeholders
 from planloop.schemas.tools import AGENT_TOOL, TOOLS
 
 FILES_MAX: Final = 2000
@@ -479,7 +480,9 @@ class _Reading:
             id_ = f"{base}-{language}" if len(languages) > 1 else base
             if id_ in self.cases:
                 self.faults.on_key("P0208", f"two cases are called `{id_}`", "rename one", to=("cases", base))
-            yield self._case(id_, base, language, fill_values(written, {"language": language}) if language else written)
+            yield self._case(
+                id_, base, language, fill_placeholders(written, {"language": language}) if language else written
+            )
 
     def _case(self, id_: str, base: str, language: str, written: JsonObject) -> Case:
         to = ("cases", base)

@@ -10,10 +10,10 @@ import pytest
 from planloop.benchmarks.checks import abstain, state
 from planloop.benchmarks.checks import calls as calls_check
 from planloop.benchmarks.checks.evidence import EmittedCall, Evidence
-from planloop.benchmarks.worlds.state import replay_calls
 from planloop.benchmarks.worlds.world import SimulatedWorld, WorldTool
 from planloop.benchmarks.worlds.world_file import world_from_document
 from tests import rows
+from tests.benchmarks.worlds.making import replay_calls
 from tests.golden_text import said
 from tests.product import JsonObject
 

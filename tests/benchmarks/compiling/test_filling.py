@@ -7,7 +7,7 @@ import hashlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planloop.benchmarks.runs.run_compiler import fill_values, make_nonce, placeholder_problems
+from planloop.benchmarks.runs.run_compiler import make_nonce, placeholder_problems
 from planloop.schemas.spec.template_placeholders import fill_placeholders, find_placeholders, nonce_names, replace_texts
 from tests import sets
 
@@ -35,7 +35,7 @@ def test_a_case_is_filled_in_prompts_checks_and_names_and_what_is_not_known_yet_
 
     assert list(words) == ["hi", "pw"]
     values = {f"nonce.{name}": word for name, word in words.items()}
-    assert fill_values(case, {"language": "clojure", **values}) == {
+    assert fill_placeholders(case, {"language": "clojure", **values}) == {
         "prompts": [f"say {words['hi']} in clojure"],
         "checks": {"a": {"http": {"url": "{{url}}/x", "subset": {words["hi"]: words["pw"]}}}},
         "kept": "{{kept.id}}",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
+from planloop.benchmarks.worlds.state import call_tool
 from planloop.benchmarks.worlds.world import SimulatedWorld
 from planloop.benchmarks.worlds.world_file import read_world
+from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.diagnostic import Diagnostic
 from tests.product import Json
 
@@ -43,3 +46,10 @@ def told(text: str) -> list[str]:
 def _line(one: Diagnostic) -> str:
     assert one.span is not None, one
     return f"{one.span.line} {one.code} {one.summary} | {one.hint}"
+
+
+def replay_calls(world: SimulatedWorld, calls: Iterable[tuple[str, JsonObject]]) -> SimulatedWorld:
+    """The world after `calls`, in order."""
+    for tool, arguments in calls:
+        world, _ = call_tool(world, tool, arguments)
+    return world

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planloop.benchmarks.worlds.state import call_tool, replay_calls
+from planloop.benchmarks.worlds.state import call_tool
 from planloop.benchmarks.worlds.world import CallInProgress, SimulatedWorld, WorldTool
 from planloop.benchmarks.worlds.world_file import overlay_tables
 from tests import sets
-from tests.benchmarks.worlds.making import EXTREMES, shipped, world
+from tests.benchmarks.worlds.making import EXTREMES, replay_calls, shipped, world
 from tests.golden_text import said
 from tests.product import JsonObject, canonical_bytes
 

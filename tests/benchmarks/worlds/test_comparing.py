@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.benchmarks.worlds.state import replay_calls, world_differences
-from tests.benchmarks.worlds.making import shipped, world
+from planloop.benchmarks.worlds.state import world_differences
+from tests.benchmarks.worlds.making import replay_calls, shipped, world
 from tests.product import Json, JsonObject
 
 OFFICE = shipped("worlds/office.yaml")

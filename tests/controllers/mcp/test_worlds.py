@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from planloop.benchmarks.worlds.state import replay_calls, restore_changes
+from planloop.benchmarks.worlds.state import restore_changes
 from planloop.benchmarks.worlds.world_file import read_world
+from tests.benchmarks.worlds.making import replay_calls
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.mortal import live_and_die, to_the_end
 from tests.controllers.mcp.plans import BAD, DONE, OK, call, plan, texts, written

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from planloop.benchmarks.checks import call_rules
 from planloop.benchmarks.checks.call_rules import BadCheck, CallRules, parse_shapes, require_members, require_usable
 from planloop.benchmarks.checks.calls import call_figures, classify_calls, is_builtin_tool
 from planloop.benchmarks.checks.evidence import Evidence
 from planloop.controllers.task.checks.run import CheckFinding
 from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.checks.matchers import find_mismatch
 
 # A model whose answer is the text `mail.send(to="a@x")` has not abstained, whether or not the call can be parsed
 # (ShishirPatil/gorilla#1362: such answers were credited as correct refusals). Naming a tool in prose is not a call:
@@ -94,5 +94,5 @@ def _called(rules: CallRules, seen: Evidence) -> Iterator[str]:
 def _said(wanted: Json, seen: Evidence) -> Iterator[str]:
     if not seen.said.strip():
         yield "nothing was said"
-    elif wanted is not None and (why := call_rules.argument_problem(wanted, seen.said)):
+    elif wanted is not None and (why := find_mismatch(wanted, seen.said)):
         yield f"what was said {why}"

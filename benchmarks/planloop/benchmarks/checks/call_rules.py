@@ -6,7 +6,7 @@ A suite's reader reports a `BadCheck` before anything runs; the judge returns it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal, TypeAlias, cast
 
 from planloop.benchmarks.checks.evidence import EmittedCall, Evidence
@@ -14,14 +14,8 @@ from planloop.schemas import limits, patterns
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.checks import matchers
 from planloop.schemas.checks.matchers import match_pairs
-from planloop.schemas.diagnostic import ValuePath, ValueProblem
 from planloop.schemas.frozen import frozen
 from planloop.schemas.spec.suite import EXTRAS, ORDERS
-
-
-def argument_problem(matcher: Json, value: Json) -> str:
-    """Why `value` does not match, in words; empty where it does."""
-    return matchers.find_mismatch(matcher, value)
 
 
 def argument_problems(
@@ -37,12 +31,7 @@ def argument_problems(
 
 def _missing_problem(matcher: Json, value: Json, *, is_exact: bool) -> str:
     kind = "exact" if is_exact else "subset"
-    return argument_problem({kind: {"": matcher}}, {"": value}).removeprefix("/").strip()
-
-
-def matcher_problem(matcher: Json, at: ValuePath) -> Iterator[ValueProblem]:
-    """What keeps a matcher that is written at `at` from being asked."""
-    return matchers.pattern_problems(matcher, at)
+    return matchers.find_mismatch({kind: {"": matcher}}, {"": value}).removeprefix("/").strip()
 
 
 # Needs and calls are indexes into their lists. The assignment finds a way to serve the needs if there is one, so the
@@ -305,7 +294,7 @@ def _usable(args: JsonObject, at: tuple[str, ...]) -> JsonObject:
 
 def require_usable(matcher: Json, at: tuple[str, ...]) -> None:
     """Raises BadCheck for a matcher that cannot be asked."""
-    for fault in matcher_problem(matcher, at):
+    for fault in matchers.pattern_problems(matcher, at):
         raise BadCheck(fault.summary, fault.hint, fault.at)
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from planloop.benchmarks.checks import call_rules
 from planloop.benchmarks.checks.call_rules import BadCheck, as_list, assign_calls, require_members, require_usable
 from planloop.benchmarks.checks.evidence import Evidence
 from planloop.benchmarks.worlds import state
 from planloop.benchmarks.worlds.world import SimulatedWorld
 from planloop.controllers.task.checks.run import CheckFinding
 from planloop.schemas.canonical_json import Json, JsonObject, encode_text
+from planloop.schemas.checks.matchers import find_mismatch
 from planloop.schemas.frozen import frozen
 
 SHOWN: int = 5
@@ -91,7 +91,7 @@ def _faults(
     if golden is not None:
         yield from state.world_differences(world, end, golden, wanted.ignore)
     for name, rows in wanted.tables.items():
-        why = call_rules.argument_problem({"subset": rows}, end.tables.get(name, {}))
+        why = find_mismatch({"subset": rows}, end.tables.get(name, {}))
         if why:
             yield f"{name}: {why}"
     for name, patterns in wanted.new.items():
@@ -101,7 +101,7 @@ def _faults(
 def _new(name: str, patterns: Sequence[Json], before: Mapping[str, Json], after: Mapping[str, Json]) -> Iterator[str]:
     """Problems of the added rows: each pattern must match a row of its own, and no row may be left over."""
     rows = [row for id_, row in after.items() if id_ not in before]
-    why = [[call_rules.argument_problem(pattern, row) for row in rows] for pattern in patterns]
+    why = [[find_mismatch(pattern, row) for row in rows] for pattern in patterns]
     serving = assign_calls([[place for place, words in enumerate(each) if not words] for each in why])
     for pattern, each, place in zip(patterns, why, serving, strict=True):
         if place is None:

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from planloop.benchmarks.checks import abstain, calls, log, state
 from planloop.benchmarks.checks.evidence import CheckJudge, Evidence
 from planloop.benchmarks.grading.containers import CheckContainer
-from planloop.benchmarks.runs.run_compiler import fill_values
 from planloop.containers.engine.engine import EngineFailed
 from planloop.controllers.task.checks import command as checks_command
 from planloop.controllers.task.checks import files
@@ -23,6 +22,7 @@ from planloop.schemas.canonical_json import JsonObject, sha256_hex
 from planloop.schemas.checks.kinds import CHECK_KINDS
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.task import CheckSpec
+from planloop.schemas.spec.template_placeholders import fill_placeholders
 
 JUDGES: Final[Mapping[str, CheckJudge]] = MappingProxyType(
     {"calls": calls.judge_calls, "abstain": abstain.judge_abstain, "state": state.judge_state, "log": log.judge_log}
@@ -70,7 +70,7 @@ class CheckRunner:
         alone = CHECK_KINDS[spec.kind].alone
         if alone is None:
             return spec
-        arguments: JsonObject = fill_values(spec.arguments, {"url": self.url})
+        arguments: JsonObject = fill_placeholders(spec.arguments, {"url": self.url})
         url = str(arguments.get("url", ""))
         aimed = url if "://" in url else self.url + url
         return replace(spec, arguments=arguments | {"url": aimed} | alone)

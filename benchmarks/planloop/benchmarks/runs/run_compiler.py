@@ -64,11 +64,6 @@ NONCE_DIGITS: Final = 12
 KEPT: Final = "kept."
 
 
-def fill_values(value: Json, values: Mapping[str, str]) -> Json:
-    """`value` with every `{{name}}` of `values` replaced, in texts and keys at any depth; others stay as they are."""
-    return fill_placeholders(value, values)
-
-
 def make_nonce(seed: int, case: str, trial: int, name: str) -> str:
     """12 hex digits that only the seed foretells: SHA-256 of (seed, case, trial, name)."""
     return sha256_of_value([seed, case, trial, name])[:NONCE_DIGITS]
@@ -256,7 +251,7 @@ def _laid(document: JsonObject, suite: Suite, world: str, entries: Sequence[RunE
             continue
         nonces = make_nonces(written["with"], suite.seed, entry.case, entry.trial)
         of[entry.name] = entry.name if nonces else entry.case
-        overlays.setdefault(of[entry.name], fill_values(written["with"], nonces))
+        overlays.setdefault(of[entry.name], fill_placeholders(written["with"], nonces))
     return add_overlays(document, overlays, of) if of else document
 
 
@@ -383,4 +378,4 @@ def _free(entry: RunEntry, taken: Container[str]) -> str:
 
 def fill_for_entry(compiled: CompiledRun, entry: RunEntry, value: Json) -> Json:
     """`value` for one entry, with its nonces."""
-    return fill_values(value, make_nonces(value, compiled.settings.seed, entry.case, entry.trial))
+    return fill_placeholders(value, make_nonces(value, compiled.settings.seed, entry.case, entry.trial))

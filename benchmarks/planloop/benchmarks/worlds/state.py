@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -45,13 +45,6 @@ def call_tool(world: SimulatedWorld, tool: str, arguments: JsonObject) -> tuple[
         return world, WorldAnswer(f"That cannot be worked out: {error}.", None, "ToolError")
     after = replace(world, tables=moment.tables, serials=moment.serials) if found.writes else world
     return after, answer
-
-
-def replay_calls(world: SimulatedWorld, calls: Iterable[tuple[str, JsonObject]]) -> SimulatedWorld:
-    """The world after `calls`, in order."""
-    for tool, arguments in calls:
-        world, _ = call_tool(world, tool, arguments)
-    return world
 
 
 def _failing(world: SimulatedWorld, tool: WorldTool) -> tuple[SimulatedWorld, WorldAnswer] | None:
