@@ -329,15 +329,15 @@ class SuiteResources:
         """Report unknown tools of the case and its checks, and rows for unknown tables."""
         use = None if case.setting.world is None else str(case.setting.world.get("use"))
         pool = None if case.setting.decoys is None else str(case.setting.decoys.get("pool"))
-        shelves = [table.get(name, {}) for table, name in ((self.worlds, use), (self.pools, pool)) if name is not None]
-        if all(shelves):  # Otherwise other problems are reported.
-            self._check_tools(case, shelves, to)
-            self._check_calls(case, shelves, to)
+        catalogs = [table.get(name, {}) for table, name in ((self.worlds, use), (self.pools, pool)) if name is not None]
+        if all(catalogs):  # Otherwise other problems are reported.
+            self._check_tools(case, catalogs, to)
+            self._check_calls(case, catalogs, to)
         if case.setting.world is not None and case.setting.world.get("with") and (world := self.worlds.get(use or "")):
             self._check_rows(world, case.setting.world["with"], (*to, "world", "with"))
 
-    def _check_tools(self, case: Case, shelves: list[JsonObject], to: Pointer) -> None:
-        known = _simulated(shelves)
+    def _check_tools(self, case: Case, catalogs: list[JsonObject], to: Pointer) -> None:
+        known = _simulated(catalogs)
         for index, tool in enumerate(case.setting.tools or ()):
             if "." not in tool.partition("(")[0]:
                 self._check_own(case, tool, (*to, "tools", str(index)))
@@ -347,14 +347,14 @@ class SuiteResources:
             hint = did_you_mean(tool, known) if known else "name the `world` that it acts in"
             self.reader.faults.add("P0213", f"nobody simulates `{tool}`", hint, to=(*to, "tools", str(index)))
 
-    def _check_calls(self, case: Case, shelves: list[JsonObject], to: Pointer) -> None:
+    def _check_calls(self, case: Case, catalogs: list[JsonObject], to: Pointer) -> None:
         """Report unknown tools in the case's checks.
 
         A needed tool must exist in this case. A free or forbidden tool may be shared by several cases with different
         worlds. An invented tool may be forbidden, unless its name is close to an existing one.
         """
         ours = (*TOOLS, *(f"{AGENT_TOOL}{name}" for name in case.plan.agents), *(case.setting.tools or ()))
-        here = dict.fromkeys((*_simulated(shelves), *ours))
+        here = dict.fromkeys((*_simulated(catalogs), *ours))
         for check in case.checks:
             for at, tool in tools_named_in(check.kind, check.arguments):
                 known = here if at[0] == "need" or tool in here else self._anywhere | here
@@ -388,8 +388,8 @@ class SuiteResources:
             self.reader.faults.add(one.code, one.summary, one.hint, to=(*to, *below))
 
 
-def _simulated(shelves: Iterable[JsonObject]) -> list[str]:
-    return [tool for shelf in shelves for tool in shelf.get("tools", {})]
+def _simulated(catalogs: Iterable[JsonObject]) -> list[str]:
+    return [tool for resources in catalogs for tool in resources.get("tools", {})]
 
 
 def read_resources(document: JsonObject, reader: SuiteFileReader, library: Sources | None) -> SuiteResources:
@@ -456,11 +456,11 @@ class _Reading:
         for name in ("suite", "cases"):
             if not document.get(name) and not self.faults.is_at((name,)):
                 self.faults.add("P0210", f"a suite lacks `{name}`", "add it", to=())
-        shelf = read_resources(document, self.reader, self.library)
+        resources = read_resources(document, self.reader, self.library)
         defaults = document.get("defaults", {})
         for base, written in document.get("cases", {}).items():
             for case in self._cases(base, _over(defaults, written)):
-                shelf.check(case, ("cases", base))
+                resources.check(case, ("cases", base))
                 self.cases[case.id] = case
         return Suite(
             name=str(document.get("suite", "")),
@@ -469,8 +469,8 @@ class _Reading:
             trials=int(document.get("trials", 1)),
             report=document.get("report", {}),
             cases=self.cases,
-            worlds=shelf.worlds,
-            pools=shelf.pools,
+            worlds=resources.worlds,
+            pools=resources.pools,
         )
 
     def _cases(self, base: str, written: JsonObject) -> Iterator[Case]:

@@ -239,8 +239,8 @@ def test_what_no_number_or_calendar_can_hold_is_refused_in_words(tool: str, argu
 
 
 def test_a_step_that_breaks_on_its_values_fails_the_call_and_changes_nothing() -> None:
-    def break_on(moment: CallInProgress) -> None:
-        raise OverflowError(f"{len(moment.scope)} is too large")
+    def break_on(call: CallInProgress) -> None:
+        raise OverflowError(f"{len(call.scope)} is too large")
 
     ill = replace(VERBS, tools={"t.go": WorldTool("t.go", "", {"type": "object"}, (break_on,))})
     after, answer = call_tool(ill, "t.go", {})

@@ -231,13 +231,13 @@ class _AttemptGrader:
                 measured |= figure.with_limits(figure.read_from(await runner.check(figure.check)))
             is_killed = False
             if any(result["result"] != "pass" for result in results):
-                room_ref = runner.room.ref if runner.room is not None else ""
-                is_killed = await self._is_killed(program.ref if program is not None else "", room_ref)
+                container_ref = runner.container.ref if runner.container is not None else ""
+                is_killed = await self._is_killed(program.ref if program is not None else "", container_ref)
             return _CheckResults(tuple(results), measured, is_killed)
 
-    async def _is_killed(self, program_ref: str, room_ref: str = "") -> bool:
+    async def _is_killed(self, program_ref: str, container_ref: str = "") -> bool:
         """Whether one of these containers was killed. Raises EngineFailed if one is missing or cannot be asked."""
-        refs = ((program_ref, True), (room_ref, False))
+        refs = ((program_ref, True), (container_ref, False))
         engine = self._context.engine
         return any([await containers.was_killed(engine(), ref, ends_itself=own) for ref, own in refs if ref])
 
@@ -264,8 +264,8 @@ class _AttemptGrader:
         files = await anyio.to_thread.run_sync(self._write_check_files)
         async with containers.open_check_container(
             context.engine(), context.label, attempt.name, self._image, attempt.folder, files
-        ) as room:
-            yield replace(runner, room=room)
+        ) as container:
+            yield replace(runner, container=container)
 
     def _write_check_files(self) -> Path:
         """The folder with the case's files for checks, which no agent ever sees."""

@@ -34,13 +34,12 @@ _MARK_CHARS: Final = 24
 
 @frozen
 class CheckRunner:
-    """Where the checks of one attempt are run. `room` is None where they run on this machine, `url` empty without a
-    program."""
+    """Runs the checks of one attempt: in `container`, or on this machine. `url` is the program's, if there is one."""
 
     evidence: Evidence
     bench: CheckEnvironment
     run_check: CheckFunction
-    room: CheckContainer | None = None
+    container: CheckContainer | None = None
     url: str = ""
 
     async def check(self, spec: CheckSpec) -> CheckFinding:
@@ -54,13 +53,13 @@ class CheckRunner:
         return without_address(found, self.url) if self.url else found
 
     async def _command(self, spec: CheckSpec) -> CheckFinding:
-        if self.room is None:
+        if self.container is None:
             return judge_command_exit(
                 spec, await checks_command.run_shell(spec.arguments, self.bench, spec.timeout_s), is_inside=False
             )
         mark = f"check.{sha256_hex(spec.key.encode())[:_MARK_CHARS]}"
         try:
-            ended = await self.room.run(run_in_argv(spec.arguments), mark, spec.timeout_s, {})
+            ended = await self.container.run(run_in_argv(spec.arguments), mark, spec.timeout_s, {})
         except EngineFailed as failed:
             return CheckFinding("error", failed.words)
         return judge_command_exit(spec, ProcessExit(ended.ending, ended.code, ended.output), is_inside=True)

@@ -283,15 +283,15 @@ class RunRequest:
     images: Mapping[str, str] | None = None
 
 
-def compile_run(suite: Suite, contestants: Sequence[Contestant], wish: RunRequest) -> CompiledRun:
+def compile_run(suite: Suite, contestants: Sequence[Contestant], request: RunRequest) -> CompiledRun:
     """The run of `suite` with all `contestants` that have a part in a case."""
-    seed = suite.seed if wish.seed is None else wish.seed
-    trials = suite.trials if wish.trials is None else wish.trials
+    seed = suite.seed if request.seed is None else request.seed
+    trials = suite.trials if request.trials is None else request.trials
     suite = remade(suite, seed=seed)
-    chosen = suite.chosen(wish.cases)
+    chosen = suite.chosen(request.cases)
     cases = {case.id: _case(suite, case) for case in chosen}
     images = {
-        name: id_ for name, id_ in (wish.images or {}).items() if any(case.setting.image == name for case in chosen)
+        name: id_ for name, id_ in (request.images or {}).items() if any(case.setting.image == name for case in chosen)
     }
     entries: dict[str, RunEntry] = {}
     for case in chosen:
@@ -302,7 +302,7 @@ def compile_run(suite: Suite, contestants: Sequence[Contestant], wish: RunReques
     return CompiledRun(
         suite=suite.name,
         about=suite.about,
-        settings=RunSettings(seed, trials, wish.deterministic),
+        settings=RunSettings(seed, trials, request.deterministic),
         report=suite.report,
         models={who.name: who.to_json() for who in contestants},
         images=images,

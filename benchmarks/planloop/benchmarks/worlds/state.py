@@ -34,16 +34,16 @@ def call_tool(world: SimulatedWorld, tool: str, arguments: JsonObject) -> tuple[
         return world, WorldAnswer(str(fault), None, "BadArguments")
     if (late := _failing(world, found)) is not None:
         return late
-    moment = CallInProgress(world, given)
+    progress = CallInProgress(world, given)
     try:
         for step in found.does:
-            step(moment)
-        answer = _answer(found.returns.of(moment.scope))
+            step(progress)
+        answer = _answer(found.returns.of(progress.scope))
     except StepRefused as refusal:
         return world, WorldAnswer(str(refusal), None, "ToolError")
     except (ArithmeticError, ValueError) as error:  # The caller chose the values, so this is not an internal error.
         return world, WorldAnswer(f"That cannot be worked out: {error}.", None, "ToolError")
-    after = replace(world, tables=moment.tables, serials=moment.serials) if found.writes else world
+    after = replace(world, tables=progress.tables, serials=progress.serials) if found.writes else world
     return after, answer
 
 

@@ -243,9 +243,9 @@ def parse_step(raw: JsonObject) -> ToolStepSpec:
 
 
 def _only(when: ReferenceConditions, step: ToolStep) -> ToolStep:
-    def take(moment: CallInProgress) -> None:
-        if when.hold(moment.scope):
-            step(moment)
+    def take(call: CallInProgress) -> None:
+        if when.hold(call.scope):
+            step(call)
 
     return take
 
@@ -253,10 +253,10 @@ def _only(when: ReferenceConditions, step: ToolStep) -> ToolStep:
 def _get(raw: JsonObject) -> ToolStepSpec:
     rows = _One(raw)
 
-    def take(moment: CallInProgress) -> None:
-        wanted = rows.id.of(moment.scope)
-        each = [rows.of(moment, str(id_)) for id_ in (wanted if isinstance(wanted, list) else [wanted])]
-        _keep(moment, rows.name, each if isinstance(wanted, list) else each[0])
+    def take(call: CallInProgress) -> None:
+        wanted = rows.id.of(call.scope)
+        each = [rows.of(call, str(id_)) for id_ in (wanted if isinstance(wanted, list) else [wanted])]
+        _keep(call, rows.name, each if isinstance(wanted, list) else each[0])
 
     return ToolStepSpec(take, rows.needs, rows.gives)
 
@@ -265,13 +265,13 @@ def _find(raw: JsonObject) -> ToolStepSpec:
     table, where, limit = raw["in"], parse_row_filter(raw.get("where", {})), parse_expression(raw.get("limit"))
     order, is_descending, shown = raw.get("order"), raw.get("descending", False), raw.get("show")
 
-    def take(moment: CallInProgress) -> None:
-        found = list(_fitting(moment, table, where))
+    def take(call: CallInProgress) -> None:
+        found = list(_fitting(call, table, where))
         if order is not None:
             found.sort(key=lambda row: _place(row.get(order)), reverse=is_descending)
-        most = limit.of(moment.scope)
+        most = limit.of(call.scope)
         found = found[: int(most)] if isinstance(most, int | float) else found
-        moment.scope[raw["as"]] = found if shown is None else [_part(row, shown) for row in found]
+        call.scope[raw["as"]] = found if shown is None else [_part(row, shown) for row in found]
 
     return ToolStepSpec(take, where.names | limit.names, frozenset((raw["as"],)))
 
@@ -281,12 +281,12 @@ def _insert(raw: JsonObject) -> ToolStepSpec:
     prefix = raw["id"] if raw["id"].endswith("-") else ""
     id_, said = parse_expression(raw["id"]), parse_expression(raw.get("else", "There is one already."))
 
-    def take(moment: CallInProgress) -> None:
-        key = moment.numbered(table, prefix) if prefix else str(id_.of(moment.scope))
-        if key in moment.tables[table]:
-            raise StepRefused(str(said.of(moment.scope)))
-        moment.write(table, key, fields.of(moment.scope))
-        _keep(moment, name, moment.row(table, key))
+    def take(call: CallInProgress) -> None:
+        key = call.numbered(table, prefix) if prefix else str(id_.of(call.scope))
+        if key in call.tables[table]:
+            raise StepRefused(str(said.of(call.scope)))
+        call.write(table, key, fields.of(call.scope))
+        _keep(call, name, call.row(table, key))
 
     needs = fields.names | id_.names | said.names
     return ToolStepSpec(take, needs, frozenset((name,)) if name else frozenset(), writes=True)
@@ -296,9 +296,9 @@ def _update(raw: JsonObject) -> ToolStepSpec:
     fields, put = parse_expression(raw.get("set", {})), raw.get("put")
     key, value = (parse_expression(put["key"]), parse_expression(put["value"])) if put else (_NONE, _NONE)
 
-    def change(row: WorldRow, moment: CallInProgress) -> WorldRow:
-        after: WorldRow = {**row, **fields.of(moment.scope)}
-        name, entry = key.of(moment.scope), value.of(moment.scope)
+    def change(row: WorldRow, call: CallInProgress) -> WorldRow:
+        after: WorldRow = {**row, **fields.of(call.scope)}
+        name, entry = key.of(call.scope), value.of(call.scope)
         if put and name is not ABSENT and entry is not ABSENT:
             entries = row.get(put["field"])
             held = entries if isinstance(entries, dict) else {}
@@ -315,8 +315,8 @@ def _delete(raw: JsonObject) -> ToolStepSpec:
 def _append(raw: JsonObject) -> ToolStepSpec:
     name, value = raw["to"], parse_expression(raw["value"])
 
-    def change(row: WorldRow, moment: CallInProgress) -> WorldRow:
-        held, added = _listed(row.get(name)), value.of(moment.scope)
+    def change(row: WorldRow, call: CallInProgress) -> WorldRow:
+        held, added = _listed(row.get(name)), value.of(call.scope)
         return row if added is ABSENT or added in held else {**row, name: [*held, added]}
 
     return _changing(raw, change, value.names)
@@ -325,8 +325,8 @@ def _append(raw: JsonObject) -> ToolStepSpec:
 def _remove(raw: JsonObject) -> ToolStepSpec:
     name, value = raw["from"], parse_expression(raw["value"])
 
-    def change(row: WorldRow, moment: CallInProgress) -> WorldRow:
-        taken = value.of(moment.scope)
+    def change(row: WorldRow, call: CallInProgress) -> WorldRow:
+        taken = value.of(call.scope)
         return {**row, name: [each for each in _listed(row.get(name)) if each != taken]}
 
     return _changing(raw, change, value.names)
@@ -335,9 +335,9 @@ def _remove(raw: JsonObject) -> ToolStepSpec:
 def _require(raw: JsonObject) -> ToolStepSpec:
     that, said = parse_reference_conditions(raw["that"]), parse_expression(raw["else"])
 
-    def take(moment: CallInProgress) -> None:
-        if not that.hold(moment.scope):
-            raise StepRefused(str(said.of(moment.scope)))
+    def take(call: CallInProgress) -> None:
+        if not that.hold(call.scope):
+            raise StepRefused(str(said.of(call.scope)))
 
     return ToolStepSpec(take, that.names | said.names)
 
@@ -346,9 +346,9 @@ def _let(raw: JsonObject) -> ToolStepSpec:
     computed = {name: parse_computed(each) for name, each in raw.items()}
     needs = frozenset().union(*(value.names for value in computed.values()))
 
-    def take(moment: CallInProgress) -> None:
-        made = {name: value.of(moment.scope) for name, value in computed.items()}
-        moment.scope |= {name: value for name, value in made.items() if value is not ABSENT}
+    def take(call: CallInProgress) -> None:
+        made = {name: value.of(call.scope) for name, value in computed.items()}
+        call.scope |= {name: value for name, value in made.items() if value is not ABSENT}
 
     return ToolStepSpec(take, needs, frozenset(computed))
 
@@ -378,11 +378,11 @@ class _One:
         self.needs = self.id.names | said
         self.gives = frozenset((self.name,)) if self.name else frozenset()
 
-    def of(self, moment: CallInProgress, id_: str) -> WorldRow:
+    def of(self, call: CallInProgress, id_: str) -> WorldRow:
         """The row, with its id in it. Raises StepRefused when there is none."""
-        found = moment.row(self.table, id_)
+        found = call.row(self.table, id_)
         if found is None:
-            words = f"There is no {id_} in {self.table}." if self._else is None else self._else.of(moment.scope)
+            words = f"There is no {id_} in {self.table}." if self._else is None else self._else.of(call.scope)
             raise StepRefused(str(words))
         return found
 
@@ -395,11 +395,11 @@ def _changing(
         return _changing_all(raw, change, needs)
     one = _One(raw)
 
-    def take(moment: CallInProgress) -> None:
-        id_ = str(one.id.of(moment.scope))
-        one.of(moment, id_)
-        moment.write(one.table, id_, change(moment.tables[one.table][id_], moment))
-        _keep(moment, one.name, moment.row(one.table, id_))
+    def take(call: CallInProgress) -> None:
+        id_ = str(one.id.of(call.scope))
+        one.of(call, id_)
+        call.write(one.table, id_, change(call.tables[one.table][id_], call))
+        _keep(call, one.name, call.row(one.table, id_))
 
     return ToolStepSpec(take, needs | one.needs, one.gives, writes=True)
 
@@ -409,25 +409,25 @@ def _changing_all(
 ) -> ToolStepSpec:
     table, where, name = raw["in"], parse_row_filter(raw["where"]), raw.get("as")
 
-    def take(moment: CallInProgress) -> None:
-        ids = [row["id"] for row in _fitting(moment, table, where)]
+    def take(call: CallInProgress) -> None:
+        ids = [row["id"] for row in _fitting(call, table, where)]
         for id_ in ids:
-            moment.write(table, id_, change(moment.tables[table][id_], moment))
-        _keep(moment, name, len(ids))
+            call.write(table, id_, change(call.tables[table][id_], call))
+        _keep(call, name, len(ids))
 
     return ToolStepSpec(take, needs | where.names, frozenset((name,)) if name else frozenset(), writes=True)
 
 
-def _fitting(moment: CallInProgress, table: str, where: RowFilter) -> Iterator[WorldRow]:
-    for id_, row in moment.tables[table].items():
+def _fitting(call: CallInProgress, table: str, where: RowFilter) -> Iterator[WorldRow]:
+    for id_, row in call.tables[table].items():
         shown = {"id": id_, **row}
-        if where.fits(shown, moment.scope):
+        if where.fits(shown, call.scope):
             yield shown
 
 
-def _keep(moment: CallInProgress, name: str | None, value: Json) -> None:
+def _keep(call: CallInProgress, name: str | None, value: Json) -> None:
     if name is not None and value is not None:
-        moment.scope[name] = value
+        call.scope[name] = value
 
 
 def _listed(value: Json) -> list[Json]:

@@ -136,7 +136,7 @@ class StepRefused(Exception):
 class ToolStep(Protocol):
     """One step of a tool, from one moment of a call to the next. Raises StepRefused."""
 
-    def __call__(self, moment: CallInProgress) -> None: ...
+    def __call__(self, call: CallInProgress) -> None: ...
 
 
 @frozen

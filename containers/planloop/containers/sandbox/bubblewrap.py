@@ -124,16 +124,16 @@ def _identity(folder: str, cwd: str) -> str:
 def _mounts(home: SandboxHome, command: ProcessCommand, door: str) -> Iterator[str]:
     box = command.sandbox
     assert box is not None, "it asks for an enclosure"
-    room = str(limits.SANDBOX_TMP_BYTES)
+    size = str(limits.SANDBOX_TMP_BYTES)
     yield from _system()
     yield from ("--proc", "/proc", *_seen(KERNEL))
     masked = (*(path for path in MASKED if Path(path).exists()), *FIRST_MEMORY)
     yield from (word for path in masked for word in ("--ro-bind", "/dev/null", path))
-    yield from ("--dev", "/dev", "--size", room, "--tmpfs", "/tmp", "--tmpfs", "/run")
+    yield from ("--dev", "/dev", "--size", size, "--tmpfs", "/tmp", "--tmpfs", "/run")
     if box.network:
         yield from _seen(RESOLVERS)
     if home.owner_home and home.owner_home != "/":
-        yield from ("--size", room, "--tmpfs", home.owner_home)
+        yield from ("--size", size, "--tmpfs", home.owner_home)
     yield from _seen((*_outermost(home.programs), *_on_path(command, home)))
     yield from _plan_folder(home, box)
     yield from _workspace(home, command)

@@ -83,18 +83,18 @@ class EngineSandboxContainers:
             raise SandboxUnfit(
                 f"the engine is at {self._address}: commands are run in containers through a unix socket"
             )
-        room = self._find(box.container)
-        if isinstance(room, str):
-            raise SandboxUnfit(room)
+        container = self._find(box.container)
+        if isinstance(container, str):
+            raise SandboxUnfit(container)
         names = ",".join(sorted(set(command.env) - OF_THIS_MACHINE))
         given = "in" if command.stdin else "-"
         # An engine takes both outputs by themselves, and their order would be lost.
         inner = command.argv or ("/bin/sh", "-c", f"exec 2>&1\n{command.shell}")
-        folder = room.place_of(command.cwd) if box.inside is None else box.inside
-        told = (path, room.id, op, folder, names, given)
+        folder = container.place_of(command.cwd) if box.inside is None else box.inside
+        told = (path, container.id, op, folder, names, given)
         argv = (self._python, "-I", "-S", str(EXEC_PROGRAM), *told, *inner)
         # The container's own bounds apply: the local process only represents the command.
-        return room.id, replace(
+        return container.id, replace(
             command,
             cwd="/",
             argv=argv,

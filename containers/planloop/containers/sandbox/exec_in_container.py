@@ -102,8 +102,8 @@ class ExecContainer:
 
     def make(self, argv: Sequence[str], **more: object) -> str:
         """A command that can be begun; its id."""
-        wish = {"AttachStdout": True, "AttachStderr": True, "Tty": False, "Cmd": list(argv), **more}
-        return str(self.ask("POST", f"/containers/{self._name}/exec", wish)["Id"])
+        options = {"AttachStdout": True, "AttachStderr": True, "Tty": False, "Cmd": list(argv), **more}
+        return str(self.ask("POST", f"/containers/{self._name}/exec", options)["Id"])
 
     def begin(self, command: str) -> tuple[socket.socket, bytes]:
         """Start it; return its input and output as one stream, and the output so far."""
@@ -188,31 +188,33 @@ def _has_ended(state: dict[str, Any]) -> bool:
 def main(arguments: Sequence[str]) -> int:
     """Runs the command; its exit code, or ours for what never began."""
     path, container, mark, workdir, names, given, *argv = arguments
-    room, has_input = ExecContainer(path, container), given == "in"
+    client, has_input = ExecContainer(path, container), given == "in"
     # Ignored from the start: TERM has no meaning before there is a command to pass it on to.
-    signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=_pass_on, args=(room, mark), daemon=True).start())
+    signal.signal(
+        signal.SIGTERM, lambda *_: threading.Thread(target=_pass_on, args=(client, mark), daemon=True).start()
+    )
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
-        raw = room.raw()
+        raw = client.raw()
         (identity, first), secrets = _main(raw), masks_from_config(raw["Config"]).stream()
         place = exec_kill.exec_cgroup_root(identity, first) if first else None
-        wish = {"Env": _variables(names, mark), "WorkingDir": workdir}
-        begun = _begun(room, argv, wish, has_input=has_input, is_gated=place is not None)
+        options = {"Env": _variables(names, mark), "WorkingDir": workdir}
+        begun = _begun(client, argv, options, has_input=has_input, is_gated=place is not None)
     except _TROUBLES as error:
         print(f"the container {container[:12]} could not run it: {error}", file=sys.stderr)  # noqa: T201
         return BROKEN_EXIT
     try:
         before = exec_kill.kernel_counts(first) if place is not None else exec_kill.KernelCounts()
         if place is not None:
-            _enter(room, begun, place, mark)
+            _enter(client, begun, place, mark)
         if begun.gated:
             begun.stream.sendall(GO)
         if has_input:
             threading.Thread(target=_feed, args=(begun.stream,), daemon=True).start()
-        _show(begun.stream, begun.rest, secrets, lambda: _end_if_over(room, begun.command, mark))
-        state = room.state(begun.command)
+        _show(begun.stream, begun.rest, secrets, lambda: _end_if_over(client, begun.command, mark))
+        state = client.state(begun.command)
         code = int(state["ExitCode"] if state["ExitCode"] is not None else KILLED_EXIT)
-        if code == KILLED_EXIT and room.is_gone():
+        if code == KILLED_EXIT and client.is_gone():
             return _gone()
     except _TROUBLES as error:
         print(f"the container {container[:12]} says no more of it: {error}", file=sys.stderr)  # noqa: T201
@@ -220,7 +222,7 @@ def main(arguments: Sequence[str]) -> int:
     if place is not None:
         _tell(before, exec_kill.kernel_counts(first))
     with contextlib.suppress(*_TROUBLES):  # The owner ends it then.
-        _end(room, mark)
+        _end(client, mark)
     return NOT_FOUND_EXIT if not state.get("Pid") and code in (BROKEN_EXIT, NOT_FOUND_EXIT) else code
 
 
@@ -237,23 +239,23 @@ class StartedExec:
 
 
 def _begun(
-    room: ExecContainer, argv: Sequence[str], wish: Mapping[str, object], *, has_input: bool, is_gated: bool
+    client: ExecContainer, argv: Sequence[str], options: Mapping[str, object], *, has_input: bool, is_gated: bool
 ) -> StartedExec:
     """Begins the command, behind a gate if `is_gated` and the image has a shell for one. Raises `_TROUBLES`."""
     if is_gated:
         gate = ("/bin/sh", "-c", GATE if has_input else CLOSED_GATE, "sh")
-        command = room.make((*gate, *argv), **wish, AttachStdin=True)
-        stream, rest = room.begin(command)
-        if pid := room.pid(command):
+        command = client.make((*gate, *argv), **options, AttachStdin=True)
+        stream, rest = client.begin(command)
+        if pid := client.pid(command):
             return StartedExec(command, stream, rest, pid)
         stream.close()  # No part of it has started: the image may have no shell, and its command may need none.
-    command = room.make(argv, **wish, AttachStdin=has_input)
-    return StartedExec(command, *room.begin(command))
+    command = client.make(argv, **options, AttachStdin=has_input)
+    return StartedExec(command, *client.begin(command))
 
 
-def _enter(room: ExecContainer, begun: StartedExec, place: Path, mark: str) -> None:
+def _enter(client: ExecContainer, begun: StartedExec, place: Path, mark: str) -> None:
     """Put it into its own group; if that fails, only its mark ends it."""
-    if pid := begun.gated or room.pid(begun.command):
+    if pid := begun.gated or client.pid(begun.command):
         with contextlib.suppress(OSError):
             exec_kill.enter_exec_cgroup(place, mark, pid)
 
@@ -309,12 +311,12 @@ def _write(out: bytes) -> None:
         out = out[os.write(1, out) :]
 
 
-def _pass_on(room: ExecContainer, mark: str) -> None:
+def _pass_on(client: ExecContainer, mark: str) -> None:
     with contextlib.suppress(*_TROUBLES):
-        container, first = room.main()
+        container, first = client.main()
         if not first or _term_from_outside(container, first, mark):
             return
-        room.script(("/bin/sh", "-c", TERM_SCRIPT, "sh", exec_kill.mark_pattern(mark)))
+        client.script(("/bin/sh", "-c", TERM_SCRIPT, "sh", exec_kill.mark_pattern(mark)))
 
 
 def _term_from_outside(container: str, first: int, mark: str) -> bool:
@@ -331,16 +333,16 @@ def _term_from_outside(container: str, first: int, mark: str) -> bool:
     return True
 
 
-def _end_if_over(room: ExecContainer, command: str, mark: str) -> None:
-    if room.is_over(command):
-        _end(room, mark)
+def _end_if_over(client: ExecContainer, command: str, mark: str) -> None:
+    if client.is_over(command):
+        _end(client, mark)
 
 
-def _end(room: ExecContainer, mark: str) -> None:
+def _end(client: ExecContainer, mark: str) -> None:
     """Nothing of the command outlives it, and so its output ends too."""
-    container, first = room.main()
+    container, first = client.main()
     if first and not exec_kill.kill_from_outside(container, first, mark):
-        room.script(exec_kill.kill_argv(mark))
+        client.script(exec_kill.kill_argv(mark))
 
 
 if __name__ == "__main__":

@@ -51,33 +51,33 @@ class ProbedSandboxes:
         self._known: dict[tuple[int, str], SandboxAvailability] = {}
         self._trying: defaultdict[tuple[int, str], anyio.Lock] = defaultdict(anyio.Lock)
 
-    def known(self, wish: SandboxRequest) -> SandboxAvailability | None:
-        return SANDBOX_AVAILABLE if wish.tier <= GROUP else self._known.get(_key(wish))
+    def known(self, request: SandboxRequest) -> SandboxAvailability | None:
+        return SANDBOX_AVAILABLE if request.tier <= GROUP else self._known.get(_key(request))
 
-    async def tried(self, wish: SandboxRequest) -> SandboxAvailability:
+    async def tried(self, request: SandboxRequest) -> SandboxAvailability:
         """Whether a shell starts in it. Concurrent callers share one trial."""
-        key = _key(wish)
+        key = _key(request)
         async with self._trying[key]:
-            known = self.known(wish)
+            known = self.known(request)
             if known is not None and not known.is_due(self._clock.now()):
                 return known
-            answer = await self._try(wish)
+            answer = await self._try(request)
             if not answer.is_had:
                 tries = 1 if known is None else known.tries + 1
                 answer = replace(answer, tries=tries, again_at=self._clock.now() + _pause_s(tries))
             self._known[key] = answer
             return answer
 
-    async def _try(self, wish: SandboxRequest) -> SandboxAvailability:
-        if wish.tier > CONTAINER:
+    async def _try(self, request: SandboxRequest) -> SandboxAvailability:
+        if request.tier > CONTAINER:
             return SandboxAvailability(
-                False, f"there is no sandbox of tier {wish.tier}", "3, a container, is the strongest"
+                False, f"there is no sandbox of tier {request.tier}", "3, a container, is the strongest"
             )
-        if wish.tier == CONTAINER and not wish.container:
+        if request.tier == CONTAINER and not request.container:
             return SandboxAvailability(
                 False, "tier 3 needs a container to be in", "name one: `sandbox: {container: name}`"
             )
-        op, box = self._ids.mint(), CommandSandbox(wish.tier, wish.container)
+        op, box = self._ids.mint(), CommandSandbox(request.tier, request.container)
         env = {"PATH": "/usr/bin:/bin"}
         command = ProcessCommand(self._folder, shell=":", env=env, timeout_s=limits.SANDBOX_PROBE_S, sandbox=box)
         ended = await self._processes.run(op, command)
@@ -85,20 +85,22 @@ class ProbedSandboxes:
         if ended.ending is ExitCause.EXITED and ended.code == 0:
             return SANDBOX_AVAILABLE
         said = last_line(ended.output) or ended.ending.value
-        return SandboxAvailability(False, f"the sandbox, {wish.words}, is not to be had: {said}", _cure(wish, said))
+        return SandboxAvailability(
+            False, f"the sandbox, {request.words}, is not to be had: {said}", _hint(request, said)
+        )
 
 
-def _key(wish: SandboxRequest) -> tuple[int, str]:
-    return wish.tier, wish.container
+def _key(request: SandboxRequest) -> tuple[int, str]:
+    return request.tier, request.container
 
 
 def _pause_s(failures: int) -> float:
     return float(min(limits.SANDBOX_RETRY_CAP_S, limits.SANDBOX_RETRY_S * 2.0 ** min(failures - 1, 30)))
 
 
-def _cure(wish: SandboxRequest, said: str) -> str:
-    if wish.tier == BUBBLEWRAP:
+def _hint(request: SandboxRequest, said: str) -> str:
+    if request.tier == BUBBLEWRAP:
         if "system call" in said:
             return FILTER
         return INSTALL if "is not there" in said else ALLOW
-    return LOOK.format(wish.container)
+    return LOOK.format(request.container)

@@ -65,14 +65,14 @@ def write_guards(
         )
     steering = (*_repositories(dict.fromkeys((folder, *writable))), *_plans(folder), *_found(folder, files), *ours)
     named = {os.path.normpath(path) for path in steering}
-    inside_named = {room for room in writable if any(is_below(room, path) for path in named)}
+    inside_named = {root for root in writable if any(is_below(root, path) for path in named)}
     only_held = {path for path in held if os.path.realpath(path) == path and Path(path).is_dir()}
     read_only, done = named | inside_named, set(writable) - inside_named
     for path in sorted(read_only | only_held):
-        room = max((each for each in writable if is_below(path, each)), key=len, default=None)
-        if room is None or not os.path.lexists(path):
+        root = max((each for each in writable if is_below(path, each)), key=len, default=None)
+        if root is None or not os.path.lexists(path):
             continue
-        for step in (*_between(room, path), path):
+        for step in (*_between(root, path), path):
             if Path(step).is_symlink():
                 raise SandboxUnfit(
                     f"{step} is a link, which a command could put another file behind: put the file there"
