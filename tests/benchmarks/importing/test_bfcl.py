@@ -120,7 +120,7 @@ def judged(suite: Suite, case: Case, act: ScriptedAct) -> CheckFinding:
 def acts(suites: dict[str, Suite], kind: str) -> Iterator[tuple[Suite, Case, str, ScriptedAct]]:
     for suite in suites.values():
         for case in suite.cases.values():
-            for name, act in getattr(case, kind).items():
+            for name, act in getattr(case.proofs, kind).items():
                 yield suite, case, name, act
 
 
