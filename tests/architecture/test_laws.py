@@ -19,8 +19,8 @@ ENGINE = [file for file in python_files() if file.parts[0] in ("reconciler", "co
 # Fold, diff, admission and what each controller decides with; the compiler and the vocabulary have an import contract.
 MUST_BE_PURE = {
     "planloop.controllers.agent": "budget decide observe",
-    "planloop.controllers.agent.conflicts": "decide detection participants resolution",
-    "planloop.controllers.agent.hooks": "agent_hooks comments facts questions rule_conditions rules verdicts",
+    "planloop.controllers.agent.conflicts": "decide detection resolution",
+    "planloop.controllers.agent.hooks": "agent_hooks facts questions rules verdicts",
     "planloop.controllers.agent.mail": "wake_reasons",
     "planloop.controllers.agent.tools": "tool",
     "planloop.controllers.agent.turn": "authorization permissions records",

@@ -8,7 +8,7 @@ import pytest
 from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
 
-from planloop.controllers.agent.hooks import facts, rule_conditions
+from planloop.controllers.agent.hooks import facts, rules
 from planloop.controllers.agent.tools.registry import BUILT_IN_TOOLS
 from planloop.controllers.agent.tools.tool import parameters_model
 from planloop.schemas.objects.hook import HookPoint
@@ -232,12 +232,10 @@ SOME: dict[str, Json] = {
 def test_every_word_of_the_language_is_one_that_can_be_judged(name: str) -> None:
     """Law 10 for rules: what may be said has a reader."""
     when: Json = {name: SOME.get(name, 1)}
-    known = rule_conditions.ConditionInput(
-        facts.HookFacts("on-wake", "agent/.", "task/.", "/x", 1, 0.0), {}, rule_conditions.RuleMemory(1)
-    )
+    known = rules.ConditionInput(facts.HookFacts("on-wake", "agent/.", "task/.", "/x", 1, 0.0), {}, rules.RuleMemory(1))
 
     assert condition_problems(when) == ()
-    assert rule_conditions.condition_matches(when, known) in (True, False)
+    assert rules.condition_matches(when, known) in (True, False)
 
 
 def test_every_word_has_words() -> None:

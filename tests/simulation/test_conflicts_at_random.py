@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from planloop.controllers.agent.conflicts import participants
+from planloop.controllers.agent.conflicts import decide
 from planloop.controllers.shared.leases.lock_paths import paths_overlap
 from planloop.reconciler.engine.reconcile import Reconciler
 from planloop.schemas import limits
@@ -133,7 +133,7 @@ def check_one(view: MemoryView, spec: ConflictSpec, status: ConflictStatus) -> N
     assert spec.wants != spec.holds
     assert status.raised <= limits.CONFLICT_RAISED_MAX
     if status.before not in ("", PERSON):
-        assert participants.is_ancestor_of_both(status.before, *spec.parties)
+        assert decide.is_ancestor_of_both(status.before, *spec.parties)
     if status.before == PERSON:
         assert status.state == "ruled" or status.due_at is None
 

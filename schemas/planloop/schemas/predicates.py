@@ -5,7 +5,7 @@ map must hold. A test returns the reason why a value does not fit, and an empty 
 and the value under test are whatever the language works with:
 
 - `planloop.schemas.checks.matchers`: patterns of checks for JSON values;
-- `planloop.controllers.agent.hooks.rule_conditions`: conditions of hook rules, over the facts of a hook;
+- `planloop.controllers.agent.hooks.rules`: conditions of hook rules, over the facts of a hook;
 - `planloop.controllers.agent.deciders.script`: `when` and `expect` of scripts, over a turn and its results;
 - `planloop.controllers.task.checks.files`: the `json` check;
 - `planloop.benchmarks.worlds.verbs`: conditions of simulated worlds, with operands that each call computes.

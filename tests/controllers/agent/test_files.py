@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.controllers.agent.tools.text_diff import text_difference
+from planloop.controllers.agent.tools.files import text_difference
 from planloop.reconciler.effects.truncate import truncate_output
 from tests.controllers.agent.arena import Arena, arena
 from tests.golden_text import said

@@ -12,7 +12,7 @@ from functools import partial
 
 from planloop.controllers.agent import agent_copy, budget, decide, escalation, external_lease
 from planloop.controllers.agent.batch import WriteBatch
-from planloop.controllers.agent.hooks import comments
+from planloop.controllers.agent.hooks import agent_hooks
 from planloop.controllers.agent.hooks.dispatch import HookDispatcher
 from planloop.controllers.agent.hooks.questions import HookMoment
 from planloop.controllers.agent.mail import wake_reasons
@@ -184,7 +184,7 @@ class AgentReconciler:
 
     def _turn_end(self, agent: ObservedAgent, batch: WriteBatch) -> RecordDraft:
         opened = agent.opened
-        left = comments.outcome_of_turn(agent, batch, opened)
+        left = agent_hooks.outcome_of_turn(agent, batch, opened)
         if not agent.nature.is_model:
             return records.draft_turn_end(agent, batch, left=left)
         content = prompt.encode_turn(opened)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.controllers.agent.conflicts import participants
-from planloop.controllers.agent.conflicts.decide import ConflictRest, RouteConflict, decide
+from planloop.controllers.agent.conflicts import decide
+from planloop.controllers.agent.conflicts.decide import ConflictRest, RouteConflict, decide_conflict
 from planloop.schemas import limits
 from planloop.schemas.address import agent_address, parse_address, task_address
 from planloop.schemas.objects.conflict import PERSON, ConflictParty, ConflictSpec, ConflictStatus
@@ -49,9 +49,7 @@ def test_it_comes_before_the_lowest_agent_above_both_that_could_answer_else_a_pe
     able = [place for place in above(one, other) if not whys.get(place, "")]
     expected = str(agent_address(*able[0])) if able else PERSON
     assert (
-        participants.nearest_able(
-            view, participants.nearest_ancestor(str(agent_address(*one)), str(agent_address(*other)))
-        )
+        decide.nearest_able(view, decide.nearest_ancestor(str(agent_address(*one)), str(agent_address(*other))))
         == expected
     )
 
@@ -64,13 +62,13 @@ def test_going_on_upward_ends_at_a_person_after_two_times_and_never_goes_down_or
     whys |= {one: "", other: ""}
     view = MemoryView(each for place in sorted(places) for each in objects(place, whys.get(place, "")))
     spec = ConflictSpec(str(agent_address(*one)), str(agent_address(*other)), "contest")
-    seen = [participants.nearest_able(view, participants.nearest_ancestor(*spec.parties))]
+    seen = [decide.nearest_able(view, decide.nearest_ancestor(*spec.parties))]
     while seen[-1] != PERSON:
-        seen.append(participants.next_able_above(view, seen[-1]))
+        seen.append(decide.next_able_above(view, seen[-1]))
     depths = [len(parse_address(each).path) for each in seen[:-1]]
     assert depths == sorted(set(depths), reverse=True)
     assert not set(seen) & set(spec.parties)
-    assert all(participants.is_ancestor_of_both(each, *spec.parties) for each in seen[:-1])
+    assert all(decide.is_ancestor_of_both(each, *spec.parties) for each in seen[:-1])
 
 
 def standing(before: str, raised: int, due_at: float | None) -> tuple[MemoryView, ConflictSpec, ConflictStatus]:
@@ -85,15 +83,15 @@ def standing(before: str, raised: int, due_at: float | None) -> tuple[MemoryView
 
 
 def test_who_does_not_answer_in_time_is_passed_over_twice_at_most() -> None:
-    assert decide(*standing("", 0, None), 1.0) == RouteConflict("agent/a", 0, "")
-    first = decide(*standing("agent/a", 0, 90.0), 90.0)
+    assert decide_conflict(*standing("", 0, None), 1.0) == RouteConflict("agent/a", 0, "")
+    first = decide_conflict(*standing("agent/a", 0, 90.0), 90.0)
     assert isinstance(first, RouteConflict)
     assert (first.to, first.raised) == ("agent/.", 1)
-    second = decide(*standing("agent/.", 1, 180.0), 180.0)
+    second = decide_conflict(*standing("agent/.", 1, 180.0), 180.0)
     assert isinstance(second, RouteConflict)
     assert (second.to, second.raised) == (PERSON, limits.CONFLICT_RAISED_MAX)
-    assert decide(*standing(PERSON, 2, None), 1e9) == ConflictRest(None)
+    assert decide_conflict(*standing(PERSON, 2, None), 1e9) == ConflictRest(None)
 
 
 def test_before_its_time_is_over_nothing_happens() -> None:
-    assert decide(*standing("agent/a", 0, 90.0), 89.0) == ConflictRest(90.0)
+    assert decide_conflict(*standing("agent/a", 0, 90.0), 89.0) == ConflictRest(90.0)

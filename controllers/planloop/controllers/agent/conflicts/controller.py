@@ -7,19 +7,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from planloop.controllers.agent.conflicts import detection, participants, resolution
+from planloop.controllers.agent.conflicts import decide, detection, resolution
 from planloop.controllers.agent.conflicts.decide import (
     CloseConflict,
     ConflictRest,
     RouteConflict,
-    decide,
+    decide_conflict,
     incarnation_of,
+    locks_of_party,
+    task_of_party,
 )
 from planloop.controllers.agent.conflicts.detection import ConflictCase
-from planloop.controllers.agent.conflicts.participants import locks_of_party, task_of_party
 from planloop.controllers.agent.conflicts.resolution import resume_kept_back_changes
 from planloop.controllers.agent.services import PatchGate
-from planloop.controllers.agent.tools.text_diff import text_difference
+from planloop.controllers.agent.tools.files import text_difference
 from planloop.reconciler.clock import Clock
 from planloop.reconciler.effects.truncate import truncate_output
 from planloop.reconciler.engine.reconcile import Again, Done, Outcome
@@ -142,7 +143,7 @@ class ConflictReconciler:
             return Done()
         now = self._clock.now()
         spec, status = conflict_from_json(found.spec), conflict_status_from_json(found.status)
-        match decide(self._store.view, spec, status, now):
+        match decide_conflict(self._store.view, spec, status, now):
             case CloseConflict(why=why):
                 await self._close(found, why)
             case RouteConflict() as step:
@@ -218,7 +219,7 @@ class ConflictReconciler:
             told = detection.assignment_changes(view, case, to, f"{step.raised}.{incarnation_of(view, to)}", now)
             if told is not None:
                 return to, told
-            to = participants.next_able_above(view, to)
+            to = decide.next_able_above(view, to)
         return PERSON, tuple(_approval(case))
 
 

@@ -1,19 +1,220 @@
-"""Decide the next step of a conflict, a pure function.
+"""Parties of a conflict, the ancestor that rules, and what a conflict waits for next. Pure.
 
-Over when nobody is in anybody's way any more; else it is before somebody who could answer, and for a bounded time.
+Every look reads from locks, calls and tasks which agent blocks which. A conflict lasts while the requester still wants
+the files and the holder still has them; a ruling lasts until the agent that must yield has done so. An open conflict
+waits, for a limited time, for the lowest agent above both parties that can answer, then the next above, then an
+operator. A party never rules.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from planloop.controllers.agent.conflicts import participants
-from planloop.controllers.agent.conflicts.participants import why_over, will_follow
+from planloop.controllers.shared.leases.lock_paths import paths_overlap
 from planloop.reconciler.store.store import View
-from planloop.schemas import limits
+from planloop.schemas import address as addresses
+from planloop.schemas import limits, patterns
+from planloop.schemas.address import Address
 from planloop.schemas.frozen import frozen
 from planloop.schemas.log.patch import describe_author
-from planloop.schemas.objects.conflict import OPEN, PERSON, ConflictSpec, ConflictStatus
+from planloop.schemas.objects import conflict
+from planloop.schemas.objects import lock as locks
+from planloop.schemas.objects.agent import AgentState
+from planloop.schemas.objects.call import CallState
+from planloop.schemas.objects.conflict import (
+    OPEN,
+    PERSON,
+    ConflictParty,
+    ConflictSpec,
+    ConflictStatus,
+    Ruling,
+    party_name,
+)
+from planloop.schemas.objects.lock import LockGrant
+from planloop.schemas.objects.task import ENDED, is_task_over
+from planloop.schemas.resource import Resource
+
+
+def party_of_owner(view: View, owner: str) -> str:
+    """Who speaks for the owner of a lock: the agent of its task, or the task itself where it has none."""
+    if view.get(owner) is not None and owner.startswith("agent/"):
+        return owner
+    agent = str(addresses.agent_address(*addresses.parse_address(owner).path))
+    return agent if view.get(agent) is not None else owner
+
+
+def task_of_party(view: View, party: str) -> str:
+    """The task that a party works for; an agent that is there for a hook has that of the one that it watches."""
+    found = view.get(party)
+    if found is not None and found.kind == "agent":
+        return str(found.spec["task"])
+    return str(addresses.task_address(*addresses.parse_address(party).path))
+
+
+def locks_of_party(view: View, party: str, paths: Sequence[str]) -> tuple[tuple[str, LockGrant], ...]:
+    """The locks on any of `paths` that a party or its task holds, by path."""
+    found: list[tuple[str, LockGrant]] = []
+    for each in view.list("lock"):
+        path = str(each.status.get("place") or each.spec["path"])
+        if each.status.get("holders") and touches(path, paths):
+            holders = locks.lock_status_from_json(each.status).holders
+            found += [(path, one) for owner, one in holders.items() if party_of_owner(view, owner) == party]
+    return tuple(found)
+
+
+def touches(path: str, paths: Iterable[str]) -> bool:
+    """Whether a path or glob may name a file that one of `paths` names."""
+    return any(paths_overlap(path, other) for other in paths)
+
+
+def is_waiting_for_lock(view: View, call: str) -> bool:
+    """Whether the call at this address waits for a lock, and has been neither granted nor refused it."""
+    found = view.get(call) if call else None
+    if found is None or found.state != CallState.AWAITING_LOCK:
+        return False
+    return not (found.status.get("granted") or found.status.get("refused"))
+
+
+def calls_kept_back(view: View, agent: str) -> Iterator[Resource]:
+    """The calls of an agent that wait for another task to end first, as was ruled."""
+    for each in view.owned_by(agent):
+        if each.kind == "call" and each.state == CallState.AWAITING_CHILD and each.status.get("after"):
+            yield each
+
+
+def task_with_priority(view: View, agent: str, paths: Sequence[str]) -> str:
+    """The task that goes first on any of `paths` by a ruling that puts `agent` behind it; empty when none does."""
+    return next((task for task, about in _orders(view, agent) if any(touches(path, paths) for path in about)), "")
+
+
+def is_behind(view: View, agent: str, first: str) -> bool:
+    """Whether a ruling that stands puts `agent` behind the task `first`."""
+    return any(task == first for task, _ in _orders(view, agent))
+
+
+def is_to_yield(view: View, agent: str, paths: Sequence[str]) -> bool:
+    """Whether a ruling that stands takes any of `paths` from `agent`: it gets no grant that outlasts its turn."""
+    return any(touches(path, paths) for _, status, _ in _against(view, agent) for path in status.paths)
+
+
+def _orders(view: View, agent: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The tasks that go before `agent` by rulings that stand, each with the paths that this is about."""
+    for spec, status, ruling in _against(view, agent):
+        if ruling.how == "sequence" and not why_over(view, spec, status):
+            yield task_of_party(view, staying_party(spec, ruling)), status.paths
+
+
+def _against(view: View, agent: str) -> Iterator[tuple[ConflictSpec, ConflictStatus, Ruling]]:
+    """The rulings that stand by which `agent` gives way."""
+    for each in view.list(conflict.CONFLICT_KIND):
+        if each.state != conflict.RULED:
+            continue
+        spec, status = conflict.conflict_from_json(each.spec), conflict.conflict_status_from_json(each.status)
+        if status.ruling is not None and yielding_party(spec, status.ruling) == agent:
+            yield spec, status, status.ruling
+
+
+def why_over(view: View, spec: ConflictSpec, status: ConflictStatus) -> str:
+    """Why there is no conflict any more; empty while it stands."""
+    for agent in spec.parties:
+        if why := _gone(view, agent, status.parties.get(agent)):
+            return why
+    asks, ruling = status.parties[spec.wants], status.ruling
+    if ruling is None:
+        if asks.call and not is_waiting_for_lock(view, asks.call):
+            return f"{party_name(spec.wants)} waits no more"
+        return "" if locks_of_party(view, spec.holds, status.paths) else f"{party_name(spec.holds)} has let go"
+    if ruling.how == "sequence" or not is_followed(view, spec, status, ruling):
+        return ""  # Of an order nothing is left when the task of either has ended, which is said above.
+    yields = yielding_party(spec, ruling)
+    return f"{party_name(yields)} {'has let go' if yields == spec.holds else 'gives way'}"
+
+
+def will_follow(view: View, spec: ConflictSpec, status: ConflictStatus, ruling: Ruling) -> bool:
+    """Whether the one that is to give way does so at the end of its open turn, if it has not done so yet."""
+    yields = yielding_party(spec, ruling)
+    waits = yields == spec.wants and is_waiting_for_lock(view, status.parties[spec.wants].call)
+    return not waits and all(one.kept == "turn" for _, one in locks_of_party(view, yields, status.paths))
+
+
+def is_followed(view: View, spec: ConflictSpec, status: ConflictStatus, ruling: Ruling) -> bool:
+    """Whether the one that is to give way holds nothing of it any more, and waits for nothing of it."""
+    yields = yielding_party(spec, ruling)
+    waits = yields == spec.wants and is_waiting_for_lock(view, status.parties[spec.wants].call)
+    return not waits and not locks_of_party(view, yields, status.paths)
+
+
+def yielding_party(spec: ConflictSpec, ruling: Ruling) -> str:
+    """Which party is to give way by a ruling."""
+    other = spec.holds if ruling.for_agent == spec.wants else spec.wants
+    return ruling.for_agent if ruling.how in ("fork", "cancel") else other
+
+
+def staying_party(spec: ConflictSpec, ruling: Ruling) -> str:
+    """The other one."""
+    return next(each for each in spec.parties if each != yielding_party(spec, ruling))
+
+
+def _gone(view: View, agent: str, party: ConflictParty | None) -> str:
+    found = view.get(agent)
+    if found is None or party is None or found.deleting or found.uid != party.uid:
+        return f"{party_name(agent)} is gone"
+    if found.status.get("incarnation", 0) != party.incarnation:
+        return f"{party_name(agent)} has begun anew"
+    task = view.get(task_of_party(view, agent))
+    if task is None or task.deleting:
+        return f"{party_name(agent)} is gone"
+    return f"the task of {party_name(agent)} is {task.state}" if has_task_ended(task) else ""
+
+
+def has_task_ended(task: Resource) -> bool:
+    """Whether a task is over with all that is below it: before, its locks may be held, or its children write."""
+    return task.state in ENDED
+
+
+RESOLVE_TOOL = "resolve"
+
+
+def nearest_ancestor(one: str, other: str) -> Address | None:
+    """The lowest place in the tree that is strictly above both agents; None when one of them is at the root."""
+    mine, theirs = addresses.parse_address(one).path, addresses.parse_address(other).path
+    shared = 0
+    while shared < min(len(mine), len(theirs)) and mine[shared] == theirs[shared]:
+        shared += 1
+    shared = min(shared, len(mine) - 1, len(theirs) - 1)
+    return None if shared < 0 else addresses.agent_address(*mine[:shared])
+
+
+def nearest_able(view: View, at: Address | None) -> str:
+    """The agent at `at`, or the nearest above it, that could answer; PERSON when there is none."""
+    while at is not None:
+        if can_resolve(view, str(at)):
+            return str(at)
+        at = at.parent
+    return PERSON
+
+
+def next_able_above(view: View, agent: str) -> str:
+    """The nearest above an agent that could answer; PERSON when there is none, and above a person."""
+    return PERSON if agent == PERSON else nearest_able(view, addresses.parse_address(agent).parent)
+
+
+def can_resolve(view: View, agent: str) -> bool:
+    """Whether an agent could rule as things stand: it takes turns, and nobody has denied it to."""
+    found = view.get(agent)
+    if found is None or found.deleting or found.state == AgentState.PARKED:
+        return False
+    task = view.get(str(found.spec["task"]))
+    if task is None or task.deleting or task.state in ENDED or is_task_over(task.status) or task.spec["pause"]:
+        return False
+    return not patterns.find_denial(found.spec["rights"].get("deny", ()), RESOLVE_TOOL, ())
+
+
+def is_ancestor_of_both(agent: str, one: str, other: str) -> bool:
+    """Whether an agent is strictly above both others, and so may rule."""
+    mine = addresses.parse_address(agent)
+    return all(addresses.parse_address(each).is_within(mine) and each != agent for each in (one, other))
 
 
 @frozen
@@ -42,20 +243,20 @@ class ConflictRest:
 ConflictStep: TypeAlias = CloseConflict | RouteConflict | ConflictRest
 
 
-def decide(view: View, spec: ConflictSpec, status: ConflictStatus, now: float) -> ConflictStep:
+def decide_conflict(view: View, spec: ConflictSpec, status: ConflictStatus, now: float) -> ConflictStep:
     """The next step of a conflict."""
     if not status.is_open:
         return ConflictRest(None)
     if why := why_over(view, spec, status):
         return CloseConflict(why)
     if not status.before:
-        return RouteConflict(participants.nearest_able(view, participants.nearest_ancestor(*spec.parties)), 0, "")
+        return RouteConflict(nearest_able(view, nearest_ancestor(*spec.parties)), 0, "")
     if status.due_at is not None and status.due_at <= now:
         is_done = status.ruling is not None and will_follow(view, spec, status, status.ruling)
         return ConflictRest(None) if is_done else _raised(view, status)
     if status.state == OPEN and status.before != PERSON:
-        if not participants.can_resolve(view, status.before):
-            to = participants.next_able_above(view, status.before)
+        if not can_resolve(view, status.before):
+            to = next_able_above(view, status.before)
             return RouteConflict(to, status.raised, f"{status.before} takes no turns now")
         if incarnation_of(view, status.before) != status.told:
             return RouteConflict(status.before, status.raised, "")
@@ -65,7 +266,7 @@ def decide(view: View, spec: ConflictSpec, status: ConflictStatus, now: float) -
 def _raised(view: View, status: ConflictStatus) -> ConflictStep:
     raised = min(status.raised + 1, limits.CONFLICT_RAISED_MAX)
     is_last = raised == limits.CONFLICT_RAISED_MAX
-    to = PERSON if is_last else participants.next_able_above(view, status.before)
+    to = PERSON if is_last else next_able_above(view, status.before)
     if status.ruling is not None:
         by = describe_author(status.ruling.by)
         return RouteConflict(to, raised, f"{by} ruled `{status.ruling.how}`, and nobody gave way")

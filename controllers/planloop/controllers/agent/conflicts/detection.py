@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from planloop.controllers.agent.conflicts import participants
-from planloop.controllers.agent.conflicts.participants import locks_of_party, task_of_party, touches, yielding_party
+from planloop.controllers.agent.conflicts import decide
+from planloop.controllers.agent.conflicts.decide import locks_of_party, task_of_party, touches, yielding_party
 from planloop.controllers.agent.mail import message_policy
 from planloop.controllers.agent.observe import ObservedAgent
 from planloop.controllers.shared.leases import grants, owners
@@ -301,8 +301,7 @@ def deadlock_changes(seen: ObservedAgent, view: View, call: Resource) -> tuple[C
 def holders_against(view: View, owner: LockOwner, wants: Wants) -> Iterator[str]:
     """The parties whose grants keep `owner` from having `wants` now."""
     yield from dict.fromkeys(
-        participants.party_of_owner(view, each.holder.owner)
-        for each in grants.blocking_grants(view, owner.address, wants)
+        decide.party_of_owner(view, each.holder.owner) for each in grants.blocking_grants(view, owner.address, wants)
     )
 
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, get_args
 
-from planloop.controllers.agent.conflicts import detection, participants
-from planloop.controllers.agent.conflicts.detection import ConflictRuling, describe_paths, is_conflict_open
-from planloop.controllers.agent.conflicts.participants import (
+from planloop.controllers.agent.conflicts import decide, detection
+from planloop.controllers.agent.conflicts.decide import (
     calls_kept_back,
     has_task_ended,
     is_waiting_for_lock,
@@ -18,6 +17,7 @@ from planloop.controllers.agent.conflicts.participants import (
     touches,
     yielding_party,
 )
+from planloop.controllers.agent.conflicts.detection import ConflictRuling, describe_paths, is_conflict_open
 from planloop.controllers.shared.leases.grants import lock_path
 from planloop.controllers.shared.leases.lock_changes import LockRows
 from planloop.controllers.shared.leases.lock_paths import path_in_tree
@@ -285,7 +285,7 @@ def resolve_conflict(
         return ConflictResolution(status.ruling, (), is_again=True)
     if not is_conflict_open(conflict):
         raise InvalidResolution("Resolved", f"{conflict.address} is over: {status.why}")
-    if not by.is_human and not participants.is_ancestor_of_both(f"agent/{by.name}", *spec.parties):
+    if not by.is_human and not decide.is_ancestor_of_both(f"agent/{by.name}", *spec.parties):
         raise InvalidResolution("NotAllowed", f"{conflict.address} is between {_names(spec)}; you are not above both")
     if status.ruling is not None and not _may_overrule(by, status.ruling.by):
         raise InvalidResolution(

@@ -1,15 +1,23 @@
-"""Hooks that are agents: what they are shown, how they are asked, and their answer as a verdict. Pure."""
+"""Hooks that are agents: the messages that ask them, their answers, and comments that a turn's end leaves. Pure.
+
+A question is a message in the inbox of the hook's agent, and a thread that the watched agent owns. The answer is
+written into the thread (`planloop.controllers.agent.mail.wake_reasons`), which wakes the watched agent. After a crash
+both are found again: asking twice changes nothing, a second answer finds no question, and a late one no thread.
+
+Limits keep an agent and a hook from waking each other forever: an answer is sent back a limited number of times and
+then accepted, and comments wake a sleeping agent a limited number of times and then wait for its next turn.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from planloop.controllers.agent.hooks import verdicts
+from planloop.controllers.agent.hooks import questions, verdicts
 from planloop.controllers.agent.mail import message_policy
 from planloop.controllers.agent.mail.message_policy import DeliveryRefused
 from planloop.controllers.agent.observe import ObservedAgent
-from planloop.controllers.agent.status import AgentStatus, OpenTurn, PastCall
+from planloop.controllers.agent.status import AgentStatus, OpenTurn, PastCall, TurnCall, TurnVerdict
 from planloop.controllers.agent.turn import transcript
 from planloop.reconciler.effects.truncate import truncate_output
 from planloop.reconciler.store.store import View
@@ -19,15 +27,21 @@ from planloop.schemas.frozen import frozen
 from planloop.schemas.log.record import Change, Drop, Put, SetStatus
 from planloop.schemas.objects import message as objects_message
 from planloop.schemas.objects.call import CallResult, CallState, arguments_as_map
-from planloop.schemas.objects.hook import HookAgent, HookPoint, HookSpec, HookVerdict, hook_from_json, is_hook_agent
+from planloop.schemas.objects.hook import (
+    ABOUT_CALLS,
+    HookAgent,
+    HookPoint,
+    HookSpec,
+    HookVerdict,
+    hook_from_json,
+    is_hook_agent,
+)
 from planloop.schemas.objects.message import Message, ThreadSpec
 from planloop.schemas.objects.task import ENDED
 from planloop.schemas.resource import Resource
 
-# Who waits for whom: a hook is not asked by an agent that it waits for itself, at whatever distance.
-#
-# An agent waits for the speaker of its discussion, for the children whose ends it wants, and for its hooks. Found from
-# the objects at every look; nothing is kept.
+# An agent that waits for the watched agent, directly or not, is not asked. Agents wait for the speaker of a discussion,
+# for children, and for their hooks; each look finds this from the objects.
 
 
 def is_waiting_on(view: View, agent: str, other: str) -> bool:
@@ -61,10 +75,8 @@ def _asked(view: View, thread: Resource) -> Iterator[str]:
         yield str(spec["speakers"][int(thread.status.get("asked", 0))])
 
 
-# The transcript of a watched agent as hooks may see it: the newest turns, or messages with a text in them. Pure.
-#
-# A hook says in the plan how much it is shown with each question (`transcript`); an agent behind a hook may look for
-# more by the tool of that name. Turns that were made shorter are shown as they were.
+# A hook's `transcript` says how many of the newest turns each question shows; the agent behind a hook may read more
+# with the tool of that name. Compacted turns are shown in full.
 
 ExcerptBlobs = Callable[[str], bytes | None]
 
@@ -200,10 +212,8 @@ def _fits(message: JsonObject, match: str) -> bool:
     return patterns.star_regex(f"*{match.casefold()}*").fullmatch(f"{_text(message)} {calls}".casefold()) is not None
 
 
-# What a hook that is an agent is shown of the one it watches: a compact, labelled part of its turn.
-#
-# Texts and the maps of programs are cut to what a message has room for, the longest things first. Values of secrets are
-# in none of it: the log, which all of this is from, has none.
+# A question shows a compact part of the turn. Texts and maps are cut to fit a message, the longest first. Secrets are
+# masked already: everything comes from the log.
 
 ANSWER_HINT: Final = (
     'You are asked as a hook. Say ALLOW, with a comment if it is to hear one, or DENY and why, or {"decision": …, '
@@ -304,13 +314,6 @@ def _cut(value: Json, longest: int) -> Json:
     return value
 
 
-# Hooks whose mind is an agent: how a question is put to it, and how its answer becomes a verdict.
-#
-# A question is a message in the inbox of the hook's agent and a thread that the watched agent owns; the answer writes
-# itself into the thread (`planloop.controllers.agent.mail.wake_reasons`), which wakes that agent. Everything is found
-# again from these two after a crash: asking twice changes nothing, a second answer finds no question, and a late one no
-# thread. Pure.
-
 QUESTION_KIND: Final = "hook"
 
 
@@ -403,3 +406,153 @@ def _hindrance(view: View, hook: HookSpec, agent: Resource | None) -> str:
     if is_waiting_on(view, name, hook.watches):
         return f"{name} itself waits for {hook.watches}"
     return ""
+
+
+HOOK_SENDER: Final = "hook:"
+"""Before a hook's name, where a comment is a message."""
+OPENING_POINTS: Final[tuple[HookPoint, ...]] = ("on-wake", "on-input", "on-child", "on-budget", "on-conflict")
+LAST_POINTS: Final[tuple[HookPoint, ...]] = ("before-reply", "on-sleep", "on-end")
+COMMENT_PLACES: Final = {point: place for place, point in enumerate((*OPENING_POINTS, *ABOUT_CALLS, *LAST_POINTS))}
+_SPEAKING: Final = frozenset({"send", "discuss", "answer", "task", "restore"})
+
+
+@frozen
+class HookOutcome:
+    """`merge` goes into the agent's status and `changes` into the record of the turn's end.
+
+    `is_sent_back`: its answer does not count, and it goes on.
+    """
+
+    merge: JsonObject
+    changes: tuple[Change, ...] = ()
+    is_sent_back: bool = False
+
+
+NO_OUTCOME: Final = HookOutcome({})
+
+
+def outcome_of_turn(seen: ObservedAgent, view: View, opened: OpenTurn) -> HookOutcome:
+    """What the hooks of the agent leave of the turn that ends."""
+    if not seen.hooks.watching and not opened.hooks.fired:
+        return NO_OUTCOME
+    merge: JsonObject = {}
+    back = questions.verdict_on_answer(seen, opened)
+    is_sent_back = back.decision != "allow"
+    if is_sent_back:
+        merge["sent_back"] = seen.status.progress.sent_back + 1
+    elif seen.status.progress.sent_back and (
+        opened.claim is not None or (not opened.reply.calls and questions.is_final_reply(seen, opened))
+    ):
+        merge["sent_back"] = 0
+    told = list(_messages(seen, opened, back))
+    changes: tuple[Change, ...] = ()
+    for message in told:
+        delivered = message_policy.delivery_changes(view, message, is_counted=False)
+        changes += () if isinstance(delivered, DeliveryRefused) else delivered
+    if any(one.wakes for one in told) and not is_sent_back:
+        merge["nudges"] = seen.status.progress.nudges + 1
+    if (spoken := _spoken(seen, opened)) != seen.status.mail.spoken:
+        gone: dict[str, None] = dict.fromkeys(name for name in seen.status.mail.spoken if name not in spoken)
+        merge["spoken"] = {**spoken, **gone}
+    return HookOutcome(merge, (*changes, *withdraw_questions_changes(seen, view, opened)), is_sent_back)
+
+
+def _messages(seen: ObservedAgent, opened: OpenTurn, back: verdicts.MergedVerdict) -> Iterator[Message]:
+    """What the agent is told of the end of its turn. Where a call of its has the answer as its result, not again."""
+    is_shown = opened.claim is None and any(not call.is_implied for call in opened.reply.calls)
+    if back.decision != "allow" and not is_shown:
+        yield _message(seen, opened, "reply", f"Your answer was sent back, go on. {back.words}", wakes=True)
+    may_wake = seen.status.progress.nudges < limits.HOOK_NUDGES_MAX
+    for hook, point, words in comments_at(opened, ("before-reply", "on-sleep", "on-end")):
+        wakes = may_wake and point == "on-sleep"
+        yield _message(seen, opened, hook, words, wakes=wakes, point=point)
+
+
+def _message(seen: ObservedAgent, opened: OpenTurn, hook: str, body: str, *, wakes: bool, point: str = "") -> Message:
+    name = f"{seen.resource.uid}.{seen.status.incarnation}.{opened.turn}.{point}{hook}"
+    address = seen.resource.address
+    return Message(name, "control", f"{HOOK_SENDER}{hook}", address, body, seen.now, wakes=wakes)
+
+
+def comments_at(opened: OpenTurn, points: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    """Hook, point and words of each comment of the turn at these points, in a fixed order."""
+    wanted = frozenset(points)
+    for one in verdicts_in_order(opened):
+        if one.point in wanted and (words := verdicts.describe_verdict(one.verdict, one.point)):
+            yield one.hook, one.point, words
+
+
+def opening_comments(opened: OpenTurn) -> tuple[str, ...]:
+    """What hooks say to the beginning of the turn, each labelled with its hook."""
+    found = comments_at(opened, OPENING_POINTS)
+    return tuple(f"[comment of hook {hook}, {point}]\n{words}" for hook, point, words in found)
+
+
+def comments_by_call(opened: OpenTurn) -> dict[int, tuple[str, ...]]:
+    """What hooks say to each call of the turn, by its index: before it started, and after it ended."""
+    out: dict[int, tuple[str, ...]] = {}
+    for one in verdicts_in_order(opened):
+        if one.point not in ABOUT_CALLS:
+            continue
+        words = verdicts.describe_verdict(one.verdict, one.point)
+        call = opened.reply.calls[one.index] if one.index < len(opened.reply.calls) else None
+        if call is not None and one.verdict.arguments is not None and call.address in opened.hooks.rewritten:
+            changed = f"made the arguments {encode_text(one.verdict.arguments)}"
+            reason = f": {one.verdict.reason}" if one.verdict.reason else ""
+            words = "\n".join(part for part in (f"{changed}{reason}", words) if part)
+        if words:
+            out[one.index] = (*out.get(one.index, ()), f"[comment of hook {one.hook}]\n{words}")
+    return out
+
+
+def verdicts_in_order(opened: OpenTurn) -> list[TurnVerdict]:
+    """The verdicts of the turn in an order that is the same whenever and wherever it is asked for."""
+    return sorted(
+        opened.hooks.fired.values(), key=lambda one: (one.index, one.rewrites, COMMENT_PLACES[one.point], one.hook)
+    )
+
+
+def is_only_comment(message: Message) -> bool:
+    """Whether nothing but a hook's comment is in it."""
+    return message.sender.startswith(HOOK_SENDER)
+
+
+def withdraw_questions_changes(seen: ObservedAgent, view: View, opened: OpenTurn) -> tuple[Change, ...]:
+    """The changes that take back what agents were asked as hooks and is waited for no more."""
+    out: list[Change] = []
+    for key, name in opened.hooks.consulted.items():
+        if key in opened.hooks.fired:
+            continue
+        asked, hook = hook_question_id(seen, opened, key), seen.hooks.watching.get(name)
+        if hook is not None:
+            out += withdraw_question_changes(view, hook[0], asked)
+        elif (thread := view.get(f"thread/{asked}")) is not None:
+            out.append(Drop(thread.address, thread.uid))
+    return tuple(out)
+
+
+def hook_question_id(seen: ObservedAgent, opened: OpenTurn, key: str) -> str:
+    """The id of the question `key` of the open turn, unique in the plan, and the same after a crash."""
+    return f"{seen.resource.uid}-{seen.status.incarnation}-{opened.turn}-{key.replace('.', '-')}"
+
+
+def _spoken(seen: ObservedAgent, opened: OpenTurn) -> dict[str, int]:
+    """The turn in which the agent last spoke with each child, or first saw it."""
+    heard = {message.sender for message in opened.news.messages}
+    named = {name for call in opened.reply.calls if call.tool in _SPEAKING for name in _names(call)}
+    out: dict[str, int] = {}
+    for child in seen.context.children:
+        agent = child.address.replace("task/", "agent/", 1)
+        known = {agent, child.address, agent.partition("/")[2], agent.rpartition("/")[2], "children"}
+        is_now = agent in heard or bool(known & named)
+        out[agent] = opened.turn if is_now else seen.status.mail.spoken.get(agent, opened.turn)
+    return out
+
+
+def _names(call: TurnCall) -> Iterator[str]:
+    """Every name in the arguments of a call that speaks to others."""
+    given: list[Json] = [
+        value for key, value in arguments_as_map(call.arguments).items() if key not in ("prompt", "message")
+    ]
+    for value in given:
+        yield from (str(one) for one in (value if isinstance(value, list) else [value]))

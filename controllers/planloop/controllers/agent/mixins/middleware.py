@@ -1,4 +1,10 @@
-"""The layers of mixins around a call and around a turn's request: retry, time limit, cache, guard, trace."""
+"""Steps of mixins around calls and turns: retry, time limit, cache, guard, trace.
+
+The first step of a list is the outermost; the tool or the decider is in the middle. Two promises hold for calls: the
+tool runs only under a durable intent (a retry records its own, law 5), and a call has exactly one ending. Notes of the
+steps go into the record that settles the call. A decider that fails raises DeciderFailed through the steps; each retry
+is a request of its own, recorded and billed. A model's own attempts happen inside all steps.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +13,13 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import anyio
 
+from planloop.controllers.agent import budget
 from planloop.controllers.agent.deciders.port import DeciderFailed, DeciderReply
-from planloop.controllers.agent.mixins import retry_policy, steps
-from planloop.controllers.agent.mixins.retry_policy import retry_cost_changes
+from planloop.controllers.agent.mixins import steps
 from planloop.controllers.agent.mixins.steps import MixinStep, steps_for_call
 from planloop.controllers.agent.observe import ObservedAgent
 from planloop.controllers.agent.services import AgentServices
@@ -21,16 +27,63 @@ from planloop.controllers.agent.tools.errors import ToolDenied
 from planloop.controllers.agent.tools.tool import CallEnding, Settlement, Tool, ToolContext
 from planloop.controllers.agent.tools.workspace import SKIPPED_FOLDERS
 from planloop.controllers.agent.turn import records
+from planloop.reconciler.store.store import View
 from planloop.schemas import limits
 from planloop.schemas.canonical_json import Json, JsonObject, sha256_of_value
 from planloop.schemas.frozen import frozen, mutable
-from planloop.schemas.log.record import Change
+from planloop.schemas.log.record import Change, RecordDraft, SetStatus
+from planloop.schemas.objects.budget import Cost
 from planloop.schemas.objects.call import CallResult, CallState, EffectClass
+from planloop.schemas.resource import Resource
 
-# Answers of reading calls kept in memory: for the same agent and arguments, until something may have changed.
-#
-# Any call that is not a mere read, of whichever agent, makes every answer stale, and so does a change of a file below
-# the path that an answer is about. What is lost with the owner is only time.
+RETRYABLE_ERRORS: Final = frozenset(
+    {"TimedOut", "Disconnected", "NoServer", "ServerError", "Unreachable", "Overloaded", "RateLimited", "NotStarted"}
+)
+"""Reasons of failures that another moment may not have."""
+
+ERRORS_BEFORE_EFFECT: Final = frozenset({"NotStarted", "NoServer", "Unreachable"})
+"""Reasons that say that nothing had happened yet, so that any class of call may be made again."""
+
+
+def may_retry(step: MixinStep, result: CallResult, effect: EffectClass) -> bool:
+    """Whether a call that ended like this may be tried again under `step`, however often it was."""
+    if result.state is not CallState.FAILED:
+        return False  # A denial stands, a success needs no more, and what is unknown must never be made twice.
+    named = step.table.get("errors")
+    if result.error not in (RETRYABLE_ERRORS if not named else frozenset(named)):
+        return False
+    return effect.may_run_again or result.error in ERRORS_BEFORE_EFFECT
+
+
+def retries_max(step: MixinStep) -> int:
+    """Tries after the first."""
+    return int(step.table.get("max", 2))
+
+
+def retry_pause_s(step: MixinStep, tries: int) -> float:
+    """Seconds before the try after `tries` tries: doubles from the step's own back-off, and stops at the cap."""
+    base = float(step.table.get("backoff", limits.BACKOFF_BASE_S))
+    return min(limits.BACKOFF_CAP_S, base * 2.0 ** min(max(0, tries - 1), 30))
+
+
+def draft_retry(
+    seen: ObservedAgent, view: View, call: Resource, failed: CallResult, tries: int, pause_s: float
+) -> RecordDraft:
+    """The call is Authorized again after its `tries`-th try; its next one has an intent of its own."""
+    why = f"try {tries} failed ({failed.error}); the next one in {pause_s:g} s"
+    merge: JsonObject = {"state": str(CallState.AUTHORIZED), "retries": tries, "why": why}
+    changes = (SetStatus(call.address, call.uid, merge), *retry_cost_changes(seen, view))
+    data: JsonObject = {"retry": tries, "tool": call.spec["tool"], "pause_s": pause_s, "failed": failed.to_json()}
+    return RecordDraft("call.reconciled", records.AGENT_ACTOR, call.address, changes, data)
+
+
+def retry_cost_changes(seen: ObservedAgent, view: View) -> tuple[Change, ...]:
+    """The changes that count one retry of the agent."""
+    return budget.settle_changes(view, seen.resource, "", Cost(retries=1))
+
+
+# The cache holds results of reading calls, for the same agent and arguments. Any other call, of any agent, makes every
+# entry stale; a change of a file below the path of an entry makes that entry stale.
 
 
 @frozen
@@ -127,11 +180,6 @@ def _mark(path: Path) -> Json:
     return out
 
 
-# One call inside the layers of its agent's mixins: the first stated is the outermost, the tool is in the middle.
-#
-# Every layer keeps two promises: the tool runs only under an intent that is durable (a try again has its own, law 5),
-# and the call has exactly one ending. What layers note goes into the record that settles the call.
-
 InnerCall: TypeAlias = Callable[[], Awaitable[CallEnding]]
 
 
@@ -217,11 +265,11 @@ async def _traced(call: CallAttempts, inner: InnerCall) -> CallEnding:
 async def _retried(call: CallAttempts, step: MixinStep, inner: InnerCall) -> CallEnding:
     while True:
         ending = await inner()
-        if not isinstance(ending, Settlement) or call.tries > retry_policy.retries_max(step):
+        if not isinstance(ending, Settlement) or call.tries > retries_max(step):
             return ending
-        if not retry_policy.may_retry(step, ending.result, call.context.spec.effect):
+        if not may_retry(step, ending.result, call.context.spec.effect):
             return ending
-        refused = await call.again(ending.result, retry_policy.retry_pause_s(step, call.tries))
+        refused = await call.again(ending.result, retry_pause_s(step, call.tries))
         if refused is not None:
             return refused
 
@@ -261,11 +309,6 @@ async def _looked_at(call: CallAttempts, step: MixinStep, inner: InnerCall) -> C
     said = await steps.ask_about_call(call.context, step, steps.call_question(call.context, step, ending.result))
     return steps.add_step_comment(ending, step, said)
 
-
-# The asking of a mind inside the layers of its agent's mixins, as calls are made inside them.
-#
-# A mind that fails raises DeciderFailed through the layers; asked again, it is asked under a request of its own,
-# recorded and billed. A language model's own attempts are the turn's business and lie inside of all this.
 
 LookUpAgent: TypeAlias = Callable[[str], ObservedAgent | None]
 AskFunction: TypeAlias = Callable[[ObservedAgent, str], Awaitable[DeciderReply]]
@@ -332,12 +375,12 @@ class LayeredAsk:
             try:
                 return await inner()
             except DeciderFailed as fault:
-                if self.tries > retry_policy.retries_max(step) or not await self._again(step, fault):
+                if self.tries > retries_max(step) or not await self._again(step, fault):
                     raise
 
     async def _again(self, step: MixinStep, fault: DeciderFailed) -> bool:
         """Whether the mind may be asked again, after a pause; then under a new request."""
-        await self.world.clock.sleep(retry_policy.retry_pause_s(step, self.tries))
+        await self.world.clock.sleep(retry_pause_s(step, self.tries))
         store, seen = self.world.store, self.look(self.seen.resource.address)
         opened = None if seen is None else seen.status.open
         if seen is None or opened is None or opened.request.op != self.op or opened.is_replied or not seen.is_wanted:

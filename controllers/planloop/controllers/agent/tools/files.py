@@ -1,12 +1,14 @@
-"""The file tools. A file is written only by an agent that has read it as it is now: by content digest, per agent.
+"""The file tools, and the difference between two contents of a file.
 
-The digest names a blob with what was read, so the difference can be shown, and an interrupted `edit` can be told from
-one that happened. Reading counts for the whole file, whatever range was shown. A file keeps its encoding, its byte
-order mark and its line ends (`planloop.schemas.file_text`); a binary file is neither shown nor written over.
+An agent may write a file only if it has read its present content, known by digest. The digest names a blob with the
+content read, so the difference can be shown, and a crash during `edit` can be told from a finished one. Reading a range
+counts for the whole file. A file keeps its encoding, byte order mark and line ends (`planloop.schemas.file_text`);
+binary files are neither shown nor overwritten.
 """
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
@@ -24,7 +26,6 @@ from planloop.controllers.agent.tools.file_target import (
     open_target,
     require_right,
 )
-from planloop.controllers.agent.tools.text_diff import text_difference
 from planloop.controllers.agent.tools.tool import Settlement, ToolContext, failure, success
 from planloop.controllers.agent.tools.workspace import BINARY_FILE, FoundFile, files_below, read_file, search_hits
 from planloop.controllers.agent.turn import call_locks
@@ -40,6 +41,36 @@ from planloop.schemas.file_text import (
     rewrite_text,
     split_lines,
 )
+
+
+def text_difference(old: bytes | None, new: bytes, path: str) -> str:
+    """What changed in `path` as a unified difference, clamped; words alone when it cannot be shown."""
+    if old is None:
+        return f"`{path}` now has {len(new)} bytes; what it was before is not kept"
+    was, now = decode_file_text(old), decode_file_text(new)
+    if was is None or now is None:
+        return f"`{path}` went from {_kind(was, old)} to {_kind(now, new)}"
+    before, after = (_lines(one) for one in (was, now))
+    if len(before) + len(after) > limits.DIFF_LINES_MAX:
+        return f"`{path}` went from {len(before)} to {len(after)} lines"
+    lines = difflib.unified_diff(before, after, f"{path} (as you read it)", f"{path} (now)", lineterm="", n=2)
+    text = truncate_output("\n".join(lines).encode())
+    return text or f"only how `{path}` is stored changed: it was {_stored(was)}, and is {_stored(now)} now"
+
+
+def _lines(text: FileText) -> list[str]:
+    return [line.rstrip("\r\n") for line in split_lines(text.shown)]
+
+
+def _kind(text: FileText | None, content: bytes) -> str:
+    return f"{'binary' if text is None else 'text'}, {format_size(len(content))}"
+
+
+def _stored(text: FileText) -> str:
+    mark = " with a byte order mark" if text.bom else ""
+    end = "" if not text.text or text.text.endswith(("\r", "\n")) else ", the last line without its end"
+    return f"{text.how or 'UTF-8'}{mark} with {line_end_style(text.text) or 'LF'} line ends{end}"
+
 
 PathText = Annotated[str, Field(description="Relative to the workspace.")]
 

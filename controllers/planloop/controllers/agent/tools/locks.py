@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from planloop.controllers.agent.conflicts import detection, participants, resolution
+from planloop.controllers.agent.conflicts import decide, detection, resolution
 from planloop.controllers.agent.conflicts.detection import OpenedConflict
 from planloop.controllers.agent.conflicts.resolution import ConflictResolution, InvalidResolution, ResolutionRequest
 from planloop.controllers.agent.tools import file_target
@@ -198,8 +198,8 @@ def contest(
 
 def _stands(context: ToolContext, made: OpenedConflict) -> str:
     """A conflict in words: between whom it is, and who is to rule."""
-    above = participants.nearest_ancestor(context.agent, made.against)
-    before = participants.nearest_able(context.world.store.view, above)
+    above = decide.nearest_ancestor(context.agent, made.against)
+    before = decide.nearest_able(context.world.store.view, above)
     where = "a person" if before == PERSON else before
     stands = "stands" if made.is_new else "stands already"
     return f"{made.address} {stands} between you and {party_name(made.against)}; it comes before {where}"

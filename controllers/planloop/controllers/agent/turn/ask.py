@@ -35,7 +35,7 @@ from planloop.controllers.agent.deciders.port import (
 from planloop.controllers.agent.deciders.program import CLI_AGENT_RULES as OUTSIDE_RULES
 from planloop.controllers.agent.deciders.program import CliAgentBriefing, CliAgentRunner, ProgramRunner, python_runner
 from planloop.controllers.agent.deciders.script import ScriptRunner
-from planloop.controllers.agent.hooks import comments
+from planloop.controllers.agent.hooks import agent_hooks
 from planloop.controllers.agent.mail.wake_reasons import rejected_verdict
 from planloop.controllers.agent.mixins import concurrency_limits
 from planloop.controllers.agent.mixins.concurrency_limits import PermitPool
@@ -503,7 +503,7 @@ def turn_input(world: AgentServices, tools: ToolMap, seen: ObservedAgent, op: st
         rejected=rejected_verdict(seen),
         memory=seen.status.memory.own,
         options=spec.mind.options if isinstance(spec.mind, PythonFunctionSpec) else {},
-        comments=comments.opening_comments(turn) if turn.hooks.fired else (),
+        comments=agent_hooks.opening_comments(turn) if turn.hooks.fired else (),
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final, TypeAlias
 
 from planloop.controllers.agent.conflicts import detection
-from planloop.controllers.agent.conflicts.participants import is_behind, is_to_yield, task_with_priority
+from planloop.controllers.agent.conflicts.decide import is_behind, is_to_yield, task_with_priority
 from planloop.controllers.agent.conflicts.resolution import RULED_REASON
 from planloop.controllers.agent.observe import ObservedAgent
 from planloop.controllers.agent.tools.tool import CallEnding, PendingCall, Settlement, ToolContext, failure, success

@@ -16,7 +16,7 @@ import anyio
 from planloop.controllers.agent import external_lease
 from planloop.controllers.agent.batch import WriteBatch
 from planloop.controllers.agent.decide import AgentRest
-from planloop.controllers.agent.mixins import concurrency_limits, middleware, retry_policy
+from planloop.controllers.agent.mixins import concurrency_limits, middleware
 from planloop.controllers.agent.mixins.concurrency_limits import PermitPool
 from planloop.controllers.agent.mixins.middleware import ResultCache
 from planloop.controllers.agent.observe import ObservedAgent
@@ -260,7 +260,7 @@ class CallRun:
         store, seen = self.world.store, self.look(self.spec.owner)
         if seen is None or not is_current_call(seen, self.call) or seen.budget.left.get("retries", 1) < 1:
             return Settlement(failed)
-        draft = retry_policy.draft_retry(seen, store.view, self.call, failed, self.tries, pause_s)
+        draft = middleware.draft_retry(seen, store.view, self.call, failed, self.tries, pause_s)
         store.propose(draft, {seen.resource.address: seen.resource.rev})
         await self.world.clock.sleep(pause_s)
         seen = self.look(self.spec.owner)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from planloop.controllers.agent import escalation
-from planloop.controllers.agent.hooks import comments as hooks_comments
+from planloop.controllers.agent.hooks import agent_hooks as hooks_comments
 from planloop.controllers.agent.models import chat_request
 from planloop.controllers.agent.observe import ObservedAgent, agent_instructions
 from planloop.controllers.agent.status import OpenTurn

@@ -9,8 +9,8 @@ from typing import Final
 from planloop.controllers.agent import budget, escalation
 from planloop.controllers.agent.agent_copy import NO_ORIGIN, AgentOrigin
 from planloop.controllers.agent.deciders.port import DeciderReply, ProposedCall
-from planloop.controllers.agent.hooks import comments, watchers
-from planloop.controllers.agent.hooks.comments import NO_OUTCOME, HookOutcome
+from planloop.controllers.agent.hooks import agent_hooks, watchers
+from planloop.controllers.agent.hooks.agent_hooks import NO_OUTCOME, HookOutcome
 from planloop.controllers.agent.mail import message_policy, wake_reasons
 from planloop.controllers.agent.mail.wake_reasons import WakeNews, is_own_news
 from planloop.controllers.agent.observe import ObservedAgent
@@ -172,7 +172,7 @@ def draft_turn_start(seen: ObservedAgent, news: WakeNews, op: str, view: View, *
         merge["asked"] = owed
     if seen.is_over or seen.is_watcher:
         merge["is_answering"] = merge["open"]["is_answer"] = True
-    if seen.status.progress.nudges and not all(map(comments.is_only_comment, news.messages)):
+    if seen.status.progress.nudges and not all(map(agent_hooks.is_only_comment, news.messages)):
         merge["nudges"] = 0
     if news.withdraws:
         merge["claim"] = None
@@ -474,7 +474,7 @@ def draft_turn_end(
         merge |= condition_merge(seen, STUCK, words, unblocks=("a message to the agent",))
     merge |= left.merge
     spent = budget.spending_changes(view, seen.spec.task, 1, len(past), active_s)
-    if seen.nature.is_guest and (said := comments.opening_comments(turn)):
+    if seen.nature.is_guest and (said := agent_hooks.opening_comments(turn)):
         data["comments"] = list(said)  # Its client reads the log.
     if turn.is_last and turn.reply.text:
         spent += _handed_over(seen, view, turn)
@@ -504,7 +504,7 @@ def _tried(
 
 def _past(turn: OpenTurn) -> list[PastCall]:
     """The calls of a turn with what came of each, and what hooks say to it."""
-    said = comments.comments_by_call(turn) if turn.hooks.fired else {}
+    said = agent_hooks.comments_by_call(turn) if turn.hooks.fired else {}
     return [
         PastCall(call.address, call.tool, call.arguments, turn.results[call.address], said.get(index, ()))
         for index, call in enumerate(turn.reply.calls)
@@ -549,7 +549,7 @@ def draft_turn_close(seen: ObservedAgent, view: View, why: str) -> RecordDraft:
     merge: JsonObject = {"open": None, "again": False, "wake_at": None}
     opened = seen.status.open
     if opened is not None:
-        drops += comments.withdraw_questions_changes(seen, view, opened)
+        drops += agent_hooks.withdraw_questions_changes(seen, view, opened)
     if opened is not None and not opened.is_replied:
         merge["inbox"] = {
             each.id: each.to_json() for each in opened.news.messages if not (each.asks or is_own_news(each))
