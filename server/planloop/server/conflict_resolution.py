@@ -29,7 +29,7 @@ async def resolve_conflict(core: OpenedPlan, body: JsonObject) -> JsonObject:
         str(body["conflict"]), str(body["how"]), str(body.get("for") or ""), str(body.get("plan") or "")
     )
     try:
-        made = resolution.resolve_conflict(
+        made = resolution.plan_resolution(
             view, {} if plan is None else plan.spec, wish, author_of(body), core.clock.now()
         )
     except InvalidResolution as fault:

@@ -176,12 +176,12 @@ def test_what_no_log_can_hold_becomes_a_call_with_a_fault(value: str) -> None:
 
 @pytest.mark.parametrize(("given", "seconds"), [("2s", 2), ("1m30s", 90), (1.5, 1.5), ("250ms", 0.25), ("1h", 3600)])
 def test_durations_are_read(given: object, seconds: float) -> None:
-    assert port.parse_seconds(given) == seconds
+    assert port.action_seconds(given) == seconds
 
 
 @pytest.mark.parametrize("given", ["soon", -1, True, None, "2 parsecs", "", 1e300, "9" * 400 + "d"])
 def test_what_is_no_duration_is_none(given: object) -> None:
-    assert port.parse_seconds(given) is None
+    assert port.action_seconds(given) is None
 
 
 def test_parallel_marks_its_calls() -> None:

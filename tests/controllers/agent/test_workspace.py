@@ -16,7 +16,7 @@ from planloop.controllers.agent.tools.workspace import (
     digest_at,
     files_below,
     read_file,
-    replace_file,
+    replace_open_file,
     search_hits,
 )
 from planloop.schemas.patterns import find_denial, path_matches
@@ -48,7 +48,7 @@ def look(where: Workspace, path: str) -> bytes:
 
 def put(where: Workspace, path: str, content: bytes = b"x") -> bool:
     with where.spot(path, "write", "write", makes_folders=True) as spot:
-        return replace_file(spot, content, digest_at(spot), "t")
+        return replace_open_file(spot, content, digest_at(spot), "t")
 
 
 def test_what_is_inside_can_be_read_and_written_by_any_spelling(folder: Path) -> None:
@@ -170,7 +170,7 @@ def test_swapping_a_folder_for_a_link_during_writes_never_leads_out(folder: Path
         for _ in range(400):
             try:
                 with space(folder).spot("d/pwned.txt", "write", "write") as spot:
-                    replace_file(spot, b"x", digest_at(spot), "t")
+                    replace_open_file(spot, b"x", digest_at(spot), "t")
             except (ToolError, OSError):
                 continue
     finally:
@@ -183,7 +183,7 @@ def test_a_file_changed_between_look_and_write_is_kept(folder: Path) -> None:
     with space(folder).spot("src/a.txt", "write", "write") as spot:
         seen = digest_at(spot)
         (folder / "work/src/a.txt").write_text("newer")
-        assert not replace_file(spot, b"mine", seen, "t")
+        assert not replace_open_file(spot, b"mine", seen, "t")
     assert (folder / "work/src/a.txt").read_text() == "newer"
     assert [path.name for path in (folder / "work/src").iterdir()] == ["a.txt"]
 

@@ -117,9 +117,9 @@ async def test_no_branch_is_ruled_for_who_has_one_with_these_files_in_it(tmp_pat
         await here.until(lambda: bool((one := here.find("conflict/1")) and one.status.get("before")))
         view, document = here.store.view, here.get("plan/arena").spec
         with pytest.raises(InvalidResolution, match="already") as refused:
-            resolution.resolve_conflict(view, document, ResolutionRequest("conflict/1", "fork"), HUMAN_CLI, 0.0)
+            resolution.plan_resolution(view, document, ResolutionRequest("conflict/1", "fork"), HUMAN_CLI, 0.0)
         assert refused.value.reason == "Forked"
-        below = resolution.resolve_conflict(
+        below = resolution.plan_resolution(
             view, document, ResolutionRequest("conflict/1", "fork", "below"), HUMAN_CLI, 0.0
         )
         assert [op.path for op in below.ops] == [("tasks", "t", "tasks", "below", "fork")]

@@ -7,9 +7,9 @@ from dataclasses import field
 from typing import Final, Protocol, TypeAlias
 
 from planloop.controllers.agent.observe import ObservedAgent
-from planloop.controllers.agent.status import wrap_value
+from planloop.controllers.agent.status import AGENT_ACTOR, wrap_value
 from planloop.controllers.agent.turn import transcript
-from planloop.reconciler.store.store import View
+from planloop.reconciler.store.store import ReadBlob, View
 from planloop.schemas import address as addresses
 from planloop.schemas import json_pointer, limits
 from planloop.schemas.canonical_json import Json, JsonObject, decode_foreign, encode, sha256_hex
@@ -34,8 +34,6 @@ DUMP_ROLES: Final = frozenset({"user", "assistant", "tool"})
 
 FIELDS_LEFT_BEHIND: Final = frozenset({"open", "protect", "approve", "granted", "moved", "case"})
 """Fields of a child that do not go along: what people set or gave, and what is said of its place in the plan."""
-
-GetBlob: TypeAlias = Callable[[str], bytes | None]
 
 
 class InvalidDump(ValueError):
@@ -66,7 +64,7 @@ class AgentDump:
         yield from self.members.items()
 
 
-def encode_dump(dump: AgentDump, get_blob: GetBlob) -> bytes:
+def encode_dump(dump: AgentDump, get_blob: ReadBlob) -> bytes:
     """The file of an agent, with the blobs that its transcripts name. Raises InvalidDump: it is too big."""
     head: JsonObject = {
         "format": DUMP_FORMAT,
@@ -240,7 +238,6 @@ def load_carried(content: bytes | None) -> JsonObject:
 # Read when its first incarnation begins, and kept in its own status, so that a later one begins with the same though
 # the one it was copied from has gone on or is gone.
 
-OriginBlobs: TypeAlias = Callable[[str], bytes | None]
 
 CARRIED_FIELDS: Final = ("memory", "transcript", "summary")
 """What of a status is an agent's experience. Replies to come, mail, claims and counts are its own."""
@@ -257,7 +254,7 @@ class AgentOrigin:
 NO_ORIGIN: Final = AgentOrigin({})
 
 
-def read_origin(seen: ObservedAgent, view: View, get_blob: OriginBlobs) -> AgentOrigin:
+def read_origin(seen: ObservedAgent, view: View, get_blob: ReadBlob) -> AgentOrigin:
     """What the incarnation that begins now takes over; nothing for agents that are no copies."""
     source = seen.spec.source
     if not source:
@@ -269,9 +266,7 @@ def read_origin(seen: ObservedAgent, view: View, get_blob: OriginBlobs) -> Agent
     except InvalidDump as fault:
         carried, words = {}, f"You were to begin as a copy of {_named(source)}, but {fault}."
     chunks: JsonObject = carried.get("transcript", {})
-    message = Message(
-        f"origin.{seen.resource.uid}", "state", "controller:agent", seen.resource.address, words, seen.now
-    )
+    message = Message(f"origin.{seen.resource.uid}", "state", AGENT_ACTOR, seen.resource.address, words, seen.now)
     merge: JsonObject = {
         **{name: value for name, value in carried.items() if name in CARRIED_FIELDS},
         "turn": max((int(key) for key in chunks), default=0),
@@ -286,7 +281,7 @@ def experience_of(status: JsonObject) -> JsonObject:
     return {name: status[name] for name in CARRIED_FIELDS if status.get(name) is not None}
 
 
-def _carried(source: str, view: View, get_blob: OriginBlobs) -> JsonObject:
+def _carried(source: str, view: View, get_blob: ReadBlob) -> JsonObject:
     if source == KEPT_ORIGIN:
         raise InvalidDump("it had left the plan before")
     if source.startswith(DUMP):

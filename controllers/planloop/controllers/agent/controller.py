@@ -20,7 +20,7 @@ from planloop.controllers.agent.mixins.concurrency_limits import PermitPool
 from planloop.controllers.agent.mixins.middleware import ResultCache
 from planloop.controllers.agent.observe import ObservedAgent, SpecCache, observe_again, observe_agent, without_jobs
 from planloop.controllers.agent.services import AgentServices
-from planloop.controllers.agent.status import TranscriptChunk
+from planloop.controllers.agent.status import AGENT_ACTOR, TranscriptChunk
 from planloop.controllers.agent.tools.delegation import AgentTools
 from planloop.controllers.agent.tools.mcp_tools import McpTools
 from planloop.controllers.agent.tools.registry import BUILT_IN_TOOLS
@@ -293,7 +293,7 @@ class AgentReconciler:
                 changes += budget.wait_for_budget_changes(batch, agent.resource, rest.shortage)
             type_ = REST_RECORDS.get(rest.state, "object.updated")
             address = agent.resource.address
-            batch.add(address, RecordDraft(type_, records.AGENT_ACTOR, address, changes, {"why": rest.why}))
+            batch.add(address, RecordDraft(type_, AGENT_ACTOR, address, changes, {"why": rest.why}))
         return Done() if rest.after_s is None else Again(rest.after_s)
 
 

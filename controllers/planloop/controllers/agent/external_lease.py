@@ -7,17 +7,13 @@ that was held under it. What comes later under its number is refused.
 
 from __future__ import annotations
 
-from typing import Final
-
 from planloop.controllers.agent.observe import ObservedAgent
-from planloop.controllers.agent.status import ExternalLease
+from planloop.controllers.agent.status import AGENT_ACTOR, ExternalLease
 from planloop.reconciler.engine.reconcile import Again, Done, Outcome
 from planloop.schemas import amounts
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.log.record import RecordDraft, SetStatus
 from planloop.schemas.objects.agent import McpClientSpec
-
-LEASE_ACTOR: Final = "controller:agent"
 
 
 def client_lease_s(mind: object) -> float:
@@ -69,4 +65,4 @@ def draft_lease_end(seen: ObservedAgent, why: str) -> RecordDraft:
         merge["said"] = dict.fromkeys(seen.status.client.said)
     data: JsonObject = {"seat": seat.number, "client": seat.client, "why": why, "dropped": [*seen.status.client.said]}
     changes = (SetStatus(seen.resource.address, seen.resource.uid, merge),)
-    return RecordDraft("seat.left", LEASE_ACTOR, seen.resource.address, changes, data)
+    return RecordDraft("seat.left", AGENT_ACTOR, seen.resource.address, changes, data)

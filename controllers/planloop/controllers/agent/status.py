@@ -19,6 +19,9 @@ from planloop.schemas.objects.message import Message, message_from_json
 WAITING_STATES: Final = frozenset({CallState.AWAITING_CHILD, CallState.AWAITING_INPUT, CallState.AWAITING_LOCK})
 """States of a call that waits without a job: the tool's `resolve` finds out whether the wait is over."""
 
+AGENT_ACTOR: Final = "controller:agent"
+"""The author of records of the agent controller, and the sender of its messages."""
+
 
 @frozen
 class TurnCall:

@@ -7,7 +7,7 @@ durable. Nothing outside may see, and no effect may follow, a revision that is n
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from planloop.reconciler.errors import StoreCorrupt
 from planloop.schemas.log.record import Record, RecordDraft
@@ -80,6 +80,10 @@ class Store(Protocol):
         ...
 
     def get_blob(self, digest: str) -> bytes | None: ...
+
+
+ReadBlob: TypeAlias = Callable[[str], bytes | None]
+"""The blob with a digest, as `Store.get_blob`; None if the store does not have it."""
 
 
 def require_blob(store: Store, digest: str) -> bytes:

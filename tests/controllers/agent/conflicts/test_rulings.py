@@ -34,7 +34,7 @@ def silent(text: str) -> str:
 async def rule(here: Arena, by: Author, how: str, for_agent: str = "", plan: str = "") -> PatchVerdict:
     """What `resolve` and `plan approve` do."""
     view, document = here.store.view, here.get("plan/arena").spec
-    made = resolution.resolve_conflict(
+    made = resolution.plan_resolution(
         view, document, ResolutionRequest("conflict/1", how, for_agent, plan), by, here.world.clock.now()
     )
     if made.is_again:

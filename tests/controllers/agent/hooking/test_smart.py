@@ -247,8 +247,8 @@ async def test_asking_twice_changes_nothing_and_a_question_that_was_withdrawn_ha
             here.store.view, seen, hook, {"id": question, "hook_event_name": "before-call"}, 1.0
         )
         assert again == ()
-        assert agent_hooks.read_answer(here.store.view, seen, hook, question) is None
-        gone = agent_hooks.read_answer(here.store.view, seen, hook, "another")
+        assert agent_hooks.verdict_of_answer(here.store.view, seen, hook, question) is None
+        gone = agent_hooks.verdict_of_answer(here.store.view, seen, hook, "another")
         assert gone == HookVerdict(fault="the question was withdrawn")
         await here.patch({"op": "add", "path": "/cancel", "value": True})
         await here.until_state("task/.", "cancelled")

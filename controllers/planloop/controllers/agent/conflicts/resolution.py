@@ -272,7 +272,7 @@ class ConflictResolution:
     is_again: bool = False
 
 
-def resolve_conflict(
+def plan_resolution(
     view: View, document: JsonObject, wish: ResolutionRequest, by: Author, now: float
 ) -> ConflictResolution:
     """What `wish` comes to. Raises InvalidResolution."""

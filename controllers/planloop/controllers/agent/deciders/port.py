@@ -319,14 +319,14 @@ def _calls(value: Json, arguments: Json, key: str) -> list[ProposedCall]:
 
 
 def _sleep(draft: ReplyDraft, value: Json) -> None:
-    seconds = parse_seconds(value)
+    seconds = action_seconds(value)
     if seconds is None:
         draft.calls.append(ProposedCall("?", value, fault="`sleep` is a time such as 2s, 1m30s or a number of seconds"))
         return
     draft.then, draft.sleep_s = "sleep", seconds
 
 
-def parse_seconds(value: Json) -> float | None:
+def action_seconds(value: Json) -> float | None:
     """Seconds in `2`, `1.5`, `2s`, `1m30s`; None for anything else, and for what is longer than clocks can count."""
     seconds = -1.0
     if is_number(value):

@@ -10,7 +10,7 @@ then accepted, and comments wake a sleeping agent a limited number of times and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from planloop.controllers.agent.hooks import questions, verdicts
@@ -20,7 +20,7 @@ from planloop.controllers.agent.observe import ObservedAgent
 from planloop.controllers.agent.status import AgentStatus, OpenTurn, PastCall, TurnCall, TurnVerdict
 from planloop.controllers.agent.turn import transcript
 from planloop.reconciler.effects.truncate import truncate_output
-from planloop.reconciler.store.store import View
+from planloop.reconciler.store.store import ReadBlob, View
 from planloop.schemas import limits, patterns
 from planloop.schemas.canonical_json import Json, JsonObject, decode, encode, encode_text
 from planloop.schemas.frozen import frozen
@@ -78,7 +78,6 @@ def _asked(view: View, thread: Resource) -> Iterator[str]:
 # A hook's `transcript` says how many of the newest turns each question shows; the agent behind a hook may read more
 # with the tool of that name. Compacted turns are shown in full.
 
-ExcerptBlobs = Callable[[str], bytes | None]
 
 TURNS_DEFAULT: Final = 10
 CHARS_DEFAULT: Final = 1_000
@@ -107,7 +106,7 @@ def parse_excerpt(written: Json) -> TranscriptExcerpt:
     )
 
 
-def excerpt_messages(status: AgentStatus, wanted: TranscriptExcerpt, blobs: ExcerptBlobs) -> list[JsonObject]:
+def excerpt_messages(status: AgentStatus, wanted: TranscriptExcerpt, blobs: ReadBlob) -> list[JsonObject]:
     """The messages, oldest first: `turn`, `role` (user, assistant or tool), `text`, and `calls` of an assistant.
 
     At most `limits.HOOK_TRANSCRIPT_SHOWN_BYTES` of them, the newest.
@@ -140,7 +139,7 @@ def _line(one: JsonObject) -> str:
     return f"turn {one['turn']} {one['role']}: {one['text']}{calls}"
 
 
-def _newest_first(status: AgentStatus, blobs: ExcerptBlobs) -> Iterator[tuple[int, JsonObject]]:
+def _newest_first(status: AgentStatus, blobs: ReadBlob) -> Iterator[tuple[int, JsonObject]]:
     """Chat messages with their turns: those of the open turn as far as it has come, then of the ended ones."""
     opened = status.open
     if opened is not None:
@@ -357,7 +356,7 @@ def question_changes(
     return (made, SetStatus(address, made.uid, status), *delivered)
 
 
-def read_answer(view: View, seen: ObservedAgent, hook: Resource, question_id: str) -> HookVerdict | None:
+def verdict_of_answer(view: View, seen: ObservedAgent, hook: Resource, question_id: str) -> HookVerdict | None:
     """What the agent of `hook` answered to the question of that id; None while it has not.
 
     An agent that cannot answer as things stand (out of budget, gone, ended, waiting itself for whoever asks) is a

@@ -17,7 +17,7 @@ WORDS_BYTES = 1 << 14  # Of what is only told.
 ENDLESS_BYTES = 64 << 20
 
 
-def read_bounded(pipe: IO[bytes], into: bytearray, bytes_max: int, program: "subprocess.Popen[bytes]") -> None:
+def read_beginning(pipe: IO[bytes], into: bytearray, bytes_max: int, program: "subprocess.Popen[bytes]") -> None:
     """Reads `pipe` to its end and keeps the beginning, and one byte more where there was more.
 
     A program that prints without end is stopped, with whatever prints for it.
@@ -41,7 +41,7 @@ def run_captured(argv: list[str], bytes_max: int) -> dict[str, object]:
     assert program.stdout is not None and program.stderr is not None, "both are pipes"
     out, err = bytearray(), bytearray()
     readers = [
-        threading.Thread(target=read_bounded, args=(pipe, into, bytes_max, program), daemon=True)
+        threading.Thread(target=read_beginning, args=(pipe, into, bytes_max, program), daemon=True)
         for pipe, into in ((program.stdout, out), (program.stderr, err))
     ]
     for reader in readers:

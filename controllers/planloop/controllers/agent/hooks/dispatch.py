@@ -24,7 +24,7 @@ from planloop.controllers.agent.mail.wake_reasons import is_own_news
 from planloop.controllers.agent.observe import ObservedAgent, ObservedChild, without_jobs
 from planloop.controllers.agent.run_environment import resolve_agent_workspace
 from planloop.controllers.agent.services import TOOL_POOL, AgentServices
-from planloop.controllers.agent.status import OpenTurn, TurnCall, wrap_value
+from planloop.controllers.agent.status import AGENT_ACTOR, OpenTurn, TurnCall, wrap_value
 from planloop.controllers.agent.tools.delegation import count_sketches
 from planloop.controllers.agent.tools.errors import ToolError
 from planloop.controllers.agent.tools.tool import SubjectsFunction, Tool
@@ -407,14 +407,14 @@ class HookDispatcher:
         """What the hook's agent has answered; None while it has not, or was not asked yet."""
         opened = _opened(seen)
         asked = agent_hooks.hook_question_id(seen, opened, question.key)
-        verdict = agent_hooks.read_answer(ahead, seen, question.hook, asked)
+        verdict = agent_hooks.verdict_of_answer(ahead, seen, question.hook, asked)
         if verdict is None:
             return None
         gone = agent_hooks.withdraw_question_changes(ahead, question.hook, asked)
         if gone:
             ahead.add(
                 seen.resource.address,
-                RecordDraft("object.updated", authorization.HOOK_ACTOR, question.hook.address, gone),
+                RecordDraft("object.updated", AGENT_ACTOR, question.hook.address, gone),
             )
         return self._counted(seen, question, verdict, ahead)
 
@@ -463,7 +463,7 @@ class HookDispatcher:
             data["memory"] = wrap_value(noted)
         ahead.add(
             seen.resource.address,
-            RecordDraft("message.sent", authorization.HOOK_ACTOR, seen.resource.address, changes, data),
+            RecordDraft("message.sent", AGENT_ACTOR, seen.resource.address, changes, data),
         )
         return True
 

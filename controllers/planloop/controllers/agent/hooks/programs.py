@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, assert_never
@@ -29,6 +29,7 @@ from planloop.controllers.shared.workspace import WorkspaceFault, is_git_outside
 from planloop.reconciler.effects.processes import ExitCause, ProcessCommand
 from planloop.reconciler.effects.truncate import last_line
 from planloop.reconciler.store import state_files
+from planloop.reconciler.store.store import ReadBlob
 from planloop.schemas import limits
 from planloop.schemas.canonical_json import Json, JsonObject, decode, decode_foreign, encode
 from planloop.schemas.frozen import frozen
@@ -40,8 +41,6 @@ from planloop.schemas.shell.variables import with_git_settings
 #
 # Made anew from the agent's own transcript whenever such a script is asked, and replaced in one go. Nothing reads it
 # but those scripts.
-
-ReadBlob = Callable[[str], bytes | None]
 
 
 def transcript_path(folder: Path, plan: str, agent: str) -> Path:

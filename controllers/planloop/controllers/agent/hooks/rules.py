@@ -62,7 +62,7 @@ def _test_words(*, fold: bool) -> Vocabulary[Json]:
 
     def is_in_text(name: str, wanted: Json, value: Json) -> bool:
         text = folded(as_text(value))
-        return value is not None and any(_IN_TEXT[name](text, folded(one)) for one in as_list(wanted))
+        return value is not None and any(_IN_TEXT[name](text, folded(one)) for one in as_texts(wanted))
 
     def compares(sign: str, wanted: Json, value: Json) -> bool:
         return isinstance(value, int | float) and passes_number_test(value, {sign: wanted})
@@ -124,7 +124,7 @@ def as_text(value: Json) -> str:
     return value if isinstance(value, str) else encode(value).decode()
 
 
-def as_list(value: Json) -> list[str]:
+def as_texts(value: Json) -> list[str]:
     """One text or several, as a list."""
     return [str(one) for one in (value if isinstance(value, list) else [value])]
 
@@ -190,7 +190,7 @@ def _of_call(name: str, test: Json, known: ConditionInput) -> bool:
         return False
     match name:
         case "call":
-            return _is_like(as_list(test), call, lets_through=known.lets_through)
+            return _is_like(as_texts(test), call, lets_through=known.lets_through)
         case "effect":
             return passes_test(call.effect, test)
         case "arguments":
@@ -370,7 +370,7 @@ _CONDITIONS: Final = Vocabulary[ConditionInput](
         "any": predicate(lambda ways, known: any(condition_matches(one, known) for one in ways)),
         "all": predicate(lambda parts, known: all(condition_matches(one, known) for one in parts)),
         "not": predicate(_none_of),
-        "on": predicate(lambda points, known: known.facts.point in as_list(points)),
+        "on": predicate(lambda points, known: known.facts.point in as_texts(points)),
         "is-copy": predicate(lambda wanted, known: known.is_copy is wanted),
     },
     predicate(_undecidable),
@@ -607,7 +607,7 @@ class _Reading:
             self.memory = replace(self.memory, marks=self._bounded({**self.memory.marks, name: self.facts.turn}))
 
     def _names(self, written: Json, when: Json) -> list[str]:
-        return [_name(one, fill_text(one, when, self._known)) for one in as_list(written)]
+        return [_name(one, fill_text(one, when, self._known)) for one in as_texts(written)]
 
     def _bounded(self, named: dict[str, N]) -> dict[str, N]:
         """Without the oldest names over the bound; only those with blanks go, for an agent may make them up."""
@@ -616,7 +616,7 @@ class _Reading:
             return named
         clauses = self.hook.mind.clauses if isinstance(self.hook.mind, HookRule) else self.hook.first
         effects = [clause.get(effect, []) for clause in clauses for effect in ("count", "mark")]
-        stated = {name for written in effects for name in (written if isinstance(written, dict) else as_list(written))}
+        stated = {name for written in effects for name in (written if isinstance(written, dict) else as_texts(written))}
         gone = set([name for name in named if name not in stated][:surplus])
         return {name: value for name, value in named.items() if name not in gone}
 

@@ -11,7 +11,7 @@ from typing import Final
 from planloop.controllers.agent import budget
 from planloop.controllers.agent.hooks import watchers
 from planloop.controllers.agent.observe import ObservedAgent, ObservedChild
-from planloop.controllers.agent.status import OpenTurn, wrap_value
+from planloop.controllers.agent.status import AGENT_ACTOR, OpenTurn, wrap_value
 from planloop.controllers.agent.turn import transcript
 from planloop.controllers.shared import container_exec
 from planloop.reconciler.effects.truncate import truncate_output
@@ -64,7 +64,7 @@ def unanswered_merge(seen: ObservedAgent) -> JsonObject:
     return {message.id: message.to_json() for message in seen.status.mail.asked.values()}
 
 
-def answer_changes(
+def thread_answer_changes(
     seen: ObservedAgent, answer: ThreadAnswer, to: Iterable[Message]
 ) -> tuple[JsonObject, tuple[Change, ...]]:
     """The merge into the agent's status and the changes that give `answer` to the questions `to`."""
@@ -175,7 +175,6 @@ def _text(result: Json) -> str:
 # crash before that record tells it again and a crash after it does not. Messages of others are in the inbox; these here
 # are made from levels: an edited goal, a child that ended, a container that is not as it was, a verdict, an answer.
 
-NEWS_SENDER: Final = "controller:agent"
 CALL_KEY: Final = "call"  # Why an outside agent has a turn: its client said something.
 UNREAD_ERROR: Final = "Unread"  # The error of a claim that is made over messages that nobody has read.
 FACT_DIGEST_CHARS: Final = 12
@@ -210,7 +209,7 @@ class _Gathering:
     drops: list[Resource] = field(default_factory=list)
     inbox: tuple[Message, ...] = ()
 
-    def tell(self, reason: str, body: Json, *, sender: str = NEWS_SENDER, kind: MessageKind = "state") -> None:
+    def tell(self, reason: str, body: Json, *, sender: str = AGENT_ACTOR, kind: MessageKind = "state") -> None:
         """One made message; its id says which turn and which of its facts it is. No `reason`: it wakes nobody."""
         self.reasons += [reason] if reason else []
         status = self.seen.status

@@ -23,6 +23,7 @@ from planloop.controllers.agent.mixins import steps
 from planloop.controllers.agent.mixins.steps import MixinStep, steps_for_call
 from planloop.controllers.agent.observe import ObservedAgent
 from planloop.controllers.agent.services import AgentServices
+from planloop.controllers.agent.status import AGENT_ACTOR
 from planloop.controllers.agent.tools.errors import ToolDenied
 from planloop.controllers.agent.tools.tool import CallEnding, Settlement, Tool, ToolContext
 from planloop.controllers.agent.tools.workspace import SKIPPED_FOLDERS
@@ -45,7 +46,7 @@ ERRORS_BEFORE_EFFECT: Final = frozenset({"NotStarted", "NoServer", "Unreachable"
 """Reasons that say that nothing had happened yet, so that any class of call may be made again."""
 
 
-def may_retry(step: MixinStep, result: CallResult, effect: EffectClass) -> bool:
+def may_retry_call(step: MixinStep, result: CallResult, effect: EffectClass) -> bool:
     """Whether a call that ended like this may be tried again under `step`, however often it was."""
     if result.state is not CallState.FAILED:
         return False  # A denial stands, a success needs no more, and what is unknown must never be made twice.
@@ -74,7 +75,7 @@ def draft_retry(
     merge: JsonObject = {"state": str(CallState.AUTHORIZED), "retries": tries, "why": why}
     changes = (SetStatus(call.address, call.uid, merge), *retry_cost_changes(seen, view))
     data: JsonObject = {"retry": tries, "tool": call.spec["tool"], "pause_s": pause_s, "failed": failed.to_json()}
-    return RecordDraft("call.reconciled", records.AGENT_ACTOR, call.address, changes, data)
+    return RecordDraft("call.reconciled", AGENT_ACTOR, call.address, changes, data)
 
 
 def retry_cost_changes(seen: ObservedAgent, view: View) -> tuple[Change, ...]:
@@ -267,7 +268,7 @@ async def _retried(call: CallAttempts, step: MixinStep, inner: InnerCall) -> Cal
         ending = await inner()
         if not isinstance(ending, Settlement) or call.tries > retries_max(step):
             return ending
-        if not may_retry(step, ending.result, call.context.spec.effect):
+        if not may_retry_call(step, ending.result, call.context.spec.effect):
             return ending
         refused = await call.again(ending.result, retry_pause_s(step, call.tries))
         if refused is not None:

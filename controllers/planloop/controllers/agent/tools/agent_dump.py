@@ -13,9 +13,9 @@ from planloop.controllers.agent.mail import message_policy
 from planloop.controllers.agent.mail.message_policy import NotReachable
 from planloop.controllers.agent.tools.delegation import add_children, read_sketch
 from planloop.controllers.agent.tools.errors import ToolFailed
-from planloop.controllers.agent.tools.plan import plan_document
+from planloop.controllers.agent.tools.plan import live_document
 from planloop.controllers.agent.tools.tool import CallEnding, Settlement, ToolContext, success
-from planloop.controllers.agent.tools.workspace import digest_at, read_file, replace_file
+from planloop.controllers.agent.tools.workspace import digest_at, read_file, replace_open_file
 from planloop.controllers.agent.turn import call_locks, transcript
 from planloop.reconciler.admission import field_ownership
 from planloop.reconciler.effects.truncate import truncate_output
@@ -92,7 +92,7 @@ async def dump(
     view = context.world.store.view
     agent = _below(context, name) if name else view.get(context.agent)
     assert agent is not None, "an agent that makes a call is there"
-    dump = agent_copy.dump_of_agent(view, plan_document(context), agent, lambda at: _is_its_word(context, at))
+    dump = agent_copy.dump_of_agent(view, live_document(context), agent, lambda at: _is_its_word(context, at))
     try:
         content = agent_copy.encode_dump(dump, context.world.store.get_blob)
     except InvalidDump as fault:
@@ -100,7 +100,7 @@ async def dump(
     with context.workspace.spot(path, "write", "dump", makes_folders=True) as spot:
         if (refused := call_locks.write_error(context, context.workspace.locked(spot.path))) is not None:
             return refused
-        if not replace_file(spot, content, digest_at(spot, limits.DUMP_BYTES_MAX), context.spec.op):
+        if not replace_open_file(spot, content, digest_at(spot, limits.DUMP_BYTES_MAX), context.spec.op):
             raise ToolFailed("Changed", f"`{spot.path}` was changed meanwhile: try again")
         turns = len(dump.carried.get("transcript", {}))
         with_it = "".join(f", {each}" for each in agent_copy.describe_dump(dump))
@@ -122,7 +122,7 @@ async def restore(
         found = agent_copy.decode_dump(content)
     except InvalidDump as fault:
         raise ToolFailed("BadDump", f"`{path}`: {fault}") from None
-    found = replace(found, hooks=agent_copy.own_hooks(found, plan_document(context), context.task_path))
+    found = replace(found, hooks=agent_copy.own_hooks(found, live_document(context), context.task_path))
     sources = agent_copy.store_carried(found, context.world.store.put_blob)
     fields = agent_copy.restore_arguments(found, id, sources, goal, agent)
     if prompt:

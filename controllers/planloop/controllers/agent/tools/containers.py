@@ -14,7 +14,7 @@ from planloop.compiler.read import read_source
 from planloop.containers.engine.engine import EngineFailed
 from planloop.controllers.agent.tools import hooks, shell
 from planloop.controllers.agent.tools.errors import ToolFailed
-from planloop.controllers.agent.tools.plan import plan_document, verdict_settlement
+from planloop.controllers.agent.tools.plan import live_document, verdict_settlement
 from planloop.controllers.agent.tools.shell import command_result, command_timeout_s
 from planloop.controllers.agent.tools.tool import Settlement, ToolContext, failure, success
 from planloop.controllers.agent.tools.workspace import read_file
@@ -353,7 +353,7 @@ async def container_stop(context: ToolContext, name: NameText) -> Settlement:
     if found is None:
         return Settlement(success(f"there is no container `{name}`"))
     output = await _written(context, found)
-    others = len(plan_document(context).get(CONTAINERS, {})) > 1
+    others = len(live_document(context).get(CONTAINERS, {})) > 1
     patched = await _submit(
         context, [PatchOp("remove", (CONTAINERS, name) if others else (CONTAINERS,))], f"stops {name}"
     )
@@ -370,7 +370,7 @@ async def container_stop(context: ToolContext, name: NameText) -> Settlement:
 async def _raised(context: ToolContext, wanted: Mapping[str, JsonObject], wait_s: float | None) -> Settlement:
     """Puts the containers into the plan and waits until all are up, or will not be."""
     own = {name: _owned(context, written) for name, written in wanted.items()}
-    there = plan_document(context).get(CONTAINERS)
+    there = live_document(context).get(CONTAINERS)
     ops = (
         [PatchOp("add", (CONTAINERS,), own)]
         if there is None
@@ -426,7 +426,7 @@ def _found(context: ToolContext, name: str) -> ContainerProgress:
     """The container, if it is of the agent's task, of one below or above it. Raises ToolFailed."""
     found = _containers(context).find(name)
     if found is None:
-        names = ", ".join(f"`{one}`" for one in plan_document(context).get(CONTAINERS, {})) or "none"
+        names = ", ".join(f"`{one}`" for one in live_document(context).get(CONTAINERS, {})) or "none"
         raise ToolFailed("NotFound", f"there is no container `{name}`; the plan has {names}")
     return found
 

@@ -14,7 +14,7 @@ from planloop.controllers.agent.mail import wake_reasons
 from planloop.controllers.agent.tools import messages
 from planloop.controllers.agent.tools.errors import ToolFailed
 from planloop.controllers.agent.tools.messages import short_name
-from planloop.controllers.agent.tools.plan import plan_document, submit_patch
+from planloop.controllers.agent.tools.plan import live_document, patch_as_agent
 from planloop.controllers.agent.tools.tool import (
     CallEnding,
     PendingCall,
@@ -285,7 +285,7 @@ def _copied(context: ToolContext, node: JsonObject, parent: PathTokens | None) -
     if not isinstance(own, dict) or not source or source.startswith(DUMP):
         return node
     path = _below(context, source, "to copy")
-    known = json_pointer.value_at(plan_document(context), json_pointer.task_pointer(path))
+    known = json_pointer.value_at(live_document(context), json_pointer.task_pointer(path))
     written = known.get("agent", "lib:child")
     fields = {"extends": written} if isinstance(written, str) else written
     name = source if path[:-1] == parent else str(addresses.agent_address(*path))
@@ -298,7 +298,7 @@ def _below(context: ToolContext, name: str, what_for: str) -> PathTokens:
     parts = tuple(part for part in name.removeprefix(ADDRESS).split("/") if part)
     is_whole = name.startswith(ADDRESS) and len(parts) > len(own) and parts[: len(own)] == own
     path = parts if is_whole else (*own, *parts)
-    is_there = json_pointer.has_value(plan_document(context), json_pointer.task_pointer(path)) and len(path) > len(own)
+    is_there = json_pointer.has_value(live_document(context), json_pointer.task_pointer(path)) and len(path) > len(own)
     if not is_there or is_hook_agent(name) or view.get(str(addresses.agent_address(*path))) is None:
         known = (
             addresses.parse_address(each.address).path for each in view.list("agent") if not is_hook_agent(each.address)
@@ -339,7 +339,7 @@ def _agent_of(task_address: str) -> str:
 
 
 async def _added(context: ToolContext, sketches: Sequence[TaskSketch]) -> Settlement:
-    prompts, known = collect_prompts(sketches), plan_document(context).get("prompts")
+    prompts, known = collect_prompts(sketches), live_document(context).get("prompts")
     for name in prompts:
         if known and known.get(name, prompts[name]) != prompts[name]:
             raise ToolFailed("Exists", f"the plan has another prompt `{name}`: take another name in `store`")
@@ -348,8 +348,8 @@ async def _added(context: ToolContext, sketches: Sequence[TaskSketch]) -> Settle
         ops = [PatchOp("add", ("prompts",), dict(prompts))]
     for under in dict.fromkeys(sketch.under for sketch in sketches):
         nodes: JsonObject = {sketch.id: sketch.node for sketch in sketches if sketch.under == under}
-        ops += addition_ops(plan_document(context), (*context.task_path, *under), nodes)
-    return await submit_patch(context, ops, f"adds {', '.join(sketch.name for sketch in sketches)}")
+        ops += addition_ops(live_document(context), (*context.task_path, *under), nodes)
+    return await patch_as_agent(context, ops, f"adds {', '.join(sketch.name for sketch in sketches)}")
 
 
 def wait_for_children(context: ToolContext, names: Sequence[str]) -> PendingCall:

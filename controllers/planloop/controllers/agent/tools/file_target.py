@@ -20,7 +20,7 @@ from planloop.controllers.agent.tools.workspace import (
     FoundFile,
     OpenPath,
     read_file,
-    replace_file,
+    replace_open_file,
     too_large_error,
 )
 from planloop.controllers.agent.turn import call_locks
@@ -93,7 +93,7 @@ def _is_own(context: ToolContext, path: str) -> bool:
     return any(path == each or path.startswith(f"{each}/") for each in own)
 
 
-def lock_path(context: ToolContext, path: str, mode: AccessMode = "write") -> str:
+def path_to_lock(context: ToolContext, path: str, mode: AccessMode = "write") -> str:
     """`path` as locks name it. Raises ToolDenied and ToolFailed."""
     found = locate_path(context, path, mode)
     space = context.workspace
@@ -415,7 +415,7 @@ class HostFile:
             raise
 
     async def replace(self, content: bytes, expected: str | None) -> bool:
-        return replace_file(self.spot, content, expected, self.context.spec.op, self._may_write)
+        return replace_open_file(self.spot, content, expected, self.context.spec.op, self._may_write)
 
     def _may_write(self, path: str) -> bool:
         """Whether another name of the file, relative to the plan's folder, may change with it."""

@@ -17,7 +17,7 @@ from planloop.controllers.agent.mail.message_policy import NotReachable
 from planloop.controllers.agent.mail.wake_reasons import VERDICT_CLAIM
 from planloop.controllers.agent.status import wrap_value
 from planloop.controllers.agent.tools.errors import ToolFailed
-from planloop.controllers.agent.tools.plan import plan_document, submit_patch
+from planloop.controllers.agent.tools.plan import live_document, patch_as_agent
 from planloop.controllers.agent.tools.tool import Settlement, ToolContext, success
 from planloop.reconciler.diff.hook_diff import stated_name
 from planloop.reconciler.effects.truncate import truncate_output
@@ -88,9 +88,9 @@ async def hook(
     """
     path = (*json_pointer.task_pointer(_place(context, fields.get("to") or "")), "hooks")
     node = hook_from_fields({key: value for key, value in fields.items() if value is not None})
-    is_first = not json_pointer.has_value(plan_document(context), path)
+    is_first = not json_pointer.has_value(live_document(context), path)
     op = PatchOp("add", path, {name: node}) if is_first else PatchOp("add", (*path, name), node)
-    return await submit_patch(context, [op], reason or f"attaches the hook {name}")
+    return await patch_as_agent(context, [op], reason or f"attaches the hook {name}")
 
 
 def hook_from_fields(fields: JsonObject) -> JsonObject:
@@ -232,12 +232,12 @@ async def _attached(context: ToolContext, below: str, reason: str, moved: Sequen
     name = _name_by(context)
     path = (*json_pointer.task_pointer(addresses.parse_address(below).path), "hooks")
     node: JsonObject = {"on": list(ENDO_POINTS), "agent": {"as": context.agent}, "copy": "none", "on-fault": "note"}
-    is_first = not json_pointer.has_value(plan_document(context), path)
+    is_first = not json_pointer.has_value(live_document(context), path)
     op = PatchOp("add", path, {name: node}) if is_first else PatchOp("add", (*path, name), node)
     old = context.world.store.view.get(hook_address(below, name))
     is_over = old is not None and old.state == OVER
     again = (SetStatus(old.address, old.uid, {"state": ACTIVE, "why": None}),) if old is not None and is_over else ()
-    return await submit_patch(context, [op], reason or f"hands over to {below}", (*moved, *again))
+    return await patch_as_agent(context, [op], reason or f"hands over to {below}", (*moved, *again))
 
 
 def _name_by(context: ToolContext) -> str:

@@ -14,7 +14,7 @@ from planloop.controllers.agent.conflicts.resolution import ConflictResolution, 
 from planloop.controllers.agent.tools import file_target
 from planloop.controllers.agent.tools.errors import ToolDenied, ToolFailed
 from planloop.controllers.agent.tools.file_target import ContainerPath
-from planloop.controllers.agent.tools.plan import plan_document, verdict_settlement
+from planloop.controllers.agent.tools.plan import live_document, verdict_settlement
 from planloop.controllers.agent.tools.tool import CallEnding, Settlement, ToolContext, success
 from planloop.controllers.agent.tools.workspace import CLOSED_NAMES, Workspace
 from planloop.controllers.agent.turn import call_locks
@@ -93,7 +93,7 @@ def release(
 def locks_of_write(context: ToolContext) -> Mapping[str, LockMode]:
     """The file that a call of `write` or `edit` is about, wherever it is; none when the tool itself will refuse it."""
     with suppress(ToolDenied, ToolFailed):
-        return {file_target.lock_path(context, str(context.spec.arguments.get("path") or "")): "write"}
+        return {file_target.path_to_lock(context, str(context.spec.arguments.get("path") or "")): "write"}
     return {}
 
 
@@ -220,9 +220,9 @@ async def resolve(
     """Says how a conflict between two agents below you goes on. It takes effect at once, as a change of the plan."""
     world = context.world
     try:
-        made = resolution.resolve_conflict(
+        made = resolution.plan_resolution(
             world.store.view,
-            plan_document(context),
+            live_document(context),
             ResolutionRequest(conflict, how, for_agent, plan),
             context.author,
             world.clock.now(),

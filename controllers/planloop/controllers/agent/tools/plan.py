@@ -54,13 +54,13 @@ def _add(view: RegistryObjects, address: str, depth: int, lines: list[str]) -> N
 # Submitting what an agent wants of the plan to the gate, and its verdict as the call's result.
 
 
-def plan_document(context: ToolContext) -> JsonObject:
+def live_document(context: ToolContext) -> JsonObject:
     """The plan document as it stands."""
     plan = context.world.store.view.get(context.world.plan)
     return {} if plan is None else plan.spec
 
 
-async def submit_patch(
+async def patch_as_agent(
     context: ToolContext, ops: Sequence[PatchOp], reason: str, changes: Sequence[Change] = ()
 ) -> Settlement:
     """Puts `ops` to the gate under the agent's name; a document that says so already is success.
@@ -100,7 +100,7 @@ def _holds(context: ToolContext, op: PatchOp) -> bool:
     """
     if not ALIASES.keys().isdisjoint(op.path) or (HOOKS in op.path and not _is_its_word(context, op)):
         return False
-    plan = plan_document(context)
+    plan = live_document(context)
     match op.op:
         case "remove":
             return not json_pointer.has_value(plan, op.path)
@@ -148,9 +148,9 @@ async def edit_plan(
 ) -> Settlement:
     """Sets or removes one field of the plan, in your own subtree or where the plan leaves it open."""
     tokens = _tokens(context.task_path, path)
-    is_there = json_pointer.has_value(plan_document(context), tokens)
+    is_there = json_pointer.has_value(live_document(context), tokens)
     name: OpName = "remove" if value is None else "replace" if is_there else "add"
-    return await submit_patch(context, [PatchOp(name, tokens, value)], reason or f"sets {path}")
+    return await patch_as_agent(context, [PatchOp(name, tokens, value)], reason or f"sets {path}")
 
 
 async def plan_patch(
@@ -163,7 +163,7 @@ async def plan_patch(
         parsed = json_patch.ops_from_json(absolute_operation(context.task_path, raw) for raw in ops)
     except PatchFailed as error:
         raise ToolFailed("BadPatch", f"operation {error.index}: {error.reason}") from None
-    return await submit_patch(context, parsed, reason)
+    return await patch_as_agent(context, parsed, reason)
 
 
 async def terminate(
@@ -175,7 +175,7 @@ async def terminate(
     if tuple(path[: len(context.task_path)]) == context.task_path and len(path) > len(context.task_path):
         path = path[len(context.task_path) :]
     tokens = json_pointer.task_pointer((*context.task_path, *path))
-    return await submit_patch(context, [PatchOp("remove", tokens)], f"terminates {name}")
+    return await patch_as_agent(context, [PatchOp("remove", tokens)], f"terminates {name}")
 
 
 def _tokens(task_path: PointerTokens, path: str) -> PointerTokens:

@@ -82,7 +82,7 @@ async def answer(
     if not asked:
         raise ToolFailed("NotFound", f"nothing that waits for your answer is called `{to}`")
     text = "\n".join(part for part in (answer, why) if part)
-    merge, changes = wake_reasons.answer_changes(context.seen, wake_reasons.answer_of_claim("done", text), asked)
+    merge, changes = wake_reasons.thread_answer_changes(context.seen, wake_reasons.answer_of_claim("done", text), asked)
     return Settlement(success("answered"), changes, merge)
 
 

@@ -16,6 +16,7 @@ from planloop.controllers.agent import run_environment
 from planloop.controllers.agent.mail import message_policy
 from planloop.controllers.agent.observe import ObservedAgent
 from planloop.controllers.agent.run_environment import command_environment, plan_folder
+from planloop.controllers.agent.status import AGENT_ACTOR
 from planloop.controllers.agent.tools.errors import ToolError
 from planloop.controllers.agent.tools.tool import Settlement, ToolContext
 from planloop.controllers.agent.tools.workspace import Workspace, digest_at, files_below
@@ -108,7 +109,7 @@ async def note_unboxed_command(context: ToolContext) -> None:
     if call is None or call.uid != context.call.uid:
         return  # It was called off meanwhile.
     change = SetStatus(call.address, call.uid, {WATCHED_KEY: {"locks": held, "files": files}})
-    draft = RecordDraft("call.progressed", "controller:agent", call.address, (change,), {"watched": len(found)})
+    draft = RecordDraft("call.progressed", AGENT_ACTOR, call.address, (change,), {"watched": len(found)})
     await store.append(draft, {call.address: call.rev})
 
 

@@ -329,7 +329,7 @@ def digest_at(spot: OpenPath, bytes_max: int = limits.FILE_BYTES_MAX) -> str | N
     return sha256_hex(read_file(spot, bytes_max))
 
 
-def replace_file(
+def replace_open_file(
     spot: OpenPath, content: bytes, expected: str | None, mark: str, may_write: Callable[[str], bool] | None = None
 ) -> bool:
     """Puts `content` at `spot` in one step, if the file is still the one with digest `expected` (None: none).

@@ -47,7 +47,7 @@ from planloop.controllers.agent.models.port import ModelFailed, ModelReply, Mode
 from planloop.controllers.agent.observe import ObservedAgent, agent_instructions
 from planloop.controllers.agent.run_environment import RESERVED_VARIABLES, command_environment, resolve_agent_workspace
 from planloop.controllers.agent.services import DECIDER_POOL, AgentServices
-from planloop.controllers.agent.status import ClientCall, PastCall
+from planloop.controllers.agent.status import AGENT_ACTOR, ClientCall, PastCall
 from planloop.controllers.agent.tools.errors import ToolError
 from planloop.controllers.agent.turn import call_locks, model_request, permissions, prompt, records, transcript
 from planloop.controllers.agent.turn.model_request import PreparedRequest, reply_from_model, usage_json
@@ -286,7 +286,7 @@ class AskJob:
             return ()
         ahead = WriteBatch(self.desk.world.store)
         billed = self._billed(seen, ahead)
-        ahead.add(self.address, RecordDraft("model.failed", records.AGENT_ACTOR, self.address, billed))
+        ahead.add(self.address, RecordDraft("model.failed", AGENT_ACTOR, self.address, billed))
         reserved = model_request.reservation_changes(seen, ahead, op, self.ready)
         if isinstance(reserved, model_request.Spent):
             return None
@@ -368,7 +368,7 @@ class AskJob:
         if self.used:
             data["usage"] = usage_json(self.used[-1])
         ahead = WriteBatch(self.desk.world.store)
-        draft = RecordDraft("model.failed", records.AGENT_ACTOR, self.address, self._billed(seen, ahead), data)
+        draft = RecordDraft("model.failed", AGENT_ACTOR, self.address, self._billed(seen, ahead), data)
         ahead.add(self.address, draft)
         ahead.commit()
 
@@ -377,7 +377,7 @@ class AskJob:
         ahead = WriteBatch(self.desk.world.store)
         data = {"op": self.op, "text": reply.text, "usage": reply.usage, "late": True}
         billed = self._billed(seen, ahead, reply)
-        ahead.add(self.address, RecordDraft("model.replied", records.AGENT_ACTOR, self.address, billed, data))
+        ahead.add(self.address, RecordDraft("model.replied", AGENT_ACTOR, self.address, billed, data))
         ahead.commit()
 
     def _billed(self, seen: ObservedAgent, view: WriteBatch, reply: DeciderReply | None = None) -> tuple[Change, ...]:

@@ -12,7 +12,7 @@ from planloop.controllers.agent.hooks.questions import HookQuestion, RewrittenCa
 from planloop.controllers.agent.mail import wake_reasons
 from planloop.controllers.agent.mail.wake_reasons import redirection_news
 from planloop.controllers.agent.observe import ObservedAgent
-from planloop.controllers.agent.status import OpenTurn, TurnVerdict, unwrap_value, wrap_value
+from planloop.controllers.agent.status import AGENT_ACTOR, OpenTurn, TurnVerdict, unwrap_value, wrap_value
 from planloop.controllers.agent.turn import permissions, records
 from planloop.controllers.agent.turn.permissions import (
     CallAllowed,
@@ -38,7 +38,6 @@ from planloop.schemas.resource import Resource, Uid
 # what it remembers and how often it fired, in the same append. The original of a call stays in the reply as it was
 # written; the arguments that a hook gave it stand beside it.
 
-HOOK_ACTOR = "controller:agent"
 DEFERRED_ERROR = "Deferred"
 """The error of a call that a hook said a no for now to."""
 
@@ -68,13 +67,13 @@ def draft_verdicts(
     data: JsonObject = {"turn": 0 if opened is None else opened.turn, "fired": told}
     if cost:
         data["cost"] = cost
-    return RecordDraft("hook.fired", HOOK_ACTOR, seen.resource.address, tuple(changes), data)
+    return RecordDraft("hook.fired", AGENT_ACTOR, seen.resource.address, tuple(changes), data)
 
 
 def draft_hook_wait(seen: ObservedAgent, why: str) -> RecordDraft:
     """The record of whom the agent waits for while programs think."""
     return RecordDraft(
-        "object.updated", HOOK_ACTOR, seen.resource.address, (records.status_change(seen, {"why": why}),), {"why": why}
+        "object.updated", AGENT_ACTOR, seen.resource.address, (records.status_change(seen, {"why": why}),), {"why": why}
     )
 
 
@@ -127,7 +126,7 @@ def _told(question: HookQuestion, one: TurnVerdict) -> JsonObject:
 def draft_late_evidence(question: HookQuestion, agent: str, turn: int, verdict: HookVerdict) -> RecordDraft:
     """Evidence of a verdict that nobody waits for any more; it changes nothing."""
     told = _told(question, _fired(question, verdict))
-    return RecordDraft("hook.fired", HOOK_ACTOR, agent, (), {"turn": turn, "fired": [told], "late": True})
+    return RecordDraft("hook.fired", AGENT_ACTOR, agent, (), {"turn": turn, "fired": [told], "late": True})
 
 
 def forbidden_arguments_result(standing: RewrittenCall) -> CallResult:
@@ -271,7 +270,7 @@ def draft_authorization(seen: ObservedAgent, tools: ToolMap, approve: Sequence[s
                 data[call.address] = f"{result.state}: {result.text}"
     merge: JsonObject = {"open": {"results": results}} if results else {"state": "running"}
     changes[:0] = [records.status_change(seen, merge), *heard.changes]
-    return RecordDraft("call.authorized", records.AGENT_ACTOR, seen.resource.address, tuple(changes), data)
+    return RecordDraft("call.authorized", AGENT_ACTOR, seen.resource.address, tuple(changes), data)
 
 
 def draft_approval_answers(seen: ObservedAgent, asking: Sequence[Resource]) -> RecordDraft:
@@ -290,7 +289,7 @@ def draft_approval_answers(seen: ObservedAgent, asking: Sequence[Resource]) -> R
             changes.append(Drop(approval.address, approval.uid))
     merge: JsonObject = {"open": {"results": results, **records.wait_end_merge(seen, opened)}}
     changes.insert(0, records.status_change(seen, merge))
-    return RecordDraft("call.authorized", records.AGENT_ACTOR, seen.resource.address, tuple(changes))
+    return RecordDraft("call.authorized", AGENT_ACTOR, seen.resource.address, tuple(changes))
 
 
 def draft_late_verdict(seen: ObservedAgent, startable: Sequence[Resource]) -> RecordDraft | None:
@@ -312,15 +311,13 @@ def draft_late_verdict(seen: ObservedAgent, startable: Sequence[Resource]) -> Re
             merge: JsonObject = {"open": {"results": {call.address: wrap_value(result.to_json())}}}
             changes: tuple[Change, ...] = (records.status_change(seen, merge), Drop(call.address, call.uid))
             data: JsonObject = {call.address: f"{result.state}: {result.text}"}
-            return RecordDraft("call.authorized", records.AGENT_ACTOR, seen.resource.address, changes, data)
+            return RecordDraft("call.authorized", AGENT_ACTOR, seen.resource.address, changes, data)
         asks = [one.key for one in late if one.verdict.decision == "ask"]
         if merged.decision == "ask" and set(asks) - set(call.status.get(APPROVED_VERDICTS) or ()):
             why = f"asks for a person's yes: {merged.words}"
             yes = SetStatus(call.address, call.uid, {APPROVED_VERDICTS: [*asks]})
             changes = (records.status_change(seen, {}), *approval_request_changes(seen, call, "", why), yes)
-            return RecordDraft(
-                "call.authorized", records.AGENT_ACTOR, seen.resource.address, changes, {call.address: why}
-            )
+            return RecordDraft("call.authorized", AGENT_ACTOR, seen.resource.address, changes, {call.address: why})
     return None
 
 
@@ -348,7 +345,7 @@ def draft_interruption(seen: ObservedAgent) -> RecordDraft:
     merge: JsonObject = {"open": {"results": results, **records.wait_end_merge(seen, opened)}}
     changes: tuple[Change, ...] = (records.status_change(seen, merge), *drops)
     return RecordDraft(
-        "call.settled", records.AGENT_ACTOR, seen.resource.address, changes, {"tool": "", "result": result.to_json()}
+        "call.settled", AGENT_ACTOR, seen.resource.address, changes, {"tool": "", "result": result.to_json()}
     )
 
 
@@ -377,9 +374,7 @@ def _told_before_the_reply(seen: ObservedAgent, opened: OpenTurn) -> RecordDraft
     if opened.request.failure is not None:
         merge["open"] |= {"failure": None, "tries": 0, **records.wait_end_merge(seen, opened)}
     data: JsonObject = {"read": [message.id for message in read]}
-    return RecordDraft(
-        "message.read", records.AGENT_ACTOR, seen.resource.address, (records.status_change(seen, merge),), data
-    )
+    return RecordDraft("message.read", AGENT_ACTOR, seen.resource.address, (records.status_change(seen, merge),), data)
 
 
 def draft_collected_result(seen: ObservedAgent, call: Resource) -> RecordDraft:

@@ -13,6 +13,7 @@ from planloop.controllers.agent.conflicts import detection
 from planloop.controllers.agent.conflicts.decide import is_behind, is_to_yield, task_with_priority
 from planloop.controllers.agent.conflicts.resolution import RULED_REASON
 from planloop.controllers.agent.observe import ObservedAgent
+from planloop.controllers.agent.status import AGENT_ACTOR
 from planloop.controllers.agent.tools.tool import CallEnding, PendingCall, Settlement, ToolContext, failure, success
 from planloop.controllers.shared import container_exec
 from planloop.controllers.shared.leases import grants, owners
@@ -276,7 +277,7 @@ def draft_lock_release(seen: ObservedAgent, view: View, kept: Collection[LockKep
     if not changes:
         return None
     data: JsonObject = {"owner": seen.resource.address, "locks": [each.address for each in changes]}
-    return RecordDraft("lock.released", "controller:agent", changes[0].address, changes, data)
+    return RecordDraft("lock.released", AGENT_ACTOR, changes[0].address, changes, data)
 
 
 def draft_wait_withdrawal(seen: ObservedAgent, view: View, call: Resource) -> RecordDraft | None:
@@ -293,7 +294,7 @@ def draft_wait_withdrawal(seen: ObservedAgent, view: View, call: Resource) -> Re
         if held.owner == owner.address and held.fence == granted.get(path):
             rows.release(path, owner.address)
     changes = rows.changes()
-    return RecordDraft("lock.released", "controller:agent", changes[0].address, changes) if changes else None
+    return RecordDraft("lock.released", AGENT_ACTOR, changes[0].address, changes) if changes else None
 
 
 def describe_held(seen: ObservedAgent, view: View) -> str:

@@ -22,7 +22,7 @@ from planloop.controllers.agent.mixins.middleware import ResultCache
 from planloop.controllers.agent.observe import ObservedAgent
 from planloop.controllers.agent.run_environment import workspace_or_denial
 from planloop.controllers.agent.services import TOOL_POOL, AgentServices
-from planloop.controllers.agent.status import TurnCall
+from planloop.controllers.agent.status import AGENT_ACTOR, TurnCall
 from planloop.controllers.agent.tools.errors import ToolDenied, ToolFailed
 from planloop.controllers.agent.tools.tool import (
     CallEnding,
@@ -240,7 +240,7 @@ class CallRun:
         if now.state == CallState.AUTHORIZED:
             return
         again = records.call_state_change(now, CallState.AUTHORIZED)
-        await store.append(RecordDraft("call.reconciled", records.AGENT_ACTOR, address, (again,)), {address: now.rev})
+        await store.append(RecordDraft("call.reconciled", AGENT_ACTOR, address, (again,)), {address: now.rev})
 
     async def _performed(self) -> CallEnding:
         await self.world.store.flush(self.world.store.view.rev)
@@ -317,7 +317,7 @@ class CallRun:
             )
             data = {"tool": self.spec.tool, **came, "late": True}
             # Evidence that changes nothing, so it was computed from nothing.
-            await store.append(RecordDraft("call.settled", records.AGENT_ACTOR, self.call.address, data=data), {})
+            await store.append(RecordDraft("call.settled", AGENT_ACTOR, self.call.address, data=data), {})
             return
         now = await self._of_now(ending)
         is_alone = await self.bench.settle(seen, records.draft_ending(seen, self.call, now), self.call.address)

@@ -23,7 +23,7 @@ from planloop.controllers.agent.models.port import (
 )
 from planloop.controllers.agent.observe import ObservedAgent
 from planloop.controllers.agent.services import AgentServices
-from planloop.controllers.agent.status import OpenTurn, RequestFailure, TranscriptChunk, wrap_value
+from planloop.controllers.agent.status import AGENT_ACTOR, OpenTurn, RequestFailure, TranscriptChunk, wrap_value
 from planloop.controllers.agent.turn import records, transcript
 from planloop.controllers.agent.turn.prompt import ModelPrompt
 from planloop.controllers.agent.turn.transcript import SummaryPlan
@@ -250,7 +250,7 @@ def draft_model_request(
         data["system"] = merge["system"] = ready.system
     changes = (records.status_change(seen, merge), *changes)
     blobs = (ready.system,) if ready.system else ()
-    return RecordDraft("model.requested", records.AGENT_ACTOR, seen.resource.address, changes, data, blobs)
+    return RecordDraft("model.requested", AGENT_ACTOR, seen.resource.address, changes, data, blobs)
 
 
 def draft_model_failure(
@@ -281,7 +281,7 @@ def draft_model_failure(
     changes = budget.settle_changes(view, seen.resource, opened.request.op, cost)
     merge: JsonObject = {"open": {"failure": wrap_value(failure), "tries": tries}}
     return RecordDraft(
-        "model.failed", records.AGENT_ACTOR, seen.resource.address, (records.status_change(seen, merge), *changes), data
+        "model.failed", AGENT_ACTOR, seen.resource.address, (records.status_change(seen, merge), *changes), data
     )
 
 
@@ -365,7 +365,7 @@ def draft_compaction(
         merge["open"] = {"failure": None, **records.wait_end_merge(seen, opened)}
     blobs = tuple(digest for chunk in chunks.values() if chunk for digest in (chunk.blob, chunk.origin) if digest)
     changes = (records.status_change(seen, merge), *more)
-    return RecordDraft("context.compacted", records.AGENT_ACTOR, seen.resource.address, changes, data, blobs)
+    return RecordDraft("context.compacted", AGENT_ACTOR, seen.resource.address, changes, data, blobs)
 
 
 def model_pool(model: str, view: View, plan: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from planloop.controllers.agent.status import OpenTurn
 from planloop.controllers.agent.tools.tool import Tool, arguments_schema
 from planloop.controllers.agent.turn import permissions, transcript
 from planloop.controllers.agent.turn.permissions import ToolMap
+from planloop.reconciler.store.store import ReadBlob
 from planloop.schemas import limits
 from planloop.schemas.canonical_json import JsonObject, encode
 from planloop.schemas.frozen import frozen
@@ -64,7 +65,6 @@ def _when(hook: HookSpec) -> str:
 # ended turns as they were sent before, then the news of this turn. Nothing that differs from run to run
 # is in it: no ids that were minted, no revisions, no clock. Equal histories give equal bytes.
 
-LoadPromptBlob = Callable[[str], bytes | None]
 
 REASON_WORDS: Final[Mapping[str, str]] = {
     "start": "Begin with the task.",
@@ -122,7 +122,7 @@ class PromptCache:
         self._prefixes: dict[str, _Prefix] = {}
         self._declarations = _Declarations()
 
-    def of(self, seen: ObservedAgent, model: str, tools: ToolMap, blobs: LoadPromptBlob, held: str = "") -> ModelPrompt:
+    def of(self, seen: ObservedAgent, model: str, tools: ToolMap, blobs: ReadBlob, held: str = "") -> ModelPrompt:
         """The prompt of the next request of the open turn; `held` is what it says of locks."""
         turn = seen.opened
         names = permissions.granted_tools(seen.spec, tools)
@@ -143,7 +143,7 @@ class PromptCache:
         """The agent rests: what is asleep is rows in the store."""
         self._prefixes.pop(uid, None)
 
-    def _prefix(self, seen: ObservedAgent, head: tuple[str, bytes, bytes], blobs: LoadPromptBlob) -> _Prefix:
+    def _prefix(self, seen: ObservedAgent, head: tuple[str, bytes, bytes], blobs: ReadBlob) -> _Prefix:
         wanted = tuple(chunk.blob for chunk in seen.status.memory.transcript.values())
         kept = self._prefixes.get(seen.resource.uid)
         if kept is None or kept.head != head or kept.blobs != wanted[: len(kept.blobs)]:
@@ -159,7 +159,7 @@ class PromptCache:
         return made
 
 
-def _longer(prefix: _Prefix, wanted: tuple[str, ...], blobs: LoadPromptBlob, foreign: frozenset[str]) -> _Prefix:
+def _longer(prefix: _Prefix, wanted: tuple[str, ...], blobs: ReadBlob, foreign: frozenset[str]) -> _Prefix:
     """The prefix with the turns that it lacks. Those that another model had are `foreign`: its own fields stay out."""
     messages, size_bytes, hashed = list(prefix.messages), prefix.size_bytes, prefix.hashed.copy()
     for blob in wanted[len(prefix.blobs) :]:

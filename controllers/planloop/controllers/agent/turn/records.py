@@ -14,7 +14,15 @@ from planloop.controllers.agent.hooks.agent_hooks import NO_OUTCOME, HookOutcome
 from planloop.controllers.agent.mail import message_policy, wake_reasons
 from planloop.controllers.agent.mail.wake_reasons import WakeNews, is_own_news
 from planloop.controllers.agent.observe import ObservedAgent
-from planloop.controllers.agent.status import WAITING_STATES, OpenTurn, PastCall, TranscriptChunk, TurnCall, wrap_value
+from planloop.controllers.agent.status import (
+    AGENT_ACTOR,
+    WAITING_STATES,
+    OpenTurn,
+    PastCall,
+    TranscriptChunk,
+    TurnCall,
+    wrap_value,
+)
 from planloop.controllers.agent.tools.tool import CallEnding, PendingCall
 from planloop.controllers.agent.turn import permissions, transcript
 from planloop.controllers.agent.turn.permissions import MALFORMED_ERROR
@@ -105,7 +113,6 @@ def join_condition_merges(merges: Iterable[JsonObject]) -> JsonObject:
 # started (the news it contains is read by that very record) → replied (text and all call objects in one append) → calls
 # authorised, started and settled one by one → ended. Between any two of them the process may die.
 
-AGENT_ACTOR = "controller:agent"
 WAITS_SINCE: Final = "waits_since"
 """In a call's status: when it first began to wait, in seconds since 1970."""
 
@@ -464,7 +471,7 @@ def draft_turn_end(
     answers: tuple[Change, ...] = ()
     if (answer := None if left.is_sent_back else wake_reasons.answer_of_turn(seen, turn)) is not None:
         now = watchers.questions_answered(seen.status.mail.asked.values())
-        given, answers = wake_reasons.answer_changes(seen, answer, now)
+        given, answers = wake_reasons.thread_answer_changes(seen, answer, now)
         merge |= given
         data["answered"] = {question.id: answer.text for question in now}
         is_thinking = turn.claim is None and seen.nature.is_model and not (seen.is_watcher or seen.hooks.is_engaged)
@@ -564,7 +571,7 @@ def draft_release(seen: ObservedAgent) -> RecordDraft:
     mark = Mark(seen.resource.address, seen.resource.uid, finalizers=left)
     owned = (*seen.objects.approvals.values(), *seen.objects.threads.values())
     drops = tuple(Drop(each.address, each.uid) for each in owned)
-    _, told = wake_reasons.answer_changes(
+    _, told = wake_reasons.thread_answer_changes(
         seen, ThreadAnswer("it was removed", "Gone"), wake_reasons.unanswered_questions(seen)
     )
     told = (*told, *budget.cost_left_behind(seen.resource, seen.task))
@@ -576,7 +583,7 @@ def draft_release(seen: ObservedAgent) -> RecordDraft:
 def draft_answer(seen: ObservedAgent, answer: ThreadAnswer) -> RecordDraft:
     """What the agent was asked has its answer though no turn gives it: its task is over, or it cannot go on."""
     open_questions = wake_reasons.unanswered_questions(seen)
-    merge, changes = wake_reasons.answer_changes(seen, answer, open_questions)
+    merge, changes = wake_reasons.thread_answer_changes(seen, answer, open_questions)
     data: JsonObject = {"answered": {each.id: answer.text for each in open_questions}, "error": answer.error}
     return RecordDraft(
         "message.sent", agent_author(seen), seen.resource.address, (status_change(seen, merge), *changes), data
