@@ -119,7 +119,7 @@ def _shown(store: Store, path: str, one: ChangedFile) -> str:
     return truncate_output("\n".join((path, *shown)).encode(), limits.CONFLICT_DIFF_BYTES)
 
 
-# The controller of conflicts: brings each before somebody, further when nobody answers, and closes what is over.
+# The controller assigns each conflict, escalates it if no answer comes, and closes it.
 #
 # Timers are the `due_at` of the status, so they outlive every owner. Each step is one append.
 
@@ -169,19 +169,19 @@ class ConflictReconciler:
         await self._store.append(draft, {conflict.address: conflict.rev})
 
     async def _is_undone(self, conflict: Resource, changes: tuple[Change, ...], data: JsonObject) -> bool:
-        """Whether it was closed together with a patch that takes its order out of the plan; False: there is none."""
+        """Whether a patch removed its order from the plan when it closed; False if there is none."""
         view = self._store.view
         ops = tuple(op for plan in view.list("plan") for op in resolution.undo_ordering(conflict, plan.spec))
         if not ops:
             return False
         also = (SubRecord("conflict.closed", conflict.address, data),)
-        # What was ruled passed the gate; that it is taken back waits for nobody.
+        # The ruling passed the gate; reverting it needs no approval.
         patch = Patch(CONFLICT_AUTHOR, ops, view.rev, f"{conflict.address} is over: {data['why']}", is_approved=True)
         return isinstance(await self._gate.rule(patch, changes, also), PatchAccepted)
 
     async def _bring(self, conflict: Resource, step: RouteConflict) -> None:
         spec, status = conflict_from_json(conflict.spec), conflict_status_from_json(conflict.status)
-        # Awaited before the view is read for the step: what it is computed from is then of one moment.
+        # Await before the view is read, so that the step is computed from one moment.
         changed = await changes_by_party(self._store, spec, status)
         case = _case(conflict, changed, step.why)
         view, now = self._store.view, self._clock.now()
@@ -213,7 +213,7 @@ class ConflictReconciler:
         await self._store.append(draft, {conflict.address: conflict.rev})
 
     def _reached(self, case: ConflictCase, step: RouteConflict, now: float) -> tuple[str, tuple[Change, ...]]:
-        """The first from `step.to` upward that can be told, and the changes that tell it."""
+        """The first agent from `step.to` upward that can get a message, and the changes that send it."""
         view, to = self._store.view, step.to
         while to != PERSON:
             told = detection.assignment_changes(view, case, to, f"{step.raised}.{incarnation_of(view, to)}", now)
@@ -229,7 +229,7 @@ def _case(conflict: Resource, changed: Mapping[str, str], why: str = "") -> Conf
 
 
 def _approval(case: ConflictCase) -> Iterator[Change]:
-    """What stands for the conflict among the approvals."""
+    """The approval for a conflict that waits for an operator."""
     address = conflicts.conflict_approval_address(case.address)
     uid = Uid(address.partition("/")[2])
     what: JsonObject = {"conflict": case.address, "text": detection.describe_conflict(case), **case.spec.to_json()}

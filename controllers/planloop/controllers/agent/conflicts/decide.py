@@ -37,7 +37,7 @@ from planloop.schemas.resource import Resource
 
 
 def party_of_owner(view: View, owner: str) -> str:
-    """Who speaks for the owner of a lock: the agent of its task, or the task itself where it has none."""
+    """The party of a lock owner: the agent of its task, or the task if it has no agent."""
     if view.get(owner) is not None and owner.startswith("agent/"):
         return owner
     agent = str(addresses.agent_address(*addresses.parse_address(owner).path))
@@ -89,12 +89,12 @@ def task_with_priority(view: View, agent: str, paths: Sequence[str]) -> str:
 
 
 def is_behind(view: View, agent: str, first: str) -> bool:
-    """Whether a ruling that stands puts `agent` behind the task `first`."""
+    """Whether a ruling in force puts `agent` behind the task `first`."""
     return any(task == first for task, _ in _orders(view, agent))
 
 
 def is_to_yield(view: View, agent: str, paths: Sequence[str]) -> bool:
-    """Whether a ruling that stands takes any of `paths` from `agent`: it gets no grant that outlasts its turn."""
+    """Whether a ruling in force takes any of `paths` from `agent`: it gets no grant beyond its turn."""
     return any(touches(path, paths) for _, status, _ in _against(view, agent) for path in status.paths)
 
 
@@ -116,7 +116,7 @@ def _against(view: View, agent: str) -> Iterator[tuple[ConflictSpec, ConflictSta
 
 
 def why_over(view: View, spec: ConflictSpec, status: ConflictStatus) -> str:
-    """Why there is no conflict any more; empty while it stands."""
+    """Why the conflict is over; empty while it lasts."""
     for agent in spec.parties:
         if why := _gone(view, agent, status.parties.get(agent)):
             return why
@@ -132,7 +132,7 @@ def why_over(view: View, spec: ConflictSpec, status: ConflictStatus) -> str:
 
 
 def will_follow(view: View, spec: ConflictSpec, status: ConflictStatus, ruling: Ruling) -> bool:
-    """Whether the one that is to give way does so at the end of its open turn, if it has not done so yet."""
+    """Whether the yielding party has yielded or will at the end of its open turn."""
     yields = yielding_party(spec, ruling)
     waits = yields == spec.wants and is_waiting_for_lock(view, status.parties[spec.wants].call)
     return not waits and all(one.kept == "turn" for _, one in locks_of_party(view, yields, status.paths))
@@ -187,7 +187,7 @@ def nearest_ancestor(one: str, other: str) -> Address | None:
 
 
 def nearest_able(view: View, at: Address | None) -> str:
-    """The agent at `at`, or the nearest above it, that could answer; PERSON when there is none."""
+    """The agent at `at`, or the nearest ancestor, that can answer; PERSON if there is none."""
     while at is not None:
         if can_resolve(view, str(at)):
             return str(at)
@@ -196,12 +196,12 @@ def nearest_able(view: View, at: Address | None) -> str:
 
 
 def next_able_above(view: View, agent: str) -> str:
-    """The nearest above an agent that could answer; PERSON when there is none, and above a person."""
+    """The nearest ancestor of an agent that can answer; PERSON if there is none, and above PERSON."""
     return PERSON if agent == PERSON else nearest_able(view, addresses.parse_address(agent).parent)
 
 
 def can_resolve(view: View, agent: str) -> bool:
-    """Whether an agent could rule as things stand: it takes turns, and nobody has denied it to."""
+    """Whether an agent can rule now: it takes turns and is not denied to."""
     found = view.get(agent)
     if found is None or found.deleting or found.state == AgentState.PARKED:
         return False
@@ -219,14 +219,14 @@ def is_ancestor_of_both(agent: str, one: str, other: str) -> bool:
 
 @frozen
 class CloseConflict:
-    """Nobody is in anybody's way any more."""
+    """No party blocks another any more."""
 
     why: str
 
 
 @frozen
 class RouteConflict:
-    """It comes before `to`, an agent or PERSON, with the whole time to answer. `why` is told to it."""
+    """It goes to `to`, an agent or PERSON, with the full time to answer and the reason `why`."""
 
     to: str
     raised: int

@@ -1,4 +1,9 @@
-"""When a conflict opens: long waits, cycles of waits and contested files; and the messages about it. Pure."""
+"""When a conflict opens: long waits, cycles of waits and contested files; and the messages about it. Pure.
+
+The agent that asks for files opens the conflict, in the append of its own step: when its wait exceeds the limit or
+closes a cycle, or by the tool `contest`. It joins an open conflict of the same two agents over the same files.
+`planloop.controllers.agent.conflicts.decide` finds the agent that rules.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +38,6 @@ from planloop.schemas.objects.lock import DEADLOCK
 from planloop.schemas.objects.message import Delivery, Message
 from planloop.schemas.resource import Resource
 
-# A conflict is opened, or joined when the same two stand against each other over the same files already. Pure.
-#
-# Who waits opens it when its wait is over the limit or was a ring, who wants to talk by `contest`: always the one that
-# asks, in the append of its own step. Whom it comes before is found when it is first looked at
-# (`planloop.controllers.agent.conflicts.decide`).
-
 
 @frozen
 class ConflictClaim:
@@ -52,7 +51,7 @@ class ConflictClaim:
 
 @frozen
 class OpenedConflict:
-    """The conflict with `against` that stands by now. No changes: everything about it was said before."""
+    """The open conflict with `against`. No changes: nothing about it is new."""
 
     address: str
     against: str
@@ -72,7 +71,7 @@ def open_conflict(view: View, ask: ConflictClaim, now: float, also: int = 0) -> 
     if not meant:
         return _new(view, ask, now, also)
     first, *rest = sorted(meant, key=lambda one: conflicts.conflict_number(one.address))
-    # What is ruled stays as it was ruled; what is open is one question from now on.
+    # A ruling is not changed; open conflicts become one question.
     taken_in = [one for one in rest if one.state == conflicts.OPEN]
     joined = _joined(view, first, ask, taken_in)
     absorbed = [change for one in taken_in for change in _absorbed(view, one, first, now)]
@@ -82,7 +81,7 @@ def open_conflict(view: View, ask: ConflictClaim, now: float, also: int = 0) -> 
 def open_conflicts(
     view: View, party: ConflictParty, others: Iterable[str], paths: tuple[str, ...], because: ConflictCause, now: float
 ) -> tuple[OpenedConflict, ...]:
-    """The conflicts of `party` with each of `others` over `paths`. One that stands is joined, a new one needs room."""
+    """The conflicts of `party` with each of `others` over `paths`. An open one is joined; a new one needs room."""
     found: list[OpenedConflict] = []
     for other in others:
         new_count = sum(one.is_new for one in found)
@@ -100,10 +99,10 @@ def conflicts_between_parties(view: View, one: str, other: str) -> Iterable[Reso
 
 
 def is_contested(view: View, asker: str, holder: str, paths: Sequence[str]) -> bool:
-    """Whether somebody else stands against `holder` over any of these files already."""
+    """Whether another party has an open conflict with `holder` over any of these files."""
     for each in view.list(conflicts.CONFLICT_KIND):
         spec, status = conflict_from_json(each.spec), conflict_status_from_json(each.status)
-        # One that is ruled moves the holder only if that is who gives way.
+        # A ruling moves the holder only if the holder yields.
         moves = status.state == conflicts.OPEN or (status.ruling and yielding_party(spec, status.ruling) == holder)
         is_theirs = spec.holds == holder and spec.wants != asker and moves
         if is_conflict_open(each) and is_theirs and any(touches(path, paths) for path in status.paths):
@@ -117,12 +116,12 @@ def has_conflict_room(view: View, also: int = 0) -> bool:
 
 
 def is_conflict_open(conflict: Resource) -> bool:
-    """Whether a conflict stands."""
+    """Whether a conflict is open."""
     return conflict.state in (conflicts.OPEN, conflicts.RULED)
 
 
 def holder_as_party(view: View, agent: str, paths: Sequence[str]) -> ConflictParty:
-    """The one in the way as a party, with what it says that it holds the files for."""
+    """The lock holder as a party, with its reason for holding the files."""
     found = view.get(agent)
     uid, incarnation = ("", 0) if found is None else (found.uid, int(found.status.get("incarnation") or 0))
     return ConflictParty(agent, uid, incarnation, _reasons(view, agent, paths))
@@ -176,7 +175,7 @@ def _forgotten(known: Sequence[Resource], also: int) -> Iterable[Change]:
 
 
 def _joined(view: View, conflict: Resource, ask: ConflictClaim, taken_in: Sequence[Resource]) -> OpenedConflict:
-    """Says what is new about the asker and its paths, and what it has of those that it takes in."""
+    """Merges the requester's new paths, and what it holds of those added."""
     status = conflict_status_from_json(conflict.status)
     merge: JsonObject = {}
     # Its end takes them out of the plan, as theirs would have.
@@ -233,8 +232,6 @@ def describe_paths(status: ConflictStatus) -> str:
     return ", ".join(f"`{path}`" for path, _ in found) + fork
 
 
-# What a call that waits for locks does about it: a wait over the limit and a ring of waits become conflicts. Pure.
-
 WAIT_CONFLICTS = "conflicts"
 """In a call's status: the conflicts that were opened for its wait; absent while it has not waited long."""
 
@@ -258,14 +255,14 @@ class StalledWait:
 
 
 def first_check_at(since: float, gives_up_at: float) -> float:
-    """When a wait that began at `since` is to be looked at first."""
+    """When a wait that began at `since` is checked first."""
     return min(since + limits.CONFLICT_AFTER_S, gives_up_at)
 
 
 def check_wait(seen: ObservedAgent, view: View, call: Resource) -> StalledWait | None:
-    """What becomes of a wait over the limit, or of one whose conflicts are over; None while it waits as before.
+    """The result of a wait over the limit, or with closed conflicts; None while it continues.
 
-    One that said itself how long it would wait is given up then; any other waits for the ruling.
+    A wait with a limit stated by the agent ends then; any other waits for the ruling.
     """
     status, now = call.status, seen.now
     gives_up_at = float(status.get("gives_up_at") or now)
@@ -273,14 +270,14 @@ def check_wait(seen: ObservedAgent, view: View, call: Resource) -> StalledWait |
     if known := status.get(WAIT_CONFLICTS):
         if any((one := view.get(each)) is not None and is_conflict_open(one) for each in known):
             return None
-        # Somebody else has it by now, or has it again: that is another wait.
+        # Another agent has it by now, or has it again: that is another wait.
         gives_up_at = gives_up_at if is_bound else now + limits.LOCK_WAIT_S
         return StalledWait((), {WAIT_CONFLICTS: None, "gives_up_at": gives_up_at}, (), first_check_at(now, gives_up_at))
     if float(status.get("due_at") or gives_up_at) > now or gives_up_at <= now:
         return None
     addresses, changes = _opened(seen, view, call, "wait")
     if not addresses:
-        # It is behind others who wait, or one of them has said it: looked at again, the longer it waits the later.
+        # It waits behind others, or one of them has opened a conflict: check again, with growing pauses.
         waited_s = max(now - float(status.get("waits_since") or now), limits.CONFLICT_AFTER_S)
         return StalledWait((), {}, (), min(now + limits.CONFLICT_LATER * waited_s, gives_up_at))
     return StalledWait(changes, {WAIT_CONFLICTS: list(addresses)}, addresses, gives_up_at if is_bound else None)
@@ -299,7 +296,7 @@ def deadlock_changes(seen: ObservedAgent, view: View, call: Resource) -> tuple[C
 
 
 def holders_against(view: View, owner: LockOwner, wants: Wants) -> Iterator[str]:
-    """The parties whose grants keep `owner` from having `wants` now."""
+    """The parties with grants that block `wants` of `owner`."""
     yield from dict.fromkeys(
         decide.party_of_owner(view, each.holder.owner) for each in grants.blocking_grants(view, owner.address, wants)
     )
@@ -308,12 +305,12 @@ def holders_against(view: View, owner: LockOwner, wants: Wants) -> Iterator[str]
 def _opened(
     seen: ObservedAgent, view: View, call: Resource, because: ConflictCause
 ) -> tuple[tuple[str, ...], tuple[Change, ...]]:
-    """The conflicts with everybody who is in the way, and the changes that open or join them."""
+    """The conflicts with all blocking parties, and the changes that open or join them."""
     wants: Wants = call.status.get("wants") or {}
     waits_on = call.address if because == "wait" else ""
     me = seen.resource
     party = ConflictParty(me.address, me.uid, seen.status.incarnation, intent=_intent(seen, call), call=waits_on)
-    # The first of a queue speaks for all of it: who holds the files is to be moved once.
+    # The first in the queue speaks for all of it: the holder is moved once.
     others = (
         other
         for other in holders_against(view, owners.lock_owner(me), wants)
@@ -324,15 +321,15 @@ def _opened(
 
 
 def _intent(seen: ObservedAgent, call: Resource) -> str:
-    """What it wants the files for: its own reason, and what its task is."""
+    """Its purpose: its stated reason, and the goal of its task."""
     reason, goal = str(call.status.get("reason") or ""), "" if seen.task_spec is None else seen.task_spec.goal
     return "; ".join(part for part in (reason, goal and f"its task: {goal}") if part)[: limits.CONFLICT_WORDS_MAX]
 
 
-# What a conflict says to whom, as the changes that deliver it: before whom it is, the parties, and at its end all.
-#
-# Pure. Ids come from the conflict's number, so that nothing that is done twice arrives twice. Whoever is gone or has no
-# room hears nothing: a party's word is also the result of its call, and a conflict that cannot be told goes on upward.
+# Messages go to the agent that rules, to both parties, and at the end to all of them. Their ids derive from the
+# number of the conflict, so a repeated step delivers nothing twice. An agent that is gone or has no room gets no
+# message: a party reads the same in the result of its call, and a conflict that cannot be delivered goes to the next
+# agent above.
 
 CONFLICT_SENDER = "controller:conflict"
 
@@ -348,7 +345,7 @@ CONFLICT_HEADLINES: Mapping[str, str] = {
 
 @frozen
 class ConflictCase:
-    """A conflict as it is told: `changes` are what each party has changed since it took or asked for the files."""
+    """A conflict for its messages: `changes` are what each party has changed since it took or requested the files."""
 
     address: str
     spec: ConflictSpec
@@ -366,7 +363,7 @@ class ConflictRuling:
 
 
 def describe_conflict(case: ConflictCase) -> str:
-    """The conflict with both sides in words, for whoever is to rule."""
+    """The conflict with both sides as text, for the agent or operator that rules."""
     spec = case.spec
     parts = [
         f"{case.address}: {conflict_headline(case)}",
@@ -378,7 +375,7 @@ def describe_conflict(case: ConflictCase) -> str:
 
 
 def conflict_headline(case: ConflictCase) -> str:
-    """What it is about, in one sentence."""
+    """The subject in one sentence."""
     wants, holds = party_name(case.spec.wants), party_name(case.spec.holds)
     return CONFLICT_HEADLINES[case.spec.because].format(wants=wants, holds=holds, paths=describe_paths(case.status))
 
@@ -394,7 +391,7 @@ def _side(case: ConflictCase, agent: str, does: str) -> str:
 
 
 def resolve_instructions(address: str, spec: ConflictSpec) -> str:
-    """What whoever rules may do."""
+    """The possible rulings, as text."""
     ways = ((how, spec.usual(how).partition("/")[2], words) for how, words in spec.ways().items())
     said = "\n".join(f"- {how} (for_agent='{who}'): {words}" for how, who, words in ways)
     return (
@@ -418,7 +415,7 @@ def assignment_changes(view: View, case: ConflictCase, to: str, what: str, now: 
 
 
 def opening_messages(view: View, case: ConflictCase, to: str, now: float) -> tuple[Change, ...]:
-    """The changes that tell both parties that it stands, before whom, and that they may write to each other."""
+    """The changes that tell both parties that it is open, who rules, and that they may write to each other."""
     where = "a person" if to == PERSON else to
     changes: tuple[Change, ...] = ()
     for agent in case.spec.parties:
@@ -437,14 +434,14 @@ def opening_messages(view: View, case: ConflictCase, to: str, now: float) -> tup
 
 
 def ruling_messages(view: View, ruling: ConflictRuling, agent: str, text: str, now: float) -> tuple[Change, ...]:
-    """The changes that tell a party what was ruled and what it is to do; it is woken for it, in whatever it waits."""
+    """The changes that tell a party the ruling and what to do; it wakes from any wait."""
     body: JsonObject = {"conflict": ruling.address, "text": f"{ruling.address}: {text}"}
     message = _message(ruling.address, agent, f"ruled.{ruling.count}", body, now)
     return _delivered(view, replace(message, delivery=_mode(view, agent)))
 
 
 def closing_messages(view: View, case: ConflictCase, why: str, now: float) -> tuple[Change, ...]:
-    """The changes that leave one state record of a conflict that is over with everybody who was in it."""
+    """The changes that leave one state record of a closed conflict with each of its agents."""
     ruling = case.status.ruling
     facts: JsonObject = {"key": case.address, "conflict": "over", "why": why, "paths": list(case.status.paths)}
     if ruling is not None:
@@ -465,7 +462,7 @@ def _mode(view: View, agent: str) -> Delivery:
 
 def _delivered(view: View, message: Message) -> tuple[Change, ...]:
     if not message.receiver.startswith("agent/"):
-        return ()  # A command that holds a declared lock, or a person: nobody who reads messages.
+        return ()  # A command that holds a declared lock, or an operator: neither reads messages.
     delivered = message_policy.delivery_changes(view, message)
     return () if isinstance(delivered, message_policy.DeliveryRefused) else delivered
 

@@ -1,4 +1,9 @@
-"""Resolve a conflict by a patch, and what that takes from the party that yields, all in one record. Pure."""
+"""Resolve a conflict by a patch, and what that takes from the party that yields, all in one record. Pure.
+
+The patch is signed by the agent or person that rules and passes the gate like any other; a ruling that its author may
+not make changes nothing. Any agent above both parties may rule while the conflict lasts. The first ruling counts, but
+it may be replaced until the yielding party has followed it.
+"""
 
 from __future__ import annotations
 
@@ -43,8 +48,6 @@ from planloop.schemas.objects.conflict import (
 from planloop.schemas.objects.lock import lock_status_from_json
 from planloop.schemas.resource import Resource
 
-# A ruling that is being made: who gives way and who stays, and what each of them is told. Pure.
-
 YIELDING_NOTE: Final = (
     "What you hold of it goes with the end of your turn, or now with `release`; read it again before you write"
 )
@@ -53,7 +56,7 @@ YIELDING_NOTE: Final = (
 
 @frozen
 class ResolutionDraft:
-    """The conflict as it stands, and what is to be ruled."""
+    """The conflict and the ruling to make."""
 
     view: View
     conflict: Resource
@@ -63,7 +66,7 @@ class ResolutionDraft:
 
     @property
     def yields(self) -> str:
-        """Who is to give way."""
+        """The party that yields."""
         return yielding_party(self.spec, self.ruling)
 
     @property
@@ -77,7 +80,7 @@ class ResolutionDraft:
 
 
 def party_message(made: ResolutionDraft, agent: str) -> str:
-    """What a party is told of the ruling; empty when that says itself."""
+    """The message to a party about the ruling; empty if it needs none."""
     match made.ruling.how:
         case "cancel":
             return (
@@ -97,13 +100,13 @@ def party_message(made: ResolutionDraft, agent: str) -> str:
 
 
 def yielding_instructions(made: ResolutionDraft) -> str:
-    """What the one that gives way is told to do."""
+    """Instructions for the party that yields."""
     text = f"{_gist(made)}. {YIELDING_NOTE}" if made.yields == made.spec.holds else _gist(made)
     return _with_plan(made, text)
 
 
 def yielding_call_result(made: ResolutionDraft) -> str:
-    """The result of the call that waits when its agent gives way: what was ruled in one line, then how it goes on."""
+    """The result of the waiting call if its agent yields: the ruling in one line, then what follows."""
     by, plan = describe_author(made.ruling.by), f": {made.ruling.plan}" if made.ruling.plan else ""
     ways = {
         "fork": "Do it again: it is done in your branch.",
@@ -136,14 +139,13 @@ def _with_plan(made: ResolutionDraft, text: str) -> str:
 
 
 def staying_instructions(made: ResolutionDraft) -> str:
-    """What the one that does both is told."""
+    """Instructions for the party that does the work of both."""
     return _with_plan(made, f"on {made.paths} you do the part of {party_name(made.yields)} too")
 
 
-# What a ruling takes from the one that is to give way: it has its effect whether that one obeys, or reads it, or not.
-#
-# What it holds of the files longer than a turn goes at the end of its open turn, at once when none is open. Nothing is
-# lost: it is told, and what it writes later needs the lock anew and the file as it has read it. Pure.
+# A ruling takes effect even if the yielding party never reads it. Locks that it holds on the files beyond a turn end
+# with its open turn, or immediately if no turn is open. It gets a message, and later writes need a new lock and the
+# file as it was read.
 
 RULED_REASON: Final = "Ruled"
 """The error of a call whose wait a ruling has ended."""
@@ -158,7 +160,7 @@ class Preemption:
 
 
 def preempt(made: ResolutionDraft) -> Preemption:
-    """What the one that gives way by a ruling lets go of, and what becomes of its call that waits."""
+    """What the yielding party releases, and what happens to its waiting call."""
     if made.ruling.how == "cancel":  # Its task ends, and all that it holds with it.
         return Preemption(())
     rows = LockRows(made.view)
@@ -174,10 +176,10 @@ def preempt(made: ResolutionDraft) -> Preemption:
 
 
 def _taken(made: ResolutionDraft, rows: LockRows) -> tuple[str, ...]:
-    """Says in `rows` what it lets go of; returns the locks that it lets go at once."""
+    """Writes to `rows` what it releases; returns the locks that it releases immediately."""
     agent = made.view.get(made.yields)
     if agent is None or agent.kind != "agent":
-        return ()  # A command has what its task's `locks` name, to its end.
+        return ()  # A command keeps the `locks` of its task to its end.
     is_at_once = agent.status.get("open") is None
     gone: list[str] = []
     for lock in made.view.list("lock"):
@@ -193,7 +195,7 @@ def _taken(made: ResolutionDraft, rows: LockRows) -> tuple[str, ...]:
 
 
 def _shortened(made: ResolutionDraft) -> Iterator[Change]:
-    """What the one that gives way still waits for of these files it is granted to the end of its turn only."""
+    """Grants that the yielding party still waits for last only to the end of its turn."""
     for call in made.view.owned_by(made.yields):
         wants = call.status.get("wants") or ()
         if is_waiting_for_lock(made.view, call.address) and any(touches(path, made.status.paths) for path in wants):
@@ -208,40 +210,33 @@ def _waiting_call(made: ResolutionDraft) -> Resource | None:
 
 
 def _answer(made: ResolutionDraft, call: Resource) -> JsonObject:
-    """What the call that waits is told: it waits for the other's task, or is refused."""
+    """The answer to the waiting call: it waits for the other task, or is refused."""
     if made.ruling.how == "sequence":
         after = task_of_party(made.view, made.stays)
         state = CallState.AUTHORIZED if is_priority_over(made.view, after) else CallState.AWAITING_CHILD
         why = f"waits for {after} to end, as was ruled in {made.conflict.address}"
-        # `ends` is where the lock controller sees whom the call waits for, so that a ring through it is found.
+        # The lock controller reads `ends` to find cycles through this call.
         due_at = detection.wait_deadline(call)
         return {"state": str(state), "after": after, "ends": [after], "why": why, "due_at": due_at, "unblocks": []}
     return {"refused": {"reason": RULED_REASON, "message": yielding_call_result(made)}}
 
 
 def is_priority_over(view: View, task: str) -> bool:
-    """Whether nobody has to wait for a task any more."""
+    """Whether no one has to wait for a task any more."""
     found = view.get(task)
     return found is None or has_task_ended(found)
 
 
 def resume_kept_back_changes(view: View, spec: ConflictSpec) -> Iterator[Change]:
-    """The changes that let go on what was kept back by an order that holds no more."""
+    """The changes that resume calls held back by an order that is over."""
     for agent in spec.parties:
         for call in calls_kept_back(view, agent):
             merge: JsonObject = {"state": str(CallState.AUTHORIZED), "after": None, "ends": None, "why": None}
             yield SetStatus(call.address, call.uid, merge)
 
 
-# A ruling as the patch that it is, and everything that takes effect with it in the same record. Pure.
-#
-# The patch is signed by whoever rules and passes the gate like any other: a ruling that its author may not make changes
-# nothing. Who was above both may rule as long as the conflict stands; the first ruling counts, and one that nobody has
-# followed yet may be overruled.
-
-
 class InvalidResolution(Exception):
-    """It makes no sense as things stand: NotFound, Resolved, NotAllowed, Declared …"""
+    """The resolution is not possible: NotFound, Resolved, NotAllowed, Declared …"""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -250,7 +245,7 @@ class InvalidResolution(Exception):
 
 @frozen
 class ResolutionRequest:
-    """What somebody wants to be ruled. `for_agent` is a party's path or id, empty for the usual one."""
+    """A requested ruling. `for_agent` is a party's path or id, empty for the default."""
 
     conflict: str
     how: str
@@ -295,7 +290,7 @@ def plan_resolution(
     _require_followable(made)
     yielded = preempt(made)
     changes = (*_changes(made), *yielded.changes)
-    # What it overrules leaves the plan with it: two orders would be a ring, and two words on one matter no word.
+    # The replaced ruling leaves the plan: two orders would be a cycle, and two rulings on one matter none.
     taken_back = (*undo_ordering(conflict, document), *_forgotten(made, document))
     ops = (*taken_back, *_ops(made, json_patch.apply_ops(document, taken_back)))
     return ConflictResolution(ruling, ops, changes, (_told(made), *yielded.also))
@@ -332,7 +327,7 @@ def _names(spec: ConflictSpec) -> str:
 
 
 def _may_overrule(by: Author, before: str) -> bool:
-    """Whether a ruling that nobody has followed yet gives way: to a person always, to agents only from below them."""
+    """Whether an unfollowed ruling may be replaced: by an operator always, by agents if it is from below them."""
     earlier = author_from_text(before)
     if by.is_human or earlier.is_human:
         return by.is_human
@@ -422,7 +417,7 @@ def undo_ordering(conflict: Resource, document: JsonObject) -> Iterator[PatchOp]
 
 
 def _forgotten(made: ResolutionDraft, document: JsonObject) -> Iterator[PatchOp]:
-    """The patch that takes what was ruled before on the conflict from the tasks that were told of it."""
+    """The patch that removes the earlier ruling from the tasks that have it."""
     for agent in made.spec.parties:
         tokens, key = (*_tokens(made, agent), "rulings"), _key(made)
         known: JsonObject = json_pointer.value_at(document, tokens) if json_pointer.has_value(document, tokens) else {}
@@ -431,7 +426,7 @@ def _forgotten(made: ResolutionDraft, document: JsonObject) -> Iterator[PatchOp]
 
 
 def _noted(made: ResolutionDraft, document: JsonObject, agent: str, text: str) -> Iterator[PatchOp]:
-    """The ruling in the plan, at the task of the one whom it tells what to do."""
+    """The ruling in the plan, at the task that it instructs."""
     tokens = (*_tokens(made, agent), "rulings")
     known: JsonObject = json_pointer.value_at(document, tokens) if json_pointer.has_value(document, tokens) else {}
     yield PatchOp("add", tokens, {**known, _key(made): text})
@@ -448,7 +443,7 @@ def _tokens(made: ResolutionDraft, agent: str) -> tuple[str, ...]:
 
 
 def _changes(made: ResolutionDraft) -> Iterator[Change]:
-    """What takes effect with the patch: the conflict's own status, the call that waits, and who is told."""
+    """What takes effect with the patch: the conflict's status, the waiting call and the messages."""
     ruling, conflict, now = made.ruling, made.conflict, made.ruling.at
     yield SetStatus(conflict.address, conflict.uid, {**_merge(made), "ruling": [ruling.to_json()]})
     approval = made.view.get(conflicts.conflict_approval_address(conflict.address))
@@ -459,7 +454,7 @@ def _changes(made: ResolutionDraft) -> Iterator[Change]:
     waits = is_waiting_for_lock(made.view, made.status.parties[made.spec.wants].call)
     for agent in made.spec.parties:
         text = party_message(made, agent)
-        # Whose call waits reads it there.
+        # A waiting call shows it in its result.
         if text and not (agent == made.spec.wants and waits):
             yield from detection.ruling_messages(made.view, said, agent, text, now)
 

@@ -1,4 +1,8 @@
-"""The port of every decider: its input, its reply, the traits of each kind, and replies written as JSON actions."""
+"""The port of every decider: its input, its reply, the traits of each kind, and replies written as JSON actions.
+
+A decider is asked once a turn and answers with text and calls; it changes nothing itself. What it wants to keep between
+turns it returns as `memory`. After a crash it may be asked again with the same input.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +26,11 @@ from planloop.schemas.objects.call import CallResult
 from planloop.schemas.objects.message import Message
 from planloop.schemas.predicates import is_number
 
-# The port of everything that decides: a script, a program, a Python function, and later a model.
-#
-# A mind is asked once a turn with all it may know and answers with text and calls; it touches nothing itself. What it
-# wants to keep between turns it hands back as `memory`. A mind may be asked again with the same input after a crash.
-
 NextMove: TypeAlias = Literal["again", "sleep", "final"]
 
 
 class DeciderFailed(Exception):
-    """The mind gave no usable answer. The message is for people; the agent claims failure with it."""
+    """The decider gave no usable answer. The message is for people; the agent claims failure with it."""
 
 
 @frozen
@@ -52,7 +51,7 @@ class CallOutcome:
 
 @frozen
 class ChildView:
-    """A child task as its parent's mind sees it. `state` is a TaskState's text, empty before the first reconcile."""
+    """A child task as the parent's decider sees it. `state` is a TaskState's text, empty before the first reconcile."""
 
     task: str
     state: str
@@ -68,11 +67,11 @@ class ChildView:
 
 @frozen
 class TurnInput:
-    """All that a mind is told for one turn: levels (goal, children, budget) and what is new (messages, results).
+    """The input of a decider for one turn: levels (goal, children, budget) and news (messages, results).
 
-    `op` is the operation id of this asking, the key that a model's request or a program's process goes under.
-    `cwd` is the absolute workspace. `rejected` holds the verdict on the last claim when it was not accepted. `now` is
-    seconds since 1970. `comments` are what hooks say to the beginning of the turn.
+    `op` is the operation id of the request, the key of a model's request or a program's process. `cwd` is the absolute
+    workspace. `rejected` is the verdict on the last claim if it was rejected. `now` is in seconds since 1970.
+    `comments` are those of hooks on the beginning of the turn.
     """
 
     agent: str
@@ -97,7 +96,7 @@ class TurnInput:
     comments: tuple[str, ...] = ()
 
     def to_json(self) -> JsonObject:
-        """One turn as a program is told it."""
+        """The turn as JSON for a program."""
         said: JsonObject = {"comments": list(self.comments)} if self.comments else {}
         return said | {
             "agent": self.agent,
@@ -124,10 +123,11 @@ class TurnInput:
 
 @frozen
 class ProposedCall:
-    """A call as a mind asks for it, not yet looked at. `arguments` may be anything; `key` is the mind's own id for it.
+    """A call as the decider asks for it, not yet checked.
 
-    `fault` says why it could not even be read; such a call still gets its one result. `is_parallel` lets it run beside
-    its neighbours though it is not a mere read. `extra` are fields that the mind's provider wants back with the call.
+    `arguments` may be anything; `key` is the decider's own id for it. `fault` says why it could not be read; such a
+    call still gets its one result. `is_parallel` lets it run beside its neighbours though it does not only read.
+    `extra` are fields that the provider wants back with the call.
     """
 
     tool: str
@@ -140,12 +140,12 @@ class ProposedCall:
 
 @frozen
 class DeciderReply:
-    """What a mind answers. With calls it is asked again when they have their results, whatever `then` says.
+    """The answer of a decider. With calls it is asked again when they have their results, whatever `then` says.
 
-    `then`: `again` at once, `sleep` until a reason to wake (`sleep_s` sets a timer), `final` claims that the work is
-    done with `text` as its result. `memory` is given back next turn; `usage` is what the answer cost, by unit; `note`
-    is what the mind is told of its own answer; `data` goes into the record of the reply, for readers;
-    `extra` are fields that the mind's provider wants back with the message.
+    `then`: `again` immediately, `sleep` until a reason to wake (`sleep_s` sets a timer), `final` claims that the work
+    is done with `text` as its result. `memory` is returned in the next turn; `usage` is the cost of the answer, by
+    unit; `note` is a message to the decider about its own answer; `data` goes into the record of the reply, for
+    readers; `extra` are fields that the provider wants back with the message.
     """
 
     text: str = ""
@@ -165,18 +165,15 @@ class DeciderPort(Protocol):
     async def respond(self, turn: TurnInput) -> DeciderReply: ...
 
 
-# What the kinds of minds are like, in one table: whatever differs between them elsewhere is asked here by name.
-
-
 @frozen
 class DeciderTraits:
-    """How an agent with such a mind is treated.
+    """How an agent with such a decider is treated.
 
-    `is_model`: it is asked by requests that are reserved and billed, has a transcript, and has something to hand over
-    when its budget ends. `is_instant`: it answers in place, without anything outside this process. `is_redirected`: an
-    edit of its goal stops what it is asked. `outlives_owner`: its request may go on without us and is taken up again.
-    `judges_doubt`: it is told of an unknown outcome; else a person has to say. `may_go_round`: it could do the same
-    turn for ever. `is_guest`: it is somebody outside, whose every call brings about a turn, and nothing else does.
+    `is_model`: its requests are reserved and billed, it has a transcript, and it hands over when its budget ends.
+    `is_instant`: it answers in place, in this process. `is_redirected`: an edit of its goal stops its request.
+    `outlives_owner`: its request may continue without the owner and is adopted. `judges_doubt`: it gets unknown
+    outcomes; otherwise an operator decides. `may_go_round`: it could repeat the same turn forever. `is_guest`: it is an
+    MCP client; each of its calls makes a turn, and nothing else does.
     """
 
     is_model: bool = False
@@ -199,16 +196,16 @@ TRAITS_BY_KIND: Final[dict[type[DeciderSpec], DeciderTraits]] = {
 
 
 def traits_of(mind: DeciderSpec) -> DeciderTraits:
-    """The nature of `mind`."""
+    """The traits of `mind`."""
     return TRAITS_BY_KIND[type(mind)]
 
 
-# The actions that scripts and programs speak: small maps that become text and calls.
+# Actions are small maps that become text and calls:
 #
-# `{say: text}`, `{say: text, to: who}` · `{call: {tool: {arguments}}}` or `{call: tool, with: {arguments}}`, a list for
-# several · `{patch: [ops], reason: text}` · `{task: {…}}` · `{send: {to, text}}` · `{sleep: 2s}` · `{done: result}` ·
-# `{fail: reason}` · `{parallel: [actions]}` · `{again: true}` · `{memory: anything}`. An action that makes no sense
-# becomes a call with a fault, so that whoever wrote it gets a result that says why.
+# `{say: text}`, `{say: text, to: agent}` · `{call: {tool: {arguments}}}` or `{call: tool, with: {arguments}}`, a list
+# for several · `{patch: [ops], reason: text}` · `{task: {…}}` · `{send: {to, text}}` · `{sleep: 2s}` · `{done:
+# result}` · `{fail: reason}` · `{parallel: [actions]}` · `{again: true}` · `{memory: anything}`. An invalid action
+# becomes a call with a fault, so that its author gets a result with the reason.
 
 ACTION_VERBS = frozenset("say call patch task send sleep done fail parallel again memory".split())
 
@@ -243,7 +240,7 @@ def reply_from_actions(actions: Iterable[Json], memory: Json = None) -> DeciderR
 
 
 def add_action(draft: ReplyDraft, action: Json) -> None:
-    """Adds one action. Never raises: nonsense becomes a call with a fault."""
+    """Adds one action. Never raises: an invalid action becomes a call with a fault."""
     if isinstance(action, str):
         draft.texts.append(action)
         return
@@ -278,7 +275,7 @@ def _alongside(draft: ReplyDraft, value: Json) -> None:
 
 
 def verb_of(action: Json) -> str | None:
-    """The one verb of an action, None when there is none or more than one."""
+    """The verb of an action; None if there is none or more than one."""
     if not isinstance(action, dict):
         return None
     verbs = [key for key in action if key in ACTION_VERBS]
@@ -327,7 +324,7 @@ def _sleep(draft: ReplyDraft, value: Json) -> None:
 
 
 def action_seconds(value: Json) -> float | None:
-    """Seconds in `2`, `1.5`, `2s`, `1m30s`; None for anything else, and for what is longer than clocks can count."""
+    """Seconds in `2`, `1.5`, `2s`, `1m30s`; None for anything else, and for values beyond the range of clocks."""
     seconds = -1.0
     if is_number(value):
         seconds = float(min(value, SLEEP_S_END))

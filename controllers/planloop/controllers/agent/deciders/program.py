@@ -28,10 +28,8 @@ from planloop.schemas.objects.agent import CliAgentSpec
 from planloop.schemas.objects.budget import Cost
 from planloop.schemas.predicates import is_number
 
-# A program as a mind: each turn it is started with one JSON line and answers with JSON lines of actions.
-#
-# A line that is not a JSON map is a remark for the log. Exit codes other than 0, and answers that are none, are
-# failures; a program that prints nothing says nothing and sleeps.
+# A program gets one JSON line per turn and answers with JSON lines of actions. Any other line is a remark for the
+# log. An exit code other than 0 and an invalid answer are failures; a program that prints nothing sleeps.
 
 OUTPUT_TAIL_CHARS: Final = 600  # Of its output, in the reason of a failure.
 
@@ -41,7 +39,7 @@ class ProgramRunner:
 
     @dataclass(frozen=True, slots=True)
     class Setting:
-        """Absolute working folder, the whole environment, seconds for one turn, and what it is enclosed in."""
+        """Absolute working folder, the whole environment, seconds for one turn, and the sandbox."""
 
         cwd: str
         env: Mapping[str, str]
@@ -94,11 +92,10 @@ def _complaint(program: str, ended: ProcessExit) -> str:
     return f"{program} {how}" + (f": {tail}" if tail else "")
 
 
-# A Python function `file.py:name` as a mind: a program like any other, in a process of its own (`python_child.py`).
-#
-# The function is given the turn as a map and returns an action, a list of actions, a text, or None. The file is looked
-# for below the plan's folder, `lib:name` in `../library/`. A process of its own keeps a hanging or dying function from
-# taking the owner with it.
+# A Python function `file.py:name` runs as a program, in its own process
+# (`planloop.controllers.agent.deciders.python_child`), so that a function that hangs or crashes cannot affect the
+# owner. It gets the turn as a map and returns an action, a list of actions, a text, or None. The file is searched
+# below the plan's folder, `lib:name` in `../library/`.
 
 PYTHON_CHILD: Final = Path(__file__).with_name("python_child.py")
 LIBRARY_FOLDER: Final = Path(__file__).parents[1] / "library"
@@ -106,7 +103,7 @@ LIBRARY_FUNCTION: Final = "step"  # What the function of a library agent is call
 
 
 def python_runner(world: AgentServices, target: str, setting: ProgramRunner.Setting) -> ProgramRunner:
-    """The mind behind `target`. Raises DeciderFailed when it does not name a function in a file."""
+    """The decider for `target`. Raises DeciderFailed if it does not name a function in a file."""
     return ProgramRunner(world.programs.processes, python_command(world, target), setting)
 
 
@@ -123,10 +120,8 @@ def python_command(world: AgentServices, target: str) -> tuple[str, ...]:
     return world.programs.python, str(PYTHON_CHILD), str(path), name
 
 
-# What another command-line agent printed, read as its answer, its session and what it used.
-#
-# Tolerant: such programs differ, and print remarks between their JSON. Known shapes are a last `result`, a `text`, or
-# the text parts of a `message.content`; what the agent's tools returned is not its answer. Pure.
+# Output of CLI agents differs and has remarks between the JSON. Known forms of the answer are a last `result`, a
+# `text`, or the text parts of a `message.content`; results of the agent's tools are not its answer.
 
 FINAL_KEYS: Final = ("result", "response", "answer", "output", "final")
 """Where a whole run's answer stands; it outranks what was said on the way."""
@@ -266,11 +261,9 @@ def reported_cost(usage: JsonObject) -> Cost | None:
     return Cost(tokens=int(usage.get("in", 0)) + int(usage.get("out", 0)), usd=usd)
 
 
-# Another command-line agent as a mind: it is given a prompt, works in the task's folder, and prints its answer.
-#
-# What it prints is a claim that the task is done; the acceptance checks decide, and a claim they reject is a turn with
-# what failed in its prompt. It is bounded as any mind is: by time, turns and what its task has left. It has effects of
-# its own, so a request that outlives its owner is taken up again and not made twice (law 5).
+# A CLI agent gets a prompt, works in the task's folder and prints its answer, which claims that the task is done. The
+# checks decide; if they reject the claim, the next prompt has what failed. Limits are time, turns and the task's
+# budget. It has effects, so a request that outlives its owner is adopted and never repeated (law 5).
 
 OUTPUT_TAIL_BYTES: Final = 1_200  # Of its output, in the reason of a failure.
 ANSWER_BYTES: Final = limits.CLAIM_BYTES_MAX // 2  # Quotes and line ends take twice the room in JSON.
@@ -286,7 +279,7 @@ STOPPED_NOTE: Final = "You were stopped in the middle of this. Look at what is a
 
 @frozen
 class CliAgentBriefing:
-    """What it is told: `whole` from the beginning, `news` when it goes on with a session that knows the rest."""
+    """The prompt: `whole` for a new session, `news` for a session that has the rest."""
 
     whole: str
     news: str
@@ -387,7 +380,7 @@ def _cli_agent_complaint(how: CliAgentSpec, ended: ProcessExit, printed: CliAgen
 
 
 def session_from_memory(memory: Json) -> str:
-    """The session that an earlier turn left, empty when there is none."""
+    """The session of an earlier turn; empty if there is none."""
     return str(memory.get("session") or "") if isinstance(memory, dict) else ""
 
 

@@ -209,7 +209,7 @@ class ScriptRunner:
         walk = _Walk(turn, remade(place, heard=(*place.heard, *heard)[-limits.INBOX_MESSAGES_MAX :]))
         is_woken = any(message.delivery == "interrupt" for message in turn.messages)
         if place.until is not None and turn.now < place.until and not is_woken:
-            # Woken early: the message is kept, the sleep goes on.
+            # Woken early: keep the message and continue to sleep.
             walk.draft.sleep_s = place.until - turn.now
         else:
             walk.place = remade(walk.place, until=None)
@@ -256,7 +256,7 @@ class ScriptRunner:
 
 
 def _is_level(message: Message) -> bool:
-    # How a child stands and what a verdict says are matched as they are now, so their news need not be kept.
+    # `when` matches the present state of children and verdicts, so messages about them are not kept.
     return message.kind == "state" and isinstance(message.body, dict) and not LEVEL_KEYS.isdisjoint(message.body)
 
 
@@ -267,7 +267,7 @@ def _place_of(memory: object) -> JsonObject:
 
 
 def _unexpected(walk: _Walk, step: JsonObject | None) -> str:
-    """Why the results just in are not what the script goes on from; empty when they are."""
+    """Why the new results end the script; empty if they do not."""
     if step is not None and "expect" in step:
         return expectation_error(step["expect"], walk.turn.results)
     if walk.place.is_checked or (step is not None and _looks_at_results(step)):

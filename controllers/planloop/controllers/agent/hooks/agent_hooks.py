@@ -45,7 +45,7 @@ from planloop.schemas.resource import Resource
 
 
 def is_waiting_on(view: View, agent: str, other: str) -> bool:
-    """Whether `agent` goes on only when `other` has done something, directly or through others that it waits for."""
+    """Whether `agent` waits for `other`, directly or through agents that it waits for."""
     known, front = {agent}, [agent]
     while front:
         for each in _next(view, front.pop()):
@@ -207,7 +207,7 @@ def _fits(message: JsonObject, match: str) -> bool:
     if not match:
         return True
     calls = " ".join(f"{tool} {encode(given).decode()}" for tool, given in _calls(message))
-    # Looked for in the whole text, not in what is shown of it.
+    # Search the whole text, not the part shown.
     return patterns.star_regex(f"*{match.casefold()}*").fullmatch(f"{_text(message)} {calls}".casefold()) is not None
 
 
@@ -277,7 +277,7 @@ def _body(hook: HookSpec, question: JsonObject, *, is_text: bool) -> Json:
 
 
 def question_text(hook: HookSpec, question: JsonObject) -> str:
-    """The question in words: who is at which point, what it is about, and how things stand."""
+    """The question as text: the agent, the point, its subject and the state."""
     point = str(question.get("hook_event_name", ""))
     turn = f", turn {question['turn']}" if "turn" in question else ""
     lines = [f"{point}: {question.get('agent', hook.watches)}{turn}: {QUESTION_WORDS.get(point, 'you may comment')}."]
@@ -393,7 +393,7 @@ def agent_of_hook(hook: HookSpec) -> str:
 
 
 def _hindrance(view: View, hook: HookSpec, agent: Resource | None) -> str:
-    """Why no answer is to be expected as things stand; empty when there may be one."""
+    """Why there will be no answer; empty if there may be one."""
     name = agent_of_hook(hook)
     if agent is None or agent.deleting:
         return f"{name} is gone"

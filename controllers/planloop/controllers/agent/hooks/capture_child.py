@@ -13,7 +13,7 @@ from typing import IO
 CHUNK = 1 << 16
 LINGER_S = 0.5
 OBJECTION_EXIT = 2
-WORDS_BYTES = 1 << 14  # Of what is only told.
+WORDS_BYTES = 1 << 14  # Of an error message.
 ENDLESS_BYTES = 64 << 20
 
 

@@ -1,4 +1,9 @@
-"""The contract of Claude Code's hook scripts: our question in their terms, their answer as a verdict."""
+"""The contract of Claude Code's hook scripts: our question in their terms, their answer as a verdict.
+
+A script gets one JSON value on stdin. Exit 0 with JSON on stdout is an answer, exit 2 objects with stderr as the
+reason, and any other exit code is an error that blocks nothing: here a fault, for which the default policy is `note`
+(`planloop.controllers.agent.hooks.verdicts`). Source: the hooks reference of Claude Code.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +21,9 @@ from planloop.schemas.objects.hook import Decision, HookPoint, HookVerdict
 from planloop.schemas.predicates import is_number
 from planloop.schemas.tools import AGENT_TOOL
 
-# Our tools by the names, and with the arguments, that scripts written for Claude Code's hook contract expect. Pure.
-#
-# A call that has no like there keeps its own name; a tool of a server is `mcp__server__tool`, as there. Paths are given
-# absolute, as those scripts get them, and taken back relative where they lie in the agent's folder.
+# Tools get the names and arguments that those scripts expect. A tool without a counterpart keeps its name; a tool of
+# an MCP server is `mcp__server__tool`. Scripts get absolute paths; paths in the agent's folder become relative again
+# in their answers.
 
 CLAUDE_TOOL_NAMES: Final[Mapping[str, str]] = {
     "write": "Write",
@@ -106,12 +110,6 @@ def _relative(value: object, cwd: str) -> object:
         return value
     return value.removeprefix(f"{cwd}/")
 
-
-# The contract of Claude Code's hook scripts: our question in their words, their answer as a verdict.
-#
-# A script gets one JSON value on stdin. Exit 0 with JSON on stdout says what it wants, exit 2 objects with stderr as
-# the reason, any other exit code is an error that blocks nothing: here a fault, whose policy is `note` unless the hook
-# states another (`planloop.controllers.agent.hooks.verdicts`). Source: the hooks reference of Claude Code.
 
 CAPTURE_CHILD: Final = Path(__file__).with_name("capture_child.py")
 
@@ -233,7 +231,7 @@ def _understood(asked: JsonObject, said: JsonObject) -> HookVerdict:
     specific: JsonObject = own if isinstance(own, dict) else {}
     comment = _joined(specific.get("additionalContext"), said.get("additionalContext"), said.get("systemMessage"))
     if said.get("continue") is False:
-        # Theirs ends the whole session; here what was about to happen does not, and the agent is told why.
+        # There it ends the session; here it denies the pending action, with the reason.
         return HookVerdict("deny", _clipped(said.get("stopReason")) or "it was told to stop", comment=comment)
     decision, reason = _decision(said, specific)
     if decision == "allow" and (why := _misunderstood(said, specific)):

@@ -251,14 +251,14 @@ def _exact(tool: Tool, arguments: JsonObject) -> tuple[str, ...] | None:
 
 
 def _prompt(seen: ObservedAgent, opened: OpenTurn) -> str:
-    """What the agent is told at this point in words: the goal at first, and what others wrote."""
+    """The text that the agent gets at this point: the goal in the first turn, and messages."""
     said = [_text(message.body) for message in opened.news.messages if not is_own_news(message)]
     goal = [seen.task_spec.goal] if opened.turn == 1 and seen.task_spec is not None else []
     return "\n\n".join(text for text in (*goal, *said) if text)
 
 
 def reply_text(opened: OpenTurn) -> str:
-    """What the agent says in its reply: its text, and what it gives as the result or reason of its end."""
+    """The text of the agent's reply, and the result or reason of its claim."""
     ends = [arguments_as_map(call.arguments) for call in opened.reply.calls if call.tool in ENDING_TOOLS]
     said = (opened.reply.text, *(_text(given.get("result", given.get("reason"))) for given in ends))
     return "\n\n".join(dict.fromkeys(text for text in said if text))
@@ -301,11 +301,11 @@ class HookDispatcher:
     looks: FollowedTools = field(default_factory=FollowedTools)
 
     def unasked(self, seen: ObservedAgent, moment: HookMoment) -> bool:
-        """Whether the agent has to wait for verdicts before it goes on from `moment`."""
+        """Whether the agent must wait for verdicts of `moment`."""
         return bool(questions.pending_questions(seen, moment, self._placed(seen)))
 
     def without_stale(self, seen: ObservedAgent) -> ObservedAgent:
-        """Stops asking hooks that are over, gone or others by now: nobody waits for their verdicts (law 4)."""
+        """Stops questions to hooks that are over, gone or replaced: their verdicts no longer count (law 4)."""
         asking = [key for key in seen.objects.jobs if key.startswith(f"{HOOK_JOB}:")]
         if not asking:
             return seen
@@ -333,7 +333,7 @@ class HookDispatcher:
             tuple(each.hook.address for each in group), is_thinking=bool(left), due_at=_due(seen, by_message)
         )
         if left:
-            # A program may think for minutes: who waits says for whom.
+            # A program may take minutes: the agent's status names the hook.
             if seen.resource.status.get("why") != waits.why:
                 ahead.add(seen.resource.address, authorization.draft_hook_wait(seen, waits.why))
             ahead.commit()  # What is asked is asked of what is written.
@@ -357,7 +357,7 @@ class HookDispatcher:
         return ""
 
     def _at_once(self, seen: ObservedAgent, question: HookQuestion, ahead: WriteBatch) -> HookVerdict | None:
-        """The verdict that is to be had without waiting."""
+        """The verdict if it is available without waiting."""
         spec, opened = question.spec, _opened(seen)
         if isinstance(spec.mind, HookAgent) and question.key in opened.hooks.consulted:
             return self._answered(seen, question, ahead)
@@ -372,7 +372,7 @@ class HookDispatcher:
         return self.counted(seen, question, rules.evaluate_rule(spec, memory, given), ahead)
 
     def _first(self, seen: ObservedAgent, question: HookQuestion, ahead: WriteBatch) -> rules.FirstClauses:
-        """What the rule before an agent says: its verdict, or that the agent is to be asked."""
+        """The verdict of the rule before an agent, or that the agent must be asked."""
         if not question.spec.first:
             return rules.FirstClauses(HookVerdict(), consults=True)
         if self.world.deciders.replayed_verdicts is not None:
@@ -431,9 +431,9 @@ class HookDispatcher:
     def counted(
         self, seen: ObservedAgent, question: HookQuestion, verdict: HookVerdict, view: WriteBatch
     ) -> HookVerdict:
-        """The verdict as it counts: a fault by the hook's policy, and the last one where what ends the hook holds now.
+        """The effective verdict: a fault by the hook's policy, and the last one if the hook's end condition holds.
 
-        That is judged with what the hook remembers from this verdict on, so that no further one follows.
+        The condition is evaluated with the memory of this verdict, so that no further question follows.
         """
         spec = question.spec
         counts = verdicts.effective_verdict(verdict, spec, question.point)
@@ -474,7 +474,7 @@ class HookDispatcher:
 
 
 def _job_key(seen: ObservedAgent, question: HookQuestion) -> str:
-    """The job of a question to a hook as that is now: a changed one is asked anew."""
+    """The job key of a question to this version of a hook: a changed hook is asked again."""
     at = f"{seen.resource.uid}:{seen.status.incarnation}.{_opened(seen).turn}"
     return f"{HOOK_JOB}:{at}.{question.key}:{questions.hook_version(question.hook)}"
 

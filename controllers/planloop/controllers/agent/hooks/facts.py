@@ -1,6 +1,6 @@
 """The facts that a hook may use, frozen at one point of an agent's work, and the JSON question made from them.
 
-All minds of hooks see the same: a rule is a pure function of these facts, its options and its memory; a program, a
+All deciders of hooks see the same: a rule is a pure function of these facts, its options and its memory; a program, a
 function and an agent get them as the question, version 1. Whatever is not in here no verdict may depend on.
 """
 
@@ -37,12 +37,12 @@ class ChildFact:
 
 @frozen
 class CallFact:
-    """The call that the point is about: before it starts with the `arguments` it would have, after it with `result`.
+    """The call at this point: before it starts with the `arguments` it would have, after it with `result`.
 
-    `original` are the arguments as the agent wrote them where a hook has rewritten them (None: it has not). `subjects`
-    are what patterns such as `write(src/**)` are matched with where they hold back, `exact` where they let through:
-    what it is about and nothing else, None where that cannot be told. `places` are where its `path` leads below the
-    agent's folder, as it is written and after links; empty for other tools. `id` is the call's address.
+    `original` are the arguments as the agent wrote them if a hook has rewritten them (None: none has). Patterns such as
+    `write(src/**)` are matched with `subjects` to hold back and with `exact` to let through: only what the call surely
+    is about, None if that is unknown. `places` are the paths below the agent's folder that its `path` means, as written
+    and after links; empty for other tools. `id` is the call's address.
     """
 
     id: str

@@ -1,4 +1,9 @@
-"""Hooks that are programs or Python functions: one JSON question on stdin, one JSON verdict on stdout."""
+"""Hooks that are programs or Python functions: one JSON question on stdin, one JSON verdict on stdout.
+
+Each runs in its own process, by version 1 of the contract. A crash, a timeout, an invalid verdict or a missing program
+is a fault; an exit code alone is never a verdict. The plan does not depend on effects of the program, so after a crash
+it is asked again, with the same `id` in its question.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +42,12 @@ from planloop.schemas.objects.call import arguments_as_map
 from planloop.schemas.objects.hook import HOOK_VERSION, STRICTNESS, HookFunction, HookProgram, HookSpec, HookVerdict
 from planloop.schemas.shell.variables import with_git_settings
 
-# The file that Claude Code's hook scripts look into for what was said: one JSON line a message, oldest first.
-#
-# Made anew from the agent's own transcript whenever such a script is asked, and replaced in one go. Nothing reads it
-# but those scripts.
+# The transcript that hook scripts for Claude Code read: one JSON line per message, oldest first. It is written from
+# the agent's own transcript before each such script runs, and replaced atomically.
 
 
 def transcript_path(folder: Path, plan: str, agent: str) -> Path:
-    """Where the transcript of `agent` is, for scripts: a file of its own, in folders like those of its address."""
+    """The transcript file of `agent` for scripts, in folders like those of its address."""
     name = agent.removesuffix("/.")  # Of the top, `agent/.`, which no other agent is called.
     return folder / ".plan" / plan.partition("/")[2] / "transcripts" / f"{name}.jsonl"
 
@@ -122,12 +125,6 @@ def _use(call: JsonObject) -> JsonObject:
     return {"type": "tool_use", "id": call["id"], "name": name, "input": arguments}
 
 
-# Programs and Python functions as hooks: one JSON question on stdin, one JSON verdict on stdout, version 1.
-#
-# Each runs in a process of its own. Whatever else it does (dies, hangs, prints what is no verdict, is not there) is a
-# fault; an exit code is never a verdict. It has no effect that the plan depends on, so after a crash it is asked again,
-# with the same `id` in its question.
-
 VERDICT_MEMBERS: Final = frozenset(
     {"version", "decision", "reason", "arguments", "comment", "say", "memory", "state", "is_last"}
 )
@@ -135,7 +132,7 @@ VERDICT_MEMBERS: Final = frozenset(
 
 
 async def run_hook_program(world: AgentServices, seen: ObservedAgent, hook: HookSpec, asked: JsonObject) -> HookVerdict:
-    """What the program or function of `hook` answers to `asked` (`facts.question_json`); a fault when it gives none."""
+    """The verdict of the program or function of `hook` on `asked` (`facts.question_json`); a fault if it gives none."""
     mind = hook.mind
     assert isinstance(mind, HookProgram | HookFunction), "rules and agents are asked otherwise"
     is_foreign = isinstance(mind, HookProgram) and mind.contract == "claude-code"
@@ -258,7 +255,7 @@ def _maps(candidates: Iterable[str]) -> Iterator[JsonObject]:
 
 
 def verdict_from_json(answer: JsonObject) -> HookVerdict:
-    """The verdict that is `answer`, version 1; a fault that says what is wrong with it."""
+    """The verdict in `answer`, version 1; a fault if it is invalid."""
     why = _fault(answer)
     if why:
         return failed_verdict(why)

@@ -1,10 +1,10 @@
 """Which hooks are asked what, at which point of the open turn. Pure.
 
-A turn has five moments: *opening* before the mind is asked, *reply* before its calls or its answer count, *starting*
-before a call that had to wait begins (for hooks that are new or were changed meanwhile), *results* when every call has
-ended, *closing* when the agent would sleep or end. Within one, questions stand in a fixed order and
-form groups; those of a group go to different hooks and are put at once. The next group waits for the verdicts of the
-one before, so that a hook has one question at a time and its memory is never raced.
+A turn has five moments: *opening* before the decider is asked, *reply* before its calls or its answer count, *starting*
+before a call that had to wait begins (for hooks that were added or changed meanwhile), *results* when every call has
+ended, *closing* when the agent would sleep or end. Within a moment, questions have a fixed order and form groups. The
+questions of a group go to different hooks at the same time; the next group waits for their verdicts, so a hook has one
+question at a time and its memory is never raced.
 """
 
 from __future__ import annotations
@@ -57,10 +57,11 @@ QuestionGroup: TypeAlias = tuple[HookQuestion, ...]
 
 @frozen
 class RewrittenCall:
-    """A call as its hooks' verdicts have it so far: the arguments after `rewrites` rewritings, the last one by `by`.
+    """A call with the verdicts of its hooks so far.
 
-    `said` are the verdicts on these arguments, `asks` the questions on them that have none yet. `refused` says why the
-    arguments stand no more though nobody denied them: the rights, or a rewriting without end.
+    The arguments are those after `rewrites` rewritings, the last one by `by`. `said` are the verdicts on these
+    arguments, `asks` the questions on them without a verdict. `refused` says why the arguments are invalid although no
+    hook denied them: rights, or endless rewriting.
     """
 
     call: TurnCall
@@ -78,9 +79,10 @@ class RewrittenCall:
 
 @frozen
 class HookWait:
-    """Hooks that the agent waits for. `is_thinking`: a program or a function works, which is the agent's own time.
+    """Hooks that the agent waits for.
 
-    `due_at`, in seconds since 1970, is when somebody is waited for no more (None: jobs bound themselves).
+    `is_thinking`: a program or a function runs, which counts as the agent's time. `due_at`, in seconds since 1970, is
+    the end of the wait (None: jobs limit themselves).
     """
 
     hooks: tuple[str, ...]
@@ -94,7 +96,7 @@ class HookWait:
 
 
 def pending_questions(seen: ObservedAgent, moment: HookMoment, tools: ToolMap) -> QuestionGroup:
-    """The questions of `moment` that are to be put now, or wait for their verdicts; none when the moment is over."""
+    """The questions of `moment` to ask now, or that wait for verdicts; none if the moment is over."""
     opened = seen.status.open
     if opened is None or not seen.hooks.watching:
         return ()
@@ -139,7 +141,7 @@ def _opening_points(opened: OpenTurn) -> Iterator[tuple[HookPoint, int]]:
 
 
 def _last_point(seen: ObservedAgent, opened: OpenTurn) -> HookPoint | None:
-    """Where the turn leads; None when the agent goes on, or is parked."""
+    """The point at which the turn ends; None if the agent continues or is parked."""
     if verdict_on_answer(seen, opened).decision != "allow":
         return None
     if opened.claim is not None:
@@ -166,7 +168,7 @@ def _about(
             "on-patch" if point == "before-call" and "on-patch" in spec.on and changes_plan(call) else point
         )
         if call.tool in ENDING_TOOLS and spec.match in ("", "*"):
-            continue  # How it ends is a reply, unless a hook is after these very calls: who is refused asks for ever.
+            continue  # An ending call is a reply, unless a hook watches that call: a refused agent would ask forever.
         if asked in spec.on and is_hook_for_call(spec, call, tools):
             out.append(HookQuestion(hook, spec, asked, index, rewrites, call))
     return tuple(out)
@@ -218,7 +220,7 @@ def _asked_about(opened: OpenTurn, index: int) -> list[TurnVerdict]:
 
 
 def hook_version(hook: Resource) -> str:
-    """What is another one when the plan says something else of the hook, or it is another hook of its name."""
+    """Differs if the plan changes the hook, or another hook takes its name."""
     return f"{hook.uid}.{hook.generation}"
 
 
@@ -229,7 +231,7 @@ def normalize_call(call: TurnCall, tools: ToolMap) -> TurnCall:
 
 
 def changes_plan(call: TurnCall) -> bool:
-    """Whether a call changes the plan: an agent as a tool begins a child, a yes grants what was asked for."""
+    """Whether a call changes the plan: an agent as a tool adds a child, an approval grants a request."""
     if call.tool == "answer":
         return str(arguments_as_map(call.arguments).get("answer", "")).strip().lower() in YES
     return call.tool in PATCHING_TOOLS or call.tool.startswith(AGENT_TOOL)
@@ -298,7 +300,7 @@ def _on(opened: OpenTurn, index: int, rewrites: int) -> Iterator[TurnVerdict]:
 
 
 def _without_end(now: RewrittenCall, name: str) -> RewrittenCall:
-    """Rewriting for ever denies, whatever the policy for faults: what stood before the next one suits a hook not."""
+    """Endless rewriting is a denial, whatever the policy for faults: some hook objects to every version."""
     why = f"it broke: it rewrote the arguments more than {limits.HOOK_REWRITES_MAX} times"
     return remade(now, said=(*now.said, verdicts.CountedVerdict(name, HookVerdict("deny", why))))
 
@@ -309,10 +311,10 @@ def _has_run(opened: OpenTurn, call: TurnCall) -> bool:
 
 
 def is_final_reply(seen: ObservedAgent, opened: OpenTurn) -> bool:
-    """Whether the reply is an answer, and not a step on the way to one: nothing is called but what ends the work.
+    """Whether the reply is an answer: it calls nothing, or only tools that end the work.
 
-    What ends it beside other calls is an answer when all of them have ended, and is judged by what came of them. In a
-    last turn there is nobody to send an answer back to.
+    If it ends the work beside other calls, it is an answer when all of them have ended, judged with their results. An
+    answer of a last turn cannot be sent back.
     """
     if (
         opened.is_last
@@ -326,9 +328,9 @@ def is_final_reply(seen: ObservedAgent, opened: OpenTurn) -> bool:
 
 
 def _is_nap(seen: ObservedAgent, opened: OpenTurn) -> bool:
-    """Whether a model only says that it waits for its children, and nobody else is there to hear it.
+    """Whether a model only says that it waits for its children, with no one else to read it.
 
-    From the turn alone: a child that ends meanwhile makes no answer of what was said.
+    Decided from the turn alone: a child that ends meanwhile does not make it an answer.
     """
     if opened.reply.calls or opened.reply.then != "sleep" or not seen.nature.is_model or seen.status.mail.asked:
         return False

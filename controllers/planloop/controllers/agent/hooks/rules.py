@@ -202,7 +202,7 @@ def _of_call(name: str, test: Json, known: ConditionInput) -> bool:
 
 
 def _argument_fits(key: str, test: Json, call: CallFact, *, lets_through: bool) -> bool:
-    """Whether an argument passes: to hold back by any of its readings, to let through by all that it comes to."""
+    """Whether an argument passes: any of its readings to hold back a call, all of them to let it through."""
     found = members_at(call.arguments, key)
     if lets_through:
         return all(passes_test(one, test) for one in (call.places if key == "path" and call.places else found))
@@ -328,12 +328,12 @@ def last_name(address: str) -> str:
 
 
 def member_at(value: JsonObject, path: str) -> Json:
-    """What is at `path` in a map: a key as it stands, else keys with dots between; None if nothing is."""
+    """The value at `path` in a map: a literal key, else keys with dots between; None if there is none."""
     return members_at(value, path)[0]
 
 
 def members_at(value: JsonObject, path: str) -> tuple[Json, ...]:
-    """All that may be meant by `path`: who makes up a key with a dot in it does not hide what is within another."""
+    """All values that `path` may mean: a made-up key with a dot must not hide a nested value."""
     found: Json = value
     for key in path.split("."):
         found = found.get(key) if isinstance(found, dict) else None
@@ -343,7 +343,7 @@ def members_at(value: JsonObject, path: str) -> tuple[Json, ...]:
 
 
 def _fits_one_of(seen: Sequence[Json], test: Json) -> bool:
-    """Whether one of several names of a thing passes; what it is not to be, none of them may be."""
+    """Whether one of several names passes; `not` holds only if it holds for all names."""
     if not isinstance(test, dict) or "not" not in test:
         return any(passes_test(one, test) for one in seen)
     case = {"any-case": test["any-case"]} if "any-case" in test else {}
@@ -454,7 +454,7 @@ N = TypeVar("N", bound=float)
 
 
 def evaluate_rule(hook: HookSpec, memory: Json, facts: HookFacts) -> HookVerdict:
-    """The verdict of the rule that is `hook`'s mind, at `facts`. What it cannot make sense of is its `fault`.
+    """The verdict of the rule that is `hook`'s decider, at `facts`. What it cannot make sense of is its `fault`.
 
     `memory` is what the last verdict of this very hook kept, None at first; the verdict's own is kept from now on.
     """
@@ -489,7 +489,7 @@ def _read(hook: HookSpec, clauses: tuple[JsonObject, ...], memory: Json, facts: 
 
 
 def holds_outside_rule(when: JsonObject, hook: HookSpec, memory: Json, facts: HookFacts) -> bool:
-    """Whether a condition that stands outside of the rule holds, as that of `expires`; not if nobody can tell."""
+    """Whether a condition outside the rule holds, such as `expires`; false if it cannot be decided."""
     try:
         known = ConditionInput(facts, hook.options, _remembered(memory, facts), bool(hook.original), lets_through=True)
         return condition_matches(when, known)
@@ -597,7 +597,7 @@ class _Reading:
             self.memory = replace(self.memory, counts=self._bounded({**self.memory.counts, name: raised}))
 
     def _set_back(self, gone: list[str], added: dict[str, float], marked: list[str]) -> None:
-        """Forgets what is reset, but for what the same clause adds to it, and sets marks at this turn."""
+        """Removes what the clause resets, except what it adds itself, and sets marks at this turn."""
         if gone:
             counts = {name: number for name, number in self.memory.counts.items() if name not in gone}
             counts |= {name: _finite(number) for name, number in added.items() if name in gone}
@@ -636,7 +636,7 @@ def _lets_through(clause: JsonObject) -> bool:
 
 
 def _finite(number: float) -> float:
-    """A count that JSON can hold, however large what is added to it."""
+    """A count within the range of JSON, whatever was added."""
     return max(-limits.RULE_COUNT_MAX, min(limits.RULE_COUNT_MAX, number))
 
 

@@ -1,4 +1,8 @@
-"""Verdicts of hooks: parsed from an agent's text, and merged by strictness: deny, defer, ask, allow. Pure."""
+"""Verdicts of hooks: parsed from an agent's text, and merged by strictness: deny, defer, ask, allow. Pure.
+
+The merge does not depend on the order in which hooks answered. Before a fault is recorded, the policy of its hook for
+faults is applied.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +29,6 @@ from planloop.schemas.objects.hook import (
 )
 from planloop.schemas.objects.message import ThreadAnswer
 
-# What several verdicts come to: deny before defer before ask before allow, whatever order the hooks answered in. Pure.
-#
-# A fault becomes what its hook's policy says of faults before it is written down.
-
 
 @frozen
 class CountedVerdict:
@@ -47,12 +47,12 @@ class MergedVerdict:
 
     @property
     def words(self) -> str:
-        """Why, for whoever asked for it."""
+        """The reason, for the asking agent."""
         return "; ".join(self.reasons)
 
 
 def effective_verdict(verdict: HookVerdict, spec: HookSpec, point: HookPoint) -> HookVerdict:
-    """The verdict that counts: a fault has become a denial, or an allow that says nothing, by the hook's policy."""
+    """The effective verdict: by the hook's policy a fault becomes a denial or an empty allow."""
     if not verdict.fault:
         return verdict
     # Scripts written for that contract count on it that what breaks blocks nothing.
@@ -109,7 +109,7 @@ def describe_verdict(verdict: HookVerdict, point: HookPoint) -> str:
 
 
 def strictness(decision: Json) -> int:
-    """How strict a decision is that somebody stated; what is none is as one that says nothing."""
+    """How strict a stated decision is; an invalid one counts as none."""
     return STRICTNESS.index(decision) if decision in STRICTNESS else 0
 
 
@@ -127,11 +127,9 @@ def exit_verdict(code: int, words: str) -> HookVerdict:
 _NAMES: Final = {int(one): one.name for one in signal.Signals}
 
 
-# What an agent says when it is asked as a hook, read as a verdict. Pure; nothing that it says can break the reading.
-#
-# A JSON object is a verdict in so many words; a text that begins with ALLOW, DENY, ASK or DEFER has its decision there
-# and the rest as its reason; any other text is a comment. Before a call such a text is no permission: whoever guards
-# has to say so, and a guard that does not has given no verdict.
+# A JSON object is a verdict. A text that begins with ALLOW, DENY, ASK or DEFER is that decision, and the rest is its
+# reason; any other text is a comment. Before a call a comment is not a permission: the hook has given no verdict. No
+# text makes the parser fail.
 
 SAID_NOTHING_ERROR: Final = "(it said nothing)"
 
@@ -153,14 +151,14 @@ _MARKS: Final = ":.,;!\n—–-"
 
 
 def parse_verdict(answer: ThreadAnswer, point: HookPoint) -> HookVerdict:
-    """The verdict that `answer` is at `point`; a fault when it is none, with what was said as its comment."""
+    """The verdict in `answer` at `point`; if there is none, a fault with the text as comment."""
     if answer.error:
         return HookVerdict(fault=f"{answer.error}: {_short(answer.text)}")
     text = answer.text.strip()
     objects = [answer.value] if isinstance(answer.value, dict) else list(_objects_in(text))
     stated = [_of_object(one, point) for one in objects if _stated(one) is not None]
     begun = None if isinstance(answer.value, dict) else _of_first_word(text)
-    # Who denies something quotes it, a verdict that stands in it too: the strictest is meant.
+    # A denial may quote another verdict: the strictest counts.
     found: tuple[HookVerdict, ...] = (*stated, *(() if begun is None else (begun,)))
     if found:
         return max(found, key=lambda one: strictness(one.decision))

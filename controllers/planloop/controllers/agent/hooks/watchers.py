@@ -31,9 +31,9 @@ def hook_of(view: View, agent: str, spec: AgentSpec) -> Resource | None:
 
 
 def is_hook_over(view: View, hook: Resource) -> bool:
-    """Whether nobody asks for this hook any more in the present run of the agent that it watches.
+    """Whether the hook is over in the present run of the agent that it watches.
 
-    A read-only copy is over with its original at once, and not only when its controller has looked.
+    A read-only copy is over with its original, even before its controller has run.
     """
     if hook.deleting:
         return True
@@ -56,7 +56,7 @@ def hooks_served(view: View, agent: str) -> tuple[Resource, ...]:
 
 
 def is_listening(view: View, agent: str, other: str) -> bool:
-    """Whether the agent, which has a task of its own, is a hook of the agent at `other`."""
+    """Whether the agent, which has a task, is a hook of the agent at `other`."""
     watched = view.get(other)
     about = () if watched is None else (view.get(str(each)) for each in watched.spec["hooks"])
     return any(
@@ -67,8 +67,7 @@ def is_listening(view: View, agent: str, other: str) -> bool:
 def readable_messages(messages: Sequence[Message], asked: Iterable[Message]) -> tuple[Message, ...]:
     """Which of the unread `messages` the next turn may have, when `asked` are read and not answered.
 
-    A question to a hook is answered by itself and before others, for somebody's call waits for it: nothing else that
-    wants an answer is heard with it.
+    A question to a hook is answered alone and first, because a call waits for it: no other question is read with it.
     """
     if any(each.kind == QUESTION_KEY for each in asked):
         return tuple(each for each in messages if not each.asks)
@@ -92,7 +91,7 @@ def has_more_to_do(opened: OpenTurn, asked: Mapping[str, Message], now: Sequence
 
 
 def is_asked_by_hook(asked: Mapping[str, Message]) -> bool:
-    """Whether what is said next is an answer to the question of a hook."""
+    """Whether the next reply answers a question to a hook."""
     return any(each.kind == QUESTION_KEY for each in asked.values())
 
 
@@ -103,7 +102,7 @@ def questions_answered(asked: Iterable[Message]) -> tuple[Message, ...]:
 
 
 def is_answer_awaited(opened: OpenTurn, asked: Mapping[str, Message]) -> bool:
-    """Whether somebody still waits for what comes of a turn: of the questions it read one is open, or it had none."""
+    """Whether the result of a turn is still awaited: one of its questions is open, or it had none."""
     questions = [each for each in opened.news.messages if each.kind == QUESTION_KEY]
     is_alone = all(each.kind == QUESTION_KEY for each in opened.news.messages)
     return not questions or not is_alone or any(each.id in asked for each in questions)

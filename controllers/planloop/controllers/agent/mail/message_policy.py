@@ -1,4 +1,9 @@
-"""Which agents may write to which, and how a message enters an inbox or is refused. Pure."""
+"""Which agents may write to which, and how a message enters an inbox or is refused. Pure.
+
+An agent may always write to its ancestors; to others where the plan allows it, over an open bridge, or in a conflict.
+An unread message is a row in the receiver's status. It leaves in the record of the turn that contains it, so no message
+is delivered twice or lost. The sender's status counts what it has sent to each receiver. A message never grants rights.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +23,6 @@ from planloop.schemas.objects.hook import is_hook_agent
 from planloop.schemas.objects.message import Message, message_from_json, thread_from_json
 from planloop.schemas.resource import Resource
 
-# Who may write to whom: up always, down and elsewhere where the plan says, across an open bridge, in a conflict.
-
 PARENT: Final = "parent"
 CHILDREN: Final = "children"
 SIBLINGS: Final = "siblings"
@@ -27,7 +30,7 @@ ALL_RECEIVERS: Final = frozenset({"all", "*"})
 
 
 class NotReachable(Exception):
-    """`reason` is NoSuchAgent or NotAllowed; the message is for whoever wanted to write."""
+    """`reason` is NoSuchAgent or NotAllowed; the message is for the sender."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -54,7 +57,7 @@ def resolve_names(view: View, sender: Resource, to: str) -> Sequence[str]:
 
 
 def agent_below(view: View, agent: str, name: str) -> Resource:
-    """The agent below the one at `agent` of that id or path. Raises NotReachable; what watches it nobody can name."""
+    """The descendant of `agent` with that id or path. Raises NotReachable; its hooks cannot be named."""
     mine = addresses.parse_address(agent)
     path = [part for part in name.removeprefix("agent/").split("/") if part]
     for candidate in (addresses.agent_address(*mine.path, *path), addresses.agent_address(*path)):
@@ -151,15 +154,9 @@ def _named(view: View, mine: Address, to: str) -> Sequence[str]:
 
 
 def _is_sibling(mine: Address, other: Address) -> bool:
-    # The root's path is as long as no child's: it is nobody's sibling.
+    # No child has a path as short as the root's: it has no sibling.
     return len(other.path) == len(mine.path) and other.path[:-1] == mine.path[:-1] and other != mine
 
-
-# Messages: how one gets into an inbox, and what keeps it out.
-#
-# An unread message is a row in the receiver's status; it leaves in the record of the turn that contains it, so nothing
-# is delivered twice or lost. What a sender has sent to each receiver is counted in the sender's own status. A message
-# never grants anything.
 
 MESSAGE_DIGEST_CHARS: Final = 12
 
@@ -290,8 +287,8 @@ def _key(body: Json) -> Json:
 def parent_message_changes(
     view: View, agent: Resource, body: JsonObject, message_id: str, now: float
 ) -> tuple[Change, ...]:
-    """The changes that tell the agent above of a fact about `agent`; none when nobody is there or its inbox is full."""
-    # Nobody sees the hooks above it, so what becomes of one is told to nobody.
+    """The changes that tell the parent a fact about `agent`; none without a parent or if its inbox is full."""
+    # An agent does not see hooks, so the end of one is not reported to it.
     above = None if agent.spec.get("watches") else nearest_agent_above(view, addresses.parse_address(agent.address))
     if above is None:
         return ()

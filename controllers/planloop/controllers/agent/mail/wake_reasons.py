@@ -1,4 +1,9 @@
-"""Why an agent starts a turn: messages, goal edits, ended children, containers, verdicts; the answers it owes. Pure."""
+"""Why an agent starts a turn: messages, goal edits, ended children, containers, verdicts; the answers it owes. Pure.
+
+Reasons and messages are computed from state, each fact once: an edited goal, an ended child, a changed container, a
+verdict, an answer. The record that starts the turn writes digests and tokens of them to the status (`told`). A crash
+before that record repeats them; a crash after it does not.
+"""
 
 from __future__ import annotations
 
@@ -27,12 +32,9 @@ from planloop.schemas.objects.message import Message, MessageKind, ThreadAnswer
 from planloop.schemas.objects.task import ENDED, TaskState
 from planloop.schemas.resource import Resource
 
-# What an agent owes: questions it has been asked, and how each gets its one answer.
-#
-# Pure. A question is a message that `asks`. Read, it moves from the inbox to `asked`; the answer takes it away there
-# and writes itself into the thread in the same record, so that it is given once. While the task lives a claim is no
-# answer yet: the verdict on it is. When the task is over a question is a reason for a turn of its own, which changes no
-# verdict.
+# A question is a message that `asks`. When the agent reads it, it moves from the inbox to `asked`. The record of the
+# answer removes it there and writes the answer into the thread, so a question gets one answer. A claim answers only
+# when its verdict is in. If the task has ended, a question starts a turn that does not change the verdict.
 
 FAILURE_CONDITIONS: Final = {
     "AwaitingApproval": "Blocked",
@@ -79,7 +81,7 @@ def thread_answer_changes(
 
 
 def answer_of_turn(seen: ObservedAgent, turn: OpenTurn) -> ThreadAnswer | None:
-    """What a turn that ends says to the open questions; None while the work on an answer goes on."""
+    """The answer of an ending turn to open questions; None while work on the answer continues."""
     if not seen.status.mail.asked:
         return None
     if turn.claim is not None:
@@ -87,7 +89,7 @@ def answer_of_turn(seen: ObservedAgent, turn: OpenTurn) -> ThreadAnswer | None:
         return answer_of_claim(turn.claim["kind"], turn.claim["result"]) if is_answer else None
     if turn.reply.calls or turn.reply.then == "again":
         return None
-    # Whoever is asked as a hook and says nothing has nothing against it.
+    # Silence of an agent asked as a hook means no objection.
     is_owed = turn.is_answer or any(each.kind == "hook" for each in seen.status.mail.asked.values())
     return _of_text(turn.reply.text) if turn.reply.text or is_owed else None
 
@@ -114,9 +116,9 @@ def answer_of_end(task: Resource) -> ThreadAnswer:
 
 
 def answer_if_unable(seen: ObservedAgent, state: AgentState, condition: str, why: str) -> ThreadAnswer | None:
-    """What is said for an agent that rests and cannot answer as things stand; None when it may still do so.
+    """The answer for an agent that rests and cannot answer; None if it may still do so.
 
-    A person who asks can also give the yes or the input that it waits for, so nobody gives up for them.
+    An operator who asks can also give the approval or the input that the agent waits for, so their question stays open.
     """
     asked = unanswered_questions(seen)
     if not asked or (condition in FAILURE_CONDITIONS and all(each.sender.startswith("human:") for each in asked)):
@@ -169,14 +171,8 @@ def _text(result: Json) -> str:
     return result if isinstance(result, str) else encode(result).decode()
 
 
-# Why an agent is awake, and what it is told: reasons and messages recomputed from state, each fact told once.
-#
-# What was told is kept in the status as digests and tokens (`told`), written by the record that starts the turn, so a
-# crash before that record tells it again and a crash after it does not. Messages of others are in the inbox; these here
-# are made from levels: an edited goal, a child that ended, a container that is not as it was, a verdict, an answer.
-
 CALL_KEY: Final = "call"  # Why an outside agent has a turn: its client said something.
-UNREAD_ERROR: Final = "Unread"  # The error of a claim that is made over messages that nobody has read.
+UNREAD_ERROR: Final = "Unread"  # The error of a claim made with unread messages.
 FACT_DIGEST_CHARS: Final = 12
 _MADE: Final = re.compile(r"\d+\.\d+\.\d+")  # Incarnation, turn, number: what people and agents send has other ids.
 
@@ -210,7 +206,7 @@ class _Gathering:
     inbox: tuple[Message, ...] = ()
 
     def tell(self, reason: str, body: Json, *, sender: str = AGENT_ACTOR, kind: MessageKind = "state") -> None:
-        """One made message; its id says which turn and which of its facts it is. No `reason`: it wakes nobody."""
+        """Adds a message made from state; its id names the turn and the fact. Without `reason` it wakes no agent."""
         self.reasons += [reason] if reason else []
         status = self.seen.status
         message_id = f"{status.incarnation}.{status.turn + 1}.{len(self.messages)}"
@@ -220,7 +216,7 @@ class _Gathering:
 
 @lru_cache(maxsize=limits.SPECS_KEPT_MAX)
 def fact_digest(text: str) -> str:
-    """A short digest of a told text."""
+    """A short digest of a text that was sent."""
     return sha256_of_value(text)[:FACT_DIGEST_CHARS]
 
 
@@ -231,9 +227,9 @@ def collect_news(seen: ObservedAgent) -> WakeNews:
     for gather in _OF_WATCHERS if seen.is_watcher else _OF_A_TASK:
         gather(found)
     if seen.nature.is_guest:
-        # Nobody from outside can be woken: it hears what there is when it says something.
+        # MCP clients cannot be woken: they get news with their next call.
         found.reasons[:] = [CALL_KEY] if seen.status.client.said else []
-    # A discussion whose call was given up: whoever still answers is heard by nobody.
+    # The call of the discussion was cancelled: no one reads further answers.
     found.drops += [
         each
         for each in seen.objects.threads.values()
@@ -308,16 +304,16 @@ def _verdict(found: _Gathering) -> None:
 
 
 def has_unread_news(seen: ObservedAgent) -> bool:
-    """Whether messages or the ends of children wait to be told, so that nothing said now can be the last word."""
+    """Whether unread messages or ended children make the present reply not final."""
     told = seen.status.wake.told.children
     if seen.is_watcher:
-        return False  # Each question has an answer of its own.
+        return False  # Each question gets its own answer.
     is_unheard = any(child.is_ended and told.get(child.address) != child.token for child in seen.context.children)
     return is_unheard or any(each.wakes for each in seen.unread)
 
 
 def failed_children(seen: ObservedAgent) -> tuple[ObservedChild, ...]:
-    """The children that have failed and still stand so: not begun anew, and not being taken away."""
+    """The failed children that are neither restarted nor being removed."""
     return tuple(each for each in seen.context.children if each.state == TaskState.FAILED and not each.view.is_removing)
 
 
@@ -329,7 +325,7 @@ def describe_failures(failed: Sequence[ObservedChild]) -> str:
 
 
 def is_redirected(seen: ObservedAgent) -> bool:
-    """Whether the goal or the notes are other than the mind was told last."""
+    """Whether the goal or the notes changed since the decider last got them."""
     spec, told = seen.task_spec, seen.status.wake.told
     if spec is None or seen.is_watcher:
         return False
@@ -337,7 +333,7 @@ def is_redirected(seen: ObservedAgent) -> bool:
 
 
 def redirection_news(seen: ObservedAgent) -> tuple[tuple[Message, ...], JsonObject]:
-    """What a mind that is being asked is told of an edit of its goal or notes, and the merge into `told` with it."""
+    """The message about an edit of goal or notes for a decider being asked, and the merge into `told`."""
     found = _Gathering(seen, [], [], {})
     _edits(found)
     return tuple(found.messages), found.told
@@ -353,7 +349,7 @@ def _edits(found: _Gathering) -> None:
             continue
         found.told[name] = now
         if found.seen.status.turn > 0:
-            # The first turn has both in its input; only an edit of what was told is news.
+            # The first turn has both in its input; only a later edit is news.
             found.reopens = found.withdraws = True
             found.tell(name, {name: text})
 
@@ -368,7 +364,7 @@ def _children(found: _Gathering) -> None:
         facts = {"task": view.task, "state": view.state, "result": view.result, "message": view.message}
         found.tell(f"child {child.state}", facts, sender=child.address.replace("task/", "agent/", 1))
     changed: JsonObject = {address: token for address, token in tokens.items() if told.get(address) != token}
-    # A child that is gone or at work again is forgotten, so that its next ending is told.
+    # Forget a child that is gone or at work again, so that its next end is reported.
     changed |= {address: None for address in told if address not in tokens}
     if changed:
         found.told["children"] = changed
@@ -384,7 +380,7 @@ def _containers(found: _Gathering) -> None:
             continue
         changed[container.address] = now.run
         if before and seen.status.turn > 0:
-            # One that is started again and again wakes nobody each time: that is told with the next turn.
+            # Restarts do not wake the agent each time; the next turn reports them.
             is_urgent = bool({now.run, before} & {container_exec.UNHEALTHY, container_exec.ENDED})
             facts = {"container": container.address, "state": now.state, "message": now.since(before)}
             found.tell(f"container {now.state}" if is_urgent else "", facts)
@@ -393,7 +389,7 @@ def _containers(found: _Gathering) -> None:
 
 
 def _answers(found: _Gathering) -> None:
-    """What was asked for and is answered; the object is dropped with the turn that tells it, so it is told once."""
+    """Answered requests; the object is dropped by the turn that reports the answer, so it is reported once."""
     for approval in found.seen.objects.approvals.values():
         if approval.state in (APPROVED, REJECTED) and approval.spec["kind"] not in ("call", "input"):
             facts = {"answer": approval.state, "reason": approval.status.get("reason", "")}
@@ -412,7 +408,7 @@ def _answers(found: _Gathering) -> None:
 
 
 def is_own_news(message: Message) -> bool:
-    """Whether it is one of those made here, from levels: nobody sent it."""
+    """Whether the message was made here from state and has no sender."""
     return _MADE.fullmatch(message.id) is not None
 
 
@@ -425,14 +421,14 @@ def _asked_for(approval: Resource) -> JsonObject:
 
 
 def _name_of(seen: ObservedAgent, call: Resource) -> str:
-    """A call as the mind knows it: models by its place, for they are shown no ids."""
+    """A call as the decider knows it: by its position for models, which see no ids."""
     if not seen.nature.is_model:
         return call.address
     return transcript.model_call_id(call.spec["turn"], call.spec["index"])
 
 
 def unknown_calls(seen: ObservedAgent) -> Sequence[Resource]:
-    """Calls of earlier turns that were told as unknown and wait for somebody's word."""
+    """Calls of earlier turns that were reported as unknown and wait for a decision."""
     turn = seen.status.open
     current = {call.address for call in turn.reply.calls} if turn is not None else set()
     return [call for address, call in seen.objects.calls.items() if address not in current]
@@ -451,7 +447,7 @@ def _timers(found: _Gathering) -> None:
 def _low_budget(found: _Gathering) -> None:
     seen = found.seen
     if not found.reasons:
-        return  # Nobody is woken by that alone.
+        return  # This alone does not wake the agent.
     own = seen.task_spec.budget if seen.task_spec is not None else seen.spec.budget
     is_low = any(
         budget.is_budget_low(seen.budget.left, bounds) for bounds in (own, seen.spec.budget, seen.spec.cap.budget)

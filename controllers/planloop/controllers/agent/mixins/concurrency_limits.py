@@ -1,4 +1,8 @@
-"""How many calls or turns may run at once, and which calls may start now."""
+"""How many calls or turns may run at once, and which calls may start now.
+
+Permits count per agent, or per name that agents share. A call without a permit does not start and holds nothing; it is
+checked again when a permit may be free. A permit belongs to a live job of the owner and is free when the job is gone.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +21,6 @@ from planloop.schemas.objects.call import CallState
 from planloop.schemas.objects.sandbox import CONTAINER, sandbox_request
 from planloop.schemas.resource import Resource
 from planloop.schemas.tools import PATH_TOOLS
-
-# Permits: how many calls or turns may run at once, by agent or by a name that agents share.
-#
-# Whoever gets no permit is not started at all and holds nothing; it is looked at again when one may be free. Permits
-# are as old as the owner's jobs: a holder that is no live job of the work plane has given its permit back.
 
 
 @frozen
@@ -79,11 +78,11 @@ class PermitPool:
 
     @property
     def are_out(self) -> bool:
-        """Whether anybody holds a permit or waits for one."""
+        """Whether a permit is held or awaited."""
         return bool(self._counted)
 
     def sweep(self) -> None:
-        """Pokes whoever waits where there is room again, in the order in which they came."""
+        """Wakes waiting owners where permits are free, in the order of arrival."""
         for key, counted in list(self._counted.items()):
             self._drop_dead(counted)
             if counted.waiting and len(counted.holders) < counted.permits:
@@ -103,18 +102,15 @@ class PermitPool:
             del counted.holders[job]
 
 
-# Which calls may start now under the permits of their agents' mixins, and which run in place.
-
-
 def steps_of_call(seen: ObservedAgent, call: Resource, tool: Tool) -> tuple[MixinStep, ...]:
     """The steps that a call object of the agent goes through."""
     return steps_for_call(seen.spec, tool.name, tool.subjects(call.spec["arguments"]), is_free=tool.is_free)
 
 
 def runs_in_place(seen: ObservedAgent, call: Resource, tool: Tool) -> bool:
-    """Whether the call needs no job: its whole effect is in its record, and no program has a say in it.
+    """Whether the call needs no job: its whole effect is in its record, and no program is involved.
 
-    What is in a container is not read from one moment to the next.
+    Reading from a container takes a job.
     """
     if tool.name in PATH_TOOLS and sandbox_request(seen.spec.sandbox).tier >= CONTAINER:
         return False
@@ -153,18 +149,18 @@ def take_call_permits(
 
 
 def take_turn_permit(permits: PermitPool, seen: ObservedAgent, job: str) -> PermitLimit | None:
-    """The bound that the asking of the mind waits for; None: it has its permits."""
+    """The limit that a request to the decider waits for; None if it has its permits."""
     if not seen.spec.mixins:
         return None
     return permits.take(permit_limits(steps_for_turn(seen.spec), seen.resource.uid), job, seen.resource.address)
 
 
 def asking_needs_job(seen: ObservedAgent) -> bool:
-    """Whether the mind is asked in a job though it could answer in place: a program has a say in it."""
+    """Whether a decider that answers in place needs a job, because a step runs a program."""
     return any(step.is_program for step in steps_for_turn(seen.spec))
 
 
 def describe_permit_limit(bound: PermitLimit) -> str:
-    """Why somebody waits for `bound`, for people."""
+    """Why a call waits for `bound`, for people."""
     name = bound.key.removeprefix("name:") if bound.key.startswith("name:") else ""
     return f"waits for one of {bound.permits} permits" + (f" of `{name}`" if name else "")

@@ -49,7 +49,7 @@ ERRORS_BEFORE_EFFECT: Final = frozenset({"NotStarted", "NoServer", "Unreachable"
 def may_retry_call(step: MixinStep, result: CallResult, effect: EffectClass) -> bool:
     """Whether a call that ended like this may be tried again under `step`, however often it was."""
     if result.state is not CallState.FAILED:
-        return False  # A denial stands, a success needs no more, and what is unknown must never be made twice.
+        return False  # Never after a denial, a success or an unknown outcome.
     named = step.table.get("errors")
     if result.error not in (RETRYABLE_ERRORS if not named else frozenset(named)):
         return False
@@ -70,7 +70,7 @@ def retry_pause_s(step: MixinStep, tries: int) -> float:
 def draft_retry(
     seen: ObservedAgent, view: View, call: Resource, failed: CallResult, tries: int, pause_s: float
 ) -> RecordDraft:
-    """The call is Authorized again after its `tries`-th try; its next one has an intent of its own."""
+    """The call is Authorized again after its `tries`-th try; the next one records a new intent."""
     why = f"try {tries} failed ({failed.error}); the next one in {pause_s:g} s"
     merge: JsonObject = {"state": str(CallState.AUTHORIZED), "retries": tries, "why": why}
     changes = (SetStatus(call.address, call.uid, merge), *retry_cost_changes(seen, view))
@@ -199,7 +199,7 @@ class CallAttempts(Protocol):
         ...
 
     async def again(self, failed: CallResult, pause_s: float) -> Settlement | None:
-        """Writes down that it failed, pauses, and makes a new intent; a settlement says why there is none."""
+        """Records the failure, pauses, and records a new intent; a settlement says why there is none."""
         ...
 
     def narrowed(self, arguments: JsonObject) -> Settlement | None:
@@ -279,7 +279,7 @@ async def _timed(call: CallAttempts, step: MixinStep, inner: InnerCall) -> CallE
     bound_s = float(step.given) if isinstance(step.given, int | float) else limits.CALL_TIMEOUT_S
     is_process = call.context.spec.is_process
     if is_process:
-        # The process is stopped by its own bound, so that what it printed is kept; the scope below is for the rest.
+        # The process has its own limit, so that its output is kept; the scope below is for the rest.
         before = call.context.time_s
         call.context = replace(call.context, time_s=bound_s if before is None else min(before, bound_s))
     slack_s = 2 * limits.TERM_GRACE_S if is_process else 0.0
@@ -361,7 +361,7 @@ class LayeredAsk:
                 case "python" | "run":
                     return await self._looked_at(step, inner)
                 case _:
-                    return await inner()  # The permit was taken before the mind was asked.
+                    return await inner()  # The permit was taken before the decider was asked.
 
         return layer
 
@@ -380,7 +380,7 @@ class LayeredAsk:
                     raise
 
     async def _again(self, step: MixinStep, fault: DeciderFailed) -> bool:
-        """Whether the mind may be asked again, after a pause; then under a new request."""
+        """Whether the decider may be asked again, after a pause, by a new request."""
         await self.world.clock.sleep(retry_pause_s(step, self.tries))
         store, seen = self.world.store, self.look(self.seen.resource.address)
         opened = None if seen is None else seen.status.open
@@ -426,7 +426,7 @@ class LayeredAsk:
         )
 
     def _told(self, step: MixinStep, reply: DeciderReply | None = None) -> JsonObject:
-        """What a step is told about a turn."""
+        """The question to a step about a turn."""
         task, opened = self.seen.task_spec, self.seen.status.open
         told: JsonObject = {"version": steps.STEP_VERSION, "point": step.point, "on": step.on}
         told |= {"agent": self.seen.resource.address, "goal": "" if task is None else task.goal}

@@ -26,8 +26,6 @@ from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.agent import AgentSpec
 from planloop.schemas.objects.call import CallResult
 
-# The steps of an agent's mixins as values: which of them a call or a turn goes through, the outermost first.
-
 StepScope: TypeAlias = Literal["call", "turn"]
 
 PROGRAM_VERBS: Final = frozenset({"python", "run"})
@@ -55,7 +53,7 @@ class MixinStep:
 
     @property
     def table(self) -> JsonObject:
-        """What it was given, as the map that it is."""
+        """The parameter of the step, a map."""
         return self.given if isinstance(self.given, dict) else {}
 
 
@@ -76,7 +74,7 @@ def steps_for_call(spec: AgentSpec, tool: str, subjects: Sequence[str], *, is_fr
 
 
 def steps_for_turn(spec: AgentSpec) -> tuple[MixinStep, ...]:
-    """The steps that the asking of the mind goes through."""
+    """The steps around a request to the decider."""
     return steps_of_agent(spec, "turn") if spec.mixins else ()
 
 
@@ -98,10 +96,9 @@ def _matches(step: MixinStep, tool: str, subjects: Sequence[str]) -> bool:
     return step.match is None or bool(patterns.find_denial(step.match, tool, subjects))
 
 
-# Steps that are programs: `python: file.py:name` and `run:`, JSON in, JSON out, each in a process of its own.
-#
-# Such a step has no effects of its own: after a crash it is simply run again. It may deny, narrow arguments, comment or
-# withhold; whatever else it does (dies, hangs, prints nonsense) is a fault, and an exit code alone is never a verdict.
+# Programs are `python: file.py:name` and `run:`, JSON in and out, each run in its own process. A step has no effects
+# that the plan depends on, so after a crash it runs again. It may deny, narrow arguments, comment or withhold.
+# Anything else (a crash, a timeout, invalid output) is a fault; an exit code alone is never a verdict.
 
 STEP_VERSION: Final = 1
 """Of what such a program is told; it rises when a member changes its meaning."""
@@ -111,7 +108,7 @@ STEP_ANSWERS: Final = frozenset({"deny", "arguments", "comment", "withhold", "sa
 
 @frozen
 class StepAnswer:
-    """What a step's program answered. `note` is a fault that its policy lets pass."""
+    """The answer of a step's program. `note` is a fault that its policy ignores."""
 
     deny: str = ""
     arguments: JsonObject | None = None
@@ -125,7 +122,7 @@ class _Fault(Exception):
 
 
 def call_question(context: ToolContext, step: MixinStep, result: CallResult | None = None) -> JsonObject:
-    """What a step is told about a call."""
+    """The question to a step about a call."""
     spec = context.spec
     call: JsonObject = {"tool": spec.tool, "arguments": spec.arguments, "effect": str(spec.effect)}
     told: JsonObject = {
@@ -139,7 +136,7 @@ def call_question(context: ToolContext, step: MixinStep, result: CallResult | No
 
 
 async def ask_about_call(context: ToolContext, step: MixinStep, told: JsonObject) -> StepAnswer:
-    """What the program of `step` says to `told`; a fault by the step's policy."""
+    """The answer of the program of `step` to `told`; a fault is handled by the step's policy."""
     return await ask_about_turn(context.world, context.seen, step, told)
 
 
@@ -215,7 +212,7 @@ def _text(answer: JsonObject, name: str) -> str:
 
 
 def add_step_comment(ending: Settlement, step: MixinStep, said: StepAnswer) -> Settlement:
-    """The ending with what an `after` step says to it. The log keeps the original of what is withheld."""
+    """The ending with the comment of an `after` step. The log keeps withheld results."""
     result, data = ending.result, ending.data
     if said.withhold:
         data = {**data, "withheld": result.to_json()}

@@ -23,8 +23,6 @@ from planloop.schemas import json_pointer, limits
 from planloop.schemas.canonical_json import decode
 from planloop.schemas.resource import Resource
 
-# The recall tool: what an agent lived through, as it was before its conversation was made shorter.
-
 AROUND_CHARS = 160  # Of a hit, to either side.
 
 
@@ -74,8 +72,6 @@ def _content(context: ToolContext, digest: str) -> bytes:
         raise ToolFailed("Gone", "what was said then is not kept any more")
     return content
 
-
-# `dump` and `restore`: an agent to a file of the workspace and back, as a new child.
 
 DumpPathText = Annotated[str, Field(min_length=1, description="Relative to your workspace.")]
 

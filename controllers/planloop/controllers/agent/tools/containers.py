@@ -30,9 +30,8 @@ from planloop.schemas.objects.call import CallResult, CallState
 from planloop.schemas.objects.container import INTERNAL, NO_NETWORK
 from planloop.schemas.objects.sandbox import CONTAINER
 
-# A Compose file, read as data, as containers of a plan. What a plan cannot say is refused by its name, never left out.
-#
-# Nothing is looked up: a `$name` in a value is refused rather than filled in from the owner's environment.
+# A Compose file becomes containers of a plan. Fields that a plan cannot express are refused by name, and so is
+# `$name` in a value, which would need the owner's environment.
 
 _TOP: Final = frozenset({"services", "version", "name", "volumes", "networks"})
 _CONDITIONS: Final = {
@@ -49,7 +48,7 @@ _HEALTH: Final = frozenset({"test", "interval", "timeout", "retries", "start_per
 
 
 def read_compose_file(content: bytes, file: str, folder: str) -> dict[str, JsonObject]:
-    """The services of the file `file`, which lies in `folder` of the plan's. Raises ToolFailed: BadCompose."""
+    """The services of the file `file` in `folder` of the plan. Raises ToolFailed: BadCompose."""
     tree = read_source(content, file=file)
     faults = [one.summary for one in tree.diagnostics if one.severity == "error"]
     if faults:
@@ -216,7 +215,7 @@ _READERS: Final[Mapping[str, Callable[[Json, str], JsonObject]]] = {
 
 
 def _filled(value: Json, at: str) -> Json:
-    """`value` as Compose would hand it on; a variable of its environment is nothing that we have."""
+    """`value` as Compose would pass it on; variables of its environment are not available."""
     if not isinstance(value, str):
         return value
     if _VARIABLE.search(value.replace("$$", "")):
@@ -247,10 +246,8 @@ def _bad(message: str) -> ToolFailed:
     return ToolFailed("BadCompose", message)
 
 
-# The container tools: patches of the plan that make containers for the agent's task, and commands inside them.
-#
-# What is made belongs to the task and goes with it. Making and removing is safe to repeat after a crash, because the
-# plan says so already; a command inside is of class `once`, like one of the shell.
+# A container belongs to the task and is removed with it. Adding and removing are safe to repeat after a crash; a
+# command inside is of class `once`, like one of the shell.
 
 NameText = Annotated[str, Field(min_length=1, description="The container's name.")]
 WaitSeconds = Annotated[
@@ -260,7 +257,7 @@ _BOUNDS: Final = {"memory": "memory", "processes": "pids"}
 
 
 class ContainerFields(TypedDict, total=False):
-    """What a container may be told; the gate's schema says what is wrong with it, in words."""
+    """Fields of a container; the gate's schema reports errors."""
 
     image: Annotated[str | None, Field(description="Image name or digest.")]
     cmd: Annotated[str | list[str] | None, Field(description="A line for sh, or a list; blank: the image's own.")]

@@ -1,4 +1,9 @@
-"""The `task` tool and declared agents as tools: add child tasks with agents, and wait for their results."""
+"""The `task` tool and declared agents as tools: add child tasks with agents, and wait for their results.
+
+Adding is a patch through the gate and safe to repeat: a child that this call has added is not added again. A prompt is
+part of the patch, so the child has it in its first turn. With `prompt` or `wait` the call waits for the end of the
+child, which it reads from the child's row. The rights of a child are computed from the plan.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +44,7 @@ from planloop.schemas.objects.task import ENDED, TaskState
 from planloop.schemas.resource import Resource
 from planloop.schemas.tools import AGENT_TOOL
 
-# From the arguments of the `task` tool to a task of the plan document.
-#
-# What it does not know it passes on as it stands: the gate's schema says what is wrong with it, in words.
+# Unknown fields pass through to the gate, whose schema reports them.
 
 TASK_AGENT_FIELDS: Final = ("model", "tools", "deny", "effects", "script", "python", "from")
 """Fields of a task that are its agent's in the document. So are `instructions`, under the name of `prompt`."""
@@ -196,7 +199,7 @@ def addition_ops(plan: JsonObject, path: Sequence[str], nodes: JsonObject) -> li
 
 
 def _stored(fields: JsonObject) -> dict[str, str]:
-    """Takes `store` out of `fields`: its text is to be one of the plan's prompts, and `instructions` is its name."""
+    """Removes `store` from `fields`: its text becomes a prompt of the plan, and `instructions` is its name."""
     name = fields.pop("store", None)
     if name is None:
         return {}
@@ -208,7 +211,7 @@ def _stored(fields: JsonObject) -> dict[str, str]:
 
 
 def _with(agent: Json, own: JsonObject) -> JsonObject:
-    """An agent with some fields of its own: a name becomes what it extends. Raises ToolFailed."""
+    """An agent with more fields: a name becomes what it extends. Raises ToolFailed."""
     if agent is None:
         return own
     if isinstance(agent, str):
@@ -225,13 +228,6 @@ def _slug(goal: Json) -> str:
     return "-".join(words)[: limits.TASK_ID_CHARS_MAX].strip("-")
 
 
-# `task`: child tasks with their agents; with `prompt` or `wait` the call's result is what comes of them.
-#
-# Adding is a patch through the gate, safe to repeat after a crash: a child that this call added is not added again. A
-# prompt is part of what is added, so the child has it in its first turn however soon that is; the call then waits for
-# the child's end, which it finds in the child's own row. What a new child may do is computed from the plan like that of
-# any child.
-
 PathTokens: TypeAlias = tuple[str, ...]
 
 
@@ -245,7 +241,7 @@ async def task(context: ToolContext, **fields: Unpack[TaskFields]) -> CallEnding
 
 
 async def add_children(context: ToolContext, sketches: Sequence[TaskSketch]) -> CallEnding:
-    """Adds the children that are not there yet by this call, and waits for those that are to be waited for."""
+    """Adds the children that this call has not added yet, and waits for those that the call names."""
     names = [sketch.name for sketch in sketches]
     fresh = [sketch for sketch in sketches if not is_child_added(context, sketch.name)]
     added = await _added(context, fresh) if fresh else Settlement(success(f"{', '.join(names)} are in the plan"))
@@ -318,7 +314,7 @@ def is_child_new(context: ToolContext, name: str) -> bool:
 
 
 def is_child_added(context: ToolContext, name: str) -> bool:
-    """Whether this call added the child before a crash. Raises ToolFailed when somebody else has."""
+    """Whether this call added the child before a crash. Raises ToolFailed if another author added it."""
     if _child(context, name) is None:
         return False
     if not is_child_new(context, name):
@@ -366,7 +362,7 @@ def resolve_children(context: ToolContext) -> CallEnding | None:
     ends = {str(address): _end(context, str(address), is_late=is_late) for address in status["ends"]}
     if any(end is None for end in ends.values()):
         return None
-    # What is told here is no news any more: the parent is not woken for a result that it has collected.
+    # A result collected here must not wake the parent again.
     told = {
         child.address: child.token
         for child in context.seen.context.children
@@ -377,7 +373,7 @@ def resolve_children(context: ToolContext) -> CallEnding | None:
 
 
 def _end(context: ToolContext, address: str, *, is_late: bool) -> ThreadAnswer | None:
-    """How a child came to its end, or why none is to be waited for; None while it is at work."""
+    """How a child ended, or why it cannot end; None while it is at work."""
     view = context.world.store.view
     task, agent = view.get(address), view.get(_agent_of(address))
     if task is None or task.deleting:
@@ -403,10 +399,8 @@ def result_of_children(answers: Mapping[str, ThreadAnswer]) -> CallResult:
     return failure("NoAnswer", text) if all(answer.error for answer in answers.values()) else success(text)
 
 
-# Declared agents as tools: `tools: [agent:reviewer]` gives a function of that name, and calling it asks that agent.
-#
-# The first call adds a child task done by the agent; every later one asks the same child, which remembers. What the
-# child may do is what any child of the caller with that agent may.
+# `tools: [agent:reviewer]` gives the agent a function of that name. The first call adds a child task with that agent;
+# later calls ask the same child, which remembers. It has the rights of any child with that agent.
 
 LIBRARY_AGENTS: Final = "lib:"
 
@@ -426,7 +420,7 @@ class AgentTools(Mapping[str, Tool]):
         declared = self._declared()
         if not name.startswith(AGENT_TOOL) or agent not in declared:
             raise KeyError(name)
-        # The same object for the same words: what a model is told of its tools is made once.
+        # Cached, so that the description of a tool is built once.
         doc = str(declared[agent].get("doc") or f"Asks the agent `{agent}`. It remembers what it was asked before.")
         if len(self._kept) >= limits.SPECS_KEPT_MAX:
             self._kept.clear()

@@ -13,7 +13,7 @@ class ToolError(Exception):
 
 
 class ToolFailed(ToolError):
-    """`reason` is one CamelCase word, for programs; the message is for whoever called."""
+    """`reason` is one CamelCase word, for programs; the message is for the caller."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)

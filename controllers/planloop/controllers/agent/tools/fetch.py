@@ -1,4 +1,8 @@
-"""`fetch`: one page by HTTP GET as text, with limits on size, time and redirects, and on which hosts may be asked."""
+"""`fetch`: one page by HTTP GET as text, with limits on size, time and redirects, and on which hosts may be asked.
+
+Each redirect is checked like the first request: its URL against the rights, its address against the permitted hosts.
+The content is labelled as foreign, stored whole as a blob, and cut for the reader.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +26,10 @@ from planloop.schemas.canonical_json import Json, JsonObject, decode_foreign
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.call import CallResult, CallState
 
-# Which addresses may be asked: the public internet, and of everything nearer only what the rights name.
-#
-# A name is resolved once and the connection goes to the address that was looked at, so a name that answers differently
-# the second time gains nothing. An IPv4 address inside an IPv6 one (mapped, NAT64) is looked at as itself.
-# What is public is decided by the tables below and not by `ipaddress`, whose tables differ between versions of Python.
+# Public addresses may be asked; all others only if the rights name them. A name is resolved once and the connection
+# uses the checked address, so a second, different answer of DNS has no effect. An IPv4 address inside an IPv6 one
+# (mapped, NAT64) is checked as itself. The tables below decide what is public; those of `ipaddress` differ between
+# versions of Python.
 
 IpAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -60,7 +63,7 @@ class UrlTarget:
 
 
 def parse_url(url: str) -> UrlTarget:
-    """The place that a URL names. Raises ToolFailed for what is no http or https URL."""
+    """The host, port and path of a URL. Raises ToolFailed unless it is an http or https URL."""
     if len(url) > limits.URL_CHARS_MAX:
         raise ToolFailed("BadUrl", f"a URL has at most {limits.URL_CHARS_MAX} characters")
     try:
@@ -154,9 +157,8 @@ def denial_names(place: UrlTarget) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-# HTML as the text that a reader would see, with the standard library: titles, paragraphs, lists, links if wanted.
-#
-# Scripts, styles and hidden templates are left out. It never raises: broken markup gives what can be read of it.
+# HTML becomes the text that a reader sees: titles, paragraphs, lists, and links on request, without scripts, styles
+# and templates. Broken markup never raises; whatever is readable is returned.
 
 SKIPPED_ELEMENTS: Final = frozenset(
     {"script", "style", "noscript", "svg", "template", "iframe", "object", "canvas", "math"}
@@ -241,11 +243,6 @@ class _Reader(HTMLParser):
             return
         (self.title if self._is_title else self.parts).append(data)
 
-
-# `fetch`: one page by HTTP GET, as text, under bounds of size, time, redirects and kind.
-#
-# Every hop is looked at anew: its URL against denials and allowances, its address against the hosts that may be asked.
-# What comes back is somebody else's words: it is labelled so, whole as a blob, clamped for the reader.
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
@@ -335,7 +332,7 @@ async def _asked(place: UrlTarget) -> FetchedResponse | str:
 
 
 def _fixed(place: UrlTarget) -> Any:
-    """A resolver that knows the addresses of this one place, and asks nobody."""
+    """A resolver that returns the checked addresses and sends no query."""
     from aiohttp.abc import AbstractResolver, ResolveResult  # noqa: PLC0415 - as above
 
     class Fixed(AbstractResolver):
@@ -409,7 +406,7 @@ def _text_of(got: FetchedResponse, *, has_links: bool) -> tuple[str, str]:
 
 
 def _json_of(got: FetchedResponse) -> Json:
-    """The parsed body, for minds that are code; None when it is not JSON, or too large to hand on as it stands."""
+    """The parsed body, for deciders that are code; None if it is not JSON or too large."""
     if got.is_cut or len(got.body) > limits.FETCH_JSON_BYTES_MAX or "json" not in got.kind:
         return None
     try:

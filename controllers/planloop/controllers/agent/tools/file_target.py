@@ -1,4 +1,8 @@
-"""The file that a call is about, on this host or in the agent's container: find, read, replace, list and search it."""
+"""The file that a call is about, on this host or in the agent's container: find, read, replace, list and search it.
+
+A path means what it means to the agent's commands. A file of the plan's folder that is mounted into the container is a
+file of this host, with its rights, links and locks; the name of any other file says its container.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +36,6 @@ from planloop.schemas.canonical_json import printable_name, sha256_hex
 from planloop.schemas.file_text import decode_file_text
 from planloop.schemas.frozen import frozen
 
-# Where a path of a file tool is: on this machine, or only in the container that is the agent's sandbox.
-#
-# A path is read as the agent's commands would read it. What is a file of the plan's folder as well, because that is
-# mounted, is one of this machine, with its rights, links and locks; of anything else the name says which container.
-
 
 @frozen
 class ContainerPath:
@@ -47,7 +46,7 @@ class ContainerPath:
 
     @property
     def name(self) -> str:
-        """What it is called where files of several places meet: in rights and what an agent has read."""
+        """Its name in rights and in the list of files that an agent has read."""
         return f"container/{self.place.name}:{self.path}"
 
     @property
@@ -130,11 +129,9 @@ def _names(within: ContainerPath) -> tuple[str, ...]:
     return (within.name, within.path, within.path.lstrip("/"))
 
 
-# Files that are only in a container: read, replaced, listed and searched by small scripts that run in there.
-#
-# They run as the agent's commands do, so its user, its mounts and what is in memory count. Nothing is done through
-# links: a path that leads elsewhere is refused with where it leads, because locks and rights are about that. A file is
-# replaced in one step, when all of the new content is there and the old is still the one that was looked at.
+# Files that exist only in a container are read, replaced, listed and searched by small scripts that run there like
+# the agent's commands, with the same user and mounts. A path through a link is refused, with its target, because
+# locks and rights name targets. A file is replaced atomically, if it still has the content that was read.
 
 OWN_PREFIX: Final = "PLANLOOP_OURS"
 """The variable of the scripts with the places where folders of the plan are mounted, in lines."""
@@ -255,7 +252,7 @@ async def read_in_container(context: ToolContext, within: ContainerPath) -> Cont
     if ended.ending is ExitCause.TOO_MUCH_OUTPUT:
         raise ToolFailed("TooLarge", f"`{within.path}` has more than {most} bytes")
     told, _, content = ended.output.partition(b"\n")
-    return ContainerContent(content, told.decode(errors="replace"))  # A container may have a `sha256sum` of its own.
+    return ContainerContent(content, told.decode(errors="replace"))  # `sha256sum` may differ between containers.
 
 
 async def replace_in_container(
@@ -358,9 +355,6 @@ def _fault(within: ContainerPath, ended: ExecEnd) -> ToolFailed:
             return ToolFailed("NotReadable", f"{why}: {last_line(ended.output) or f'exit code {ended.code}'}")
 
 
-# The file that a call of a file tool is about: of this machine, or in the agent's container. One port for both.
-
-
 class FileTarget(Protocol):
     """Of a file of this machine nothing here yields to others: what was looked at is so when it is replaced."""
 
@@ -379,7 +373,7 @@ class FileTarget(Protocol):
         ...
 
     async def look(self) -> ContainerContent | None:
-        """What is there; None when there is no file. What is masked in it has the digest of the real content."""
+        """The file; None if there is none. Masked content has the digest of the real content."""
         ...
 
     async def replace(self, content: bytes, expected: str | None) -> bool:

@@ -283,7 +283,7 @@ async def _unseen(context: ToolContext, file: FileTarget, current: str) -> Settl
     content = (await file.read()).content
     shown = text_difference(context.world.store.get_blob(known), content, file.path)
     text = f"`{file.path}` changed since you read it; this is the difference, look and try again\n{shown}"
-    # The agent has now been shown what is there: its next write is made in knowledge of it.
+    # The agent has now read the present content, so its next write may replace it.
     return Settlement(failure("Changed", text), agent={"files": remember_content_merge(context, file.path, content)})
 
 

@@ -32,10 +32,9 @@ from planloop.schemas.objects.hook import ACTIVE, OVER, Decision, HookPoint, hoo
 from planloop.schemas.resource import Resource
 from planloop.schemas.rules.language import CONDITIONS, EFFECTS
 
-# `hook`: attaches a hook to the agent itself or to one below it, as a patch through the gate.
-#
-# What the new hook may do comes from where it is set, like the rights of a child: the gate says whether its program or
-# its model is within the author's. A hook that makes one sets it on the agent that it watches.
+# `hook` attaches a hook to the agent or to a descendant, by a patch. Its rights come from where it is attached, as
+# those of a child, and the gate checks that its program or model is within those of the author. A hook that attaches
+# one attaches it to the agent that it watches.
 
 UNCHANGED_HOOK_FIELDS: Final = ("on", "match", "rule", "run", "extends", "settings", "expires", "budget")
 """Fields of a hook that are in the document what they are here."""
@@ -55,7 +54,7 @@ def _listed(value: Json) -> Json:
 
 
 class HookFields(TypedDict, total=False):
-    """What a hook may be told; the gate's schema says what is wrong with it, in words."""
+    """Fields of a hook; the gate's schema reports errors."""
 
     on: Annotated[list[HookPoint] | None, BeforeValidator(_listed), Field(description="When it is asked.")]
     to: Annotated[str | None, Field(description="Whom it watches: a child's path below you; blank, yourself.")]
@@ -112,16 +111,14 @@ def combine_fields(more: JsonObject, given: JsonObject) -> JsonObject:
 
 
 def _place(context: ToolContext, to: str) -> tuple[str, ...]:
-    """The path of the task whose agent is to be watched."""
+    """The path of the task with the agent to watch."""
     parts = tuple(part for part in to.removeprefix("agent/").removeprefix("task/").split("/") if part not in ("", "."))
     own = context.task_path
     return parts if parts[: len(own)] == own and len(parts) >= len(own) else (*own, *parts)
 
 
-# What agents that are hooks do: give a verdict, look back, quit, step into the foreground, and hand it over.
-#
-# `meta` makes a hook the session's primary agent, and the agent that it watches its subagent; `endo` is the opposite:
-# an agent becomes a hook of one below it, which becomes primary. `hook` attaches one.
+# `meta` makes a hook the primary agent of the session and the agent that it watches its subagent. `endo` is the
+# opposite: an agent becomes a hook of a descendant, which becomes primary.
 
 ENDO_POINTS: Final = ("on-input", "before-reply")
 """Where an agent that has handed over is asked: what the other is told, and what it is about to say."""
@@ -172,7 +169,7 @@ def transcript(
     found = view.get(watched[0]) if len(watched) == 1 else None
     if found is None:
         raise ToolFailed("NoSuchAgent", f"name one that you watch: {', '.join(dict.fromkeys(known))}")
-    # A search goes through all turns unless it is told how many.
+    # A search without a number covers all turns.
     newest = limits.TURNS_SEARCHED_MAX if text and turns == agent_hooks.TURNS_DEFAULT else turns
     chars = limits.HOOK_TRANSCRIPT_CHARS_MAX if turn is not None else agent_hooks.CHARS_DEFAULT
     wanted = agent_hooks.TranscriptExcerpt(newest, text, chars, turn)
@@ -188,7 +185,7 @@ def meta(context: ToolContext, reason: Annotated[str, Field(description="Why now
     served = _served(context)
     view = context.world.store.view
     moved = session.session_move_changes(view, context.world.plan, context.agent, str(context.author))
-    # What it handed over by `endo` it takes back; whatever else it is a hook of it stays.
+    # `meta` reverts `endo`; the agent stays a hook of others.
     handed = [each for each in served if stated_name(each.spec) == _name_by(context)]
     ended = _over(view, handed, reason or "it took the session back")
     watched = ", ".join(dict.fromkeys(str(each.spec["watches"]) for each in served))
@@ -247,7 +244,7 @@ def _name_by(context: ToolContext) -> str:
 
 
 def _below(context: ToolContext, name: str) -> str:
-    """The agent below the caller that it means; for one made for a hook, whom it watches. Raises ToolFailed."""
+    """The descendant that the caller means; for the agent of a hook, the agent that it watches. Raises ToolFailed."""
     watches, mine = context.seen.spec.watches, addresses.parse_address(context.agent)
     if watches:
         if name.removeprefix("agent/") not in (watches.partition("/")[2], addresses.parse_address(watches).name):
@@ -281,7 +278,7 @@ def _no_ring(context: ToolContext, below: str) -> None:
 
 
 def _served(context: ToolContext) -> Sequence[Resource]:
-    """The hooks that the caller is. Raises ToolFailed when it is none."""
+    """The hooks of which the caller is the agent. Raises ToolFailed if there are none."""
     found = watchers.hooks_served(context.world.store.view, context.agent)
     if not found:
         raise ToolFailed("NoHook", "only an agent that is a hook of another can do this")

@@ -26,10 +26,8 @@ from planloop.schemas.log.patch import Patch, PatchAccepted
 from planloop.schemas.objects.conflict import PERSON, ConflictParty, RulingKind, party_name
 from planloop.schemas.objects.lock import LockMode
 
-# `lock` and `release`: files that an agent takes for itself beyond the locks that its writes bring with them.
-#
-# All or none of what is asked for is taken, until it is given back or the task ends. Who may not write a file may not
-# keep others from it: a write lock needs the right to write.
+# A call of `lock` takes all files or none, until they are released or the task ends, in addition to the locks that
+# writes take. A write lock needs the right to write.
 
 _WILD: Final = frozenset("*?")
 
@@ -84,7 +82,7 @@ def release(
         raise ToolFailed("NotHeld", f"you do not hold {call_locks.name_paths(missing)}")
     if not wanted:
         return Settlement(success("you hold no locks"))
-    # A glob is given back with what lies in it.
+    # Releasing a glob releases all paths in it.
     given = {path for path in mine if any(lock_paths.path_covers(each, path) for each in wanted)}
     changes = grants.release_changes(view, owner, paths=given)
     return Settlement(success(f"given back: {call_locks.name_paths(given)}"), changes, data={"released": sorted(given)})
@@ -158,8 +156,6 @@ def canonical_path(space: Workspace, path: str) -> str:
     return "/".join((*(() if base == "." else (base,)), *rest))
 
 
-# `contest`: an agent that others' locks keep off files opens a conflict. `resolve`: one above both rules on it.
-
 CONTESTED_MODE: Final[LockMode] = "write"
 
 
@@ -197,7 +193,7 @@ def contest(
 
 
 def _stands(context: ToolContext, made: OpenedConflict) -> str:
-    """A conflict in words: between whom it is, and who is to rule."""
+    """A conflict as text: its parties and who rules."""
     above = decide.nearest_ancestor(context.agent, made.against)
     before = decide.nearest_able(context.world.store.view, above)
     where = "a person" if before == PERSON else before

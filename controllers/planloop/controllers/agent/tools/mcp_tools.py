@@ -47,14 +47,12 @@ from planloop.schemas.objects.mcp import (
 )
 from planloop.schemas.resource import Resource, Uid
 
-# Calls of servers that ask for something on the way: a form to fill in, or a page to visit.
-#
-# The call waits (AwaitingInput), and an approval of kind `input` stands for the question until a person or the parent
-# answers, declines, or lets it expire: all three are answers. With the answer the call starts again, under an intent of
-# its own, and hands it to the server.
+# A call in which a server asks for a form or a visit to a page waits (AwaitingInput). An approval of kind `input`
+# holds the question until an operator or the parent answers, declines, or lets it expire. With the answer the call
+# starts again, under a new intent, and gives the answer to the server.
 
 INPUT_ASKED: Final = "asked"  # What the server asked, in the call's status; in a list, which merges leave whole.
-INPUT_ANSWER: Final = "answer"  # What it is told: [content], where None declines.
+INPUT_ANSWER: Final = "answer"  # The answer to pass on: [content], or None to decline.
 
 
 @mutable
@@ -85,7 +83,7 @@ class InputProgress:
 async def call_or_answer(
     context: ToolContext, server: str, tool: str, arguments: JsonObject, progress: InputProgress
 ) -> CallResult:
-    """The server's word on the call: begun anew, or with the answer that it waits for. Raises ServerFailed."""
+    """The server's response to the call, started again or with the answer that it waits for. Raises ServerFailed."""
     asked, answer = context.call.status.get(INPUT_ASKED), context.call.status.get(INPUT_ANSWER)
     servers, op = context.world.connections.servers, context.spec.op
     if asked and answer:
@@ -99,7 +97,7 @@ def is_first_call(context: ToolContext) -> bool:
 
 
 def ending_of_server_call(context: ToolContext, result: CallResult) -> CallEnding:
-    """The end of the call, or its wait for an answer with the approval that stands for the question."""
+    """The end of the call, or its wait for an answer, with the approval that asks for it."""
     if result.state is not CallState.AWAITING_INPUT:
         return Settlement(result)
     tool, asked = context.spec.tool, dict(result.value)
@@ -141,7 +139,7 @@ def _name(context: ToolContext) -> str:
 
 
 def _told_above(context: ToolContext, address: str, words: str, requests: JsonObject) -> tuple[Change, ...]:
-    """The parent may answer as well as a person; one whose inbox is full is not told."""
+    """The parent may answer, like an operator; a parent with a full inbox gets no message."""
     view = context.world.store.view
     above = message_policy.nearest_agent_above(view, addresses.parse_address(context.agent))
     if above is None:
@@ -159,7 +157,7 @@ def form_fields(request: JsonObject) -> JsonObject:
 
 
 def form_content(approval: Resource, answer: str) -> JsonObject | None:
-    """An answer in words as the content of the form: JSON, or the text of its only field. None: it is neither."""
+    """An answer as the content of the form: JSON, or the text of its only field; None if it is neither."""
     names = [name for each in approval.spec["what"]["requests"].values() for name in form_fields(each)]
     try:
         given = decode(answer)
@@ -171,7 +169,7 @@ def form_content(approval: Resource, answer: str) -> JsonObject | None:
 
 
 def _content(answer: JsonObject, asked: JsonObject) -> JsonObject:
-    """What the server is told. Where its form wants text, `zip=10115` on a command line was meant as text."""
+    """The content for the server. If a field is a text, `zip=10115` on a command line means text."""
     given = dict(answer.get("content") or {})
     fields = [form_fields(request) for request in asked["requests"].values()]
     texts = {name for each in fields for name, field in each.items() if field.get("type") == "string"}
@@ -186,11 +184,9 @@ def _dropped(world: AgentServices, call: Resource) -> tuple[Change, ...]:
     return () if old is None else (Drop(old.address, old.uid),)
 
 
-# Tools of servers in the agents' registry: read from the status of `mcp/<name>`, called through
-# `AgentServices.servers`.
-#
-# A tool of server `files` is `files.read_file`. Its effect class is the plan's word, else `once`: what a server says of
-# itself decides nothing. A call whose connection broke after it was sent is made again only if its class allows that.
+# Tools of servers are read from the status of `mcp/<name>` and called through `AgentServices.servers`. A tool of
+# server `files` is `files.read_file`. The plan sets its effect class, `once` by default; claims of the server do not.
+# A call whose connection broke after it was sent is repeated only if its class allows it.
 
 
 class McpTools(Mapping[str, Tool]):
@@ -298,7 +294,7 @@ def _simulated(file: str, tool: str, context: ToolContext, arguments: JsonObject
 
 
 async def _call(server: str, tool: str, context: ToolContext, arguments: JsonObject) -> CallEnding:
-    """Calls the tool, or goes on with a call in which the server asked for something."""
+    """Calls the tool, or continues a call in which the server asked for input."""
     name = full_tool_name(server, tool)
     progress = InputProgress(context)
     while True:
@@ -312,7 +308,7 @@ async def _call(server: str, tool: str, context: ToolContext, arguments: JsonObj
 
 
 def _failed(name: str, fault: ServerFailed, effect: EffectClass) -> CallResult:
-    """What is known of a call that its server did not answer."""
+    """The result of a call that its server did not answer."""
     is_doubt = fault.has_begun and fault.reason in ("Disconnected", "TimedOut") and not effect.may_run_again
     if is_doubt:
         text = f"{name} was called, and nobody saw how it ended: {fault}. It may have happened"
@@ -320,7 +316,7 @@ def _failed(name: str, fault: ServerFailed, effect: EffectClass) -> CallResult:
     return CallResult(CallState.FAILED, f"{name}: {fault}", fault.reason)
 
 
-# The `resource` tool: what tool servers have to read, listed from their status and read through them.
+# `resource` lists the resources of servers from their status and reads them through the server.
 
 
 async def resource(

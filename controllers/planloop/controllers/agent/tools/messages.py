@@ -44,17 +44,14 @@ from planloop.schemas.objects.message import (
 from planloop.schemas.objects.task import ENDED, is_task_over
 from planloop.schemas.resource import Resource
 
-# Threads as the agent that opened them drives them: who is asked, what the others hear, and when it is over.
-#
-# A thread is a row that the speakers write their answers into (`planloop.controllers.agent.mail.wake_reasons`); the
-# call that waits for it looks at that row and nothing else, so it goes on from any crash. No speaker can hold it up:
-# one that is gone is passed over at once, one that cannot go on says so itself, and one that is silent for
-# `limits.ANSWER_WAIT_S` is told of as such.
+# Speakers write their answers into the row of the thread (`planloop.controllers.agent.mail.wake_reasons`). The
+# waiting call reads only that row, so it continues after any crash. A speaker that is gone is skipped, one that
+# cannot continue reports it, and one that is silent for `limits.ANSWER_WAIT_S` is reported as silent.
 
 
 @frozen
 class ThreadState:
-    """A thread as it stands, with what is needed to go on with it."""
+    """A thread, with what is needed to continue it."""
 
     context: ToolContext
     address: str
@@ -70,7 +67,7 @@ class ThreadState:
         return self.context.seen.now
 
     def answer(self, index: int) -> ThreadAnswer | None:
-        """What the speaker at `index` said, or why nothing is to be expected of it; None while it may still answer."""
+        """The answer of the speaker at `index`, or why there will be none; None while it may still answer."""
         said = self.status.answers.get(question_id(self.address, index))
         if said is not None:
             return said
@@ -119,9 +116,9 @@ def ask_speaker_changes(talk: ThreadState, index: int, body: Json) -> tuple[Chan
 
 
 def share_changes(talk: ThreadState, name: str, body: Json, *, but: Sequence[str]) -> tuple[Change, ...]:
-    """The changes by which all in the thread, except `but`, have `body` to read with their next turn.
+    """The changes that give `body` to all agents of the thread, except `but`, to read with their next turn.
 
-    Whoever is gone or has no room hears nothing: that is no reason for the others to wait.
+    An agent that is gone or has no room gets nothing, and the others do not wait for it.
     """
     changes: tuple[Change, ...] = ()
     for receiver in dict.fromkeys((*talk.spec.speakers, *talk.spec.listeners)):
@@ -175,9 +172,9 @@ def _delivered(
 
 
 def why_no_answer(view: View, speaker: Resource, asker: str) -> ThreadAnswer | None:
-    """Why nothing is to be expected of an agent as things stand; None when it may still answer.
+    """Why an agent will not answer now; None if it may still answer.
 
-    It is paused, or it waits itself to be told something by the one who asks: neither would ever move.
+    It is paused, or it waits for a message of the asking agent: neither would ever continue.
     """
     task = view.get(str(speaker.spec["task"]))
     if task is not None and task.spec["pause"] and task.state not in ENDED:
@@ -192,11 +189,8 @@ def why_no_answer(view: View, speaker: Resource, asker: str) -> ThreadAnswer | N
     return None
 
 
-# `discuss`: a prompt to several agents, each of which answers in turn and hears what the others said.
-#
-# One step for each answer, made when the waiting call is looked at: the answer is shared, the next speaker is asked,
-# and the last one's answer ends the call with all of them. What went wrong with a speaker is text like any other
-# answer.
+# Each answer is one step, made when the waiting call is checked: the answer is shared and the next speaker is asked.
+# The last answer ends the call with all of them. A failure of a speaker is text like any other answer.
 
 YOUR_TURN = "it is your turn: answer what was asked"
 
@@ -244,7 +238,7 @@ def _participants(
 
 
 def _still(context: ToolContext, known: Sequence[str]) -> tuple[str, ...]:
-    """Those of the last discussion that one may still talk to; who is gone is told of as such when it is asked."""
+    """Agents of the last discussion that the caller may still talk to; asking one that is gone reports it."""
     view, caller = context.world.store.view, context.seen.resource
     is_open = [
         each
@@ -306,9 +300,6 @@ def _line(context: ToolContext, speaker: str, answer: ThreadAnswer) -> str:
     return f"[{short_name(context, speaker)}] {error}{answer.text}"
 
 
-# Tools whose whole effect is in their own record: messages, and the claims `done` and `fail`.
-
-
 def done(
     context: ToolContext,
     result: Annotated[Any, Field(description="What came of it, for whoever asked.")] = None,
@@ -354,7 +345,7 @@ def _claim(kind: Literal["done", "fail"], result: Json) -> Settlement:
 
 
 class SendOptions(TypedDict, total=False):
-    """How a message is sent, where that is to be out of the ordinary."""
+    """Options of a message."""
 
     kind: Literal["chat", "state"] | None
     delivery: Annotated[
@@ -398,7 +389,7 @@ def _sent(context: ToolContext, message: Message, how: SendOptions) -> Message:
         expires_at=None if expires_s is None else message.sent_at + expires_s,
         idempotency=how.get("key") or "",
         trust="untrusted" if how.get("untrusted") else "trusted",
-        # What is to stop a step must not stop one of the next run.
+        # A message that stops a step must not stop one of the next run.
         to_incarnation=_incarnation(context.world.store.view, message.receiver) if delivery == "interrupt" else None,
     )
 
@@ -442,7 +433,7 @@ def _not_read(view: View, receiver: str) -> str:
 
 
 def message_from_call(context: ToolContext, receiver: str, body: Json, kind: MessageKind, index: int) -> Message:
-    """What the agent says to `receiver` by this call, the `index`-th of its messages."""
+    """The `index`-th message of this call, to `receiver`."""
     # The id comes from the operation, so that nothing that is done twice can arrive twice.
     seen, message_id = context.seen, f"{context.spec.op}.{index}"
     view = context.world.store.view
@@ -459,7 +450,7 @@ def message_from_call(context: ToolContext, receiver: str, body: Json, kind: Mes
     )
 
 
-# `bridge`: an ancestor lets some of those below it write to each other, for as long as it wants.
+# `bridge`: an ancestor lets some of its descendants write to each other.
 
 
 def bridge(

@@ -1,4 +1,8 @@
-"""The plan tools: show the plan, and submit patches to the gate."""
+"""The plan tools: show the plan, and submit patches to the gate.
+
+All are safe to repeat: if the owner dies between the record of the gate and that of the call, the patch is submitted
+again and found to be applied. `task` is in `planloop.controllers.agent.tools.delegation`.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +23,6 @@ from planloop.schemas.json_patch import OpName, PatchFailed, PatchOp
 from planloop.schemas.log.patch import Patch, PatchAccepted, PatchHeld, PatchProblem, PatchRefused, PatchVerdict
 from planloop.schemas.log.record import Change
 from planloop.schemas.objects.call import CallResult, CallState
-
-# The plan as text for an agent: one line a task, indented, with state, goal and result.
 
 GOAL_CHARS: Final = 160
 
@@ -51,11 +53,8 @@ def _add(view: RegistryObjects, address: str, depth: int, lines: list[str]) -> N
         _add(view, child, depth + 1, lines)
 
 
-# Submitting what an agent wants of the plan to the gate, and its verdict as the call's result.
-
-
 def live_document(context: ToolContext) -> JsonObject:
-    """The plan document as it stands."""
+    """The present plan document."""
     plan = context.world.store.view.get(context.world.plan)
     return {} if plan is None else plan.spec
 
@@ -116,11 +115,6 @@ def _is_its_word(context: ToolContext, op: PatchOp) -> bool:
     stamp = None if plan is None else field_ownership.last_change(plan.status.get("stamps", {}), op.path)
     return stamp is not None and stamp.author == context.author
 
-
-# The plan tools: each makes a patch, and the gate answers at once.
-#
-# All are safe to repeat: when the owner dies between the gate's record and the call's own, the patch is made again and
-# found to be in the plan already, so nothing is done twice. `task` is in `planloop.controllers.agent.tools.delegation`.
 
 PointerTokens = tuple[str, ...]
 

@@ -128,5 +128,5 @@ BUILT_IN_TOOLS: Final[Mapping[str, Tool]] = {
 
 
 def describe_tool(tool: Tool) -> JsonObject:
-    """A tool as a model is told of it: name, description and the JSON Schema of its arguments."""
+    """A tool as models get it: name, description and the JSON Schema of its arguments."""
     return {"name": tool.name, "description": tool.description, "parameters": arguments_schema(tool.function)}

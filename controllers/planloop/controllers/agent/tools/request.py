@@ -1,8 +1,8 @@
 """`request` asks the parent or an operator for something; `answer` answers a request or a question.
 
-A request is an approval object that its asker owns. A yes to a request for budget, a tool or a model becomes a patch
-under the name of whoever says yes, so nobody hands on more than it may; the asker is told by its own controller, which
-also tells it when nobody is left who could answer.
+A request is an approval object owned by the agent that asks. If a request for budget, a tool or a model is approved, it
+becomes a patch signed by the approver, so an approver cannot grant more than it has. The controller of the asking agent
+delivers the answer, and reports when no one is left to give it.
 """
 
 from __future__ import annotations

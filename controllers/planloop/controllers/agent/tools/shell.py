@@ -1,4 +1,9 @@
-"""The shell tool: a command in the workspace, its result, and detection of its writes to files that others locked."""
+"""The shell tool: a command in the workspace, its result, and detection of its writes to files that others locked.
+
+A command runs in its own process group, with a clean environment and limits. The whole output is kept as a blob; the
+caller gets its head and tail. Its class is `once` unless the plan says otherwise: a command with an unknown outcome
+never runs again by itself.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +38,6 @@ from planloop.schemas.log.record import Change, RecordDraft, SetStatus
 from planloop.schemas.objects.call import CallResult, CallState
 from planloop.schemas.objects.lock import lock_status_from_json
 from planloop.schemas.objects.message import Message
-
-# What the caller of a command reads of its end: the same words wherever it ran.
 
 
 class EndedCommand(Protocol):
@@ -76,11 +79,9 @@ def _stopped(reason: str, words: str, shown: str, blob: str | None) -> CallResul
     return CallResult(CallState.FAILED, f"{words}\n{shown}".rstrip(), reason, None, blob)
 
 
-# What a shell command did to files that others hold: their digests before and after it are compared.
-#
-# The one way round the locks is a command, which may write what it likes below a strong sandbox. So what others hold is
-# looked at, within bounds, and a change that its holder did not make is told to both, noted in the record of the call
-# and a condition of the agent that ran the command.
+# Without a strong sandbox a command can write files that other agents have locked. Some of these files, within
+# limits, are compared by digest before and after. A change that the lock holder did not make is reported to both
+# agents, recorded with the call, and set as a condition of the agent that ran the command.
 
 LOCK_VIOLATED: Final = "LockViolated"
 """The condition of an agent whose command changed what others hold."""
@@ -88,7 +89,7 @@ LOCK_VIOLATED: Final = "LockViolated"
 WATCHED_KEY: Final = "watched"
 """In the status of a shell call: the locks of others as it began, and the digests of the files that they cover."""
 
-_STRONG_TIER: Final = 2  # From here on only what is held can be written.
+_STRONG_TIER: Final = 2  # From here on only locked files can be written.
 
 
 async def note_watched_files(context: ToolContext) -> None:
@@ -114,7 +115,7 @@ async def note_unboxed_command(context: ToolContext) -> None:
 
 
 async def settle_command(context: ToolContext, ending: Settlement) -> Settlement:
-    """The ending of a command with what it did to files of others, if it did."""
+    """The ending of a command, with its changes to files that others locked."""
     call = context.world.store.view.get(context.call.address)
     noted: JsonObject = {} if call is None else call.status.get(WATCHED_KEY, {})
     # What it did counts also where the workspace is none any more: others' files are looked at in the whole folder.
@@ -131,9 +132,9 @@ async def settle_command(context: ToolContext, ending: Settlement) -> Settlement
 
 
 def violation_consequences(context: ToolContext, ending: Settlement, guilty: Mapping[str, str]) -> Settlement:
-    """Return `ending` with what else follows from `guilty`: the holders of the files that the command changed, by path.
+    """Return `ending` with the consequences of `guilty`: the lock holders of files that the command changed, by path.
 
-    Each holder gets a message, and the caller a condition, which stands until a command of it changes no such file.
+    Each holder gets a message. The caller gets a condition until a command of it changes no such file.
     """
     seen = replace(context.seen, now=context.world.clock.now())
     if not guilty:
@@ -183,7 +184,7 @@ def _files_of(space: Workspace, lock: str) -> Iterable[str]:
 
 
 def _digest(space: Workspace, path: str) -> str | None:
-    """None for a file that is not there. Of what is too large to be read or no file, what changes when it does."""
+    """The digest of a file; None if there is none. For a file too large to read, its metadata."""
     try:
         with _whole(space).spot(path, "read", "shell") as spot:
             return digest_at(spot, limits.LOCK_FILE_BYTES_MAX)
@@ -200,15 +201,15 @@ def _mark(path: Path) -> str | None:
 
 
 def _whole(space: Workspace) -> Workspace:
-    """The plan's folder as the owner sees it: whose rights end where does not matter for what was changed."""
+    """The plan's folder as the owner sees it: changes count wherever they are, whatever the rights."""
     return Workspace(space.folder, space.folder)
 
 
 def _changed(space: Workspace, noted: JsonObject) -> dict[str, tuple[str | None, str]]:
-    """What is other than it was noted, with the lock that covers it."""
+    """The files that changed since they were noted, with the locks that cover them."""
     before, now = noted["files"], _digests(space, noted["locks"])
     gone = {path: (_digest(space, path), lock) for path, (_, lock) in before.items() if path not in now}
-    # Of more files than are looked at, nobody can say which are new.
+    # Beyond the limit it is unknown which files are new.
     known = before.keys() if len(before) >= limits.LOCK_FILES_WATCHED_MAX else before.keys() | now.keys()
     found = {path: one for path, one in {**now, **gone}.items() if path in known}
     return {path: one for path, one in found.items() if one[0] != (before[path][0] if path in before else None)}
@@ -230,7 +231,7 @@ def _is_theirs(context: ToolContext, path: str, digest: str | None, owner: str, 
 
 
 def _telling(context: ToolContext, seen: ObservedAgent, owner: str, guilty: Mapping[str, str]) -> tuple[Change, ...]:
-    """The changes that tell the holder what became of its files."""
+    """The changes that tell the lock holder about its files."""
     paths = ", ".join(f"`{path}`" for path, whose in sorted(guilty.items()) if whose == owner)
     receiver = owner.replace("task/", "agent/", 1)
     command = str(context.spec.arguments.get("command", ""))[: limits.LOCK_REASON_CHARS_MAX]
@@ -247,12 +248,6 @@ def _tier(seen: ObservedAgent) -> int:
     sandbox = seen.spec.sandbox
     tier = sandbox.get("tier", 0) if isinstance(sandbox, dict) else sandbox
     return tier if isinstance(tier, int) else 0
-
-
-# The shell tool: a command in the workspace, in its own process group, with a clean environment and limits.
-#
-# The whole output is kept as a blob, the caller sees head and tail. Class `once` unless the plan says otherwise: a
-# command whose end nobody saw is never run again by itself.
 
 
 async def shell(
@@ -272,7 +267,7 @@ async def shell(
 
 
 def shell_command(context: ToolContext, line: str, timeout_s: float | None) -> ProcessCommand:
-    """The process of a shell line, under the sandbox settings of the agent and what its budget leaves of time."""
+    """The process of a shell line, with the sandbox settings of the agent and the time left in its budget."""
     sandbox = context.seen.spec.sandbox
     bounds: JsonObject = sandbox if isinstance(sandbox, dict) else {}
     return ProcessCommand(

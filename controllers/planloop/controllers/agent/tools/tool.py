@@ -1,4 +1,9 @@
-"""What a tool is: a typed function, the schema of its arguments, its effect class, and the subjects of its calls."""
+"""What a tool is: a typed function, the schema of its arguments, its effect class, and the subjects of its calls.
+
+A tool returns a settlement: the call's one result and the changes that take effect with it, in one append. A tool whose
+whole effect is in that append is a plain function (`is_instant`) and needs no intent first (law 5): it cannot have
+happened without its record.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +33,8 @@ from planloop.schemas.objects.lock import LockMode
 from planloop.schemas.resource import Resource
 from planloop.schemas.shell.commands import UNDECIDED, commands_in_container, find_commands, simple_commands
 
-# Arguments of tools: JSON Schema and validation made from the tool's own signature, when first needed.
-#
-# The one adapter to pydantic in this package; what is wrong with arguments comes back as words for whoever called.
+# JSON Schema and validation come from the signature of the tool, on first use. This is the only adapter to pydantic
+# in this package; errors in arguments become text for the caller.
 
 CONTEXT_PARAMETER: Final = "context"
 _NULL: Final[JsonObject] = {"type": "null"}
@@ -121,15 +125,13 @@ def _words(fault: Any) -> str:
     return f"{where}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
 
 
-# What a call is about, as rights look at it: widely for denials, strictly for allowances.
-#
-# A wide reading names everything that the call may touch; a strict one what it is sure to touch and nothing else, or
-# None where that cannot be told. Paths of the file tools are read strictly where they are used, after links
-# (`workspace.py`).
+# Rights match denials with a wide reading of a call, everything that it may touch, and allowances with a strict one,
+# only what it surely touches; None if that is unknown. The strict reading of paths happens where they are used, after
+# links (`planloop.controllers.agent.tools.workspace`).
 
 
 def any_subject(_: JsonObject) -> tuple[str, ...]:
-    """Wide, for tools that are told apart by name only: a denial of some of their calls covers all."""
+    """Wide, for tools that patterns name without a subject: a denial of some calls covers all."""
     return (UNDECIDED,)
 
 
@@ -260,13 +262,6 @@ def _is_plain(text: str) -> bool:
     return not {".", ".."}.intersection(names) and "" not in names[1:-1]
 
 
-# What a tool is: a typed function, its effect class, and what its calls touch.
-#
-# A tool returns a settlement: the call's one result and the changes that take effect with it, in one append. Tools
-# whose whole effect is in that append are plain functions (`is_instant`): they need no intent written before (law 5),
-# because there is no moment at which they happened and are not recorded.
-
-
 @frozen
 class Settlement:
     """How a call ended. `agent` is merged into the agent's status, `turn` into its open turn, with the result."""
@@ -282,11 +277,10 @@ class Settlement:
 class PendingCall:
     """The call waits (`state` is one of the Awaiting states) until `Tool.resolve` finds that it is over.
 
-    `Authorized`, from `resolve` only, starts it again with a new intent: the function finds in the call object what it
-    waited for.
-
-    `changes` take effect with the wait, `call` is merged into the call object's status for `resolve` to read, `why`
-    and `unblocks` are for people. At `due_at`, in seconds since 1970, it is looked at even if nothing has changed.
+    `Authorized`, from `resolve` only, starts it again with a new intent: the function reads the result of the wait from
+    the call object. `changes` take effect with the wait, `call` is merged into the call object's status for `resolve`
+    to read, `why` and `unblocks` are for people. At `due_at`, in seconds since 1970, it is checked even if nothing has
+    changed.
     """
 
     state: CallState
@@ -299,10 +293,10 @@ class PendingCall:
 
 @frozen
 class ToolContext:
-    """What a tool may use: the world, the agent as it stands now, the call, and the files it may touch.
+    """What a tool may use: the services, the agent as observed, the call, and the files that it may touch.
 
-    `space` are these, or why there is no folder to work in: that keeps nobody from what needs none, such as ending.
-    `time_s` bounds the effect where the agent's mixins do.
+    `space` are these files, or the reason why there is no working folder: tools that need none still work. `time_s`
+    limits the effect if the agent's mixins do.
     """
 
     world: AgentServices
@@ -325,7 +319,7 @@ class ToolContext:
 
     @property
     def author(self) -> Author:
-        """Who signs what this agent changes."""
+        """The author of changes by this agent."""
         return Author("agent", self.agent.partition("/")[2])
 
     @property
@@ -430,8 +424,6 @@ def failure(reason: str, text: str) -> CallResult:
     return CallResult(CallState.FAILED, text, reason)
 
 
-# A registry of tools as a plain map, put together again only when what it is made from has changed.
-
 CachedTools = TypeVar("CachedTools")
 
 
@@ -448,7 +440,7 @@ class ToolCache(Mapping[str, Tool]):
 
     def __getitem__(self, name: str) -> Tool:
         found = self._fresh().get(name)
-        # What is withheld is in no list, and is there to be refused with the reason.
+        # A withheld tool is in no list; calls of it are refused with the reason.
         return self._tools[name] if found is None else found
 
     def get(self, name: str, default: object = None, /) -> Tool | None:  # type: ignore[override]

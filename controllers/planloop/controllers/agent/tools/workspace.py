@@ -1,4 +1,9 @@
-"""The files that an agent may touch, below its task's folder, after symlinks, whatever other processes do meanwhile."""
+"""The files that an agent may touch, below its task's folder, after symlinks, whatever other processes do meanwhile.
+
+Each path is resolved one name at a time from an open directory, and the kernel never follows a link: links are read and
+resolved here, and `..` leaves only directories that this walk entered. So replacing a folder by a link between check
+and use cannot lead outside. `.plan` cannot be read; `.git` and the plan file cannot be written (law 9).
+"""
 
 from __future__ import annotations
 
@@ -18,12 +23,6 @@ from planloop.schemas.canonical_json import printable_name, sha256_hex
 from planloop.schemas.file_text import decode_file_text, is_binary, split_lines
 from planloop.schemas.frozen import frozen, mutable
 from planloop.schemas.objects.fork import LOCK_PLACES
-
-# The files an agent may touch: below its task's folder, after symlinks, whatever other processes do meanwhile.
-#
-# Every path is walked one name at a time from an open directory, never following a link in the kernel: links are read
-# and walked by hand, and `..` leaves only directories that the walk itself entered. So swapping a folder for a link
-# between check and use cannot lead outside. `.plan` is closed, `.git` and the plan file cannot be written (law 9).
 
 CLOSED_NAMES: Final = frozenset({".plan"})
 UNWRITABLE_NAMES: Final = frozenset({".git", ".plan"})
@@ -73,7 +72,7 @@ class Workspace:
         return f"{self.place}/{path}" if self.place else path
 
     def unlocked(self, name: str) -> str | None:
-        """Inverse of `locked`; None for a lock on what is not in this tree."""
+        """Inverse of `locked`; None for a lock outside this tree."""
         if not self.place:
             return None if name.startswith(f"{LOCK_PLACES}/") else name
         return name.removeprefix(f"{self.place}/") if name.startswith(f"{self.place}/") else None
@@ -94,7 +93,7 @@ class Workspace:
 
     @contextmanager
     def folder_at(self, path: str) -> Iterator[OpenPath]:
-        """The folder that `path` leads to, for walking it; what is found there is admitted one by one."""
+        """The folder that `path` leads to; each file found in it is checked."""
         with _Walk(self, is_making=False) as walk:
             name = walk.enter(self._names(path))
             if name != ".":
@@ -192,7 +191,7 @@ class _Walk:
     def __enter__(self) -> _Walk:
         try:
             self._open.append(os.open(self.space.folder, _DIRECTORY))
-        except FileNotFoundError:  # Of a fork: somebody removed its working tree, or the run is only played back.
+        except FileNotFoundError:  # The working tree of a fork was removed, or the run is a replay.
             raise _Missing("NotFound", f"the folder `{self.space.folder}` is not there") from None
         try:
             if self.space.root is not self.space.folder:
@@ -321,7 +320,7 @@ def _content(number: int, size: int, bytes_max: int) -> bytes:
 
 
 def digest_at(spot: OpenPath, bytes_max: int = limits.FILE_BYTES_MAX) -> str | None:
-    """The digest of the file at `spot`, None when there is none."""
+    """The digest of the file at `spot`; None if there is no file."""
     try:
         os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -434,7 +433,7 @@ def _remove(name: str, folder: int) -> None:
         return
 
 
-# Walking a workspace: what `list` and `search` see. Links are not followed, closed folders are not entered.
+# `list` and `search` do not follow links and do not enter closed folders.
 
 SKIPPED_FOLDERS: Final = frozenset({".git", ".plan"})
 LINE_SHOWN_CHARS: Final = 300
