@@ -268,14 +268,14 @@ class ConflictResolution:
 
 
 def plan_resolution(
-    view: View, document: JsonObject, wish: ResolutionRequest, by: Author, now: float
+    view: View, document: JsonObject, request: ResolutionRequest, by: Author, now: float
 ) -> ConflictResolution:
-    """What `wish` comes to. Raises InvalidResolution."""
-    conflict = _found(view, wish.conflict)
-    if len(wish.plan) > limits.CONFLICT_PLAN_MAX:
+    """The resolution for `request`. Raises InvalidResolution."""
+    conflict = _found(view, request.conflict)
+    if len(request.plan) > limits.CONFLICT_PLAN_MAX:
         raise InvalidResolution("BadArguments", f"the parties are told {limits.CONFLICT_PLAN_MAX} characters at most")
     spec, status = conflict_from_json(conflict.spec), conflict_status_from_json(conflict.status)
-    ruling = Ruling(_how(wish.how), _party(spec, wish), str(by), wish.plan, now)
+    ruling = Ruling(_how(request.how), _party(spec, request), str(by), request.plan, now)
     if status.ruling is not None and _is_same(status.ruling, ruling):
         return ConflictResolution(status.ruling, (), is_again=True)
     if not is_conflict_open(conflict):
@@ -311,14 +311,14 @@ def _how(word: str) -> RulingKind:
     raise InvalidResolution("BadArguments", f"`{word}` is no ruling: {', '.join(conflicts.WAYS)}")
 
 
-def _party(spec: ConflictSpec, wish: ResolutionRequest) -> str:
-    if not wish.for_agent:
-        return spec.usual(_how(wish.how))
-    said = wish.for_agent.removeprefix("agent/").removeprefix("task/")
+def _party(spec: ConflictSpec, request: ResolutionRequest) -> str:
+    if not request.for_agent:
+        return spec.usual(_how(request.how))
+    said = request.for_agent.removeprefix("agent/").removeprefix("task/")
     paths = {each.partition("/")[2]: each for each in spec.parties}
     found = [each for path, each in paths.items() if path == said or path.endswith(f"/{said}")]
     if len(found) != 1:
-        raise InvalidResolution("BadArguments", f"`{wish.for_agent}` is not one of {_names(spec)}")
+        raise InvalidResolution("BadArguments", f"`{request.for_agent}` is not one of {_names(spec)}")
     return found[0]
 
 

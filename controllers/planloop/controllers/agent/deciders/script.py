@@ -174,7 +174,7 @@ LIVE_STATES: Final = frozenset({"", "waiting", "blocked", "running", "checking",
 
 
 @frozen
-class _Place:
+class _ScriptMemory:
     """The script's memory: the next step, messages not yet matched, when a sleep ends, and how often it claimed."""
 
     step: int = 0
@@ -193,7 +193,7 @@ class _Walk:
     """One turn through the steps."""
 
     turn: TurnInput
-    place: _Place
+    memory: _ScriptMemory
     draft: port.ReplyDraft = field(default_factory=port.ReplyDraft)
 
 
@@ -204,22 +204,22 @@ class ScriptRunner:
         self._steps = tuple(steps)
 
     async def respond(self, turn: TurnInput) -> DeciderReply:
-        place = _Place(**_place_of(turn.memory))
+        memory = _ScriptMemory(**_memory_fields(turn.memory))
         heard = [message.to_json() for message in turn.messages if not _is_level(message)]
-        walk = _Walk(turn, remade(place, heard=(*place.heard, *heard)[-limits.INBOX_MESSAGES_MAX :]))
+        walk = _Walk(turn, remade(memory, heard=(*memory.heard, *heard)[-limits.INBOX_MESSAGES_MAX :]))
         is_woken = any(message.delivery == "interrupt" for message in turn.messages)
-        if place.until is not None and turn.now < place.until and not is_woken:
+        if memory.until is not None and turn.now < memory.until and not is_woken:
             # Woken early: keep the message and continue to sleep.
-            walk.draft.sleep_s = place.until - turn.now
+            walk.draft.sleep_s = memory.until - turn.now
         else:
-            walk.place = remade(walk.place, until=None)
+            walk.memory = remade(walk.memory, until=None)
             self._walk(walk)
-        return remade(walk.draft.reply(), memory=walk.place.to_json())
+        return remade(walk.draft.reply(), memory=walk.memory.to_json())
 
     def _walk(self, walk: _Walk) -> None:
         while not walk.draft.calls:
-            place = walk.place
-            step = self._steps[place.step] if place.step < len(self._steps) else None
+            memory = walk.memory
+            step = self._steps[memory.step] if memory.step < len(self._steps) else None
             if fault := _unexpected(walk, step):
                 _claim(walk, "fail", fault)
                 return
@@ -231,26 +231,26 @@ class ScriptRunner:
 
     def _take(self, walk: _Walk, step: JsonObject) -> bool:
         """Takes one step; False when the script has to wait."""
-        place, turn = walk.place, walk.turn
-        facts = ScriptFacts(turn.results, turn.children, place.heard, turn.rejected, turn.goal, turn.notes)
+        memory, turn = walk.memory, walk.turn
+        facts = ScriptFacts(turn.results, turn.children, memory.heard, turn.rejected, turn.goal, turn.notes)
         found = match_when(step.get("when"), facts)
         if found is None:
             return False
-        heard = tuple(message for message in place.heard if message["id"] not in found)
+        heard = tuple(message for message in memory.heard if message["id"] not in found)
         verb = port.verb_of(step)
         if verb in ("done", "fail"):
             if verb == "done" and _has_live_children(turn):
                 return False
-            walk.place = remade(place, heard=heard)
-            _claim(walk, verb, step[verb], place.step + 1)
+            walk.memory = remade(memory, heard=heard)
+            _claim(walk, verb, step[verb], memory.step + 1)
             return False
-        walk.place = remade(place, step=place.step + 1, heard=heard, is_checked=True)
+        walk.memory = remade(memory, step=memory.step + 1, heard=heard, is_checked=True)
         if "expect" in step or verb is None:
             return True
         port.add_action(walk.draft, {key: value for key, value in step.items() if key != "when"})
-        walk.place = remade(walk.place, is_checked=not walk.draft.calls)
+        walk.memory = remade(walk.memory, is_checked=not walk.draft.calls)
         if verb == "sleep" and walk.draft.sleep_s is not None:
-            walk.place = remade(walk.place, until=turn.now + walk.draft.sleep_s)
+            walk.memory = remade(walk.memory, until=turn.now + walk.draft.sleep_s)
             return False
         return True
 
@@ -260,7 +260,7 @@ def _is_level(message: Message) -> bool:
     return message.kind == "state" and isinstance(message.body, dict) and not LEVEL_KEYS.isdisjoint(message.body)
 
 
-def _place_of(memory: object) -> JsonObject:
+def _memory_fields(memory: object) -> JsonObject:
     if not isinstance(memory, dict):
         return {}
     return {**memory, "heard": tuple(memory["heard"])}
@@ -270,7 +270,7 @@ def _unexpected(walk: _Walk, step: JsonObject | None) -> str:
     """Why the new results end the script; empty if they do not."""
     if step is not None and "expect" in step:
         return expectation_error(step["expect"], walk.turn.results)
-    if walk.place.is_checked or (step is not None and _looks_at_results(step)):
+    if walk.memory.is_checked or (step is not None and _looks_at_results(step)):
         return ""
     failed = [outcome for outcome in walk.turn.results if outcome.result.state is not CallState.SUCCEEDED]
     return "; ".join(f"{each.tool} failed: {each.result.text}" for each in failed)
@@ -288,7 +288,7 @@ def _has_live_children(turn: TurnInput) -> bool:
 def _end(walk: _Walk) -> None:
     if _has_live_children(walk.turn):
         return
-    if walk.turn.rejected is not None and walk.place.ended:
+    if walk.turn.rejected is not None and walk.memory.ended:
         reason = str(walk.turn.rejected.get("message", "")) or "its checks do not hold"
         _claim(walk, "fail", f"no step is left, and {reason}")
         return
@@ -298,6 +298,6 @@ def _end(walk: _Walk) -> None:
 def _claim(walk: _Walk, kind: str, value: object, step: int | None = None) -> None:
     arguments = {"result": value} if kind == "done" else {"reason": str(value)}
     walk.draft.calls.append(ProposedCall(kind, arguments))
-    walk.place = remade(
-        walk.place, step=walk.place.step if step is None else step, is_checked=True, ended=walk.place.ended + 1
+    walk.memory = remade(
+        walk.memory, step=walk.memory.step if step is None else step, is_checked=True, ended=walk.memory.ended + 1
     )

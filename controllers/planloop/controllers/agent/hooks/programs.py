@@ -138,11 +138,11 @@ async def run_hook_program(world: AgentServices, seen: ObservedAgent, hook: Hook
     is_foreign = isinstance(mind, HookProgram) and mind.contract == "claude-code"
     timeout_s = hook.timeout_s or limits.HOOK_PROGRAM_S
     try:
-        place = _place(world, seen, hook)
+        process = _hook_process(world, seen, hook)
         argv = _argv(world, mind)
     except (ToolError, DeciderFailed) as fault:
         return failed_verdict(str(fault))
-    env, told = place.env, asked
+    env, told = process.env, asked
     # What speaks another product's words runs through our interpreter too.
     is_ours = isinstance(mind, HookProgram) and not is_foreign
     box = agent_sandbox(world, seen) if is_ours else function_sandbox(world, seen)
@@ -153,7 +153,7 @@ async def run_hook_program(world: AgentServices, seen: ObservedAgent, hook: Hook
         env |= {"CLAUDE_PROJECT_DIR": str(world.folder)}
         argv = (world.programs.python, str(claude_code.CAPTURE_CHILD), str(limits.HOOK_OUTPUT_BYTES_MAX), *argv)
     command = ProcessCommand(
-        cwd=place.cwd,
+        cwd=process.cwd,
         argv=argv,
         env=env,
         stdin=encode(told) + b"\n",
@@ -181,7 +181,7 @@ class HookProcess:
     env: dict[str, str]
 
 
-def _place(world: AgentServices, seen: ObservedAgent, hook: HookSpec) -> HookProcess:
+def _hook_process(world: AgentServices, seen: ObservedAgent, hook: HookSpec) -> HookProcess:
     """The workspace of the task where the hook is set: what `./guard` is does not depend on whom it watches.
 
     Raises ToolError where that is no folder to work in.

@@ -41,18 +41,18 @@ from planloop.schemas.frozen import frozen
 class ContainerPath:
     """A path in the container of `place` that is no file of the plan; `path` is absolute, links are not followed."""
 
-    place: ContainerFiles
+    container: ContainerFiles
     path: str
 
     @property
     def name(self) -> str:
         """Its name in rights and in the list of files that an agent has read."""
-        return f"container/{self.place.name}:{self.path}"
+        return f"container/{self.container.name}:{self.path}"
 
     @property
     def lock(self) -> str:
         """What locks name it: several containers may have the volume that it is in."""
-        return self.place.shared(self.path) or self.name
+        return self.container.shared(self.path) or self.name
 
 
 def locate_path(context: ToolContext, path: str, mode: AccessMode = "read") -> str | ContainerPath:
@@ -60,30 +60,32 @@ def locate_path(context: ToolContext, path: str, mode: AccessMode = "read") -> s
 
     Raises ToolDenied and ToolFailed.
     """
-    place = run_environment.agent_container(context.world, context.seen)
-    if place is None or "\0" in path or not path.strip():
+    container = run_environment.agent_container(context.world, context.seen)
+    if container is None or "\0" in path or not path.strip():
         return path
-    at = place.at(path)
-    here = place.here(at)
+    at = container.at(path)
+    here = container.here(at)
     space = context.workspace
     if here is None or not _is_own(context, here.path):
-        return ContainerPath(place, at)
+        return ContainerPath(container, at)
     if mode == "write" and here.is_read_only:
-        raise ToolDenied(f"`{at}` is mounted read-only in the container `{place.name}`")
+        raise ToolDenied(f"`{at}` is mounted read-only in the container `{container.name}`")
     if mode == "write" and here.is_alone:
         raise ToolDenied(
-            f"`{at}` is mounted by itself in the container `{place.name}`: only its folder can be, for this"
+            f"`{at}` is mounted by itself in the container `{container.name}`: only its folder can be, for this"
         )
     found = str(space.folder / space.leads_to(here.path))
-    again = place.here(place.inside(found))
+    again = container.here(container.inside(found))
     if again is None or again.path != found:
-        raise ToolFailed("BadPath", f"`{path}` leads to `{found}`, in whose place `{place.name}` has something else")
+        raise ToolFailed(
+            "BadPath", f"`{path}` leads to `{found}`, in whose place `{container.name}` has something else"
+        )
     return here.path
 
 
-def mount_targets(context: ToolContext, place: ContainerFiles) -> tuple[str, ...]:
+def mount_targets(context: ToolContext, container: ContainerFiles) -> tuple[str, ...]:
     """Where folders and files of the plan are mounted in the container of `place`."""
-    return tuple(each.target for each in place.mounts if each.host and _is_own(context, each.host))
+    return tuple(each.target for each in container.mounts if each.host and _is_own(context, each.host))
 
 
 def _is_own(context: ToolContext, path: str) -> bool:
@@ -117,10 +119,10 @@ def require_right(context: ToolContext, within: ContainerPath, mode: AccessMode,
 
 def may_show(context: ToolContext, within: ContainerPath, path: str, tool: str) -> bool:
     """Whether `tool` may tell of the file at `path` in the container; one that is the plan's too has that name."""
-    space, here = context.workspace, within.place.here(path)
+    space, here = context.workspace, within.container.here(path)
     if here is not None and here.path.startswith(f"{space.folder}/"):
         return space.shows(tool, here.path.removeprefix(f"{space.folder}/"))
-    one = ContainerPath(within.place, path)
+    one = ContainerPath(within.container, path)
     return space.shows(tool, one.name) and not patterns.find_denial(space.deny, tool, _names(one))
 
 
@@ -315,7 +317,7 @@ async def _run(
     bytes_max: int | None = None,
 ) -> ExecEnd:
     """The end of a script that did its work, found that the file is another, or wrote too much. Raises ToolFailed."""
-    name, containers = within.place.name, context.world.connections.containers
+    name, containers = within.container.name, context.world.connections.containers
     if containers is None:
         raise ToolFailed("NoContainers", "nothing runs in containers here")
     bound_s = min(_TIME_S, command_timeout_s(context, None))
@@ -324,7 +326,7 @@ async def _run(
         raise ToolFailed("NotUp", f"the plan has no container `{name}`" if found is None else found.words)
     argv = ("/bin/sh", "-c", words[0], "sh", *words[1:])
     # Where folders of the plan are laid in through a link of the image, its files have one name all the same.
-    env = {OWN_PREFIX: "\n".join(mount_targets(context, within.place))}
+    env = {OWN_PREFIX: "\n".join(mount_targets(context, within.container))}
     inside = ExecCommand(argv, context.spec.op, env, stdin=stdin, timeout_s=bound_s, output_bytes_max=bytes_max)
     try:
         ended = await containers.run(found.id, inside)
@@ -336,7 +338,7 @@ async def _run(
 
 
 def _fault(within: ContainerPath, ended: ExecEnd) -> ToolFailed:
-    at, name = within.path, within.place.name
+    at, name = within.path, within.container.name
     match ended.ending:
         case ExitCause.TIMED_OUT:
             return ToolFailed("TimedOut", f"`{at}` in `{name}` took too long")
