@@ -43,17 +43,17 @@ def parse_query_address(path: str) -> str:
     return f"{path[:-1]}{addresses.ROOT}" if path.endswith("/~") and path.count("/") == 1 else path
 
 
-def object_answer(shelf: ObjectReader, path: str) -> JsonObject:
+def object_answer(objects: ObjectReader, path: str) -> JsonObject:
     """The object at the address that `path` names. Raises CommandError: NOT_FOUND."""
-    return found_object(shelf, path).to_json()
+    return found_object(objects, path).to_json()
 
 
-def found_object(shelf: ObjectReader, path: str) -> Resource:
+def found_object(objects: ObjectReader, path: str) -> Resource:
     """The object at the address that `path` names. Raises CommandError: NOT_FOUND, with the closest address."""
     wanted = parse_query_address(path)
-    found = shelf.get(wanted)
+    found = objects.get(wanted)
     if found is None:
-        raise CommandError(ExitCode.NOT_FOUND, f"no {wanted[:200]} in this plan", near_addresses(shelf, wanted))
+        raise CommandError(ExitCode.NOT_FOUND, f"no {wanted[:200]} in this plan", near_addresses(objects, wanted))
     return found
 
 

@@ -84,11 +84,13 @@ def is_log_query(path: str, query: Mapping[str, str]) -> bool:
     return head in LOG_QUERIES or (head in ("objects", "describe", "waiting", "waits") and "at" in query)
 
 
-def pending_answer(shelf: ObjectReader, plan: str, head: str, now: float) -> JsonObject:
+def pending_answer(objects: ObjectReader, plan: str, head: str, now: float) -> JsonObject:
     """What waits for a person in the plan of that name, or, for `waits`, who waits for whom over files."""
     from planloop.client.presenters import approvals, lock_waits
 
-    return lock_waits.lock_waits_answer(shelf, now) if head == "waits" else approvals.waiting_answer(shelf, plan, now)
+    return (
+        lock_waits.lock_waits_answer(objects, now) if head == "waits" else approvals.waiting_answer(objects, plan, now)
+    )
 
 
 def _status(archive: PlanReader, host: OwnerInfo) -> JsonObject:
@@ -102,15 +104,15 @@ def _status(archive: PlanReader, host: OwnerInfo) -> JsonObject:
     }
 
 
-def description_answer(shelf: ObjectReader, path: str) -> JsonObject:
+def description_answer(objects: ObjectReader, path: str) -> JsonObject:
     """What `plan describe` says of the object at the address that `path` names. Raises CommandError: NOT_FOUND."""
     from planloop.client import context
     from planloop.client.presenters import description
 
-    return description.describe_answer(shelf, found_object(shelf, path), context.now())
+    return description.describe_answer(objects, found_object(objects, path), context.now())
 
 
-def objects_answer(shelf: ObjectReader, query: Mapping[str, str]) -> JsonObject:
+def objects_answer(objects: ObjectReader, query: Mapping[str, str]) -> JsonObject:
     """A page of the objects of `kind`, from behind the address `from` on. Raises CommandError: USAGE for an unknown
     kind.
     """
@@ -124,10 +126,10 @@ def objects_answer(shelf: ObjectReader, query: Mapping[str, str]) -> JsonObject:
     found: list[Resource] = []
     for kind in kinds:
         if kind >= first and len(found) <= limit:
-            found += [one for one in shelf.list(kind) if kind > first or one.address > after]
+            found += [one for one in objects.list(kind) if kind > first or one.address > after]
     page = found[:limit]
     return {
-        "rev": shelf.rev,
+        "rev": objects.rev,
         "objects": [item.to_json() for item in page],
         "next": page[-1].address if len(found) > limit else None,
     }

@@ -1,7 +1,7 @@
 """Text that models write, sent to subscribers while it is written.
 
-Who begins to listen in the middle of a reply is told its newest end first. A listener that does not keep up misses
-words, and never holds up the agents.
+A listener that subscribes during a reply gets its newest part first. A slow listener misses text, and never delays the
+agents.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ StreamListener = Callable[[JsonObject], None]
 
 @dataclass(slots=True, eq=False)
 class ReplyStream:
-    """One reply under way: the newest of its stretches.
+    """A reply that is being written: the newest of its pieces.
 
-    `name` is of this asking alone: a model that is asked again in the same turn writes another reply.
+    `name` belongs to one request: a model that is asked again in the same turn writes another reply.
     """
 
     agent: str
@@ -33,43 +33,43 @@ class ReplyStream:
     chars: int = 0
 
     def add(self, text: str) -> None:
-        """A stretch more; the oldest go when it is too much to keep."""
+        """Add a piece; the oldest are dropped when there are too many characters."""
         self.pieces.append(text)
         self.chars += len(text)
         while self.chars > limits.STREAM_CHARS_MAX:
             self.chars -= len(self.pieces.popleft())
 
     def said(self, text: str) -> JsonObject:
-        """What a listener is told of `text`."""
+        """Return the message for listeners."""
         return {"agent": self.agent, "turn": self.turn, "reply": self.name, "text": text}
 
 
 class StreamHub:
-    """Who listens to the agents of one plan."""
+    """The listeners to the models of one plan."""
 
     def __init__(self) -> None:
         self._listeners: list[StreamListener] = []
         self._live: dict[str, ReplyStream] = {}
 
     def begin(self, agent: str, turn: int, name: str) -> ReplyStream:
-        """`agent` has asked its model; `end` it with what this returns."""
+        """Start a reply: `agent` has asked its model. Pass the result to `tell` and `end`."""
         reply = self._live[agent] = ReplyStream(agent, turn, name)
         return reply
 
     def end(self, reply: ReplyStream) -> None:
-        """It was answered, or given up."""
+        """End a reply that is complete or abandoned."""
         if self._live.get(reply.agent) is reply:
             del self._live[reply.agent]
 
     def tell(self, reply: ReplyStream, text: str) -> None:
-        """A stretch of the reply has come."""
+        """Send a piece of the reply to all listeners."""
         reply.add(text)
         said = reply.said(text)
         for listener in self._listeners:
             listener(said)
 
     async def listen(self) -> AsyncGenerator[JsonObject, None]:
-        """What has come of the replies under way, then each stretch of text, with agent and turn; without end."""
+        """Yield the current replies so far, then each piece of text with its agent and turn, without end."""
         send, receive = anyio.create_memory_object_stream[JsonObject](limits.HEARD_WORDS_MAX)
 
         def hear(said: JsonObject) -> None:

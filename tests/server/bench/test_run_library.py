@@ -132,7 +132,7 @@ def test_no_link_is_followed_wherever_it_lies(copy: Path, tmp_path: Path) -> Non
     library = RunLibrary(shelf)
 
     assert shelf.runs() == [RunName("mixed", "first"), RunName("mixed", "second")]
-    assert not library.shelf.has(FIRST, "events.jsonl")
+    assert not library.reports.has(FIRST, "events.jsonl")
     assert library.place(RunName("mixed", "second")) is None
     for name, parts in (
         (RunName("mixed", "linked"), ("plan.json",)),

@@ -32,7 +32,7 @@ from planloop.server.bench.run_library import RunBrief, RunLibrary, run_brief
 
 def runs_json(library: RunLibrary) -> JsonObject:
     """The newest runs in a line each, and how many older ones are left out."""
-    every = library.shelf.runs()
+    every = library.reports.runs()
     newest = sorted(every, key=lambda name: -_written_at(library, name))[:RUNS_TOLD_MAX]
     found = [_line(library, name) for name in newest]
     ordered = sorted(found, key=lambda one: (-(one["last_ts"] or 0.0), one["suite"], one["run"]))
@@ -40,7 +40,7 @@ def runs_json(library: RunLibrary) -> JsonObject:
 
 
 def _written_at(library: RunLibrary, name: RunName) -> float:
-    state = library.shelf.state(name, EVENTS)
+    state = library.reports.state(name, EVENTS)
     return 0.0 if state is None else state.written_at
 
 
@@ -112,7 +112,7 @@ def _state(library: RunLibrary, name: RunName, brief: RunBrief | None) -> JsonOb
 
 def _commands(library: RunLibrary, name: RunName) -> JsonObject:
     """What a person types to go on with it, and to look into its plan."""
-    folder = library.shelf.path(name)
+    folder = library.reports.path(name)
     return {
         "resume": f"plan bench resume {folder}",
         "report": f"plan bench report {folder}",

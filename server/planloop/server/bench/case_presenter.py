@@ -99,7 +99,7 @@ def blob_parts(digest: str) -> tuple[str, str]:
 
 
 def _compiled(library: RunLibrary, name: RunName) -> CompiledRun:
-    with library.shelf.opened(name, files.PLAN_JSON) as file:
+    with library.reports.opened(name, files.PLAN_JSON) as file:
         content = file.read()
     try:
         return compiled_run_from_json(decode(content))
@@ -171,7 +171,7 @@ def _checked(library: RunLibrary, name: RunName, data: JsonObject) -> JsonObject
 
 def _blob(library: RunLibrary, name: RunName, what: str, digest: str) -> JsonObject | None:
     try:
-        with library.shelf.opened(name, *blob_parts(digest)) as file:
+        with library.reports.opened(name, *blob_parts(digest)) as file:
             media, size = media_of(file), file.seek(0, 2)
     except CommandError:
         return None  # Somebody has tidied up: the result stands without it.

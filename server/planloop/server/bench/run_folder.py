@@ -113,14 +113,14 @@ def write_attempt_files(folder: Path, compiled: CompiledRun, attempts: Mapping[s
 
 
 def write_plan(folder: Path, document: Json) -> Path:
-    """Writes the plan of the run; JSON is YAML."""
+    """Write the plan of the run as JSON, which is YAML."""
     path = folder / PLAN_FILE
     write_durably(path, canonical_bytes(document) + b"\n")
     return path
 
 
 def run_folders(reports: Path) -> Iterator[Path]:
-    """The folders of all runs below `reports`, by name, but for validations."""
+    """Yield the folders of all runs below `reports` by name, without validations."""
     for suite in sorted(reports.iterdir()) if reports.is_dir() else ():
         if suite.is_dir():
             found = (run for run in sorted(suite.iterdir()) if (run / PLAN_JSON).is_file())
@@ -128,13 +128,13 @@ def run_folders(reports: Path) -> Iterator[Path]:
 
 
 def record_validation(suite: Suite, judgements: Iterable[CaseJudgement], reports: Path) -> None:
-    """Keeps what `judgements` say, beside what is known of other cases."""
+    """Record `judgements`, beside those of other cases."""
     path = reports / suite.name / RECORD_FILE
     write_durably(path, canonical_bytes(update_record(_read_validation(path), suite, judgements)) + b"\n")
 
 
 def known_validation(suite: Suite, cases: Iterable[str], reports: Path) -> bool | None:
-    """Whether `cases` of `suite` are valid; None when that is not known of all as they are now."""
+    """Return whether `cases` of `suite` are valid; None if that is not known of each in its present form."""
     return is_validated(_read_validation(reports / suite.name / RECORD_FILE), suite, cases)
 
 
@@ -156,7 +156,7 @@ RUNS_HINT: Final = "plan bench report lists the runs that there are"
 
 @frozen
 class RunName:
-    """A run, as people name it: `SUITE/RUN`."""
+    """The name of a run: `SUITE/RUN`."""
 
     suite: str
     run: str
@@ -166,7 +166,7 @@ class RunName:
 
 
 def run_name(suite: str, run: str) -> RunName:
-    """The run called so. Raises CommandError for what no run can be called, as for a path."""
+    """Return the run's name. Raises CommandError for an invalid name, such as a path."""
     if not (is_valid_id(suite) and is_valid_id(run)):
         raise CommandError(ExitCode.NOT_FOUND, f"there is no run `{suite[:80]}/{run[:80]}`", RUNS_HINT)
     return RunName(suite, run)
@@ -174,7 +174,7 @@ def run_name(suite: str, run: str) -> RunName:
 
 @frozen
 class RunFolderState:
-    """Which file it is, how long, and when it was written to last, in seconds since 1970."""
+    """The state of a file of a run; `mtime` in seconds since 1970."""
 
     inode: int
     size_bytes: int
@@ -188,17 +188,17 @@ class ReportsFolder:
     folder: Path
 
     def runs(self) -> list[RunName]:
-        """All runs by name, but for validations."""
+        """Return all runs by name, without validations."""
         suites = [name for name in self._names() if is_valid_id(name)]
         found = [RunName(suite, run) for suite in suites for run in self._names(suite) if is_valid_id(run)]
         return [name for name in found if name.run != VALIDATION and self.has(name, PLAN_JSON)]
 
     def path(self, name: RunName) -> Path:
-        """Where the run is, for who needs a path: `has` first."""
+        """Return the path of the run. Check it with `has` first."""
         return self.folder / name.suite / name.run
 
     def has(self, name: RunName, *parts: str) -> bool:
-        """Whether the run has such a file or folder, with no link on the way."""
+        """Return whether the run has such a file or folder, with no link on the way."""
         try:
             with self._opened(name.suite, name.run, *parts):
                 return True
@@ -206,7 +206,7 @@ class ReportsFolder:
             return False
 
     def state(self, name: RunName, *parts: str) -> RunFolderState | None:
-        """How a file of the run is now; None when there is none."""
+        """Return the state of a file of the run; None if it is missing."""
         try:
             with self._opened(name.suite, name.run, *parts) as descriptor:
                 found = os.fstat(descriptor)
@@ -216,7 +216,7 @@ class ReportsFolder:
 
     @contextmanager
     def opened(self, name: RunName, *parts: str) -> Iterator[BinaryIO]:
-        """A file of the run, to be read. Raises CommandError NOT_FOUND."""
+        """Open a file of the run for reading. Raises CommandError: NOT_FOUND."""
         try:
             with self._opened(name.suite, name.run, *parts) as descriptor:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -228,7 +228,7 @@ class ReportsFolder:
 
     @contextmanager
     def _opened(self, *parts: str) -> Iterator[int]:
-        """The descriptor of what lies at `parts`. Raises OSError, also for a link on the way."""
+        """Return a file descriptor for the path `parts`. Raises OSError, also for a link on the way."""
         descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # A person named this one.
         try:
             for place, part in enumerate(parts):

@@ -33,24 +33,24 @@ Span = tuple[int, int]
 
 
 class GrowingFile:
-    """The events of one run. `read_on` folds what came since; all else says what was folded then."""
+    """The events of one run. `read_on` folds new events; the rest reads what was folded."""
 
-    def __init__(self, shelf: ReportsFolder, name: RunName) -> None:
+    def __init__(self, reports: ReportsFolder, name: RunName) -> None:
         self.name = name
         self.lock = threading.Lock()
         self.fault = ""
-        self._shelf = shelf
+        self._reports = reports
         self._summary: RunSummary | None = None
         self._begin(0)
 
     @property
     def seq(self) -> int:
-        """Of the newest event; 0 before the first."""
+        """The number of the newest event; 0 before the first."""
         return len(self._places)
 
     def read_on(self) -> None:
-        """Folds what was written since. What no run writes is `fault`, and what stood before it counts."""
-        state = self._shelf.state(self.name, EVENTS)
+        """Fold new events. An invalid line is the `fault`; the events before it count."""
+        state = self._reports.state(self.name, EVENTS)
         if state is None:
             self._begin(0)
             return
@@ -58,7 +58,7 @@ class GrowingFile:
             self._begin(state.inode)  # Another file in its place: `plan bench resume` can write it anew.
         if state.size_bytes == self._end or self.fault:
             return
-        with self._shelf.opened(self.name, EVENTS) as file:
+        with self._reports.opened(self.name, EVENTS) as file:
             file.seek(self._end)
             content = file.read()
         for line in _whole(content):
@@ -69,18 +69,18 @@ class GrowingFile:
                 return
 
     def summary(self) -> RunSummary:
-        """What the events come to so far."""
+        """Return the summary of the events so far."""
         if self._summary is None:
             self._summary = summarise_run(self._fold)
         return self._summary
 
     def events(self, after: int, limit: int) -> list[BenchEvent]:
-        """The next events after the one with that `seq`."""
+        """Return the next events after the one with that `seq`."""
         places = self._places[max(0, after) : max(0, after) + limit]
         return self._read([(place, 0) for place in places])
 
     def events_of(self, entry: EntryName) -> list[BenchEvent]:
-        """Every event of one entry, of all its attempts."""
+        """Return every event of one entry, of all its attempts."""
         return self._read(self._spans.get(entry, ()))
 
     def _begin(self, inode: int) -> None:
@@ -105,7 +105,7 @@ class GrowingFile:
     def _read(self, spans: Sequence[Span]) -> list[BenchEvent]:
         """The events at these places; a length of 0 is the whole line."""
         found: list[BenchEvent] = []
-        with self._shelf.opened(self.name, EVENTS) as file:
+        with self._reports.opened(self.name, EVENTS) as file:
             for place, length in spans:
                 file.seek(place)
                 line = file.read(length) if length else file.readline()
@@ -114,7 +114,7 @@ class GrowingFile:
 
 
 def run_brief(summary: RunSummary) -> RunBrief:
-    """What a list says of a run with this summary."""
+    """Return the brief of a run with this summary."""
     return RunBrief(summary.counts, summary.history, summary.standings)
 
 
@@ -139,7 +139,7 @@ def _is_event(line: bytes) -> bool:
 
 @frozen
 class RunBrief:
-    """What a list says of a run: little enough to be kept of thousands. `fault` is why it cannot be read."""
+    """A run as it is listed, small enough to keep thousands. `fault` is why it cannot be read."""
 
     counts: EntryCounts
     history: EntryHistory
@@ -152,17 +152,17 @@ class RunBrief:
 
 
 class RunLibrary:
-    """The runs of a reports folder. Safe to be asked from several threads."""
+    """The runs of a reports folder. Thread-safe."""
 
-    def __init__(self, shelf: ReportsFolder) -> None:
-        self.shelf = shelf
+    def __init__(self, reports: ReportsFolder) -> None:
+        self.reports = reports
         self._lock = threading.Lock()
         self._known: OrderedDict[RunName, GrowingFile] = OrderedDict()
         self._briefs: dict[RunName, tuple[RunFolderState, RunBrief]] = {}
 
     def run(self, name: RunName) -> GrowingFile:
-        """The run as of now. Raises CommandError: there is none, it has not begun, or its events are none."""
-        if not self.shelf.has(name, files.PLAN_JSON):
+        """Return the run as of now. Raises CommandError if it is missing, has not begun, or has invalid events."""
+        if not self.reports.has(name, files.PLAN_JSON):
             raise CommandError(
                 ExitCode.NOT_FOUND, f"there is no run {name}", "plan bench report lists the runs that there are"
             )
@@ -174,7 +174,7 @@ class RunLibrary:
         return run
 
     def summary(self, name: RunName) -> RunSummary:
-        """What the run comes to so far. Raises CommandError, also for one without an event."""
+        """Return the run's summary so far. Raises CommandError, also for a run without an event."""
         run = self.run(name)
         with run.lock:
             if not run.seq:
@@ -184,8 +184,8 @@ class RunLibrary:
             return run.summary()
 
     def brief(self, name: RunName) -> RunBrief | None:
-        """What a list says of the run, made anew when its events are others; None before the first of them."""
-        state = self.shelf.state(name, EVENTS)
+        """Return the brief of the run, renewed when its events change; None before the first."""
+        state = self.reports.state(name, EVENTS)
         if state is None or not state.size_bytes:
             return None
         with self._lock:
@@ -205,21 +205,21 @@ class RunLibrary:
         return found
 
     def place(self, name: RunName) -> PlanPaths | None:
-        """The plan of the run; None when it has no log of its own here."""
+        """Return the paths of the run's plan; None if it has no log here."""
         state = (state_files.STATE, PLAN)
-        if not self.shelf.has(name, *state, state_files.LOG):
+        if not self.reports.has(name, *state, state_files.LOG):
             return None
-        return PlanPaths(PLAN, self.shelf.path(name).joinpath(*state))
+        return PlanPaths(PLAN, self.reports.path(name).joinpath(*state))
 
     def is_live(self, name: RunName) -> bool:
-        """Whether a process is at work on it."""
+        """Return whether a process runs it."""
         place = self.place(name)
-        is_plain = place is not None and self.shelf.has(name, state_files.STATE, PLAN, state_files.OWNER)
+        is_plain = place is not None and self.reports.has(name, state_files.STATE, PLAN, state_files.OWNER)
         return place is not None and is_plain and owner_lock.current_owner(place.folder) is not None
 
     def _growing(self, name: RunName) -> GrowingFile:
         with self._lock:
-            run = self._known.pop(name, None) or GrowingFile(self.shelf, name)
+            run = self._known.pop(name, None) or GrowingFile(self.reports, name)
             self._known[name] = run
             if len(self._known) > RUNS_FOLDED_MAX:
                 self._known.popitem(last=False)

@@ -216,11 +216,11 @@ class _CachedSuite:
 
 
 class SuiteLibrary:
-    """The shipped suites and those in `folder`, with what `shelf` knows of their validations."""
+    """The shipped suites and those in `folder`, with what `reports` knows of their validations."""
 
-    def __init__(self, folder: Path, shelf: ReportsFolder) -> None:
+    def __init__(self, folder: Path, reports: ReportsFolder) -> None:
         self._folder = folder
-        self._shelf = shelf
+        self._reports = reports
         self._lock = threading.Lock()
         self._kept: dict[Path, _CachedSuite] = {}
 
@@ -250,9 +250,9 @@ class SuiteLibrary:
         if read.suite is None:
             return about | {"suite": found.key, "about": "", "cases": 0, "valid": None, "validation": False}
         suite = read.suite
-        seen = is_valid_id(suite.name) and self._shelf.has(RunName(suite.name, VALIDATION), PLAN_JSON)
+        seen = is_valid_id(suite.name) and self._reports.has(RunName(suite.name, VALIDATION), PLAN_JSON)
         known: JsonObject = {
-            "valid": run_folder.known_validation(suite, suite.cases, self._shelf.folder),
+            "valid": run_folder.known_validation(suite, suite.cases, self._reports.folder),
             "validation": seen,
         }
         return about | {"suite": suite.name, "about": suite.about, "cases": len(suite.cases)} | known
@@ -273,7 +273,7 @@ class SuiteLibrary:
             "checks": [{"check": check.key, "kind": check.kind} for check in case.checks],
             "soft": [one.name for one in parse_soft_figures(case.soft)],
             "proofs": proofs,
-            "valid": run_folder.known_validation(suite, [case.id], self._shelf.folder),
+            "valid": run_folder.known_validation(suite, [case.id], self._reports.folder),
         }
 
     def _read(self, found: FoundSuite) -> ReadSuite:

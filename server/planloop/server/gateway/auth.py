@@ -1,4 +1,4 @@
-"""Who may ask the gateway for what: address, origin, token, method; the tokens of links; TLS."""
+"""Access checks of the gateway: host, origin, token, method; the tokens of links; TLS."""
 
 from __future__ import annotations
 
@@ -19,12 +19,10 @@ from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.schemas.canonical_json import decode, encode
 from planloop.schemas.frozen import frozen
 
-# Who may ask the gateway for what: pure decisions over a request's address, origin, token and method.
-#
 # A page of another site can make a browser send requests here, and can point its own name at this machine. So the Host
-# must be one of ours (no foreign name), the Origin, where one is said, the same (no foreign page), and the token
-# travels in a header that no foreign page can set. Cookies are not used at all: the browser would send them along by
-# itself, and to every other port of this machine.
+# must be one of ours (DNS rebinding), the Origin, if there is one, too (a foreign page), and the token is in a header
+# that a foreign page cannot set. There are no cookies: a browser would send them with every request, and to every other
+# port of this machine.
 
 Right: TypeAlias = Literal["read", "change"]
 Scheme: TypeAlias = Literal["http", "https"]
@@ -51,7 +49,7 @@ HEADERS: Final[Mapping[str, str]] = {
 
 @frozen
 class LinkTokens:
-    """What opens the gateway: `change` may do everything, None when nobody may; `read` may look."""
+    """The tokens of the gateway: `change` allows everything (None: read-only), `read` only reading."""
 
     read: str
     change: str | None
@@ -59,7 +57,7 @@ class LinkTokens:
 
 @frozen
 class AccessDenied:
-    """Why a request is turned away, as an HTTP status with words."""
+    """Why a request is refused: an HTTP status and a message."""
 
     status: int
     summary: str
@@ -68,7 +66,7 @@ class AccessDenied:
 
 @frozen
 class SiteNames:
-    """What a gateway goes by, beside the address at which a request arrives: `hosts` as Host headers, `origins` as
+    """The names of a gateway, beside the address at which a request arrives: `hosts` as Host headers, `origins` as
     pages have them. `scheme` and `port` are those that it listens with.
     """
 
@@ -78,7 +76,7 @@ class SiteNames:
     origins: frozenset[str]
 
     def link(self, names: Sequence[str], address: str, machine: str) -> str:
-        """The origin to print in links: by the first of the given `names`, else by the address that is listened at,
+        """Return the origin to print in links: by the first of the given `names`, else by the listening address,
         for which the name of the `machine` stands where it is every address.
         """
         if names:
@@ -111,13 +109,13 @@ def _origins(scheme: Scheme, port: int, name: str) -> list[str]:
 
 
 def _parted(host: str) -> tuple[str, str]:
-    """A host as headers have it, without its port, and the port; empty where it says none."""
+    """Split a Host header into host and port; the port is empty if there is none."""
     bare, colon, port = ("", "", "") if host.endswith("]") else host.rpartition(":")
     return (bare, port) if colon else (host, "")
 
 
 def denied_place(headers: Mapping[str, str], names: SiteNames, arrived_at: str) -> AccessDenied | None:
-    """Whether the request came by a foreign name, or from a page of another site.
+    """Refuse a request with a foreign host name, or from a page of another site.
 
     `arrived_at` is the address of this machine that it reached, which nobody can point elsewhere: it is always ours.
     """
@@ -141,7 +139,7 @@ def _is_at(host: str, address: str, names: SiteNames) -> bool:
 
 
 def right_of(headers: Mapping[str, str], tokens: LinkTokens) -> Right | None:
-    """What the token of the request allows; None without a token of ours."""
+    """Return what the token of the request allows; None without a valid token."""
     given = _token(headers).encode(errors="replace")
     if tokens.change is not None and hmac.compare_digest(given, tokens.change.encode()):
         return "change"
@@ -149,7 +147,7 @@ def right_of(headers: Mapping[str, str], tokens: LinkTokens) -> Right | None:
 
 
 def denied_token(method: str, right: Right | None) -> AccessDenied | None:
-    """Whether a request with that right may use that method."""
+    """Refuse a request without a token, or a change with a read-only token."""
     if right is None:
         return AccessDenied(401, "a token is needed", f"{LINK}: its token is behind the #")
     if method not in SAFE and right != "change":
@@ -158,7 +156,7 @@ def denied_token(method: str, right: Right | None) -> AccessDenied | None:
 
 
 def denied_handshake(headers: Mapping[str, str]) -> AccessDenied | None:
-    """Whether a request for a websocket is none, or speaks what we do not."""
+    """Refuse a request that is not a websocket handshake, or offers another protocol."""
     if headers.get("Upgrade", "").strip().lower() != "websocket":
         return AccessDenied(
             426, "this is a websocket", f"ask for it with Upgrade: websocket and the protocol {PROTOCOL}"
@@ -192,7 +190,7 @@ OTHERS_MODE: Final = 0o077  # The bits of a mode that let other users read a fil
 
 
 def load_tokens(folder: Path, mint: Callable[[], str]) -> LinkTokens:
-    """The tokens of the plan whose state is in `folder`, made with `mint` unless there are some, whole and secret.
+    """Return the tokens of the plan whose state is in `folder`; created with `mint` unless there are valid ones.
 
     Where nothing can be written they are good for as long as this process.
     """
@@ -200,14 +198,14 @@ def load_tokens(folder: Path, mint: Callable[[], str]) -> LinkTokens:
 
 
 def create_tokens(folder: Path, mint: Callable[[], str]) -> LinkTokens:
-    """New tokens, written over the old: every link that was given out is dead. Raises OSError."""
+    """Create new tokens over the old: all links that were given out are revoked. Raises OSError."""
     tokens = LinkTokens(read=mint(), change=mint())
     _written(folder, tokens, mint()).replace(folder / FILE)
     return tokens
 
 
 class Links:
-    """The tokens as they are by now: `tokens`, or what another `plan serve --new-links` has put into `folder`."""
+    """The current tokens: `tokens`, or those that another `plan serve --new-links` has written to `folder`."""
 
     def __init__(self, folder: Path, tokens: LinkTokens, *, read_only: bool) -> None:
         self._folder = folder
@@ -217,11 +215,11 @@ class Links:
 
     @property
     def tokens(self) -> LinkTokens:
-        """What opens the gateway now."""
+        """The valid tokens."""
         return replace(self._tokens, change=None) if self._read_only else self._tokens
 
     def look(self, moved: set[str]) -> None:
-        """Takes note of new tokens, if their file is among what moved or nobody knows what did.
+        """Reload the tokens if their file is among the changed ones, or if those are unknown.
 
         `dead` is set for those who came by an old one.
         """
@@ -282,7 +280,7 @@ def write_tokens(file: Path, tokens: Mapping[str, str], suffix: str) -> Path:
 
 
 def tls_context(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """What secures connections; None without files. Raises CommandError for files that do not serve."""
+    """Return the TLS context; None without files. Raises CommandError for unusable files."""
     if certificate is None:
         if key is not None:
             raise CommandError(ExitCode.USAGE, "--tls-key is given without --tls-cert", "give both")

@@ -43,7 +43,7 @@ from planloop.server.http_api import OperationHandler
 
 
 def require_container(plan: ObjectsView, name: str) -> Resource:
-    """The container called so. Raises CommandError."""
+    """Return the container of that name. Raises CommandError."""
     item = plan.get(f"{CONTAINER_KIND}/{name}")
     if item is None:
         raise CommandError(
@@ -66,7 +66,7 @@ ID_CHARS_MAX: Final = 64
 
 @frozen
 class ContainerChat:
-    """Who talks: the plan, the container in which, the agent with whom, and what the person may do."""
+    """A chat about a container with the agent that works in it; `right` is what the person may do."""
 
     replica: PlanReplica
     owner: OwnerProxy
@@ -77,7 +77,7 @@ class ContainerChat:
 
 
 def chat_steps(chat: ContainerChat, listener: SocketListener) -> list[SocketStep]:
-    """The conversation with `listener`, until either side ends it."""
+    """Return the steps of the chat with `listener`, until either side ends it."""
     hear = partial(listener.hear, partial(_hear, chat, listener))
     return [partial(_tell, chat, listener), hear, partial(_say, chat, listener)]
 
@@ -118,7 +118,7 @@ async def _tell(chat: ContainerChat, listener: SocketListener) -> SocketEnd:
 
 
 async def _say(chat: ContainerChat, listener: SocketListener) -> SocketEnd:
-    """Tells what the agent's model writes while it writes it; the whole comes with the log."""
+    """Send what the agent's model writes while it writes it; the log has the whole later."""
     async with aclosing(chat.tokens.listen()) as heard:
         async for said in heard:
             if said["agent"] == chat.agent:
@@ -135,7 +135,7 @@ async def _conversation(chat: ContainerChat, query: dict[str, str]) -> JsonObjec
 
 
 def _events(chat: ContainerChat, frame: RecordFrame) -> list[JsonObject]:
-    """What the records of a frame mean to who talks here, beside the conversation itself."""
+    """Return the events of a frame that matter to the chat, beside the conversation itself."""
     found: list[JsonObject] = []
     for raw in decode(frame.body)["records"]:
         for event in chat_events.chat_events(record_from_json(raw), chat.agent, chat.container):
@@ -152,7 +152,7 @@ def _ended(event: ContainerEnded) -> JsonObject:
 
 
 async def _hear(chat: ContainerChat, listener: SocketListener, said: Json) -> None:
-    """Sends what a person says on, and tells them what became of it."""
+    """Send the person's message to the agent, and report the outcome."""
     identity = str(said.get("id", ""))[:ID_CHARS_MAX] if isinstance(said, dict) else ""
     try:
         sent = await _sent(chat, said)
@@ -196,7 +196,7 @@ ELSEWHERE: Final = SocketEnd(1012, "nobody runs the plan any more: come again")
 
 
 def older_output(replica: PlanReplica, name: str, log: str, before: int) -> JsonObject:
-    """The page before the byte `before` of the output `log`. Raises CommandError: that output is gone."""
+    """Return the page before the byte `before` of the output `log`. Raises CommandError if that output is gone."""
     item = require_container(replica, name)
     try:
         with _open_output(replica, item) as file:
@@ -213,7 +213,7 @@ def older_output(replica: PlanReplica, name: str, log: str, before: int) -> Json
 
 
 def _open_output(replica: PlanReplica, item: Resource) -> BinaryIO:
-    """What was kept of it. Raises OSError when nothing was."""
+    """Open the output that was kept. Raises OSError if there is none."""
     try:
         return _output_path(replica, item).open("rb")
     except OSError:
@@ -224,7 +224,7 @@ def _open_output(replica: PlanReplica, item: Resource) -> BinaryIO:
 
 
 def _output_key(file: BinaryIO, item: Resource) -> str:
-    """Which output it is."""
+    """Return the key that tells one output from another."""
     return str(item.status.get("log")) if isinstance(file, io.BytesIO) else file_key(file)
 
 
@@ -237,7 +237,7 @@ def _kept_output(replica: PlanReplica, item: Resource) -> bytes | None:
 
 
 async def follow_output(replica: PlanReplica, item: Resource, listener: SocketListener) -> SocketEnd:
-    """Tells the newest page, then what comes, for as long as somebody listens. Raises SocketClosed."""
+    """Send the newest page, then all that follows, until the client disconnects. Raises SocketClosed."""
     if owner_lock.current_owner(replica.place.folder) is None and await _from_engine(replica, item, listener):
         return NORMAL_CLOSE
     folder = state_files.run_folder(replica.place.folder)
@@ -274,7 +274,7 @@ def _pieces(text: str) -> list[str]:
 
 
 async def _from_engine(replica: PlanReplica, item: Resource, listener: SocketListener) -> bool:
-    """Tells what the engine has of it and what comes; False when it has nothing, or cannot be asked."""
+    """Send the engine's log of the container. Returns False if the engine has none or does not answer."""
     try:
         own = next(
             (one for one in await engine_access.engine_containers(replica.place, item) if one.last_run.started_at), None
@@ -297,7 +297,7 @@ async def _from_engine(replica: PlanReplica, item: Resource, listener: SocketLis
 
 
 async def _past(engine: ContainerEngine, ref: str) -> tuple[bytes, int]:
-    """The end of what it has written, and how much that is in all."""
+    """Return the last page of its log, and the size of all of it in bytes."""
     kept: deque[bytes] = deque()
     seen = held = 0
     async with aclosing(engine.logs(ref, is_following=False)) as pieces:
@@ -310,7 +310,7 @@ async def _past(engine: ContainerEngine, ref: str) -> tuple[bytes, int]:
 
 
 async def _after(engine: ContainerEngine, ref: str, seen: int) -> AsyncGenerator[bytes, None]:
-    """What it writes after the first `seen` bytes."""
+    """Yield what it writes after the first `seen` bytes."""
     async with aclosing(engine.logs(ref)) as pieces:
         async for piece in pieces:
             yield piece[seen:]
