@@ -5,9 +5,10 @@ The snapshot is renewed every three records here, so that reopening meets every 
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 
+from planloop.reconciler.store.backend import ReadOnlyStore
 from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore, StoreOptions
 from planloop.reconciler.store.store import Store
 from tests.contracts.store_contract import StoreContract
@@ -18,12 +19,16 @@ OFTEN = StoreOptions(snapshot_every=3)
 
 class TestAdaptive(StoreContract):
     def opened(self, folder: Path, *, read_only: bool = False) -> AbstractAsyncContextManager[Store]:
-        return SqliteStore.open(folder, clock=SystemClock(), epoch=1, read_only=read_only, options=OFTEN)
+        if read_only:
+            return nullcontext(ReadOnlyStore(folder))
+        return SqliteStore.open(folder, clock=SystemClock(), epoch=1, options=OFTEN)
 
 
 class TestInline(StoreContract):
     def opened(self, folder: Path, *, read_only: bool = False) -> AbstractAsyncContextManager[Store]:
-        return SqliteStore.open(folder, clock=SystemClock(), epoch=1, read_only=read_only, inline=True, options=OFTEN)
+        if read_only:
+            return nullcontext(ReadOnlyStore(folder))
+        return SqliteStore.open(folder, clock=SystemClock(), epoch=1, inline=True, options=OFTEN)
 
 
 class TestInlineOnTrio(TestInline):

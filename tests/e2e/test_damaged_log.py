@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from planloop.reconciler.store.sqlite import database
+from planloop.reconciler.store import log_reader
 from tests.e2e.folder import Folder
 from tests.golden_text import said
 
@@ -58,12 +58,12 @@ def gone(state: Path) -> None:
 def of_another_run(state: Path) -> None:
     """The log becomes one that is sound in itself: of the same plan, a second later."""
     with closing(sqlite3.connect(state / "log.db")) as connection, connection:
-        checksum = database.GENESIS
+        checksum = log_reader.GENESIS
         for rev, text in connection.execute("SELECT rev, body FROM log ORDER BY rev").fetchall():
             record = json.loads(text)
             record["at"] += 1
             body = json.dumps(record)
-            checksum = database.next_checksum(checksum, body.encode())
+            checksum = log_reader.next_checksum(checksum, body.encode())
             values = (record["at"], body, checksum, rev)
             connection.execute("UPDATE log SET at = ?, body = ?, checksum = ? WHERE rev = ?", values)
 

@@ -15,7 +15,7 @@ from planloop.client import plan_paths
 from planloop.owner import build
 from planloop.owner.replay import play
 from planloop.owner.replay.play import ReplayOutcome
-from planloop.reconciler.store.sqlite import blobs
+from planloop.reconciler.store.sqlite import database
 from tests import golden_text
 from tests.e2e.folder import Folder
 from tests.e2e.test_replay_tree import log_of, rewrite
@@ -145,7 +145,7 @@ def test_a_prompt_of_another_version_is_told_by_the_lines_that_differ(folder: Fo
     with closing(sqlite3.connect(log_of(folder))) as connection, connection:
         row = connection.execute("SELECT content FROM blobs WHERE digest = ?", (first["data"]["system"],)).fetchone()
         before = row[0].replace(b"You tell tales.", b"You told tales.")
-        blobs.write_row(connection, sha256_hex(before), before)
+        database.write_blob_row(connection, sha256_hex(before), before)
     rewrite(folder, lambda record: _asks(record, "agent/."), lambda record: _as_if(record, sha256_hex(before)))
 
     found = _end(folder)

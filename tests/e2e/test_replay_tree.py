@@ -252,15 +252,15 @@ def rewrite(folder: Folder, fits: Any, change: Any) -> None:
 
 def rewrite_all(folder: Folder, change: Any) -> None:
     """Writes the records of the log as `change` has them, numbered anew, with checksums to match."""
-    from planloop.reconciler.store.sqlite import database
+    from planloop.reconciler.store import log_reader
     from tests.product import encode_text
 
     with closing(sqlite3.connect(log_of(folder))) as connection, connection:
-        checksum = database.GENESIS
+        checksum = log_reader.GENESIS
         bodies = connection.execute("SELECT body FROM log ORDER BY rev").fetchall()
         for rev, record in enumerate(change([json.loads(body) for (body,) in bodies]), 1):
             text = encode_text(record | {"rev": rev})
-            checksum = database.next_checksum(checksum, text.encode())
+            checksum = log_reader.next_checksum(checksum, text.encode())
             head = (record["at"], record["epoch"], record["type"], record["subject"])
             words = "UPDATE log SET at = ?, epoch = ?, type = ?, subject = ?, body = ?, checksum = ? WHERE rev = ?"
             connection.execute(words, (*head, text, checksum, rev))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from planloop.reconciler.store import backend
 from planloop.server import history
 from tests import golden_text
 from tests.e2e.folder import Folder
@@ -49,7 +50,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Folder]:
 
 def read(folder: Folder, path: str, **query: object) -> Any:
     state: Path = folder.path / ".plan" / "demo"
-    return history.history_answer(state, "demo", path, {name: str(value) for name, value in query.items()})
+    with backend.open_log(state) as log:
+        return history.history_answer(log, "demo", path, {name: str(value) for name, value in query.items()})
 
 
 def items(folder: Folder, **query: object) -> list[JsonObject]:

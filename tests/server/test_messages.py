@@ -27,7 +27,9 @@ async def test_a_message_that_is_sent_again_before_the_first_is_answered_goes_on
         await here.apply(PLAN)
         place = PlanPaths("arena", next(tmp_path.rglob("log.db")).parent)
         owner = cast("Any", None)
-        core = OpenedPlan(place, here.store, here.gate, here.world.clock, here.world.ids, owner, had_plan=True)
+        core = OpenedPlan(
+            place, here.store, here.store.reader, here.gate, here.world.clock, here.world.ids, owner, had_plan=True
+        )
         answers: list[JsonObject] = []
 
         async def send() -> None:

@@ -26,10 +26,10 @@ from planloop.client.render import printer
 from planloop.client.render.tables import format_table
 from planloop.compiler.names import id_hint, is_valid_id
 from planloop.reconciler.errors import EngineError
-from planloop.reconciler.store import state_files
+from planloop.reconciler.store import backend, state_files
+from planloop.reconciler.store.log_reader import verified_entries
 from planloop.schemas.canonical_json import sha256_of_value
 from planloop.schemas.frozen import frozen
-from planloop.server import offline_reader
 from planloop.server.bench import run_folder as files
 
 INDEX: Final = "index"
@@ -173,7 +173,7 @@ def _summary(folder: Path) -> RunSummary:
 def _hold(folder: Path, compiled: CompiledRun) -> None:
     """Raises CommandError when the events in `folder` are not those of the run's log, where that is still there."""
     place = paths_of_file(folder / files.PLAN_FILE, PLAN)
-    if not ((folder / EVENTS).is_file() and state_files.log_file(place.folder).exists()):
+    if not ((folder / EVENTS).is_file() and state_files.has_log(place.folder)):
         return
     content = (folder / EVENTS).read_bytes()  # Before the log, which is ahead of the events of a run that goes on.
     try:
@@ -181,8 +181,10 @@ def _hold(folder: Path, compiled: CompiledRun) -> None:
         holding = EventVerifier(
             content[: torn.offset if torn else None].splitlines(), RunProjection(compiled, folder.name)
         )
-        for _ in holding.note(offline_reader.verified_records(place)):
-            pass  # What the log has beyond the events is written by who goes on with the run.
+        with backend.open_log(place.folder) as log:
+            log.verify()
+            for _ in holding.note(entry.record for entry in verified_entries(log)):
+                pass  # Resuming the run writes the events of the records that the log has beyond them.
         holding.end()
     except BadEvents as error:
         raise CommandError(ExitCode.FAILED, f"{folder}: {error}", HINT) from None

@@ -45,12 +45,12 @@ from planloop.controllers.agent.models import router
 from planloop.controllers.agent.models.port import ModelFailed
 from planloop.controllers.agent.models.router import RouteContext
 from planloop.reconciler.store import owner_lock
+from planloop.reconciler.store.backend import ReadOnlyStore
 from planloop.schemas.amounts import format_money, pluralize
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.model import ModelTable, parse_model_name
 from planloop.server.bench import run_folder as files
 from planloop.server.bench import suites
-from planloop.server.offline_reader import ReadOnlyStore
 
 # Whether the models that a run is to ask can be asked at all: told once before it, not once for every entry.
 
@@ -195,7 +195,7 @@ def resume_run(folder: Path, parallel: int, suite: str | None = None) -> None:
     if suite is not None:
         compiled = _edited(compiled, suite, folder.parent.parent)
         files.write_plan_json(folder, compiled)
-    view = ReadOnlyStore(place).view if place.exists else None
+    view = ReadOnlyStore(place.folder).view if place.exists else None
     attempts = attempts_of(compiled, view)
     _tell(
         [

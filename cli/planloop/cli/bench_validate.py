@@ -28,13 +28,13 @@ from planloop.client.streams import write_styled
 from planloop.owner import container_teardown, stop_commands
 from planloop.owner.owner_process import ExitReason
 from planloop.reconciler.store import owner_lock
+from planloop.reconciler.store.backend import ReadOnlyStore
 from planloop.schemas.amounts import pluralize
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.diagnostic import Diagnostic
 from planloop.schemas.frozen import frozen
 from planloop.server.bench import run_folder as files
 from planloop.server.bench import suites
-from planloop.server.offline_reader import ReadOnlyStore
 
 PAGE: Final = "md"
 
@@ -143,7 +143,7 @@ def _make_room(folder: Path) -> None:
             hint = "wait for it, or validate into other --reports"
             raise CommandError(ExitCode.CONFLICT, f"another process validates into {folder}", hint)
         stop_commands.stop_strays(place)
-        if ReadOnlyStore(place).view.list("container"):
+        if ReadOnlyStore(place.folder).view.list("container"):
             container_teardown.take_down_offline(place, with_volumes=True)
     shutil.rmtree(folder, ignore_errors=True)
 

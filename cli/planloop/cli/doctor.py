@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import click
 
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.plan_paths import plans_in
+from planloop.reconciler.store import backend
 from planloop.schemas.frozen import frozen
 
 EXAMPLE = """
@@ -19,7 +19,6 @@ EXAMPLE = """
 Example:
   plan doctor
 """
-SQLITE_OLDEST = (3, 35, 0)
 BOUNDS = ("cpu", "memory", "pids")
 FREE_BYTES_LEAST = 100 << 20
 
@@ -53,8 +52,8 @@ def findings(root: Path) -> Iterator[DoctorFinding]:
     version = ".".join(map(str, sys.version_info[:3]))
     cure = "" if sys.version_info >= (3, 11) else "install Python 3.11 or newer"
     yield DoctorFinding("python", version, cure)
-    sqlite_cure = "" if sqlite3.sqlite_version_info >= SQLITE_OLDEST else "a newer Python brings a newer SQLite"
-    yield DoctorFinding("sqlite", sqlite3.sqlite_version, sqlite_cure)
+    database = backend.database_version()
+    yield DoctorFinding(database.name, database.version, database.fix)
     yield _yaml()
     yield _folder(root)
     for program, what_for in (("sh", "commands and checks"),):

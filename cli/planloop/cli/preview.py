@@ -69,7 +69,7 @@ def preview_plan_file(file: PlanFile, *, targets: Sequence[str] = (), excludes: 
     )
     place = plan_paths.paths_of_file(file.path, file.name)
     access = PlanClient(place)
-    is_new = not state_files.log_file(place.folder).exists()
+    is_new = not state_files.has_log(place.folder)
     for address in (*save.targets, *save.excludes):
         _require_task(address, file, None if is_new else access)
     answer = _answer(access, save)

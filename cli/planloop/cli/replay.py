@@ -41,9 +41,10 @@ def command(plan: str | None, output: str | None, is_tree: bool) -> None:
 
 
 def _fold(place: PlanPaths, output: str | None) -> None:
-    from planloop.reconciler.store.sqlite import integrity
+    from planloop.reconciler.store import backend
 
-    found = integrity.replay_log(place.folder)
+    with backend.open_log(place.folder) as log:
+        found = log.replay()
     if output:
         listed = {"rev": found.rev, "objects": found.object_count, "different": list(found.different)}
         printer.print_structured(listed | {"mirror_rev": found.mirror_rev}, output)

@@ -72,11 +72,7 @@ def _explained_permission(error: OSError, where: str) -> CommandError:
 
 
 def _explained_engine(error: BaseException) -> CommandError | None:
-    # Looked up, not imported: on the fast paths the engine's errors are not loaded and so cannot have been raised.
-    sqlite = sys.modules.get("sqlite3")
-    if sqlite is not None and isinstance(error, sqlite.Error):
-        hint = "check the disk; if the file is damaged, restore the plan's folder in `.plan` from a copy"
-        return CommandError(ExitCode.FAILED, f"SQLite cannot use the log: {error}", hint)
+    # Looked up, not imported: a command that has not loaded the engine's errors cannot have raised them.
     errors = sys.modules.get("planloop.reconciler.errors")
     if errors is None:
         return None

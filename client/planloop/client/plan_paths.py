@@ -52,9 +52,7 @@ def plans_in(root: Path) -> list[PlanPaths]:
     """The plans whose state is in `root`, by name."""
     try:
         folders = sorted(
-            entry
-            for entry in (root / state_files.STATE).iterdir()
-            if entry.is_dir() and state_files.log_file(entry).exists()
+            entry for entry in (root / state_files.STATE).iterdir() if entry.is_dir() and state_files.has_log(entry)
         )
     except OSError:
         return []

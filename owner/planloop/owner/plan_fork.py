@@ -18,10 +18,9 @@ from planloop.compiler.splice.write_back import Spliced
 from planloop.reconciler.admission import plan_fork
 from planloop.reconciler.admission.plan_fork import PlanForkOrigin, PlanForkTarget
 from planloop.reconciler.clock import Clock, Ids
-from planloop.reconciler.store import owner_lock, state_files
+from planloop.reconciler.store import backend, state_files
+from planloop.reconciler.store.log_reader import LogReader, verified_entries
 from planloop.reconciler.store.memory_view import MemoryView
-from planloop.reconciler.store.sqlite import database
-from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore
 from planloop.schemas.canonical_json import JsonObject, encode, sha256_hex
 from planloop.schemas.frozen import frozen
 from planloop.schemas.resource import Resource
@@ -61,13 +60,18 @@ class _Past:
 
 async def create_plan_fork(wish: PlanForkOptions, clock: Clock, ids: Ids) -> ForkedPlan:
     """Makes the fork. Raises CommandError, and then has made nothing but perhaps a copy of files."""
-    past = _read_past(wish)
+    with backend.open_log(wish.origin.folder) as log:
+        return await _fork_from(log, wish, clock, ids)
+
+
+async def _fork_from(log: LogReader, wish: PlanForkOptions, clock: Clock, ids: Ids) -> ForkedPlan:
+    past = _read_past(log, wish)
     name = wish.name or f"{wish.origin.name}-{past.origin.rev}"
     if not is_valid_id(name):
         raise CommandError(ExitCode.USAGE, f"`{name}` cannot be the name of a plan", id_hint(name))
     root = wish.origin.root if wish.files is None else _copy_to(wish.files, wish.origin.root)
     place = PlanPaths(name, state_files.state_folder(root / "any", name))
-    file, content, is_spliced = _file(past, place, wish.origin)
+    file, content, is_spliced = _file(past, place, log)
     _refuse_taken(place, file)
     if wish.files is not None:
         _copy_files(wish.origin.root, wish.files)
@@ -76,31 +80,29 @@ async def create_plan_fork(wish: PlanForkOptions, clock: Clock, ids: Ids) -> For
     draft = plan_fork.fork_draft(
         past.objects, past.origin, PlanForkTarget(name, document, source, clock.now()), ids.mint
     )
-    with owner_lock.own_plan(place.folder, now=clock.now(), stored_epoch=database.stored_epoch) as owner:
-        async with SqliteStore.open(place.folder, clock=clock, epoch=owner.epoch) as store:
-            for kept in (content, encode(document), *_blobs_of(past, wish.origin)):
-                store.put_blob(kept)
-            await store.append(draft)
+    async with backend.own_store(place.folder, clock) as owned:
+        for kept in (content, encode(document), *_blobs_of(past, log)):
+            owned.store.put_blob(kept)
+        await owned.store.append(draft)
     plan_file_update.replace_file(file, content)
     place.note_file(file)
     return ForkedPlan(place, file, past.origin, draft.data["again"], draft.data["doubts"], is_spliced)
 
 
-def _read_past(wish: PlanForkOptions) -> _Past:
-    """The plan as of the wished revision. Raises CommandError for one that there is not, StoreCorrupt, StoreFailed."""
+def _read_past(log: LogReader, wish: PlanForkOptions) -> _Past:
+    """The plan as of the revision to fork. Raises CommandError if there is none, StoreCorrupt, StoreFailed."""
     place = wish.origin
     view, at, texts = MemoryView(), 0.0, []
-    with database.open_read_transaction(place.folder) as connection:
-        last = int(connection.execute("SELECT coalesce(max(rev), 0) FROM log").fetchone()[0])
-        rev = last if wish.rev is None else wish.rev
-        if not 1 <= rev <= last:
-            raise CommandError(
-                ExitCode.NOT_FOUND, f"{place.name} has no revision {rev}: its log ends at {last}", "plan events"
-            )
-        for record, row in database.verified_rows(connection, limit=rev):
-            view.fold(record)
-            at = record.at
-            texts.append(row[5])
+    last = log.last_rev()
+    rev = last if wish.rev is None else wish.rev
+    if not 1 <= rev <= last:
+        raise CommandError(
+            ExitCode.NOT_FOUND, f"{place.name} has no revision {rev}: its log ends at {last}", "plan events"
+        )
+    for entry in verified_entries(log, up_to=rev):
+        view.fold(entry.record)
+        at = entry.record.at
+        texts.append(entry.line)
     plan = view.get(f"plan/{place.name}")
     if plan is None:
         raise CommandError(
@@ -110,27 +112,27 @@ def _read_past(wish: PlanForkOptions) -> _Past:
     return _Past(origin, tuple(view.everything()), plan, tuple(texts))
 
 
-def _blobs_of(past: _Past, place: PlanPaths) -> list[bytes]:
-    """Every blob that the log up to the revision names, or that one of these names in turn."""
+def _blobs_of(past: _Past, log: LogReader) -> list[bytes]:
+    """Every blob that the log up to the revision names, and those that these blobs name."""
     out, seen = [], set[str]()
     waiting = {name for text in past.texts for name in plan_fork.blob_digests_in(text)}
     while waiting:
         name = waiting.pop()
         seen.add(name)
-        content = database.read_log_blob(place.folder, name)
+        content = log.get_blob(name)
         if content is not None:
             out.append(content)
             waiting |= plan_fork.blob_digests_in(content.decode(errors="replace")) - seen
     return out
 
 
-def _file(past: _Past, place: PlanPaths, origin: PlanPaths) -> tuple[Path, bytes, bool]:
+def _file(past: _Past, place: PlanPaths, log: LogReader) -> tuple[Path, bytes, bool]:
     """The plan file of the fork and its text: that of the revision with what was live written into it, if possible."""
     noted: JsonObject = past.plan.status.get("file") or {}
     suffix = Path(str(noted.get("path", ""))).suffix
     path = place.root / f"{place.name}.plan{suffix if suffix in ('.yaml', '.yml', '.edn') else '.yaml'}"
     wanted = {**past.plan.spec, "plan": place.name}
-    text = database.read_log_blob(origin.folder, str(noted["blob"])) if noted.get("blob") else None
+    text = log.get_blob(str(noted["blob"])) if noted.get("blob") else None
     if text is not None:
         known = plan_file.compile_plan(path, text)
         result = plan_file_update.splice_document(known, wanted) if not known.errors else None
@@ -141,7 +143,7 @@ def _file(past: _Past, place: PlanPaths, origin: PlanPaths) -> tuple[Path, bytes
 
 
 def _refuse_taken(place: PlanPaths, file: Path) -> None:
-    if state_files.log_file(place.folder).exists():
+    if state_files.has_log(place.folder):
         known = ", ".join(one.name for one in plan_paths.plans_in(place.root))
         raise CommandError(
             ExitCode.CONFLICT, f"a plan `{place.name}` lives there already", f"--as NAME; known: {known}"

@@ -330,6 +330,8 @@ SNAPSHOT_EVERY_RECORDS: Final = 512  # Folded again at the next start: about 10 
 SNAPSHOT_RECORDS_MAX: Final = 4_096  # … asked again half as many later when it is not, and at the latest here.
 BATCH_RECORDS_MAX: Final = 2_048  # Of one transaction: bounds the memory of a flush and how long the first one waits.
 RECENT_RECORDS_MAX: Final = 512  # Kept in memory for watchers; one that is further behind reads the log.
+LOG_CONNECTIONS_MAX: Final = 4  # Kept open by one reader of a log; more threads open more, closed after use.
+PAST_VIEWS_MAX: Final = 8  # Kept by one reader: moving along a timeline goes back and forth over a few stretches.
 BLOB_ROW_BYTES_MAX: Final = 128 << 10  # Larger blobs are files: twice through the database costs more than a file.
 
 # Conflicts.

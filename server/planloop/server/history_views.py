@@ -1,21 +1,18 @@
-"""Reads of the past in words: an agent's conversation and prompts, and the plan's revisions.
+"""Answers about the past with presentation: an agent's conversation and prompts, and the plan's revisions.
 
-They read the log file itself, newest first and only as far as asked, and the same whoever answers: an owner (beside its
-event loop), a gateway, or a command with no owner alive.
+They read the log newest first and only as far as asked. An owner, a gateway and a command without an owner give the
+same answers.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Final
 
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.presenters import conversation, revisions
 from planloop.reconciler.admission.history import DOCUMENT_TYPES, REVISION_TYPES
-from planloop.reconciler.store import state_files
-from planloop.reconciler.store.sqlite import blobs, database
+from planloop.reconciler.store.log_reader import LogReader, RecordQuery
 from planloop.schemas.canonical_json import Json, JsonObject, decode, encode_text
 from planloop.schemas.log.record import Record
 from planloop.server import plan_reader
@@ -27,25 +24,24 @@ REVISIONS_MAX: Final = 500
 NEWER_RECORDS_MAX: Final = 2_000  # Of an agent, at once: who is further behind asks again.
 
 
-def history_view_answer(folder: Path, plan: str, path: str, query: Mapping[str, str]) -> Json:
-    """The answer to GET /v1/`path` for the plan whose state is in `folder`. Raises CommandError, StoreFailed."""
+def history_view_answer(log: LogReader, plan: str, path: str, query: Mapping[str, str]) -> Json:
+    """The answer to GET /v1/`path` from the log of the plan `plan`. Raises CommandError, StoreFailed."""
     head, _, rest = path.partition("/")
-    with database.open_read_transaction(folder) as log:
-        if head == "prompt":
-            return _prompt(log, folder, plan_reader.parse_query_address(f"agent/{rest.removeprefix('agent/')}"), query)
-        if head == "conversation":
-            return _conversation(log, plan_reader.parse_query_address(f"agent/{rest.removeprefix('agent/')}"), query)
-        if rest:
-            return _revision(log, plan, _number(rest, "revision"))
-        return _history(log, query)
+    if head == "prompt":
+        return _prompt(log, plan_reader.parse_query_address(f"agent/{rest.removeprefix('agent/')}"), query)
+    if head == "conversation":
+        return _conversation(log, plan_reader.parse_query_address(f"agent/{rest.removeprefix('agent/')}"), query)
+    if rest:
+        return _revision(log, plan, _number(rest, "revision"))
+    return _history(log, query)
 
 
-def _conversation(log: sqlite3.Connection, agent: str, query: Mapping[str, str]) -> JsonObject:
+def _conversation(log: LogReader, agent: str, query: Mapping[str, str]) -> JsonObject:
     """The items of whole turns below `before`, the newest of them; or all over `after`.
 
     `earlier` is the `before` of the page before this one, None when this is the first; `rev` is where `after` goes on.
     """
-    newest = _newest(log)
+    newest = log.last_rev()
     if "after" in query:
         after = _number(query["after"], "after")
         found = list(_about(log, agent, after, newest + 1, NEWER_RECORDS_MAX))
@@ -59,7 +55,7 @@ def _conversation(log: sqlite3.Connection, agent: str, query: Mapping[str, str])
     turns = min(max(1, _number(query.get("turns", str(TURNS_DEFAULT)), "turns")), TURNS_MAX)
     begun = _turns_before(log, agent, before, turns + 1)
     start = begun[-2] if len(begun) > turns else 0
-    found = list(_about(log, agent, start - 1, before, -1))
+    found = list(_about(log, agent, start - 1, before))
     return {
         "rev": newest,
         "items": conversation.conversation_items(found, agent, _letters(log, agent)),
@@ -67,13 +63,14 @@ def _conversation(log: sqlite3.Connection, agent: str, query: Mapping[str, str])
     }
 
 
-def _prompt(log: sqlite3.Connection, folder: Path, agent: str, query: Mapping[str, str]) -> JsonObject:
+def _prompt(log: LogReader, agent: str, query: Mapping[str, str]) -> JsonObject:
     """The system message of the agent's last request in `turn`, or in its last turn below `before`.
 
     Raises CommandError: NOT_FOUND when it took no such turn, or is asked without a prompt.
     """
-    before = min(_number(query.get("before", str(_newest(log) + 1)), "before"), _newest(log) + 1)
-    asked = conversation.turn_prompt(_about(log, agent, 0, before, -1), agent)
+    newest = log.last_rev()
+    before = min(_number(query.get("before", str(newest + 1)), "before"), newest + 1)
+    asked = conversation.turn_prompt(_about(log, agent, 0, before), agent)
     turn = _number(query["turn"], "turn") if "turn" in query else max(asked.found, default=0)
     found = asked.found.get(turn)
     if found is None:
@@ -82,7 +79,7 @@ def _prompt(log: sqlite3.Connection, folder: Path, agent: str, query: Mapping[st
             raise CommandError(ExitCode.NOT_FOUND, f"{agent} has asked no model", hint)
         hint = f"it asked a model in the turns {_ranges(sorted(asked.found))}"
         raise CommandError(ExitCode.NOT_FOUND, f"{agent} has asked no model in turn {turn}", hint)
-    content = blobs.read_blob(log, state_files.blobs_folder(folder), found["blob"]) if found["blob"] else None
+    content = log.get_blob(found["blob"]) if found["blob"] else None
     if content is None:
         raise CommandError(
             ExitCode.NOT_FOUND, f"the log does not have the prompt of turn {turn} of {agent}", "plan replay checks it"
@@ -101,46 +98,42 @@ def _ranges(numbers: Sequence[int]) -> str:
     return ", ".join(str(one[0]) if len(one) == 1 else f"{one[0]}-{one[-1]}" for one in parts)
 
 
-def _turns_before(log: sqlite3.Connection, agent: str, before: int, count: int) -> list[int]:
+def _turns_before(log: LogReader, agent: str, before: int, count: int) -> list[int]:
     """Where the newest turns below `before` begin, newest first."""
-    query = (
-        "SELECT rev, body FROM log WHERE rev < ? AND instr(body, 'turn.started') AND instr(body, ?) ORDER BY rev DESC"
-    )
     found: list[int] = []
-    for rev, body in log.execute(query, (before, encode_text(agent))):
-        entries = database.parse_record(body, rev).draft.entries
-        if any(one.type == "turn.started" and one.subject == agent for one in entries):
-            found.append(rev)
+    words = ("turn.started", encode_text(agent))
+    for entry in log.records(RecordQuery(before=before, containing=words, newest_first=True)):
+        if any(one.type == "turn.started" and one.subject == agent for one in entry.record.draft.entries):
+            found.append(entry.record.rev)
             if len(found) == count:
                 break
     return found
 
 
-def _about(log: sqlite3.Connection, agent: str, after: int, before: int, limit: int) -> Iterator[Record]:
-    """The records that name the agent: of those that are about it, none is left out."""
-    query = "SELECT rev, body FROM log WHERE rev > ? AND rev < ? AND instr(body, ?) ORDER BY rev LIMIT ?"
-    for rev, body in log.execute(query, (after, before, encode_text(agent), limit)):
-        yield database.parse_record(body, rev)
+def _about(log: LogReader, agent: str, after: int, before: int, limit: int | None = None) -> Iterator[Record]:
+    """The records that name the agent, which include all that are about it."""
+    query = RecordQuery(after, before, containing=(encode_text(agent),), limit=limit)
+    return (entry.record for entry in log.records(query))
 
 
-def _letters(log: sqlite3.Connection, agent: str) -> Callable[[str, int], JsonObject | None]:
-    query = "SELECT rev, body FROM log WHERE rev < ? AND instr(body, ?) AND instr(body, ?) ORDER BY rev DESC"
-
+def _letters(log: LogReader, agent: str) -> Callable[[str, int], JsonObject | None]:
     def letter(name: str, before: int) -> JsonObject | None:
-        for rev, body in log.execute(query, (before, encode_text(name), encode_text(agent))):
-            if (found := conversation.delivered_letters(database.parse_record(body, rev), agent).get(name)) is not None:
+        words = (encode_text(name), encode_text(agent))
+        for entry in log.records(RecordQuery(before=before, containing=words, newest_first=True)):
+            if (found := conversation.delivered_letters(entry.record, agent).get(name)) is not None:
                 return found
         return None
 
     return letter
 
 
-def _history(log: sqlite3.Connection, query: Mapping[str, str]) -> JsonObject:
+def _history(log: LogReader, query: Mapping[str, str]) -> JsonObject:
     """The newest revisions below `before`, newest first, of the author that begins so and of the kind, if given.
 
     Without `all` only those that made a document. `earlier` is the `before` of the next older page, None at the end.
     """
-    before = _number(query.get("before", str(_newest(log) + 1)), "before")
+    newest = log.last_rev()
+    before = _number(query.get("before", str(newest + 1)), "before")
     limit = min(max(1, _number(query.get("limit", str(REVISIONS_DEFAULT)), "limit")), REVISIONS_MAX)
     types = revisions.is_shown_revision(query.get("all", ""), query.get("kind", ""))
     found: list[Record] = []
@@ -151,14 +144,14 @@ def _history(log: sqlite3.Connection, query: Mapping[str, str]) -> JsonObject:
             break
     shown = found[:limit]
     return {
-        "rev": _newest(log),
+        "rev": newest,
         "revisions": [revisions.revision_row(record) for record in shown],
         "earlier": shown[-1].rev if len(found) > limit else None,
-        "authors": sorted({revisions.author_json(actor) for actor in _authors(log)}),
+        "authors": sorted({revisions.author_json(actor) for actor in log.actors(REVISION_TYPES)}),
     }
 
 
-def _revision(log: sqlite3.Connection, plan: str, rev: int) -> JsonObject:
+def _revision(log: LogReader, plan: str, rev: int) -> JsonObject:
     """One revision with its differences, each field with its value before and after. Raises CommandError: NOT_FOUND."""
     found = [record for record in _revisions(log, rev + 1, REVISION_TYPES, downto=rev) if record.rev == rev]
     if not found:
@@ -167,22 +160,10 @@ def _revision(log: sqlite3.Connection, plan: str, rev: int) -> JsonObject:
     return revisions.revision_detail(found[0], f"plan/{plan}", revisions.document_at(reversed(past), f"plan/{plan}"))
 
 
-def _revisions(log: sqlite3.Connection, before: int, types: frozenset[str], *, downto: int = 0) -> Iterator[Record]:
+def _revisions(log: LogReader, before: int, types: frozenset[str], *, downto: int = 0) -> Iterator[Record]:
     """The records of those types below `before`, newest first."""
-    marks = ", ".join("?" for _ in types)
-    query = f"SELECT rev, body FROM log WHERE rev < ? AND rev >= ? AND type IN ({marks}) ORDER BY rev DESC"
-    for rev, body in log.execute(query, (before, downto, *sorted(types))):
-        yield database.parse_record(body, rev)
-
-
-def _authors(log: sqlite3.Connection) -> Iterator[str]:
-    marks = ", ".join("?" for _ in REVISION_TYPES)
-    query = f"SELECT DISTINCT json_extract(body, '$.actor') FROM log WHERE type IN ({marks})"
-    yield from (str(actor) for (actor,) in log.execute(query, sorted(REVISION_TYPES)))
-
-
-def _newest(log: sqlite3.Connection) -> int:
-    return int(log.execute("SELECT coalesce(max(rev), 0) FROM log").fetchone()[0])
+    query = RecordQuery(downto - 1, before, types, newest_first=True)
+    return (entry.record for entry in log.records(query))
 
 
 def _number(text: str, name: str) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import anyio
 from anyio import to_thread
@@ -12,7 +11,7 @@ from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.controllers.agent import session
 from planloop.controllers.agent.mail import message_policy
 from planloop.controllers.agent.services import ToolServers
-from planloop.reconciler.store.sqlite import database
+from planloop.reconciler.store.log_reader import LogReader, RecordQuery
 from planloop.schemas import limits
 from planloop.schemas.canonical_json import Json, JsonObject, encode_text
 from planloop.schemas.log.record import Change, RecordDraft
@@ -135,18 +134,16 @@ async def _known(core: OpenedPlan, like: Message) -> dict[str, str]:
     """Who was sent a message with the sender and the key of `like` before, and the id it has."""
     # What was proposed a moment ago is read, too: its sender may not have waited for the answer.
     await core.store.flush(core.store.view.rev)
-    return await to_thread.run_sync(_sent_like, core.place.folder, like)
+    return await to_thread.run_sync(_sent_like, core.log, like)
 
 
-def _sent_like(folder: Path, like: Message) -> dict[str, str]:
-    named = encode_text(like.idempotency)
+def _sent_like(log: LogReader, like: Message) -> dict[str, str]:
     out: dict[str, str] = {}
-    with database.open_read_transaction(folder) as connection:
-        for row in database.rows_containing(connection, named):
-            draft = database.parse_record(row[5], row[0]).draft
-            sent = draft.data.get("message") if draft.type == "message.sent" else None
-            if sent is not None and (sent["sender"], sent.get("idempotency")) == (like.sender, like.idempotency):
-                out.setdefault(str(sent["receiver"]), str(sent["id"]))
+    query = RecordQuery(types=frozenset({"message.sent"}), containing=(encode_text(like.idempotency),))
+    for entry in log.records(query):
+        sent = entry.record.draft.data.get("message")
+        if sent is not None and (sent["sender"], sent.get("idempotency")) == (like.sender, like.idempotency):
+            out.setdefault(str(sent["receiver"]), str(sent["id"]))
     return out
 
 

@@ -12,9 +12,11 @@ import anyio
 
 from planloop.client.plan_paths import PlanPaths
 from planloop.reconciler.admission.gate import PlanGate
-from planloop.reconciler.clock import Clock, Ids
+from planloop.reconciler.clock import Clock, Ids, RandomIds, SystemClock
+from planloop.reconciler.store import backend, owner_lock
+from planloop.reconciler.store.log_reader import LogReader
 from planloop.reconciler.store.owner_lock import PlanOwner
-from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore
+from planloop.reconciler.store.store import Store
 from planloop.schemas.frozen import frozen
 from planloop.schemas.resource import Resource
 from planloop.server.stream_hub import StreamHub
@@ -27,14 +29,15 @@ if TYPE_CHECKING:
 
 @frozen
 class OpenedPlan:
-    """A plan that this process owns: its log and its gate. `had_plan` says that it is not its first apply.
+    """A plan that this process owns. `log` reads flushed records; `had_plan` is false at the first apply.
 
-    `hearing` is where one listens to its models; `sending` is held while a message from outside finds out whether it
-    was sent before.
+    `hearing` streams what its models write; a message from outside holds `sending` while it looks up whether it was
+    sent before.
     """
 
     place: PlanPaths
-    store: SqliteStore
+    store: Store
+    log: LogReader
     gate: PlanGate
     clock: Clock
     ids: Ids
@@ -71,16 +74,10 @@ def plan_language(place: PlanPaths) -> PlanLanguage:
 @asynccontextmanager
 async def open_plan(place: PlanPaths) -> AsyncIterator[OpenedPlan]:
     """The plan of `place`, owned by this process and open for changes. Raises NotOwner, StoreFailed, StoreCorrupt."""
-    from planloop.reconciler.admission.gate import PlanGate
-    from planloop.reconciler.clock import RandomIds, SystemClock
-    from planloop.reconciler.store import owner_lock
-    from planloop.reconciler.store.sqlite import database
-    from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore
-
     clock, ids = SystemClock(), RandomIds()
-    with owner_lock.own_plan(place.folder, now=clock.now(), stored_epoch=database.stored_epoch) as owner:
-        async with SqliteStore.open(place.folder, clock=clock, epoch=owner.epoch) as store:
-            had_plan = store.view.get(f"plan/{place.name}") is not None
-            gate = PlanGate(store, place.name, ids=ids, clock=clock, language=plan_language(place))
-            await store.append(owner_lock.epoch_draft(owner, place.name))
-            yield OpenedPlan(place, store, gate, clock, ids, owner, had_plan)
+    async with backend.own_store(place.folder, clock) as owned:
+        store, owner = owned.store, owned.owner
+        had_plan = store.view.get(f"plan/{place.name}") is not None
+        gate = PlanGate(store, place.name, ids=ids, clock=clock, language=plan_language(place))
+        await store.append(owner_lock.epoch_draft(owner, place.name))
+        yield OpenedPlan(place, store, owned.reader, gate, clock, ids, owner, had_plan)

@@ -117,8 +117,8 @@ class OwnerService:
         if is_log_query(path, query):
             from planloop.server import history
 
-            place = self._core.place
-            return await anyio.to_thread.run_sync(history.history_answer, place.folder, place.name, path, query)
+            log, name = self._core.log, self._core.place.name
+            return await anyio.to_thread.run_sync(history.history_answer, log, name, path, query)
         return read_answer(self._archive, self._host, path, query)
 
     async def post(self, path: str, body: JsonObject) -> Json:

@@ -11,7 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from planloop.reconciler.errors import StoreFailed
-from planloop.reconciler.store.sqlite import database, snapshot, write_scheduler
+from planloop.reconciler.store.sqlite import database, log_reader, write_scheduler
 from planloop.reconciler.store.sqlite.log_writer import LogWriter, RecordLine, WriterSettings
 from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore, StoreOptions
 from planloop.schemas import limits
@@ -100,14 +100,14 @@ def test_a_snapshot_that_is_due_and_finds_no_quiet_moment_is_asked_for_again_lat
 ) -> None:
     monkeypatch.setattr(limits, "SNAPSHOT_RECORDS_MAX", 9)
     with closing(database.open_for_writing(tmp_path, 1)) as connection:
-        writer = LogWriter(connection, database.load_log(connection), WriterSettings(tmp_path, 1, 4, None))
+        writer = LogWriter(connection, log_reader.load_log(connection), WriterSettings(tmp_path, 1, 4, None))
 
         def write(first: int, last: int, *, is_idle: bool) -> int:
             records = [Record(rev, 0.0, 1, status(n=rev)) for rev in range(first, last + 1)]
             contents = [encode(record_to_json(record)) for record in records]
             lines = [RecordLine(one, text.decode(), text, {}) for one, text in zip(records, contents, strict=True)]
             writer.commit(lines, is_idle=is_idle)
-            return int(snapshot.read_meta(connection, "snapshot_rev", 0))
+            return int(database.read_meta(connection, "snapshot_rev", 0))
 
         assert write(1, 4, is_idle=False) == 0
         assert (writer.is_snapshot_due(1), writer.is_snapshot_due(2)) == (False, True)

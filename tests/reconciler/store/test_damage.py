@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 
 from planloop.reconciler.errors import StoreCorrupt, StoreFailed
-from planloop.reconciler.store import state_files
-from planloop.reconciler.store.sqlite import blobs, database
+from planloop.reconciler.store.backend import ReadOnlyStore
+from planloop.reconciler.store.sqlite import database
 from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore, StoreOptions
 from planloop.schemas import canonical_json, limits
 from tests import sets
@@ -47,12 +47,13 @@ async def filled(folder: Path, *, is_killed: bool) -> None:
 
 async def state(folder: Path, *, read_only: bool) -> tuple[list[JsonObject], list[bytes | None]]:
     """All objects and blobs, as an owner or a reader has them."""
+    digests = [canonical_json.sha256_hex(content) for content in (LARGE, SMALL)]
+    if read_only:
+        reader = ReadOnlyStore(folder)
+        return [one.to_json() for one in reader.view.everything()], [reader.get_blob(digest) for digest in digests]
     epoch = database.stored_epoch(folder) + 1
-    async with SqliteStore.open(
-        folder, clock=SystemClock(), epoch=epoch, inline=not read_only, read_only=read_only
-    ) as store:
-        found = [store.get_blob(canonical_json.sha256_hex(content)) for content in (LARGE, SMALL)]
-        return [one.to_json() for one in store.view.everything()], found
+    async with SqliteStore.open(folder, clock=SystemClock(), epoch=epoch, inline=True) as store:
+        return [one.to_json() for one in store.view.everything()], [store.get_blob(digest) for digest in digests]
 
 
 def flipped(path: Path, chance: random.Random) -> None:
@@ -74,7 +75,7 @@ def emptied_page(path: Path, chance: random.Random) -> None:
 
 def path_of(folder: Path, name: str) -> Path:
     if name == "blob":
-        return blobs.blob_file(state_files.blobs_folder(folder), canonical_json.sha256_hex(LARGE))
+        return database.blob_file(folder, canonical_json.sha256_hex(LARGE))
     return folder / name
 
 

@@ -10,14 +10,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
 from planloop.reconciler.errors import StoreCorrupt, StoreFailed
-from planloop.reconciler.store import state_files
-from planloop.reconciler.store.sqlite import database, integrity, snapshot
+from planloop.reconciler.store import backend, state_files
+from planloop.reconciler.store.backend import ReadOnlyStore
+from planloop.reconciler.store.log_reader import ReplayResult
+from planloop.reconciler.store.sqlite import database
 from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore, StoreOptions
 from tests import golden_text, needs, rows, sets
 from tests.product import JsonObject, SystemClock
@@ -64,6 +66,11 @@ async def revisions(folder: Path, epoch: int = 99) -> list[int]:
         return [record.rev for record in records]
 
 
+def _replayed(folder: Path) -> ReplayResult:
+    with backend.open_log(folder) as log:
+        return log.replay()
+
+
 async def check_kills(folder: Path, counts: list[int]) -> None:
     acknowledged: set[int] = set()
     for epoch, count in enumerate(counts, start=1):
@@ -74,7 +81,7 @@ async def check_kills(folder: Path, counts: list[int]) -> None:
     found = await revisions(folder)
     assert acknowledged <= set(found)
     assert found == list(range(1, len(found) + 1))
-    replay = integrity.replay_log(folder)
+    replay = _replayed(folder)
     assert replay.different == ()
     assert replay.rev == replay.mirror_rev == len(found)
 
@@ -101,7 +108,7 @@ async def test_a_file_that_may_not_grow_fails_every_writer_and_loses_nothing(tmp
     assert said["later"] == said["error"]
     found = await revisions(tmp_path)
     assert set(acknowledged) <= set(found)
-    assert integrity.replay_log(tmp_path).different == ()
+    assert _replayed(tmp_path).different == ()
 
 
 def _mount(*arguments: str) -> int:
@@ -130,13 +137,12 @@ async def test_a_full_disk_fails_every_writer_with_a_cure_and_loses_nothing(smal
     assert acknowledged
     golden_text.said(said["hint"])
     assert said["later"] == said["error"]
-    async with SqliteStore.open(small_disk, clock=SystemClock(), epoch=1, read_only=True) as store:
-        assert set(acknowledged) <= {record.rev for record in await store.log(0, 1_000_000)}
+    assert set(acknowledged) <= {record.rev for record in await ReadOnlyStore(small_disk).log(0, 1_000_000)}
     copy = small_disk.parent / "copy"
     shutil.copytree(small_disk, copy)
     found = await revisions(copy)
     assert set(acknowledged) <= set(found)
-    assert integrity.replay_log(copy).different == ()
+    assert _replayed(copy).different == ()
 
 
 @pytest.mark.anyio
@@ -157,8 +163,7 @@ async def test_a_folder_that_cannot_be_written_is_named_and_can_still_be_read(sm
         async with SqliteStore.open(small_disk, clock=SystemClock(), epoch=2, inline=True):
             pass
     assert "writable" in caught.value.hint
-    async with SqliteStore.open(small_disk, clock=SystemClock(), epoch=1, read_only=True) as store:
-        assert store.view.get("task/a") is not None
+    assert ReadOnlyStore(small_disk).view.get("task/a") is not None
 
 
 @pytest.fixture
@@ -178,11 +183,9 @@ async def test_a_folder_without_write_permission_is_named(closed_folder: Path) -
     assert "writable" in caught.value.hint
 
 
-@pytest.mark.anyio
-async def test_reading_where_nothing_was_applied_says_so(tmp_path: Path) -> None:
-    with pytest.raises(StoreFailed, match="no log") as caught:
-        async with SqliteStore.open(tmp_path, clock=SystemClock(), epoch=1, read_only=True):
-            pass
+def test_reading_where_nothing_was_applied_says_so(tmp_path: Path) -> None:
+    with pytest.raises(StoreFailed, match="no log") as caught, backend.open_log(tmp_path) as log:
+        log.load()
     assert "plan apply" in caught.value.hint
 
 
@@ -199,8 +202,7 @@ async def test_law_7_an_owner_that_was_replaced_can_write_no_more(tmp_path: Path
     with pytest.raises(StoreFailed, match="epoch 2 owns"):
         async with SqliteStore.open(tmp_path, clock=SystemClock(), epoch=1, inline=True):
             pass
-    async with SqliteStore.open(tmp_path, clock=SystemClock(), epoch=2, read_only=True) as store:
-        assert [one.state for one in store.view.list("task")] == ["done"]
+    assert [one.state for one in ReadOnlyStore(tmp_path).view.list("task")] == ["done"]
 
 
 @pytest.mark.anyio
@@ -220,6 +222,14 @@ async def _filled(folder: Path, count: int = 10) -> None:
         await store.append(made())
         for n in range(1, count):
             await store.append(status(n=n))
+
+
+async def _opened(folder: Path, epoch: int, *, read_only: bool) -> None:
+    if read_only:
+        ReadOnlyStore(folder)
+        return
+    async with SqliteStore.open(folder, clock=SystemClock(), epoch=epoch, inline=True):
+        pass
 
 
 def _execute(folder: Path, *statements: str) -> None:
@@ -246,7 +256,7 @@ async def test_damage_is_found_at_its_first_revision(tmp_path: Path, statement: 
     await _filled(tmp_path)
     _execute(tmp_path, statement)
     with pytest.raises(StoreCorrupt) as caught:
-        integrity.replay_log(tmp_path)
+        _replayed(tmp_path)
     assert caught.value.rev == rev
     state_files.mirror_file(tmp_path).unlink()
     # Without the snapshot the owner reads it all and finds the same, unless the snapshot was all that knew.
@@ -265,8 +275,7 @@ async def test_law_1_a_record_that_was_damaged_behind_the_snapshot_is_found_when
     await _filled(tmp_path)
     _execute(tmp_path, "UPDATE log SET body = replace(body, '\"n\":4', '\"n\":5') WHERE rev = 5")
     with pytest.raises(StoreCorrupt) as caught:
-        async with SqliteStore.open(tmp_path, clock=SystemClock(), epoch=2, read_only=read_only, inline=not read_only):
-            pass
+        await _opened(tmp_path, epoch=2, read_only=read_only)
     assert caught.value.rev == 5
     assert "plan fork --at 4" in caught.value.hint
 
@@ -279,7 +288,7 @@ async def test_law_1_a_snapshot_can_be_thrown_away(tmp_path: Path) -> None:
         async with SqliteStore.open(tmp_path, clock=SystemClock(), epoch=1, inline=True) as store:
             [task] = store.view.list("task")
             assert (task.status, task.rev) == ({"n": 9}, 10)
-        assert integrity.replay_log(tmp_path).different == ()
+        assert _replayed(tmp_path).different == ()
 
 
 @pytest.mark.anyio
@@ -305,8 +314,8 @@ async def test_law_1_a_snapshot_that_does_not_verify_is_ignored_and_written_agai
         [task] = store.view.list("task")
         assert (task.status, task.rev) == ({"n": 9}, 10)
         await store.append(status(n=10))
-    with database.open_read_transaction(folder) as connection:
-        view, rev = snapshot.load_snapshot(connection)
+    with closing(database.open_for_reading(folder)) as connection:
+        view, rev = database.load_snapshot(connection)
     assert (rev, view.list("task")[0].status) == (11, {"n": 10})
 
 
@@ -314,13 +323,13 @@ async def test_law_1_a_snapshot_that_does_not_verify_is_ignored_and_written_agai
 async def test_snapshot_of_an_older_version_without_a_sum_is_read_and_gets_one(tmp_path: Path) -> None:
     await _filled(tmp_path)
     _execute(tmp_path, "DELETE FROM meta WHERE key = 'snapshot_sum'")
-    with database.open_read_transaction(tmp_path) as connection:
-        assert snapshot.load_snapshot(connection)[1] == 10
+    with closing(database.open_for_reading(tmp_path)) as connection:
+        assert database.load_snapshot(connection)[1] == 10
     async with SqliteStore.open(tmp_path, clock=SystemClock(), epoch=1, inline=True) as store:
         await store.append(status(n=10))
-    with database.open_read_transaction(tmp_path) as connection:
-        assert snapshot.has_checksum(connection)
-        assert snapshot.load_snapshot(connection)[1] == 11
+    with closing(database.open_for_reading(tmp_path)) as connection:
+        assert database.has_snapshot_sum(connection)
+        assert database.load_snapshot(connection)[1] == 11
 
 
 @pytest.mark.anyio
@@ -347,8 +356,5 @@ async def test_a_log_of_a_newer_version_is_not_touched(tmp_path: Path) -> None:
     _execute(tmp_path, "UPDATE meta SET value = 2 WHERE key = 'version'")
     for read_only in (False, True):
         with pytest.raises(StoreFailed, match="newer version"):
-            async with SqliteStore.open(
-                tmp_path, clock=SystemClock(), epoch=5, read_only=read_only, inline=not read_only
-            ):
-                pass
+            await _opened(tmp_path, epoch=5, read_only=read_only)
     assert database.SCHEMA_VERSION == 1

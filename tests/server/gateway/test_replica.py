@@ -29,9 +29,9 @@ def test_old_frames_are_dropped_by_their_number_and_by_their_size() -> None:
 
 def test_frames_hold_each_record_once_and_end_when_they_are_full() -> None:
     text = '"' + "x" * replica.FRAME_BYTES_MAX + '"'
-    rows = [(rev, 0.0, 1, "", "", text if rev == 2 else str(rev), b"") for rev in range(1, 5)]
+    lines = [(rev, text if rev == 2 else str(rev)) for rev in range(1, 5)]
 
-    first, second = replica.record_frame(rows)
+    first, second = replica.record_frames(lines)
 
     assert (first.first, first.last, second.first, second.last) == (1, 2, 3, 4)
     assert second.body == b'{"rev":4,"records":[3,4]}'

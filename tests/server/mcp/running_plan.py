@@ -110,7 +110,14 @@ async def inn(folder: Path, text: str, **more: Any) -> AsyncIterator[Inn]:
             await here.apply(text)
         place = PlanPaths("arena", folder / ".plan" / "arena")
         core = OpenedPlan(
-            place, here.store, here.gate, here.world.clock, here.world.ids, cast("Any", None), had_plan=True
+            place,
+            here.store,
+            here.store.reader,
+            here.gate,
+            here.world.clock,
+            here.world.ids,
+            cast("Any", None),
+            had_plan=True,
         )
         log, following, posts = StoreLog(here), CallTracker(), Posts(core)
 

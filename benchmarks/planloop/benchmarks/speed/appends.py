@@ -20,8 +20,7 @@ from pathlib import Path
 import anyio
 
 from planloop.reconciler.clock import SystemClock
-from planloop.reconciler.store import state_files
-from planloop.reconciler.store.sqlite import blobs, database
+from planloop.reconciler.store.sqlite import database
 from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore
 from planloop.schemas import canonical_json
 from planloop.schemas.log.record import Put, RecordDraft, SetStatus
@@ -143,12 +142,12 @@ def blob_rates(root: Path | None, size: int) -> tuple[float, float]:
         def rows() -> None:
             for digest, content in zip(digests, contents, strict=True):
                 connection.execute("BEGIN IMMEDIATE")
-                blobs.write_row(connection, digest, content)
+                database.write_blob_row(connection, digest, content)
                 connection.execute("COMMIT")
 
         def files() -> None:
             for digest, content in zip(digests, contents, strict=True):
-                blobs.write_blob_file(state_files.blobs_folder(folder), digest, content)
+                database.write_blob_file(folder, digest, content)
 
         as_rows, as_files = per_second(count, rows), per_second(count, files)
         connection.close()

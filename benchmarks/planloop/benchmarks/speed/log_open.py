@@ -18,7 +18,7 @@ from pathlib import Path
 import anyio
 
 from planloop.reconciler.clock import SystemClock
-from planloop.reconciler.store.sqlite import database, integrity
+from planloop.reconciler.store.sqlite import database, log_reader
 from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore
 from planloop.schemas.log.record import Put, RecordDraft, SetStatus
 from planloop.schemas.resource import Uid
@@ -66,7 +66,7 @@ def main() -> None:
             with closing(database.open_for_reading(folder)) as connection:
                 rows = [body.encode() for (body,) in connection.execute("SELECT body FROM log ORDER BY rev")]
                 floor = median_ms(partial(digests, rows), asked.rounds)
-                ours = median_ms(partial(integrity.verify_log, connection, folder), asked.rounds)
+                ours = median_ms(partial(log_reader.verify_log, connection, folder), asked.rounds)
         each_us = ours * 1e3 / records
         verdict = "ok" if each_us <= GOAL_US else "OVER"
         print(

@@ -6,12 +6,12 @@ Read once, verified, and never changed. Positions are indexes into `records`, wh
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from planloop.client.plan_paths import PlanPaths
 from planloop.controllers.agent.turn.ask import CANCELLED_REASON
+from planloop.reconciler.store import backend
+from planloop.reconciler.store.log_reader import verified_entries
 from planloop.reconciler.store.memory_view import MemoryView
-from planloop.reconciler.store.sqlite import database
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.json_patch import merge_values
@@ -90,12 +90,13 @@ def _answer_of_person(draft: RecordDraft) -> JsonObject | None:
 def read_history(place: PlanPaths) -> ReplayHistory:
     """The story of the plan at `place`. Raises StoreCorrupt, StoreFailed."""
     view, records = MemoryView(), []
-    with database.open_read_transaction(place.folder) as connection:
-        for record, _ in database.verified_rows(connection):
-            view.fold(record)
-            records.append(record)
-    blob = partial(database.read_log_blob, place.folder)
-    return ReplayHistory(place.name, tuple(records), tuple(view.everything()), _settled(records), _calls(records), blob)
+    with backend.open_log(place.folder) as log:
+        for entry in verified_entries(log):
+            view.fold(entry.record)
+            records.append(entry.record)
+    objects = tuple(view.everything())
+    # A closed reader opens the log for each read, so no connection outlives the replay.
+    return ReplayHistory(place.name, tuple(records), objects, _settled(records), _calls(records), log.get_blob)
 
 
 def missing_blobs(story: ReplayHistory) -> list[str]:

@@ -1,4 +1,4 @@
-"""Paths of a plan's state folder, and durable writes of files that other users cannot read."""
+"""The paths of a plan's state folder `.plan/<name>/`, and durable writes of files that other users cannot read."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ from typing import Final
 
 from planloop.schemas.canonical_json import decode
 
-# Where a plan's state lies on disk: `.plan/<name>/` beside the plan file, and what each name in it is for.
-#
-# Every path of the state folder is spelled here and nowhere else, so that a reader can list what a backup must hold:
-# the log and the blobs. All the rest is rebuilt, or belongs to processes that run now.
+# Every path of the state folder is spelled here and nowhere else, so that one place shows what a backup must hold: the
+# log and the blobs. The rest can be rebuilt, or belongs to processes that run now.
 
 STATE: Final = ".plan"  # Beside the plan file; one folder a plan inside.
 LOG: Final = "log.db"  # The truth: log, snapshot, small blobs. SQLite keeps `-wal` and `-shm` beside it.
-BLOBS: Final = "blobs"  # Large blobs, in files named by digest below two digits of it.
+BLOBS: Final = "blobs"  # Large blobs, each a file named by its digest, in folders named by its first two digits.
 MIRROR: Final = "events.jsonl"  # The log as text, for any program to tail; rebuilt when missing.
 OWNER: Final = "owner"  # The locked file that says which process owns the plan.
 SOCKET: Final = "socket"  # The owner's API.
@@ -33,6 +31,11 @@ def state_folder(plan_file: Path, name: str) -> Path:
 def log_file(folder: Path) -> Path:
     """The database of the log."""
     return folder / LOG
+
+
+def has_log(folder: Path) -> bool:
+    """Whether the state folder `folder` has a log, so its plan was applied at least once."""
+    return log_file(folder).exists()
 
 
 def mirror_file(folder: Path) -> Path:
@@ -55,11 +58,6 @@ def run_folder(folder: Path) -> Path:
     return folder / RUN_FOLDER
 
 
-def blobs_folder(folder: Path) -> Path:
-    """Where large blobs are."""
-    return folder / BLOBS
-
-
 def noted_plan_file(folder: Path) -> str:
     """The name of the plan file that the state folder `folder` belongs to; empty when it is not known."""
     try:
@@ -69,10 +67,8 @@ def noted_plan_file(folder: Path) -> str:
     return str(noted.get("file", "")) if isinstance(noted, dict) else ""
 
 
-# Create the folders and files of a plan's state: durable, and private to their user under any umask.
-#
-# A file is found again after a power cut only if every folder above it was flushed too. What agents say, what commands
-# print and what people answer is in these files, so other users of the machine may not read them.
+# A file survives a power cut only if every folder above it was flushed, too. These files hold what agents say, what
+# commands print and what people answer, so other users of the machine must not read them.
 
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
@@ -80,7 +76,7 @@ OTHERS: Final = 0o077
 
 
 def make_folder(folder: Path) -> None:
-    """Makes `folder` and what is missing above it, durably. Raises OSError."""
+    """Create `folder` and its missing parents, durably. Raises OSError."""
     missing = []
     while not folder.is_dir():
         missing.append(folder)
@@ -96,7 +92,7 @@ def private_opener(path: str, flags: int) -> int:
 
 
 def write_private_file(path: Path, content: bytes) -> None:
-    """Puts `content` into the file at `path`. Raises OSError."""
+    """Write `content` to the file at `path`. Raises OSError."""
     with open(path, "wb", opener=private_opener) as file:
         file.write(content)
 
@@ -110,7 +106,7 @@ def close_to_others(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flushes the names in `folder`. Raises OSError."""
+    """Flush the names in `folder`. Raises OSError."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)

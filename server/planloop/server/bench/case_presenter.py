@@ -19,7 +19,8 @@ from planloop.benchmarks.scoring import fold
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.presenters import conversation
 from planloop.reconciler.errors import StoreCorrupt, StoreFailed
-from planloop.reconciler.store.sqlite import database
+from planloop.reconciler.store import backend
+from planloop.reconciler.store.log_reader import RecordQuery
 from planloop.schemas import limits
 from planloop.schemas.canonical_json import JsonObject, decode
 from planloop.server.bench import bench_presenter
@@ -198,8 +199,8 @@ def _transcripts(library: RunLibrary, name: RunName, agent: str) -> list[JsonObj
     if place is None:
         return []
     try:
-        with database.open_read_transaction(place.folder) as connection:
-            records = [database.parse_record(row[5], row[0]) for row in database.rows_containing(connection, agent)]
+        with backend.open_log(place.folder) as log:
+            records = [entry.record for entry in log.records(RecordQuery(containing=(agent,)))]
     except (StoreFailed, StoreCorrupt):
         return []  # Figures and calls stand without it, in the events.
     subjects = dict.fromkeys(said.subject for record in records for said in record.draft.entries)

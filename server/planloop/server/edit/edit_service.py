@@ -22,7 +22,7 @@ from planloop.client.render.records import short_path
 from planloop.compiler import document_writer
 from planloop.compiler.source import Format
 from planloop.compiler.splice.write_back import NotSpliced
-from planloop.reconciler.admission import field_ownership, history
+from planloop.reconciler.admission import field_ownership
 from planloop.schemas import json_pointer
 from planloop.schemas.canonical_json import Json, JsonObject, sha256_hex, sha256_of_value
 from planloop.schemas.frozen import frozen
@@ -37,7 +37,6 @@ from planloop.server.edit.draft_check import CheckedDraft, PlanDraft
 from planloop.server.edit.plan_text import LiveText
 from planloop.server.gateway.owner_proxy import SEEN_S, OwnerProxy
 from planloop.server.gateway.replica import PlanReplica
-from planloop.server.offline_reader import ReadOnlyStore
 from planloop.server.payloads import preview_to_json, save_to_json
 
 SHOWN_MAX: Final = 200  # Changes that are told one by one; their number is told besides.
@@ -333,9 +332,8 @@ class EditService:
 
 
 def _at(replica: PlanReplica, rev: int) -> Resource | None:
-    """The plan as of the revision `rev`, out of the log."""
-    place = replica.place
-    return anyio.run(history.plan_at, ReadOnlyStore(place), f"plan/{place.name}", rev) if rev > 0 else None
+    """The plan as of the revision `rev`, from the log."""
+    return replica.reader.view_at(rev).get(f"plan/{replica.place.name}") if rev > 0 else None
 
 
 def _base(live: LivePlan) -> JsonObject:

@@ -37,8 +37,7 @@ from planloop.server.gateway.bench_routes import BenchRoutes, ReportFolders
 from planloop.server.gateway.container_routes import ContainerRoutes
 from planloop.server.gateway.log_websocket import LogSockets, SocketHandler
 from planloop.server.gateway.owner_proxy import OwnerProxy
-from planloop.server.gateway.replica import PlanReplica
-from planloop.server.gateway.snapshot import PlanSnapshot
+from planloop.server.gateway.replica import PlanReplica, PlanSnapshot
 from planloop.server.gateway.token_stream import TokenStream
 from planloop.server.http_api import (
     BODY_BYTES_MAX,
@@ -126,7 +125,6 @@ class Gateway:
         self._links = links
         self._names = names
         self._page = page
-        self._past = history.PastObjects()
         self._bodies = anyio.Semaphore(BODIES_AT_ONCE)
         self._leaving = anyio.Event()
         self._tokens = TokenStream(replica)
@@ -231,14 +229,12 @@ class Gateway:
             return await self._editing.text()
         if path in OWNERS:
             return await self._owner.get(path, query)
-        place = self._replica.place
+        name = self._replica.place.name
         if is_log_query(path, query):
             self._replica.require()
-            return await self._replica.read(
-                partial(history.history_answer, place.folder, place.name, path, query, self._past)
-            )
+            return await self._replica.read(partial(history.history_answer, self._replica.reader, name, path, query))
         moment = self._replica.moment()
-        host = await self._owner.host() if path == "status" else OwnerInfo(place.name)
+        host = await self._owner.host() if path == "status" else OwnerInfo(name)
         return await self._replica.read(partial(_encoded_response, moment, host, path, query))
 
     async def _tail(self, request: web.Request) -> web.StreamResponse:

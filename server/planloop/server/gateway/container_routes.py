@@ -127,10 +127,8 @@ async def _say(chat: ContainerChat, listener: SocketListener) -> SocketEnd:
 
 
 async def _conversation(chat: ContainerChat, query: dict[str, str]) -> JsonObject:
-    place, path = chat.replica.place, f"conversation/{chat.agent}"
-    found: JsonObject = await chat.replica.read(
-        lambda: history_views.history_view_answer(place.folder, place.name, path, query)
-    )
+    log, name, path = chat.replica.reader, chat.replica.place.name, f"conversation/{chat.agent}"
+    found: JsonObject = await chat.replica.read(lambda: history_views.history_view_answer(log, name, path, query))
     return found
 
 

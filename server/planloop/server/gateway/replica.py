@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final, TypeAlias, TypeVar
 
@@ -18,19 +18,17 @@ from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.folder_events import watch_folders
 from planloop.client.plan_paths import PlanPaths
 from planloop.reconciler.errors import EngineError, StoreCorrupt, StoreFailed
-from planloop.reconciler.store import state_files
+from planloop.reconciler.store import backend, state_files
+from planloop.reconciler.store.log_reader import FoldedLog, LogEntry, LogPosition, LogReader, log_id
 from planloop.reconciler.store.memory_view import MemoryView
-from planloop.reconciler.store.sqlite.database import LogRow
 from planloop.schemas.frozen import frozen
 from planloop.schemas.json_patch import PatchFailed
 from planloop.schemas.log.record import Record
 from planloop.schemas.resource import Resource
-from planloop.server.gateway.snapshot import FollowedLog, LogStart, PlanSnapshot, empty_view, log_name
 
-# Records as they go to those who listen: whole frames, made once, whoever many they go to.
-#
-# A frame is `{"rev": N, "records": [...]}`, the records as the log has them. The newest frames are kept; whoever is
-# where one begins takes it as it is, whoever is elsewhere is read a frame of their own.
+# Frames: records as they are sent to listeners, built once for all of them. A frame is `{"rev": N, "records": [...]}`
+# with the records as the log has them. The newest frames are kept. A listener that is at the start of a kept frame gets
+# that frame; for any other, a frame is read from the log.
 
 FRAME_BYTES_MAX: Final = 256 << 10  # A frame ends with the record that passes this: one record may be larger.
 FRAMES_KEPT_MAX: Final = 10_000  # Frames; older ones are read from the log again.
@@ -46,14 +44,14 @@ class RecordFrame:
     body: bytes
 
 
-def record_frame(rows: Iterable[LogRow]) -> list[RecordFrame]:
-    """The frames that hold `rows`, which follow one another."""
+def record_frames(lines: Iterable[tuple[int, str]]) -> list[RecordFrame]:
+    """The frames that hold `lines`: consecutive records, each as its revision and its JSON."""
     frames: list[RecordFrame] = []
     first, bodies, size = 0, list[bytes](), 0
     last = 0
-    for row in rows:
-        first, last = first or row[0], row[0]
-        bodies.append(row[5].encode())
+    for rev, line in lines:
+        first, last = first or rev, rev
+        bodies.append(line.encode())
         size += len(bodies[-1])
         if size > FRAME_BYTES_MAX:
             frames.append(_frame(first, last, bodies))
@@ -89,22 +87,61 @@ class FrameCache:
         self._bytes = 0
 
 
-# The plan as its log says, folded in this process: every read of the gateway is answered from here.
-#
-# The log file is opened read-only and read again whenever it moves, so it is the same with an owner, without one, and
-# while one replaces another. What is seen here is durable: SQLite shows a reader no commit that is not flushed. A log
-# that is gone or damaged is a `fault`, told to whoever asks; one that is another than before is a new `generation`, and
-# whoever listens begins anew.
+class PlanSnapshot:
+    """A `plan_reader.PlanReader` of one revision, which later records do not change. Safe for threads.
+
+    `log` identifies the log.
+    """
+
+    def __init__(
+        self, folder: Path, rev: int, epoch: int, log: str, objects: Mapping[str, Resource], reader: LogReader
+    ) -> None:
+        self.rev = rev
+        self.epoch = epoch
+        self.log = log
+        self._folder = folder
+        self._objects = objects
+        self._reader = reader
+        self._making = threading.Lock()
+        self._view: MemoryView | None = None
+
+    @property
+    def view(self) -> MemoryView:
+        """The objects with their indexes, built for the first caller."""
+        with self._making:
+            if self._view is None:
+                self._view = MemoryView(self._objects.values(), self.rev)
+                # Sort now: afterwards no read changes the view, so threads can share it.
+                for kind in {one.kind for one in self._objects.values()}:
+                    self._view.list(kind)
+            return self._view
+
+    def get(self, address: str) -> Resource | None:
+        return self._objects.get(address)
+
+    def list(self, kind: str) -> Sequence[Resource]:
+        return self.view.list(kind)
+
+    def get_blob(self, digest: str) -> bytes | None:
+        return self._reader.get_blob(digest)
+
+    def open_output(self, op: str) -> BinaryIO | None:
+        return tail_file.open_output(self._folder, op)
+
+
+# The replica opens the log read-only and reads on whenever it changes, so it works with an owner, without one, and
+# while another owner takes over. It only sees durable records: SQLite shows a reader no commit that is not flushed. A
+# missing or damaged log is a `fault`, raised for every request. A log that was replaced is a new `generation`, and
+# listeners start again.
 
 T = TypeVar("T")
 OnRecord: TypeAlias = Callable[[Record], None]
 OnMove: TypeAlias = Callable[[set[str]], None]
 
-WAL: Final = f"{state_files.LOG}-wal"
 PAGE: Final = 500  # Records read at once.
 GATHER_S: Final = 0.003  # A commit moves the log just before it can be read, and in a burst others follow.
-BUSY_S: Final = 0.02  # The same while records keep coming: fewer frames with more records, and nobody can tell.
-LATE_S: Final = (0.01, 0.04)  # One that waits for its disk: its end moves the mirror, but a mirror may be off.
+BUSY_S: Final = 0.02  # The same while records keep coming: fewer frames with more records, at no visible delay.
+LATE_S: Final = (0.01, 0.04)  # Further looks after a commit that may not be readable yet: its disk may be slow.
 READS_AT_ONCE: Final = 4  # Each holds a thread.
 
 
@@ -113,16 +150,15 @@ class LogReplaced(Exception):
 
 
 class PlanReplica:
-    """An `read_queries.PlanReader` that follows the log of the plan at `place`. `run` keeps it up to date.
+    """A `plan_reader.PlanReader` that follows the log of the plan at `place`. `run` keeps it up to date.
 
-    For the event loop of `run` alone; what other threads may read is `moment`.
+    Only for the event loop of `run`; other threads may use `moment()` and `reader`.
     """
 
     def __init__(self, place: PlanPaths) -> None:
         self.place = place
         self.generation = 0
-        self._follower = FollowedLog(place.folder)
-        self._reader = FollowedLog(place.folder)  # Apart: who follows the log waits for nobody who reads in it.
+        self.reader = backend.log_reader(place.folder)
         self._limiter = anyio.CapacityLimiter(READS_AT_ONCE)
         self._moment: PlanSnapshot | None = None
         self._kept = FrameCache()
@@ -131,12 +167,12 @@ class PlanReplica:
         self._watchers: list[OnMove] = []
         self._moved = anyio.Event()
         self._found_at = -BUSY_S * 2
-        self._start = start = empty_view()
-        self._checksum, self._epoch, self._name = start.checksum, start.epoch, start.name
+        self._view = MemoryView()
+        self._position, self._epoch, self._log_id = LogPosition(), 0, ""
 
     @property
     def rev(self) -> int:
-        return self._start.view.rev
+        return self._view.rev
 
     @property
     def epoch(self) -> int:
@@ -144,22 +180,22 @@ class PlanReplica:
 
     @property
     def log(self) -> str:
-        """What tells this log from one that may come to stand in its place; empty while there is no record."""
-        return self._name
+        """Identifies this log, should another replace it; empty while it has no record."""
+        return self._log_id
 
     @property
     def view(self) -> MemoryView:
         """The fold as of `rev`."""
-        return self._start.view
+        return self._view
 
     def get(self, address: str) -> Resource | None:
-        return self._start.view.get(address)
+        return self._view.get(address)
 
     def list(self, kind: str) -> Sequence[Resource]:
-        return self._start.view.list(kind)
+        return self._view.list(kind)
 
     def get_blob(self, digest: str) -> bytes | None:
-        return self._reader.blob(digest)
+        return self.reader.get_blob(digest)
 
     def open_output(self, op: str) -> BinaryIO | None:
         return tail_file.open_output(self.place.folder, op)
@@ -168,9 +204,8 @@ class PlanReplica:
         """The plan as it is now, for reads that take a while. Raises CommandError as `require`."""
         self.require()
         if self._moment is None or self._moment.rev != self.rev:
-            self._moment = PlanSnapshot(
-                self.place.folder, self.rev, self._epoch, self._name, self.view.copied(), self._reader
-            )
+            objects = self.view.copied()
+            self._moment = PlanSnapshot(self.place.folder, self.rev, self._epoch, self._log_id, objects, self.reader)
         return self._moment
 
     def require(self) -> None:
@@ -187,21 +222,26 @@ class PlanReplica:
         self._watchers.append(watcher)
 
     async def read(self, step: Callable[[], T]) -> T:
-        """What `step` returns, run beside the event loop: for whatever reads files or makes much of what it reads."""
+        """Run `step` in a thread and return its result: for reads of files and large answers."""
         return await anyio.to_thread.run_sync(step, limiter=self._limiter, abandon_on_cancel=True)
 
     async def load(self) -> None:
         """Folds the log as it is now; afterwards it is sound, or `require` says what is wrong with it."""
         try:
-            start = await anyio.to_thread.run_sync(self._follower.load)
+            loaded = await anyio.to_thread.run_sync(self._load)
         except (EngineError, PatchFailed) as error:
             self._fail(error)
             return
-        self._start_from(start)
+        self._view, self._moment = loaded.view, None
+        self._position, self._epoch, self._log_id = loaded.position, loaded.epoch, loaded.log_id
         self.generation += 1
         self._kept.clear()
         self._fault = None
         self._wake()
+
+    def _load(self) -> FoldedLog:
+        self.reader.verify()
+        return self.reader.load()
 
     async def run(self) -> None:
         """Follows the log until cancelled, wherever its folder comes and goes."""
@@ -225,7 +265,7 @@ class PlanReplica:
         # Never beyond what is folded, so that who has caught up stands where a kept frame begins.
         wanted = min(PAGE, self.rev - rev)
         try:
-            frames = await self.read(lambda: record_frame(self._reader.rows(rev, wanted)))
+            frames = await self.read(lambda: record_frames(self.reader.lines(rev, wanted)))
         except EngineError:
             raise LogReplaced from None
         if generation != self.generation or not frames:
@@ -242,17 +282,16 @@ class PlanReplica:
         await self._moved.wait()
 
     def close(self) -> None:
-        """Lets go of the files."""
-        self._follower.close()
-        self._reader.close()
+        """Close the log."""
+        self.reader.close()
 
     async def _look(self, moved: set[str]) -> None:
         """Reads on if the log may have moved: when a name of it did, or when nobody knows what did."""
         for watcher in self._watchers:
             watcher(moved)
-        if moved and moved.isdisjoint((state_files.LOG, WAL, state_files.MIRROR)):
+        if moved and not backend.has_log_changed(moved):
             return
-        late = LATE_S if WAL in moved and state_files.MIRROR not in moved else ()
+        late = LATE_S if backend.is_commit_pending(moved) else ()
         is_busy = anyio.current_time() - self._found_at < 2 * BUSY_S
         for wait_s in (BUSY_S if is_busy else GATHER_S, *late):
             await anyio.sleep(wait_s)
@@ -273,30 +312,25 @@ class PlanReplica:
         return (self.rev, self.generation) != before
 
     async def _read_page(self) -> int:
-        read = partial(self._follower.following, self.rev, self._checksum, PAGE)
-        page = await anyio.to_thread.run_sync(read)
-        for record, row in page:
-            self._fold(record, row)
+        page = await anyio.to_thread.run_sync(self.reader.follow, self._position, PAGE)
+        for entry in page:
+            self._fold(entry)
         self._fault = None
-        for frame in record_frame(row for _, row in page):
+        for frame in record_frames((entry.position.rev, entry.line) for entry in page):
             self._kept.add(frame)
         if page:
             self._wake()
         return len(page)
 
-    def _fold(self, record: Record, row: LogRow) -> None:
-        self._start.view.fold(record)
-        self._checksum, self._epoch = row[6], record.epoch
-        self._name = self._name or log_name(row[6])
+    def _fold(self, entry: LogEntry) -> None:
+        self._view.fold(entry.record)
+        self._position, self._epoch = entry.position, entry.record.epoch
+        self._log_id = self._log_id or log_id(entry.position.checksum)
         for listener in self._listeners:
-            listener(record)
-
-    def _start_from(self, start: LogStart) -> None:
-        self._start, self._moment = start, None
-        self._checksum, self._epoch, self._name = start.checksum, start.epoch, start.name
+            listener(entry.record)
 
     def _fail(self, error: EngineError | PatchFailed) -> None:
-        if state_files.log_file(self.place.folder).exists():
+        if state_files.has_log(self.place.folder):
             self._fault = error_report.explain_exception(error) or CommandError(
                 ExitCode.FAILED, f"the log does not fold: {error}", "plan replay"
             )

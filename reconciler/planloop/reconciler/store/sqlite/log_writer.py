@@ -16,7 +16,9 @@ from typing import Final, TypeAlias
 
 from planloop.reconciler.errors import StoreFailed
 from planloop.reconciler.store import state_files
-from planloop.reconciler.store.sqlite import blobs, database, snapshot
+from planloop.reconciler.store.log_reader import next_checksum
+from planloop.reconciler.store.sqlite import database
+from planloop.reconciler.store.sqlite.log_reader import LoadedLog
 from planloop.reconciler.store.sqlite.mirror import LogMirror
 from planloop.schemas import limits
 from planloop.schemas.frozen import frozen
@@ -66,18 +68,18 @@ class WriterSettings:
 class LogWriter:
     """Writes batches. Not safe for two threads; raises StoreFailed and must then not be used again."""
 
-    def __init__(self, connection: sqlite3.Connection, loaded: database.LoadedLog, settings: WriterSettings) -> None:
+    def __init__(self, connection: sqlite3.Connection, loaded: LoadedLog, settings: WriterSettings) -> None:
         self._connection = connection
         self._folder = settings.folder
         self._epoch = settings.epoch
         self._hook = settings.hook
         self._snapshot_every = settings.snapshot_every
         self._checksum = loaded.checksum
-        self._tail_count = loaded.view.rev - loaded.snapshot_rev
+        self._tail_count = loaded.view.rev - loaded.start_rev
         self._snapshot_at = settings.snapshot_every  # Records since the last one at which the next is due.
         # What a snapshot has to write. After opening it is unknown what the folded tail changed: then everything.
         self._dirty: dict[str, Resource | None] = {}
-        self._is_snapshot_whole = loaded.snapshot_rev == loaded.view.rev > 0 and snapshot.has_checksum(connection)
+        self._is_snapshot_whole = loaded.start_rev == loaded.view.rev > 0 and database.has_snapshot_sum(connection)
         if not self._is_snapshot_whole:
             self._dirty |= {resource.address: resource for resource in loaded.view.everything()}
         self._rev = loaded.view.rev
@@ -138,15 +140,15 @@ class LogWriter:
         is_last: bool = False,
     ) -> None:
         for item in items:
-            if isinstance(item, NewBlob) and not blobs.is_row(item.content):
-                blobs.write_blob_file(state_files.blobs_folder(self._folder), item.digest, item.content)
+            if isinstance(item, NewBlob) and not database.is_blob_row(item.content):
+                database.write_blob_file(self._folder, item.digest, item.content)
         connection = self._connection
         with connection:  # Commits, or rolls back whatever comes out of it.
             connection.execute("BEGIN IMMEDIATE")
             self._check_fence()
             for item in items:
-                if isinstance(item, NewBlob) and blobs.is_row(item.content):
-                    blobs.write_row(connection, item.digest, item.content)
+                if isinstance(item, NewBlob) and database.is_blob_row(item.content):
+                    database.write_blob_row(connection, item.digest, item.content)
             checksum = self._insert(lines)
             tail_count = self._tail_count + len(lines)
             due = self._snapshot_at if is_idle else limits.SNAPSHOT_RECORDS_MAX
@@ -167,7 +169,7 @@ class LogWriter:
             self._snapshot_at = min(tail_count + max(1, self._snapshot_every // 2), limits.SNAPSHOT_RECORDS_MAX)
 
     def _check_fence(self) -> None:
-        latest = snapshot.read_meta(self._connection, "epoch", 0)
+        latest = database.read_meta(self._connection, "epoch", 0)
         if latest != self._epoch:
             raise database.fenced_error(self._epoch, latest)
         if _identity(self._path) != self._file:
@@ -182,7 +184,7 @@ class LogWriter:
         flat: list[object] = []
         for line in lines:
             record, draft = line.record, line.record.draft
-            checksum = database.next_checksum(checksum, line.content)
+            checksum = next_checksum(checksum, line.content)
             flat += (record.rev, record.at, record.epoch, draft.type, draft.subject, line.body, checksum)
             self._dirty.update(line.touched)
         width = 7
@@ -194,7 +196,7 @@ class LogWriter:
         return checksum
 
     def _write_snapshot(self, rev: int) -> None:
-        snapshot.write_snapshot(self._connection, rev, self._dirty, is_whole=self._is_snapshot_whole)
+        database.write_snapshot(self._connection, rev, self._dirty, is_whole=self._is_snapshot_whole)
 
     def _reach(self, point: str, rev: int) -> None:
         if self._hook is not None:

@@ -39,7 +39,7 @@ class LogMirror:
             self.close()
 
     def catch_up(self, connection: sqlite3.Connection) -> None:
-        """Rewrite the file where it differs from the log; `integrity.verify_log` has verified that it is not ahead."""
+        """Rewrite the file where it differs from the log; `log_reader.verify_log` has verified that it is not ahead."""
         try:
             self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             _opened(self._path).close()

@@ -7,8 +7,6 @@ writes where it stands, on asyncio or trio, so that a simulation owns every step
 
 from __future__ import annotations
 
-import sqlite3
-import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
@@ -21,8 +19,10 @@ import anyio.to_thread
 from planloop.reconciler.clock import Clock
 from planloop.reconciler.errors import StoreFailed, WriteConflict
 from planloop.reconciler.store import state_files
+from planloop.reconciler.store.log_reader import RecordQuery
 from planloop.reconciler.store.memory_view import MemoryView
-from planloop.reconciler.store.sqlite import blobs, database, integrity
+from planloop.reconciler.store.sqlite import database, log_reader
+from planloop.reconciler.store.sqlite.log_reader import SqliteLogReader
 from planloop.reconciler.store.sqlite.log_writer import LogWriter, NewBlob, RecordLine, WriteHook, WriterSettings
 from planloop.reconciler.store.sqlite.write_scheduler import (
     AdaptiveWrites,
@@ -38,9 +38,7 @@ from planloop.schemas.log.record import RECORD_TYPES, Record, RecordDraft
 StoreListener = Callable[[Record, Sequence[str]], None]
 
 _PAGE: Final = 500  # Records read at once for a watcher that is behind.
-_READ_ONLY: Final = StoreFailed("the store was opened for reading", "send the change to the owner of the plan")
 _CLOSED: Final = StoreFailed("the store is closed", "open it again")
-_FOREIGN_POLL_S: Final = 0.2  # How often a reader looks for what another process wrote; the owner's API pushes instead.
 
 
 @frozen
@@ -63,14 +61,13 @@ class SqliteStore:
         self._epoch = epoch
         self._view = MemoryView()
         self._durable_rev = 0
-        self._reader: sqlite3.Connection
-        self._reading = threading.Lock()
+        self._reader = SqliteLogReader(folder)
         self._recent: deque[Record] = deque(maxlen=limits.RECENT_RECORDS_MAX)
         self._listeners: list[StoreListener] = []
         self._unwritten_blobs: dict[str, tuple[int, bytes]] = {}
         self._failure: StoreFailed | None = None
         self._is_closed = False
-        self._committing: WriteScheduler | None = None  # None: opened for reading.
+        self._committing: WriteScheduler
 
     @classmethod
     @asynccontextmanager
@@ -80,23 +77,18 @@ class SqliteStore:
         *,
         clock: Clock,
         epoch: int,
-        read_only: bool = False,
         inline: bool = False,
         options: StoreOptions = StoreOptions(),
     ) -> AsyncIterator[SqliteStore]:
-        """The store in `folder`, which is made if missing; closing flushes whatever was proposed.
+        """The store in `folder`, created if missing; closing it flushes every proposal.
 
-        `inline` does without threads, on asyncio or trio; otherwise asyncio is needed.
+        With `inline` it uses no thread and runs on asyncio or trio; otherwise it needs asyncio.
 
-        `epoch` is the owner's (`planloop.reconciler.store.owner_lock`); older ones are fenced from here on. A read-only
-        store sees what was durable when it was opened; `watch` follows what another process writes.
-        Raises StoreFailed and StoreCorrupt.
+        `epoch` is the owner's (`planloop.reconciler.store.owner_lock`); older ones are fenced from here on. Raises
+        StoreFailed and StoreCorrupt.
         """
         store = cls(folder, clock, epoch)
-        if read_only:
-            store._open_for_reading()
-        else:
-            store._open_for_writing(InlineWrites if inline else AdaptiveWrites, options)
+        store._open(InlineWrites if inline else AdaptiveWrites, options)
         try:
             yield store
         finally:
@@ -110,6 +102,11 @@ class SqliteStore:
     @property
     def durable_rev(self) -> int:
         return self._durable_rev
+
+    @property
+    def reader(self) -> SqliteLogReader:
+        """Reads of what is flushed, for queries and for threads. Closed with the store."""
+        return self._reader
 
     @property
     def epoch(self) -> int:
@@ -169,29 +166,14 @@ class SqliteStore:
 
     def get_blob(self, digest: str) -> bytes | None:
         waiting = self._unwritten_blobs.get(digest)
-        return waiting[1] if waiting else self._stored_blob(digest)
-
-    def refresh(self) -> int:
-        """Folds what another process has written since, for a read-only store; returns the revision."""
-        for row in self._read_rows(self._view.rev, -1):
-            record = database.parse_record(row[5], row[0])
-            changed = self._view.fold(record)
-            self._recent.append(record)
-            self._durable_rev = record.rev
-            for listener in self._listeners:
-                listener(record, changed)
-        return self._view.rev
+        return waiting[1] if waiting else self._reader.get_blob(digest)
 
     async def _newer(self, after: int) -> Sequence[Record]:
         """Durable records over `after`, waiting for the first; none when the store has ended."""
         while after >= self._durable_rev:
             if self._is_closed or self._failure is not None:
                 return ()
-            if self._committing is None:
-                await self._clock.sleep(_FOREIGN_POLL_S)
-                self.refresh()
-            else:
-                await self._committing.wait(after + 1)
+            await self._committing.wait(after + 1)
         return await self.log(after, _PAGE)
 
     def _settled(self, rev: int) -> None:
@@ -206,31 +188,17 @@ class SqliteStore:
         """Nothing after `durable_rev` is or will be stored."""
         self._failure = error
 
-    def _open_for_reading(self) -> None:
-        with ExitStack() as unless_done, database.store_errors(state_files.log_file(self._folder)):
-            self._reader = database.open_for_reading(self._folder)
-            unless_done.callback(self._reader.close)
-            integrity.verify_log(self._reader, self._folder)
-            self._start_from(database.load_log(self._reader))
-            unless_done.pop_all()
-
-    def _open_for_writing(self, make: type[InlineWrites | AdaptiveWrites], options: StoreOptions) -> None:
+    def _open(self, make: type[InlineWrites | AdaptiveWrites], options: StoreOptions) -> None:
         with ExitStack() as unless_done, database.store_errors(state_files.log_file(self._folder)):
             connection = database.open_for_writing(self._folder, self._epoch)
             unless_done.callback(connection.close)
-            integrity.verify_log(connection, self._folder)
-            loaded = database.load_log(connection)
-            self._start_from(loaded)
+            log_reader.verify_log(connection, self._folder)
+            loaded = log_reader.load_log(connection)
+            self._view = loaded.view
+            self._durable_rev = loaded.view.rev
             settings = WriterSettings(self._folder, self._epoch, options.snapshot_every, options.hook)
-            writer = LogWriter(connection, loaded, settings)
-            self._reader = database.open_for_reading(self._folder)
-            unless_done.callback(self._reader.close)
-            self._committing = make(writer, self._settled, self._failed)
+            self._committing = make(LogWriter(connection, loaded, settings), self._settled, self._failed)
             unless_done.pop_all()
-
-    def _start_from(self, loaded: database.LoadedLog) -> None:
-        self._view = loaded.view
-        self._durable_rev = loaded.view.rev
 
     def _encoded(self, draft: RecordDraft) -> tuple[Record, str, bytes]:
         record = Record(self._view.rev + 1, self._clock.now(), self._epoch, draft)
@@ -246,35 +214,22 @@ class SqliteStore:
                 raise WriteConflict(address, expected, actual)
 
     def _require_sound(self) -> WriteScheduler:
-        if self._committing is None:
-            raise store_failed_from(_READ_ONLY)
         if self._failure is not None:
             raise store_failed_from(self._failure)
         if self._is_closed:
             raise store_failed_from(_CLOSED)
         return self._committing
 
-    def _stored_blob(self, digest: str) -> bytes | None:
-        with self._reading, database.store_errors(state_files.log_file(self._folder)):
-            found = blobs.read_row(self._reader, digest)
-        return blobs.read_blob_file(state_files.blobs_folder(self._folder), digest) if found is None else found
-
-    def _read_rows(self, after: int, limit: int) -> list[database.LogRow]:
-        with self._reading, database.store_errors(state_files.log_file(self._folder)):
-            return list(database.read_rows(self._reader, after, limit))
-
     def _read_log(self, after: int, limit: int) -> list[Record]:
-        return [database.parse_record(row[5], row[0]) for row in self._read_rows(after, limit)]
+        return [entry.record for entry in self._reader.records(RecordQuery(after=after, limit=limit))]
 
     async def _close(self) -> None:
         if self._is_closed:
             return
         self._is_closed = True
-        with self._reading:
-            # First, so that the writer is the last connection, which empties the write-ahead log as it goes.
-            self._reader.close()
-        if self._committing is not None:
-            await self._committing.close()
+        # First, so that the writer is the last connection: closing that one empties the write-ahead log.
+        self._reader.close()
+        await self._committing.close()
 
 
 class _Watch:
