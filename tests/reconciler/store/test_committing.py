@@ -11,7 +11,7 @@ import anyio.lowlevel
 import pytest
 
 from planloop.reconciler.errors import StoreFailed
-from planloop.reconciler.store.sqlite import database, log_reader, write_scheduler
+from planloop.reconciler.store.sqlite import database, log_reader, log_writer
 from planloop.reconciler.store.sqlite.log_writer import LogWriter, RecordLine, WriterSettings
 from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore, StoreOptions
 from planloop.schemas import limits
@@ -66,11 +66,11 @@ async def test_a_disk_is_tried_on_the_loop_and_left_for_a_thread_when_it_is_slow
 async def test_a_slow_disk_that_has_become_fast_comes_back_to_the_loop_by_trials(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(write_scheduler, "TRIAL_EVERY_FLUSHES", 0)  # Each is a trial.
+    monkeypatch.setattr(log_writer, "TRIAL_EVERY_FLUSHES", 0)  # Each is a trial.
     _flushes_take(monkeypatch, 10.0, 0.0)
     assert await _places(tmp_path / "tried", 20) == [True] * 20
 
-    monkeypatch.setattr(write_scheduler, "TRIAL_EVERY_FLUSHES", 100)
+    monkeypatch.setattr(log_writer, "TRIAL_EVERY_FLUSHES", 100)
     _flushes_take(monkeypatch, 10.0, 0.0)
     assert await _places(tmp_path / "untried", 20) == [True] + [False] * 19
 
@@ -146,7 +146,7 @@ async def test_much_at_once_is_written_beside_the_loop_however_fast_the_disk(tmp
         await store.append(made())
         for n in range(50):
             await store.append(status(n=n))
-        store.put_blob(b"x" * (write_scheduler.QUICK_BYTES + 1))
+        store.put_blob(b"x" * (log_writer.QUICK_BYTES + 1))
         await store.append(status(n=50))
         assert log.threads[-1] != threading.get_ident()
 

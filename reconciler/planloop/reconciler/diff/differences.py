@@ -1,19 +1,21 @@
-"""What an edit would do to running objects: one difference an object, deletions first. Pure.
+"""What an edit would do to running objects: one difference per object, deletions first. Pure.
 
-Pure: live objects × wanted objects × the classes of fields. `plan diff`, holds and live announcements all read it.
+Compares live objects with wanted objects, using the class of each field. `plan diff`, holds and live announcements show
+the result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, Literal, TypeAlias
 
-from planloop.reconciler.diff import container_diff, describe, hook_diff
+from planloop.reconciler.diff import describe, hook_diff
 from planloop.reconciler.diff.renames import rename_references
 from planloop.reconciler.plan_language_port import ChangeClassOf
 from planloop.schemas import json_patch
-from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen
+from planloop.schemas.objects.container import has_health
 from planloop.schemas.objects.hook import is_hook_agent
 from planloop.schemas.objects.task import ENDED
 from planloop.schemas.resource import Resource, WantedObject
@@ -36,15 +38,15 @@ EditAction: TypeAlias = Literal[
 ]
 
 STRUCTURE: Final = frozenset({"children", "parent", "hooks"})
-"""Fields that only say where an object hangs; the objects they name have differences of their own."""
+"""Fields that only link objects; the objects that they name have their own differences."""
 
 BEGUN: Final = frozenset({"running", "checking", "paused", "stopping"})
-"""States in which a task has work that can be lost."""
+"""States in which a task has work to lose."""
 
 
 @frozen
 class EditStake:
-    """What is there to lose: the state, since when (seconds since 1970, None: never begun), and what was spent."""
+    """What an edit can lose: the state, its start (seconds since 1970, None: not started), and what was spent."""
 
     state: str
     started_at: float | None = None
@@ -91,8 +93,8 @@ def diff_objects(
 ) -> tuple[ObjectDifference, ...]:
     """Every difference between the live planned objects and the wanted ones; empty when they agree.
 
-    `moves` are those that `object_changes.effective_moves` found. A task's agent is told of with its
-    task when both come or go.
+    `moves` is the result of `object_changes.effective_moves`. If a task and its agent are both added or removed, the
+    task's difference stands for both.
     """
     back = {new: old for old, new in moves.items()}
     out = list(_gone(live, wanted, moves))
@@ -129,7 +131,7 @@ def _stake(live: Mapping[str, Resource], one: Resource) -> EditStake:
         task = live.get("task/" + one.address.partition("/")[2])
         return task_stake(task, one) if task is not None else EditStake(one.state)
     if one.kind == "container":
-        since = container_diff.running_since(one)
+        since = running_since(one)
         return EditStake(one.state if since is None else "running", since)
     return task_stake(one, live.get("agent/" + one.address.partition("/")[2]))
 
@@ -145,7 +147,7 @@ def _gone(
         if one.kind == "fork":
             words = "no longer in the plan; its branch keeps what was not brought in"
         if one.kind == "container":
-            words = container_diff.describe_removal(one)
+            words = describe_removal(one)
         yield ObjectDifference("cancel", address, "Removed", words, stake=stake)
 
 
@@ -157,7 +159,7 @@ def _come(
         return
     words = describe.describe_start(want, wanted) if kind in ("task", "fork") else "new"
     if kind == "container":
-        words = container_diff.describe_container_start(want, wanted)
+        words = describe_container_start(want, wanted)
     if want.address in live:
         words = "new, once the old one is gone"
     yield ObjectDifference("start", want.address, "Added", words)
@@ -174,7 +176,7 @@ def _changed(old: Resource, want: WantedObject, frame: _Frame) -> Iterator[Objec
     before = rename_references(old.spec, frame.moves) if frame.moves else old.spec
     if json_patch.same_json(before, want.spec) and old.address == want.address:
         return
-    # What guards the files of hooks is told with the hooks; it changes no prompt.
+    # The guards on files of hooks are shown with the hooks; they change no prompt.
     changes = (op for op in json_patch.diff_values(before, want.spec) if op.path[:2] != ("rights", "guarded"))
     fields = tuple(op.path[0] for op in changes if op.path)
     fields = tuple(name for name in dict.fromkeys(fields) if name not in STRUCTURE)
@@ -209,7 +211,7 @@ def _switch(old: Resource, after: JsonObject, fields: tuple[str, ...]) -> _Told 
 
 def _by_class(old: Resource, want: WantedObject, fields: tuple[str, ...], change_class: ChangeClassOf) -> _Told:
     if old.kind == "container":
-        return container_diff.container_edit(old, want.spec, fields, change_class)
+        return container_edit(old, want.spec, fields, change_class)
     classes = {name: _class_of(old, name, want, change_class) for name in fields}
     strongest = max(classes.values(), key=_STRENGTH.index)
     names = [name for name, cls in classes.items() if cls == strongest]
@@ -231,7 +233,7 @@ def _by_class(old: Resource, want: WantedObject, fields: tuple[str, ...], change
 
 
 def _cache_lost(old: Resource, want: WantedObject) -> str:
-    """What a new beginning of the prompt costs an agent whose conversation a model's provider has seen."""
+    """What it costs to change the start of a prompt that a model's provider has cached."""
     told = (old.status.get("transcript") or {}).values()
     tokens = sum(int(turn.get("tokens", 0)) for turn in told if isinstance(turn, dict))
     if (want.spec.get("mind") or {}).get("kind") != "model" or not tokens:
@@ -250,7 +252,7 @@ def _restarted(old: Resource, names: list[str], changed: str) -> str:
 
 
 def _told(old: Resource, want: WantedObject, fields: tuple[str, ...], guilty: str) -> _Told:
-    """A new goal or new notes: told to an agent at work, a reason to begin again for one whose task has ended."""
+    """A new goal or new notes: a message to a working agent, a restart if the task has ended."""
     if want.spec.get("work", {}).get("kind") != "agent":
         return "continue", "NextStep", f"{guilty} is for people: what runs is not told"
     if (old.state == "done" and "goal" in fields) or old.state == "failed":
@@ -279,3 +281,139 @@ def _class_of(old: Resource, field: str, want: WantedObject, change_class: Chang
 
 def _has_begun(task: Resource) -> bool:
     return task.state in BEGUN or task.state in ENDED or bool(task.status.get("started_at"))
+
+
+# Containers. Values of their environment are not shown, because a plan may contain a password there.
+
+ContainerEdit: TypeAlias = tuple[Literal["replace", "continue", "none"], str, str]
+"""Action, reason and words of a difference."""
+
+BEFORE_SHOWN: Final = 3  # Names of waiting tasks and containers; the rest is a count.
+_LIMITS: Final = ("cpu", "memory_bytes", "pids")
+_NAMES_ONLY: Final = ("env", "labels")
+
+
+def describe_container_start(want: WantedObject, wanted: Mapping[str, WantedObject]) -> str:
+    """`redis:7, healthy before task/integrate`."""
+    how = "healthy" if has_health(want.spec) else "up"
+    before = [*_before(want.address, how, wanted)]
+    rest = len(before) - BEFORE_SHOWN
+    named = ", ".join(before[:BEFORE_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    while_ = f", while task/{want.spec['task']} is at work" if want.spec["task"] else ""
+    return describe_image(want.spec) + while_ + (f", {named}" if named else "")
+
+
+def _before(address: str, how: str, wanted: Mapping[str, WantedObject]) -> Iterator[str]:
+    """`healthy before task/integrate`; a name after one with the same word leaves the word out."""
+    name, last = address.partition("/")[2], ""
+    for other in wanted.values():
+        if other.address.startswith("task/") and other.address != "task/.":
+            word = how if address in other.spec["containers"] else ""
+        elif other.address.startswith("container/"):
+            word = other.spec["needs"].get(name, "")
+        else:
+            continue
+        if word:
+            yield other.address if word == last else f"{word} before {other.address}"
+            last = word
+
+
+def describe_image(spec: JsonObject) -> str:
+    """The source of the container: an image's name, the folder that is built, or the archive."""
+    if spec["build"]:
+        return f"built from {spec['build'].get('folder', '.')}"
+    return f"made from {spec['rootfs']}" if spec["rootfs"] else str(spec["image"])
+
+
+def describe_removal(one: Resource) -> str:
+    """The effect of removing the container from the plan."""
+    is_there = one.status.get("seen") is not None
+    volumes = ", ".join(mount["volume"] for mount in one.spec["mounts"] if mount["volume"])
+    stay = f"; what is in its volumes stays: {volumes}" if volumes else ""
+    return ("no longer in the plan; stopped and removed" if is_there else "no longer in the plan") + stay
+
+
+def running_since(one: Resource) -> float | None:
+    """When the container started, in seconds since 1970; None if it is not running."""
+    seen = one.status.get("seen") or {}
+    return seen.get("started_at") or None if seen.get("run") in ("running", "paused") else None
+
+
+def container_edit(
+    old: Resource, spec: JsonObject, fields: Sequence[str], change_class: ChangeClassOf
+) -> ContainerEdit:
+    """The effect of an edit of `fields` on the container `old`."""
+    classes = {name: str(change_class("container", name)) for name in fields}
+    replacing = [name for name in fields if classes[name] == "replace"]
+    if replacing:
+        if replacing == ["again"]:
+            return "replace", "MustBeReplaced", "is made anew"
+        said = _said(old.spec, spec, replacing)
+        if old.status.get("seen") is None:
+            return "continue", "NotBegun", f"{said}; counts from its start on"
+        how = "stopped, removed" if running_since(old) is not None else "removed"
+        return "replace", "MustBeReplaced", f"{said}; {how} and started anew"
+    hot = [name for name in fields if classes[name] != "none"]
+    if not hot:
+        return "none", "Bookkeeping", f"{_said(old.spec, spec, fields)}; of the next one: what runs stays as it is"
+    return "continue", "NextStep", "; ".join(_by_effect(old, spec, hot))
+
+
+def _by_effect(old: Resource, spec: JsonObject, fields: Sequence[str]) -> Iterator[str]:
+    """One clause per effect: changed while it runs, at its next start, or immediately."""
+    is_up = running_since(old) is not None
+    groups: dict[str, list[str]] = {}
+    for name in fields:
+        effect = "counts at once, without a restart"
+        if name in _LIMITS:
+            effect = "changed while it runs" if is_up else "counts from its start on"
+        elif name == "needs":
+            effect = "counts when it is started next" if is_up else "counts at once"
+        groups.setdefault(effect, []).append(name)
+    for effect, names in groups.items():
+        yield f"{_said(old.spec, spec, names)}; {effect}"
+
+
+def _said(before: JsonObject, after: JsonObject, fields: Sequence[str]) -> str:
+    return ", ".join(_change(name, before.get(name), after.get(name)) for name in fields)
+
+
+def _change(field: str, before: Json, after: Json) -> str:
+    if field in _NAMES_ONLY:
+        return f"{field}: {', '.join(_names(before, after))}"
+    if field == "needs":
+        return f"needs: {describe.describe_pair(_needs(before), _needs(after))}"
+    if field == "mounts":
+        return f"mounts: {describe.describe_pair(_listed(before, _mount), _listed(after, _mount))}"
+    if field == "ports":
+        return f"ports: {describe.describe_pair(_listed(before, _port), _listed(after, _port))}"
+    if field in ("cmd", "entrypoint"):
+        return f"{field}: {describe.describe_pair(_command(before), _command(after))}"
+    return describe.describe_change(field, before, after)
+
+
+def _names(before: JsonObject, after: JsonObject) -> Iterator[str]:
+    yield from (name for name in after if name in before and before[name] != after[name])
+    yield from (f"+ {name}" for name in after if name not in before)
+    yield from (f"- {name}" for name in before if name not in after)
+
+
+def _needs(needs: JsonObject) -> str:
+    return ", ".join(f"{name} {how}" for name, how in needs.items()) or "none"
+
+
+def _listed(parts: Sequence[JsonObject], shown: Callable[[JsonObject], str]) -> str:
+    return ", ".join(shown(part) for part in parts) or "none"
+
+
+def _mount(mount: JsonObject) -> str:
+    what = mount["host"] or mount["volume"] or "memory"
+    return f"{what}:{mount['target']}" + (" (read-only)" if mount["is_read_only"] else "")
+
+
+def _port(port: JsonObject) -> str:
+    return f"{port['host'] or 'any'}:{port['inside']}"
+
+
+def _command(words: Sequence[str] | None) -> str:
+    return "the image's own" if words is None else describe.quote_command(words)

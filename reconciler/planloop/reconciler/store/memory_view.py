@@ -1,7 +1,7 @@
 """The fold of a log in memory, indexed by kind, by owner and by reference. Pure.
 
-One writer folds; readers get frozen objects. The indexes are kept change by change and never rebuilt; asking is a
-dictionary look-up, and a sort only after the asked-for set has changed.
+One writer folds; readers get frozen objects. Each change updates the indexes, which are never rebuilt. A read is a
+dictionary look-up, and a sort only after that set has changed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from planloop.schemas.resource import Resource
 
 
 class _Index:
-    """Sets of addresses by key, handed out sorted. The sorted form is kept until its set changes."""
+    """Sets of addresses by key, returned sorted. The sorted form is kept until its set changes."""
 
     __slots__ = ("_members", "_sorted")
 
@@ -45,10 +45,10 @@ class _Index:
 
 
 class _Objects(dict[str, Resource]):
-    """Resources by address, which remembers what was there before the first write since `before` was cleared.
+    """Resources by address. `before` has the old value of each address written since `before` was cleared.
 
-    A fold may write elsewhere than a change says (an object that moved is found by its uid), so the writes themselves
-    are watched.
+    A fold can write to other addresses than a change names (it finds a moved object by its uid), so this records the
+    writes themselves.
     """
 
     __slots__ = ("before",)
@@ -84,7 +84,7 @@ class MemoryView:
         self._refs = _Index()
         self._rev = rev
         self.get: Callable[[str], Resource | None] = self._objects.get
-        """The object at an address, None when there is none: the most frequent question of all."""
+        """The object at an address, None if there is none. The most frequent read, so it is the dictionary's own."""
         for resource in objects:
             self._objects[resource.address] = resource
             self._reindex(resource.address, None, resource)
@@ -107,11 +107,11 @@ class MemoryView:
         return self._resources(sorted(self._objects))
 
     def copied(self) -> dict[str, Resource]:
-        """All objects as they are now, by address: for who looks at them while this goes on."""
+        """A copy of all objects, by address, which later folds do not change."""
         return dict(self._objects)
 
     def fold(self, record: Record) -> tuple[str, ...]:
-        """Applies `record`, all of it or, when it raises `patching.PatchFailed`, nothing; returns what changed."""
+        """Apply `record` and return the addresses that changed. Raises `PatchFailed`, and has then changed nothing."""
         objects = self._objects
         objects.before.clear()
         try:

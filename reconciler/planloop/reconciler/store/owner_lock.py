@@ -1,8 +1,8 @@
-"""The lock on a plan's `owner` file: the process that holds it owns the plan, under an epoch of its own.
+"""The lock on a plan's `owner` file: the process that holds it owns the plan, under a new epoch.
 
-The kernel drops the lock with the process, so an owner that was killed is simply replaced. The lock keeps two owners
-apart on one machine; the epoch, which the log checks at every write, stops one that lost the plan and does not know it.
-What the file says (pid, socket) is for people and clients; who owns the plan is decided by the lock alone.
+The kernel releases the lock when the process ends, so a killed owner can be replaced. The lock prevents two owners on
+one machine. The epoch, which the log checks at every write, stops an owner that lost the plan without noticing. The
+content of the file (pid, socket) is information for clients; only the lock decides which process owns the plan.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ MOUNTS: Final = Path("/proc/self/mounts")
 NETWORK_SYSTEMS: Final = frozenset(
     "nfs nfs4 cifs smb3 smbfs ncpfs afs ceph glusterfs lustre beegfs gpfs fuse.sshfs fuse.glusterfs fuse.s3fs".split()
 )
-"""File systems on which a lock or the memory that SQLite shares between processes does not hold across machines."""
+"""File systems on which locks and shared memory do not work across machines."""
 
-_WIDTH: Final = 1024  # Bytes: the file is always this long, so one write replaces it and no reader sees half of one.
-_LOOKS: Final = 10  # Somebody who looks holds the lock for a moment; so many tries tell a look from an owner …
-_LOOK_S: Final = 0.005  # … this far apart, in seconds.
+_WIDTH: Final = 1024  # Bytes: the file always has this size, so that one write replaces it whole.
+_LOOKS: Final = 10  # A command that looks for the owner holds the lock for a moment, so try this often …
+_LOOK_S: Final = 0.005  # … this many seconds apart, before reporting an owner.
 
 
 @frozen
 class PlanOwner:
-    """What the owner says of itself. `since` is seconds since 1970."""
+    """The content of the `owner` file. `since` is seconds since 1970."""
 
     pid: int
     epoch: int
@@ -43,13 +43,11 @@ class PlanOwner:
 
 
 @contextmanager
-def own_plan(
-    folder: Path, *, now: float, stored_epoch: Callable[[Path], int], socket: Path | None = None
-) -> Iterator[PlanOwner]:
-    """Owns the plan in `folder` (made if missing) until the block ends; the new epoch is in what is returned.
+def own_plan(folder: Path, *, now: float, stored_epoch: Callable[[Path], int]) -> Iterator[PlanOwner]:
+    """Own the plan in `folder`, created if missing, until the block ends; the value has the new epoch.
 
-    `stored_epoch` reads the highest epoch of the store (`database.stored_epoch`): the file may have been deleted.
-    Append `taken(...)` next. Raises NotOwner with the pid of who owns it, StoreFailed when the folder cannot be used.
+    `stored_epoch` reads the highest epoch in the log, in case the `owner` file was deleted. Append `epoch_draft(...)`
+    next. Raises NotOwner with the owner's pid, StoreFailed if the folder cannot be used.
     """
     _refuse_network(folder)
     try:
@@ -64,15 +62,15 @@ def own_plan(
         _lock(handle)
         before = _read(handle)
         epoch = max(before.epoch if before else 0, stored_epoch(folder)) + 1
-        owner = PlanOwner(os.getpid(), epoch, str(socket or state_files.socket_file(folder)), now)
+        owner = PlanOwner(os.getpid(), epoch, str(state_files.socket_file(folder)), now)
         _write(handle, owner)
         yield owner
     finally:
-        os.close(handle)  # Drops the lock. The file stays: removing it could remove the next owner's.
+        os.close(handle)  # Releases the lock. The file stays: removing it could remove the next owner's.
 
 
 def current_owner(folder: Path) -> PlanOwner | None:
-    """Who owns the plan now; None when nobody does. Cheap enough for every command."""
+    """The process that owns the plan, None if there is none. Cheap enough for every command."""
     try:
         handle = os.open(state_files.owner_file(folder), os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -86,7 +84,7 @@ def current_owner(folder: Path) -> PlanOwner | None:
 
 
 def epoch_draft(owner: PlanOwner, plan: str) -> RecordDraft:
-    """The record with which an epoch begins."""
+    """The first record of an epoch."""
     data = {"epoch": owner.epoch, "pid": owner.pid}
     return RecordDraft(type="epoch.taken", actor="controller:owner", subject=f"plan/{plan}", data=data)
 
@@ -103,7 +101,7 @@ def network_file_system(path: Path, mounts: str) -> str | None:
 
 
 def _refuse_network(folder: Path) -> None:
-    with suppress(OSError):  # No such file outside Linux: then it cannot be told.
+    with suppress(OSError):  # The file does not exist outside Linux: the type is unknown there.
         if system := network_file_system(folder.absolute().resolve(), MOUNTS.read_text(errors="replace")):
             raise StoreFailed(
                 f"{folder} is on a network file system ({system}), where locks and the log are not safe",

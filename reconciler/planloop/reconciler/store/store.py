@@ -1,7 +1,8 @@
-"""The ports of the store: one log a plan, and the view that is its fold.
+"""The ports of the store: one log per plan, and the view that is its fold.
 
-Two steps make a write: `propose` gives it a revision and folds it into the view at once, `flush` waits until it is
-durable. Nothing outside may see, and no effect may follow, a revision that is not flushed; `append` does both.
+A write has two steps: `propose` gives it a revision and folds it into the view immediately, `flush` waits until it is
+durable. A revision that is not flushed must not be shown outside, and no effect may follow it. `append` does both.
+Queries of stored records are `planloop.reconciler.store.log_reader`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class View(Protocol):
 
 
 class Store(Protocol):
-    """One plan's log. One process writes; see `planloop.reconciler.store.owner_lock` for how that is held."""
+    """One plan's log. `planloop.reconciler.store.owner_lock` ensures that only one process writes it."""
 
     @property
     def view(self) -> View: ...
@@ -47,16 +48,16 @@ class Store(Protocol):
         ...
 
     def propose(self, draft: RecordDraft, expect: Mapping[str, int | None] | None = None) -> int:
-        """Gives `draft` the next revision, folds it, queues it for the next flush; returns the revision.
+        """Give `draft` the next revision, fold it and queue it for the next flush; returns the revision.
 
-        `expect` maps addresses to the `rev` that the writer had read (None: it had read that there was no such
-        object); raises `errors.WriteConflict` naming the first that moved. Raises `errors.StoreFailed` once any flush
-        has failed: the view then holds what was never stored, and only a restart helps.
+        `expect` maps addresses to the `rev` that the writer has read (None: there was no such object); raises
+        `errors.WriteConflict` naming the first that changed. Raises `errors.StoreFailed` after any flush has failed:
+        the view then holds records that were never stored, and only a restart helps.
         """
         ...
 
     async def flush(self, rev: int) -> None:
-        """Returns when `rev` is durable. Many waiters share one flush. Raises `errors.StoreFailed`."""
+        """Return when `rev` is durable. Many callers share one flush. Raises `errors.StoreFailed`."""
         ...
 
     async def append(self, draft: RecordDraft, expect: Mapping[str, int | None] | None = None) -> int:
@@ -68,15 +69,15 @@ class Store(Protocol):
         ...
 
     def watch(self, after: int) -> AsyncIterator[Record]:
-        """Every durable record over `after`, once, in order, without end. Never skips; ends with the store."""
+        """Every durable record over `after`, once and in order, as it is written; ends when the store closes."""
         ...
 
     def on_change(self, listener: Callable[[Record, Sequence[str]], None]) -> None:
-        """Calls `listener` synchronously after each fold with the record and the addresses that changed."""
+        """Call `listener` synchronously after each fold with the record and the addresses that changed."""
         ...
 
     def put_blob(self, content: bytes) -> str:
-        """Stores `content` by its digest, durable no later than the next flush; returns the digest."""
+        """Store `content` by its digest, durable no later than the next flush; returns the digest."""
         ...
 
     def get_blob(self, digest: str) -> bytes | None: ...

@@ -1,8 +1,8 @@
 """`events.jsonl`: the log as text, one record a line, for programs that tail it.
 
-A projection. The writer streams to it after each commit, so it may lag behind the log and never leads. On opening, it
-is compared with the log, byte for byte, and written again from the first line that differs. A fault in it never stops
-the plan: it is left alone until the next opening.
+The writer appends to it after each commit, so it may lag behind the log and never leads. Opening the log compares it
+byte for byte and rewrites it from the first line that differs. A failure to write it never stops the plan: the file is
+left as it is until the log is opened again.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ _CHUNK_LINES: Final = 1_000  # Of a rebuild: bounds what is in memory.
 
 
 class LogMirror:
-    """Appends lines to the file at `path`. Opened by `catch_up`; until then, and after a fault, it does nothing."""
+    """Appends lines to the file at `path`. Does nothing before `catch_up` and after an error."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._handle: int | None = None
 
     def append(self, lines: list[bytes]) -> None:
-        """Adds `lines` in one write."""
+        """Append `lines` in one write."""
         if self._handle is None or not lines:
             return
         try:
             _write(self._handle, lines)
         except OSError:
-            # Disk full or quota. A torn line may stand at the end; the next opening cuts it.
+            # Disk full or quota. The file may end in an incomplete line, which the next opening cuts.
             self.close()
 
     def catch_up(self, connection: sqlite3.Connection) -> None:
@@ -72,7 +72,7 @@ class LogMirror:
 
 
 class MirrorComparison:
-    """Reads a mirror beside its log. `rev` is the last revision up to which the two say the same bytes."""
+    """Compares a mirror with its log. `rev` is the last revision up to which both have the same bytes."""
 
     def __init__(self, path: Path) -> None:
         self.rev = 0
@@ -83,7 +83,7 @@ class MirrorComparison:
         try:
             self._file = _opened(self._path)
         except OSError:
-            self._file = None  # No mirror: nothing agrees, and nothing is lost.
+            self._file = None  # Without a mirror, `rev` stays 0.
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -91,13 +91,13 @@ class MirrorComparison:
             self._file.close()
 
     def take(self, rev: int, body: str) -> None:
-        """Compares the record at `rev`, each in turn from 1, with the next line."""
+        """Compare the record at `rev` with the next line. Call it for each revision from 1 on."""
         if self._file is not None and self.rev == rev - 1 and self._file.readline() == body.encode() + b"\n":
             self.rev = rev
 
 
 def read_last_line(handle: int) -> tuple[bytes | None, int]:
-    """The last line that ends in a newline, without it, and where it ends; None and 0 when there is none."""
+    """The last line that ends in a newline, without the newline, and its end offset; None and 0 if there is none."""
     size = os.fstat(handle).st_size
     take = _TAIL_BYTES
     while True:
@@ -119,7 +119,7 @@ def _write(handle: int, lines: list[bytes]) -> None:
 
 
 def last_mirrored_rev(path: Path) -> int:
-    """The revision that the last whole line of the mirror names; 0 when there is no such line."""
+    """The revision in the last whole line of the mirror, 0 if there is no such line."""
     try:
         with _opened(path) as file:
             line, _ = read_last_line(file.fileno())
@@ -129,7 +129,7 @@ def last_mirrored_rev(path: Path) -> int:
 
 
 def has_line_of(path: Path, rev: int) -> bool:
-    """Whether line number `rev`, counted from 1, holds that revision. Damage elsewhere does not matter."""
+    """Whether line number `rev`, counted from 1, holds that revision. Ignores damage elsewhere."""
     try:
         with _opened(path) as file:
             line = next(islice(file, rev - 1, rev), b"")
@@ -139,7 +139,7 @@ def has_line_of(path: Path, rev: int) -> bool:
 
 
 def first_and_last_lines(path: Path) -> tuple[tuple[int, bytes], ...]:
-    """The first and the last whole line of the mirror with the revisions that they name; empty if one is no record."""
+    """The first and the last whole line of the mirror with their revisions; empty if one of them is not a record."""
     try:
         with _opened(path) as file:
             first, (last, _) = file.readline().rstrip(b"\n"), read_last_line(file.fileno())
@@ -149,7 +149,7 @@ def first_and_last_lines(path: Path) -> tuple[tuple[int, bytes], ...]:
 
 
 def _opened(path: Path) -> BinaryIO:
-    """The file at `path`, to be read. Raises OSError, also for what is no file: a pipe would be waited for."""
+    """Open the file at `path` for reading. Raises OSError, also if it is not a regular file: opening a pipe blocks."""
     if not path.is_file():
         raise FileNotFoundError(errno.ENOENT, "not a regular file", str(path))
     return path.open("rb")

@@ -1,8 +1,8 @@
 """The store on SQLite: the view in memory, the log on disk, one writer between them.
 
-A proposal is folded at once and queued; one thread writes whatever is queued in one transaction. The event loop never
-waits for the disk, and every waiter of a batch is woken by one call. With `inline=True` there is no thread: `flush`
-writes where it stands, on asyncio or trio, so that a simulation owns every step.
+A proposal is folded immediately and queued; the writer writes the queue in one transaction, and one call wakes every
+waiter of that batch. With `inline=True` there is no thread: `flush` writes immediately, on asyncio or trio, so that a
+simulation controls every step.
 """
 
 from __future__ import annotations
@@ -23,10 +23,14 @@ from planloop.reconciler.store.log_reader import RecordQuery
 from planloop.reconciler.store.memory_view import MemoryView
 from planloop.reconciler.store.sqlite import database, log_reader
 from planloop.reconciler.store.sqlite.log_reader import SqliteLogReader
-from planloop.reconciler.store.sqlite.log_writer import LogWriter, NewBlob, RecordLine, WriteHook, WriterSettings
-from planloop.reconciler.store.sqlite.write_scheduler import (
+from planloop.reconciler.store.sqlite.log_writer import (
     AdaptiveWrites,
     InlineWrites,
+    LogWriter,
+    NewBlob,
+    RecordLine,
+    WriteHook,
+    WriterSettings,
     WriteScheduler,
     store_failed_from,
 )
@@ -43,7 +47,7 @@ _CLOSED: Final = StoreFailed("the store is closed", "open it again")
 
 @frozen
 class StoreOptions:
-    """What only few need. `hook` is called at every step of a write and may raise to crash there.
+    """Options for tests and simulations. `hook` is called at every step of a write and may raise to crash there.
 
     `snapshot_every` counts records.
     """
@@ -159,7 +163,7 @@ class SqliteStore:
     def put_blob(self, content: bytes) -> str:
         committing = self._require_sound()
         digest = canonical_json.sha256_hex(content)
-        if digest not in self._unwritten_blobs:  # One that is stored is found where it is written, in its transaction.
+        if digest not in self._unwritten_blobs:  # A blob that is stored already is found in the write's transaction.
             self._unwritten_blobs[digest] = (self._view.rev + 1, content)
             committing.put(NewBlob(digest, content))
         return digest
@@ -169,7 +173,7 @@ class SqliteStore:
         return waiting[1] if waiting else self._reader.get_blob(digest)
 
     async def _newer(self, after: int) -> Sequence[Record]:
-        """Durable records over `after`, waiting for the first; none when the store has ended."""
+        """Durable records over `after`, waiting for the first; none once the store has ended."""
         while after >= self._durable_rev:
             if self._is_closed or self._failure is not None:
                 return ()
@@ -202,7 +206,7 @@ class SqliteStore:
 
     def _encoded(self, draft: RecordDraft) -> tuple[Record, str, bytes]:
         record = Record(self._view.rev + 1, self._clock.now(), self._epoch, draft)
-        # Raises for what no log can hold, before anything has changed.
+        # Raises for values that are not JSON, before anything changes.
         content = canonical_json.encode(records.record_to_json(record))
         return record, content.decode(), content
 
@@ -233,7 +237,7 @@ class SqliteStore:
 
 
 class _Watch:
-    """An iterator rather than an async generator: one that is left half-way needs no closing, on any event loop."""
+    """An iterator rather than an async generator: an abandoned one needs no closing, on any event loop."""
 
     def __init__(self, store: SqliteStore, after: int) -> None:
         self._store = store
