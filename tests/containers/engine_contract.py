@@ -178,7 +178,7 @@ class EngineContract:
             ref = await ground.engine.create(
                 ContainerCreation(ground.name(), ground.image, ground.labels, cmd=FOREVER, workdir=workdir)
             )
-            assert (await seen(ground, ref)).workdir == begins
+            assert (await seen(ground, ref)).defaults.workdir == begins
 
     async def test_one_of_an_image_that_is_not_there_is_not_made(self, ground: Ground) -> None:
         creation = ContainerCreation(ground.name(), "planloop-test/none:1", ground.labels)

@@ -27,6 +27,7 @@ from planloop.containers.engine.engine import (
     EngineFacts,
     EngineFailed,
     ExecCommand,
+    ExecDefaults,
     ExecEnd,
     FoundContainer,
     ImageBuild,
@@ -267,8 +268,7 @@ def _found_of(one: _Container) -> FoundContainer:
         addresses=addresses if is_up else dict.fromkeys(one.networks, ""),
         ports=dict(one.ports),
         bound=one.bound,
-        env=one.creation.env,
-        workdir=one.creation.workdir or "/",
+        defaults=ExecDefaults(one.creation.env, one.creation.workdir or "/"),
     )
 
 

@@ -109,7 +109,7 @@ async def _ask(access: PlanClient, item: Resource, tail: int | None, is_followed
         return False
     engine, text = engine_access.container_engine(), codecs.getincrementaldecoder("utf-8")(errors="replace")
     past = b"".join([piece async for piece in engine.logs(own.id, is_following=False)])
-    quiet = masks_from_labels(own.labels, own.env).stream()
+    quiet = masks_from_labels(own.labels, own.defaults.env).stream()
     said = text.decode(quiet.feed(past))
     _print(said if is_followed else said + text.decode(quiet.flush()), tail)
     if is_followed:

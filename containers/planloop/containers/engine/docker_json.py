@@ -13,6 +13,7 @@ from planloop.containers.engine.engine import (
     ContainerRun,
     EngineEvent,
     EngineFacts,
+    ExecDefaults,
     FoundContainer,
     ImageFacts,
     RunState,
@@ -131,8 +132,7 @@ def container_from_json(raw: Mapping[str, Any]) -> FoundContainer:
         },
         ports=dict(_ports(network.get("Ports") or {})),
         bound=_bound(raw.get("HostConfig") or {}),
-        workdir=raw["Config"].get("WorkingDir") or "/",
-        env=env_from_engine(raw["Config"].get("Env")),
+        defaults=ExecDefaults(env_from_engine(raw["Config"].get("Env")), raw["Config"].get("WorkingDir") or "/"),
     )
 
 

@@ -190,13 +190,22 @@ class ContainerRun:
 
 
 @frozen
+class ExecDefaults:
+    """What a command inside a container gets by default. `workdir` is the image's unless the container has one.
+
+    `env` has all variables of the container, with secrets: never store or show it.
+    """
+
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    workdir: str = "/"
+
+
+@frozen
 class FoundContainer:
     """A container as the engine has it. `created_at` in seconds since 1970.
 
-    `addresses` are its own by network, `ports` the host ports by the port inside. `workdir` is the default folder of
-    commands: the image's unless the container has one. `env` has all its variables, with secrets: never store or show
-    it. If not `is_whole`, the engine listed the container but did not describe it: its state may be old, and only its
-    `labels` are certain.
+    `addresses` are its own by network, `ports` the host ports by the port inside. If not `is_whole`, the engine listed
+    the container but did not describe it: its state may be old, and only its `labels` are certain.
     """
 
     id: str
@@ -209,9 +218,8 @@ class FoundContainer:
     addresses: Mapping[str, str] = field(default_factory=dict)
     ports: Mapping[int, int] = field(default_factory=dict)
     bound: ContainerLimits = ContainerLimits()
+    defaults: ExecDefaults = ExecDefaults()
     is_whole: bool = True
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    workdir: str = "/"
 
 
 @frozen

@@ -79,7 +79,7 @@ def seen_container(found: FoundContainer) -> SeenContainer:
         cpu=found.bound.cpu,
         memory_bytes=found.bound.memory_bytes,
         pids=found.bound.pids,
-        workdir=found.workdir,
+        workdir=found.defaults.workdir,
     )
 
 

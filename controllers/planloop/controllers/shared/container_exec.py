@@ -182,7 +182,7 @@ async def container_masks(engine: ContainerEngine, ref: str) -> SecretMasks:
     found = await engine.container(ref)
     if found is None:
         raise EngineFailed(EngineErrorReason.NOT_FOUND, f"there is no container {ref[:12]} any more", "")
-    return masks_from_labels(found.labels, found.env)
+    return masks_from_labels(found.labels, found.defaults.env)
 
 
 # Where the files of a container are: in it alone, or on this machine too, where a folder of it is mounted. Pure.

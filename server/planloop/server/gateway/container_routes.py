@@ -279,7 +279,7 @@ async def _from_engine(replica: PlanReplica, item: Resource, listener: SocketLis
         )
         if own is None:
             return False
-        engine, quiet = engine_access.container_engine(), masks_from_labels(own.labels, own.env).stream()
+        engine, quiet = engine_access.container_engine(), masks_from_labels(own.labels, own.defaults.env).stream()
         past, seen = await _past(engine, own.id)
         text = codecs.getincrementaldecoder("utf-8")(errors="replace")
         said = text.decode(quiet.feed(past))
