@@ -86,8 +86,8 @@ def test_what_cannot_be_written_or_restored_is_told_with_a_cure(folder: Folder, 
 
 
 def test_the_api_needs_no_owner_to_carry_an_agent(folder: Folder, models: StartedServer) -> None:
-    from planloop.cli.conversation import change_commands
-    from planloop.cli.conversation.input_line import SlashCommand
+    from planloop.cli.conversation import slash_commands
+    from planloop.cli.conversation.slash_commands import SlashCommand
     from planloop.client import plan_paths
     from planloop.client.chat_target import ChatTarget
     from planloop.client.plan_client import PlanClient
@@ -97,14 +97,14 @@ def test_the_api_needs_no_owner_to_carry_an_agent(folder: Folder, models: Starte
         assert chat(folder, f"{WORD}\n", "ann").out == "noted\n"
     room = ChatTarget(PlanClient(plan_paths.find_plan(None, folder.path)), "agent/ann")
     file = str(folder.path / "ann.jsonl")
-    assert " turns, " in "".join(change_commands.dump_agent(room, SlashCommand("dump", (file,), file)))
+    assert " turns, " in "".join(slash_commands.dump_agent(room, SlashCommand("dump", (file,), file)))
     room.agent = "agent/."
     assert "agent/bob" in "".join(
-        change_commands.restore_agent(room, SlashCommand("restore", (file, "as", "bob"), file))
+        slash_commands.restore_agent(room, SlashCommand("restore", (file, "as", "bob"), file))
     )
     assert "task/bob" in folder.states()
     with pytest.raises(CommandError) as fault:
-        list(change_commands.restore_agent(room, SlashCommand("restore", (file, "as", "bob"), file)))
+        list(slash_commands.restore_agent(room, SlashCommand("restore", (file, "as", "bob"), file)))
     assert fault.value.exit == Exit.CONFLICT
 
 

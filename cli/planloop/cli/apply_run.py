@@ -21,7 +21,7 @@ import click
 from planloop.cli import patch, preview
 from planloop.cli.preview import PlanFilePreview
 from planloop.cli.progress import screen_for_stdout
-from planloop.client import context, plan_file, resume_command
+from planloop.client import context, plan_file, plan_paths
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.gate_errors import refused_error
 from planloop.client.owner_client import OwnerClient, OwnerGone
@@ -92,7 +92,7 @@ def apply_plan(path: Path, asked: ApplyOptions) -> None:
         raise CommandError(
             ExitCode.USAGE, "a plan is applied from a file, which is followed while it runs", "save it, then apply"
         )
-    resume_command.refuse_bench_plan(path)
+    plan_paths.refuse_bench_plan(path)
     # With a target only part of the file is run: the gate says whether that part can be.
     shown = preview_file(path, asked, is_run=not (asked.targets or asked.excludes or asked.as_is))
     save = None if asked.as_is else _agreed(shown, asked)
@@ -182,7 +182,7 @@ async def _own_plan(place: PlanPaths, wish: OwnerOptions) -> None:
                 if said := container_teardown.running_containers_note(core.store.view.list("container")):
                     click.echo(said)
                 _hand_over(wish)
-            leave_owner(core.store.view, place.name, resume_command.command_to_resume(place))
+            leave_owner(core.store.view, place.name, plan_paths.command_to_resume(place))
 
         owning = OwnerProcess(core, wish, screen, leave)
         report_end(await owning.run(), core.store.view, place, is_cleared=owning.is_cleared)
@@ -193,9 +193,7 @@ def report_end(leaving: ExitReason, view: View, place: PlanPaths, *, is_cleared:
     gone.
     """
     if leaving is ExitReason.DOWN:
-        click.echo(
-            f"{place.name} was stopped by plan down; {resume_command.command_to_resume(place)} goes on from here"
-        )
+        click.echo(f"{place.name} was stopped by plan down; {plan_paths.command_to_resume(place)} goes on from here")
         raise CommandError(ExitCode.CANCELLED)
     click.echo(owner_process.plan_summary(view, place.name))
     code = owner_process.exit_code_of_plan(view)
@@ -207,33 +205,33 @@ def report_end(leaving: ExitReason, view: View, place: PlanPaths, *, is_cleared:
 
 def _next_after(view: View, place: PlanPaths) -> str:
     """What gets further after an end that nobody wanted."""
-    flag = resume_command.plan_flag(place)
+    flag = plan_paths.plan_flag(place)
     failed = [
         task.address for task in view.list("task") if task.state == "failed" and task.address != owner_process.ROOT_TASK
     ]
     if not failed:
         return _next_for_root(view, place)
     what = " ".join(failed) if len(failed) <= NAMED_MAX else "."
-    again = f"{what}{flag}, then {resume_command.command_to_resume(place)}: tries what failed again"
+    again = f"{what}{flag}, then {plan_paths.command_to_resume(place)}: tries what failed again"
     named = f"{failed[0]}{flag}"
     return f"plan describe {named} · plan logs {named}\nplan resume {again}"
 
 
 def _next_for_root(view: View, place: PlanPaths) -> str:
     """The same when no task below it failed, so that it is the plan as a whole that did not get there."""
-    root, flag = view.get(owner_process.ROOT_TASK), resume_command.plan_flag(place)
+    root, flag = view.get(owner_process.ROOT_TASK), plan_paths.plan_flag(place)
     if root is None or root.state != TaskState.FAILED:
         return f"plan tree{flag}"
     failed = [one for one in view.list("container") if one.state == ContainerState.FAILED]
     if not failed:
-        again = f".{flag}, then {resume_command.command_to_resume(place)}: tries it again"
+        again = f".{flag}, then {plan_paths.command_to_resume(place)}: tries it again"
         return f"plan describe .{flag} · plan logs .{flag}\nplan resume {again}"
     # Of a plan that is the run of its containers, the one that failed first says more than the plan itself.
     own = [one for one in failed if not _failed_for_need(one)] or failed
     first = min(own, key=_failed_at)
     cure = containers.container_fix(first)
     named = f"{first.address}{flag}"
-    way = f"plan describe {named} · plan logs {named}\n{resume_command.command_to_resume(place)} tries it again"
+    way = f"plan describe {named} · plan logs {named}\n{plan_paths.command_to_resume(place)} tries it again"
     return way if cure.startswith("plan ") or not cure else f"{cure}\n{way}"
 
 
@@ -343,7 +341,7 @@ def apply_saved(path: Path, asked: ApplyOptions) -> None:
         raise CommandError(
             ExitCode.USAGE, f"{path} is no saved preview", "plan apply FILE --out PREVIEW makes one"
         ) from None
-    resume_command.refuse_bench_plan(file)
+    plan_paths.refuse_bench_plan(file)
     shown = preview_file(file, asked)
     verdict = shown.access.post("saved", body)
     patch.print_verdict(verdict, shown.access.place.name)

@@ -12,7 +12,7 @@ from planloop.cli.options import client_of_plan, complete_addresses, plan_option
 from planloop.client import references
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.plan_client import PlanClient
-from planloop.client.render import conflicts
+from planloop.client.render import approval_requests
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.objects.conflict import conflict_from_json, conflict_status_from_json
 
@@ -28,7 +28,9 @@ def unresolved_error(access: PlanClient, address: str, words: str) -> CommandErr
     status = conflict_status_from_json(found.status)
     if not status.is_open:
         return CommandError(ExitCode.CONFLICT, f"{address} is over: {status.why}", f"plan describe {address}")
-    known = "\n".join(said for _, said in conflicts.resolution_commands(address, conflict_from_json(found.spec)))
+    known = "\n".join(
+        said for _, said in approval_requests.resolution_commands(address, conflict_from_json(found.spec))
+    )
     return CommandError(ExitCode.USAGE, words, f"{known}\nboth sides: plan describe {address}")
 
 

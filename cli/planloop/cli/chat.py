@@ -98,7 +98,7 @@ def _send_message(access: PlanClient, body: JsonObject, output: str | None) -> N
 
 
 def _send_and_wait(access: PlanClient, body: JsonObject, until: float | None, output: str | None) -> None:
-    from planloop.cli.conversation.question import AgentQuestion
+    from planloop.cli.conversation.chat_loop import AgentQuestion
 
     question = AgentQuestion(access, body)
     late = ""

@@ -10,8 +10,7 @@ from planloop.client import references
 from planloop.client.plan_client import PlanClient
 from planloop.client.plan_follower import read_records
 from planloop.client.render import budgets, containers, object_details, printer
-from planloop.client.render.hook_verdicts import is_verdict_of
-from planloop.client.render.records import QUIET, expand_record, is_echo
+from planloop.client.render.records import QUIET, expand_record, is_echo, is_verdict_of
 from planloop.schemas.log.record import Record
 from planloop.schemas.resource import Resource
 

@@ -10,11 +10,11 @@ from enum import Enum
 import click
 
 from planloop.cli.options import client_of_plan, plan_option
-from planloop.client import resume_command
+from planloop.client import plan_paths
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.owner_client import ANSWER_TIMEOUT_S, OwnerClient, OwnerGone
 from planloop.client.plan_client import PlanClient
-from planloop.client.render.cells import call_text
+from planloop.client.render.tables import call_text
 from planloop.schemas import amounts
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.limits import CONTAINERS_DOWN_S
@@ -94,7 +94,7 @@ def _stopped(access: PlanClient, *, leave: bool, volumes: bool, force: bool) -> 
         return _Owner.STUCK
     _until_gone(access, PATIENCE_S + (CONTAINERS_DOWN_S if before else 0.0))
     is_whole = leave or not before or _tell_containers(access, before, with_volumes=volumes)
-    click.echo(f"{access.place.name} is down; {resume_command.command_to_resume(access.place)} goes on from here")
+    click.echo(f"{access.place.name} is down; {plan_paths.command_to_resume(access.place)} goes on from here")
     _tell_doubts(access)
     if not is_whole:
         raise CommandError(ExitCode.FAILED, "not all containers were removed", AGAIN)

@@ -72,9 +72,9 @@ def copy_example(example: str, root: Path, *, force: bool) -> None:
     Without `force` no file that is there is overwritten.
     """
     from planloop.cli.completion import write_schema
-    from planloop.client import package_data
+    from planloop.client import plan_sources
 
-    shelf = package_data.plans() / EXAMPLES
+    shelf = plan_sources.plans() / EXAMPLES
     known = sorted(entry.name for entry in shelf.iterdir() if entry.is_dir() and not entry.name.startswith((".", "_")))
     if example not in known:
         raise CommandError(ExitCode.NOT_FOUND, f"no example `{example}`", f"there are: {', '.join(known)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planloop.client import references, resume_command
+from planloop.client import plan_paths, references
 from planloop.client.plan_client import PlanClient
 from planloop.schemas.objects.task import ENDED
 from planloop.schemas.resource import Resource
@@ -46,7 +46,7 @@ def plan_headline(access: PlanClient, found: Sequence[Resource]) -> str:
         from planloop.client.render.containers import containers_headline  # For those who have some.
 
         parts.append(containers_headline(containers))
-    owner = "" if status["pid"] else f"   not running: {resume_command.command_to_resume(access.place)}"
+    owner = "" if status["pid"] else f"   not running: {plan_paths.command_to_resume(access.place)}"
     return f"{status['plan']}  rev {status['rev']}{'  ' if parts else ''}{', '.join(parts)}{owner}"
 
 
@@ -60,4 +60,4 @@ def not_running_note(access: PlanClient, known: Sequence[Resource] = ()) -> str:
     root = next((one for one in known or access.objects("task") if one.address == "task/."), None)
     if root is None or root.state in ENDED:
         return ""
-    return f"nobody runs {access.place.name}: {resume_command.command_to_resume(access.place)} goes on from here"
+    return f"nobody runs {access.place.name}: {plan_paths.command_to_resume(access.place)} goes on from here"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from planloop.client import references, resume_command
+from planloop.client import plan_paths, references
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.owner_client import OwnerGone
 from planloop.client.plan_client import PlanClient
@@ -18,7 +18,7 @@ from planloop.schemas.resource import Resource
 
 def not_running_error(access: PlanClient) -> CommandError:
     """The ending when something is to be followed and nothing runs."""
-    hint = resume_command.command_to_resume(access.place)
+    hint = plan_paths.command_to_resume(access.place)
     return CommandError(ExitCode.NOT_FOUND, f"nobody runs {access.place.name}, so nothing will change", hint)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from planloop.client.render import approval_requests
-from planloop.client.render.cells import call_words
+from planloop.client.render.tables import call_words
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.log.record import Change, Drop, Put, Record, SetStatus

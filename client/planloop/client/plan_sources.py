@@ -1,6 +1,6 @@
-"""Files that a plan refers to: the shipped library, and files beside the plan file.
+"""Read the files that a plan refers to: beside the plan, and in the library that comes with the product.
 
-Remembers which local files were read, because saving one of them is an edit of the plan as well.
+Remembers which local files were read, because saving one of them also edits the plan.
 """
 
 from __future__ import annotations
@@ -11,8 +11,15 @@ import stat
 from pathlib import Path
 from typing import Final
 
-from planloop.client import package_data
 from planloop.schemas.limits import PLAN_FILE_BYTES_MAX
+
+
+def plans() -> Path:
+    """The folder with examples and library: beside the installed packages, or at the top of a checkout."""
+    here = Path(__file__)
+    beside = here.parents[1] / "plans"
+    return beside if beside.is_dir() else here.parents[3] / "plans"
+
 
 LIBRARY: Final = "lib:"
 
@@ -62,4 +69,4 @@ def read_bounded(path: Path, size_max: int) -> bytes:
 
 
 def _library() -> Path:
-    return package_data.plans() / "library"
+    return plans() / "library"

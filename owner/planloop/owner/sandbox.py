@@ -148,8 +148,8 @@ def try_bubblewrap() -> tuple[SandboxAvailability, str]:
 
 def sandbox_home(folder: Path) -> SandboxHome:
     """What an enclosure around the commands of the plan in `folder` needs to know of this installation."""
-    from planloop.client import package_data
+    from planloop.client import plan_sources
     from planloop.containers.sandbox.bubblewrap import SandboxHome
 
-    programs = (sys.prefix, sys.base_prefix, *sys.modules["planloop"].__path__, str(package_data.plans()))
+    programs = (sys.prefix, sys.base_prefix, *sys.modules["planloop"].__path__, str(plan_sources.plans()))
     return SandboxHome(os.path.realpath(folder), sys.executable, programs, os.path.realpath(Path.home()))

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from planloop.client.render import budgets, cells, object_tables
+from planloop.client.render import budgets, object_tables, tables
 from planloop.client.render import locks as render_locks
 from planloop.schemas import amounts, json_patch
 from planloop.schemas.resource import conditions_of_status
@@ -174,7 +174,7 @@ def _worded() -> JsonObject:
         ],
         "by_now": [{"why": HELD, "holders": holders, "said": _said(holders)} for holders in LOCKS],
         "calls": [
-            [spec, cells.call_words(spec)]
+            [spec, tables.call_words(spec)]
             for spec in (
                 {"tool": "shell", "arguments": {"command": "git push origin fix", "wait": True}},
                 {"tool": "edit", "arguments": {"path": "a.js", "old": "1", "new": "2", "more": "3"}},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from planloop.client.render import hook_verdicts, records, transcripts
+from planloop.client.render import records, transcripts
 from tests import golden_text
 from tests.product import Change, Record, RecordDraft, SetStatus, SubRecord, Uid
 
@@ -103,8 +103,8 @@ def test_what_hooks_did_is_told_and_what_they_let_pass_is_not() -> None:
 
 
 def test_what_hooks_let_pass_in_silence_and_whom_they_ask_is_told_apart() -> None:
-    assert hook_verdicts.is_silent_verdict({"fired": [{"verdict": {}}, {"verdict": {"memory": {"n": 1}}}]})
-    assert not hook_verdicts.is_silent_verdict({"fired": [{"verdict": {}}, {"verdict": {"comment": "x"}}]})
+    assert records.is_silent_verdict({"fired": [{"verdict": {}}, {"verdict": {"memory": {"n": 1}}}]})
+    assert not records.is_silent_verdict({"fired": [{"verdict": {}}, {"verdict": {"comment": "x"}}]})
     asked = RecordDraft(
         "message.sent", "controller:agent", ME, (), {"to": "hook/wise", "point": "before-reply", "key": "k"}
     )

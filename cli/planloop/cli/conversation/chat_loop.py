@@ -1,24 +1,25 @@
-"""The loop of a conversation: read a line, send or run it, show events until the answer.
+"""A conversation with agents of a plan: one question with its answer, or a loop over lines and events.
 
-One thread, over the blocking API, on whatever `ChatTerminal` there is: a screen with line editing, a pipe, or a test.
+The loop is one thread over the blocking API. Its `ChatTerminal` is a screen with line editing, a pipe, or a test.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from typing import Protocol
 
-from planloop.cli.conversation import input_line, slash_commands
+from planloop.cli.conversation import slash_commands
 from planloop.cli.conversation.event_stream import PersonInput, PersonWrote, merged_stream, print_notices
-from planloop.cli.conversation.question import AgentQuestion, no_owner_error
 from planloop.cli.conversation.slash_commands import ChatLeft
 from planloop.client import chat_events
 from planloop.client.chat_events import (
     AgentActive,
     AgentAnswered,
     AgentIdle,
+    AgentRemoved,
     AgentSpoke,
     ApprovalRequested,
     ChatEvent,
@@ -35,12 +36,89 @@ from planloop.client.chat_target import (
     session_agent,
 )
 from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.owner_client import OwnerGone
 from planloop.client.plan_client import PlanClient
-from planloop.client.plan_follower import ModelText
+from planloop.client.plan_follower import ModelText, PlanFollower
 from planloop.client.render import approval_requests
 from planloop.schemas import limits
+from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.log.record import Record
 from planloop.schemas.objects.container import CONTAINER_KIND as CONTAINER
 from planloop.schemas.objects.container import OVER as ENDS
+
+
+def no_owner_error(access: PlanClient) -> CommandError:
+    """The ending when something is asked and nobody runs the plan."""
+    file = access.place.file
+    name = file.name if file is not None else "FILE"
+    summary = f"nobody runs {access.place.name}, so no agent can answer"
+    return CommandError(ExitCode.NOT_FOUND, summary, f"plan apply {name} --detach keeps it running; then say it again")
+
+
+class AgentQuestion:
+    """One text asked of several agents. Follow `events` until `is_answered`; `answers` are by receiver, in order."""
+
+    def __init__(self, access: PlanClient, body: JsonObject) -> None:
+        """Sends it. Raises CommandError as the owner says, and when nobody runs the plan."""
+        if not access.is_owned():
+            raise no_owner_error(access)
+        self._following = PlanFollower(access)
+        answer = access.post("send", {**body, "asks": True})
+        self.sent: Sequence[JsonObject] = answer["sent"]
+        self.rev = int(answer["rev"])
+        self.answers: dict[str, AgentAnswered] = {}
+        self._open = {str(one["id"]): str(one["to"]) for one in self.sent if one["is_new"]}
+
+    @property
+    def is_answered(self) -> bool:
+        return not self._open
+
+    def events(self, *, until: float | None = None) -> Iterator[ChatEvent | ModelText]:
+        """All that the receivers do until the last has answered.
+
+        Raises TimeoutError at the monotonic time `until`, CommandError when the owner ends first.
+        """
+        receivers = [str(one["to"]) for one in self.sent]
+        asked = [str(one["id"]) for one in self.sent]
+        try:
+            for step in self._following.steps_and_words(until=until):
+                if isinstance(step, ModelText):
+                    if step.agent in receivers:
+                        yield step
+                    continue
+                for event in _about(step.record, receivers):
+                    if isinstance(event, AgentAnswered) and event.question not in asked:
+                        continue  # Said to somebody else: to another agent, or as a hook.
+                    self._note(event)
+                    yield event
+                if self.is_answered:
+                    return
+        except OwnerGone:
+            pass
+        if not self.is_answered:
+            waits = ", ".join(self._open.values())
+            raise CommandError(
+                ExitCode.FAILED, f"the plan's process ended before {waits} answered", "plan logs shows how far it got"
+            )
+
+    def _note(self, event: ChatEvent) -> None:
+        match event:
+            case AgentAnswered(question=question) if question in self._open:
+                self.answers[self._open.pop(question)] = event
+            case AgentRemoved(agent=agent):
+                for question in [one for one, receiver in self._open.items() if receiver == agent]:
+                    self.answers[self._open.pop(question)] = AgentAnswered(question, agent, "it was removed", "Gone")
+            case _:
+                pass
+
+
+def _about(record: Record, receivers: Sequence[str]) -> Iterator[ChatEvent]:
+    seen: list[ChatEvent] = []
+    for receiver in receivers:
+        for event in chat_events.chat_events(record, receiver):
+            if event not in seen:
+                seen.append(event)
+                yield event
 
 
 class ChatTerminal(PersonInput, Protocol):
@@ -130,23 +208,23 @@ class ChatLoop:
         self._follow()  # It may have moved while the line was written.
         self._do(self._parsed(text))
 
-    def _parsed(self, text: str) -> input_line.InputLine:
-        known = slash_commands.command_names(self.room.access) if text.lstrip().startswith(input_line.SLASH) else ()
-        return input_line.parse_line(text, known)
+    def _parsed(self, text: str) -> slash_commands.InputLine:
+        known = slash_commands.command_names(self.room.access) if text.lstrip().startswith(slash_commands.SLASH) else ()
+        return slash_commands.parse_line(text, known)
 
-    def _do(self, line: input_line.InputLine) -> None:
+    def _do(self, line: slash_commands.InputLine) -> None:
         match line:
-            case input_line.MessageLine(said):
+            case slash_commands.MessageLine(said):
                 self._say(said)
-            case input_line.SlashCommand() as command:
+            case slash_commands.SlashCommand() as command:
                 self._perform(command)
-            case input_line.InvalidLine(name, near):
+            case slash_commands.InvalidLine(name, near):
                 cure = f"did you mean /{near}?" if near else "/help lists what there is"
                 self._terminal.note(f"no /{name}; {cure}")
-            case input_line.EmptyLine():
+            case slash_commands.EmptyLine():
                 pass
 
-    def _perform(self, command: input_line.SlashCommand) -> None:
+    def _perform(self, command: slash_commands.SlashCommand) -> None:
         try:
             text = slash_commands.fill_prompt(self.room, command)
             if text is not None:
@@ -206,7 +284,9 @@ class ChatLoop:
         if text is None:
             raise ChatLeft
         line = self._parsed(text)
-        if isinstance(line, input_line.MessageLine | input_line.SlashCommand) and not slash_commands.is_action(line):
+        if isinstance(line, slash_commands.MessageLine | slash_commands.SlashCommand) and not slash_commands.is_action(
+            line
+        ):
             self._later.append(text)
             self._terminal.note("  it is said when this is answered")
         else:
@@ -290,9 +370,9 @@ class ChatLoop:
             return
         answer = (self._terminal.read("  yes, no or later? ") or "").strip().lower()
         if answer in ("y", "yes"):
-            self._perform(input_line.SlashCommand("approve", (name,), name))
+            self._perform(slash_commands.SlashCommand("approve", (name,), name))
         elif answer in ("n", "no"):
-            self._perform(input_line.SlashCommand("reject", (name,), name))
+            self._perform(slash_commands.SlashCommand("reject", (name,), name))
         else:
             self._terminal.note(f"  it waits: /approve {name} · /reject {name}")
 

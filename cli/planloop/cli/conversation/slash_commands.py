@@ -1,25 +1,325 @@
-"""The slash commands of a conversation, with the prompts that MCP servers offer."""
+"""Slash commands of a conversation: parse a line, show the plan, change it, and fill in prompts of tool servers.
+
+They use the same API as the `plan` command, so every kind of terminal has the same ones. A prompt of the library or a
+tool server is a command too: it becomes the message that the agent receives.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import difflib
+import os
+import shlex
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from planloop.cli.conversation import change_commands, inspect_commands
-from planloop.cli.conversation.input_line import InputLine, SlashCommand
-from planloop.client.chat_target import ChatTarget, agent_or_hook_agent
+from planloop.client import chat_events, references
+from planloop.client.chat_target import ChatTarget, agent_name, agent_or_hook_agent, choose_agent
 from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.gate_errors import refused_error
 from planloop.client.plan_client import PlanClient
+from planloop.client.plan_follower import read_records
 from planloop.client.plan_sources import LIBRARY, FolderSources
-from planloop.client.render.cells import one_line
+from planloop.client.render import differences, explanations, object_tables, task_tree, transcripts
+from planloop.client.render.budgets import Costs
+from planloop.client.render.tables import one_line
+from planloop.schemas import json_pointer, limits
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
+from planloop.schemas.objects.conflict import WAYS, conflict_from_json
+from planloop.schemas.objects.hook import is_hook_agent
 from planloop.schemas.objects.mcp import full_tool_name
 
-# Prompts that tool servers offer, as slash commands: `/files.review language=python`.
-#
-# What there is stands in the servers' statuses; the text is fetched by the owner when somebody wants it said.
+SLASH = "/"
+
+
+@frozen
+class MessageLine:
+    """Text for the agent."""
+
+    text: str
+
+
+@frozen
+class SlashCommand:
+    """`/name words`; `rest` is what follows the name, as it was written."""
+
+    name: str
+    words: tuple[str, ...]
+    rest: str
+
+
+@frozen
+class InvalidLine:
+    """A command that there is not; `near` is the one that may have been meant, empty for none."""
+
+    name: str
+    near: str
+
+
+@frozen
+class EmptyLine:
+    """An empty line."""
+
+
+InputLine: TypeAlias = MessageLine | SlashCommand | InvalidLine | EmptyLine
+
+
+def parse_line(text: str, known: Collection[str]) -> InputLine:
+    """What `text` is where `known` are the names of commands and prompts. `//x` says `/x` to the agent."""
+    text = text.strip()
+    if not text:
+        return EmptyLine()
+    if not text.startswith(SLASH) or text.startswith(SLASH * 2):
+        return MessageLine(text.removeprefix(SLASH) if text.startswith(SLASH * 2) else text)
+    name, _, rest = text[1:].partition(" ")
+    if name in known:
+        return SlashCommand(name, _split_words(rest), rest.strip())
+    return InvalidLine(name, next(iter(difflib.get_close_matches(name, known, n=1)), ""))
+
+
+def _split_words(text: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text))
+    except ValueError:  # A quote that is not closed: then quotes mean nothing.
+        return tuple(text.split())
+
+
+TURNS_SHOWN = 5
+
+
+def show_agents(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
+    """A line for each agent; a star at the one that is talked with."""
+    del command
+    for one in room.access.objects("agent"):
+        if is_hook_agent(one.address) and one.address != room.agent:
+            continue  # In /hooks.
+        mark = "*" if one.address == room.agent else " "
+        name, state = agent_name(one.address) or ".", object_tables.state_of(one)
+        yield f"{mark} {name:<20} {state:<8} {object_tables.state_reason(one)}".rstrip()
+
+
+def show_plan(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
+    """The tree of tasks."""
+    from planloop.client import context
+
+    del command
+    tasks = {one.address: one for one in room.access.objects("task")}
+    root = tasks.get("task/.")
+    if root is not None:
+        yield f"{room.plan}  {object_tables.state_of(root)}  {object_tables.state_reason(root)}".rstrip()
+    yield from task_tree.tree_lines(task_tree.tree_rows(tasks, now=context.now()), width=None, plain=False)
+
+
+def show_diff(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
+    """What applying the plan file would do."""
+    from planloop.client import context, plan_file
+    from planloop.reconciler.diff.file_patch import FileSave
+    from planloop.server.payloads import save_to_json
+
+    del command
+    file = room.access.place.file
+    if file is None:
+        raise CommandError(ExitCode.NOT_FOUND, "no file is known for this plan", "plan diff FILE")
+    read = plan_file.read_plan(file)
+    if read.errors:
+        yield from plan_file.fault_text(read, color=False).splitlines()
+        return
+    save = FileSave(file.name, read.content, read.document)
+    found = room.access.post("diff", save_to_json(save))["differences"]
+    text = differences.differences_text(found, now=context.now(), width=None) or differences.unchanged_text(found)
+    yield from (text or f"{file.name} says what is live already").splitlines()
+
+
+def show_why(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
+    """Who set a field."""
+    if not command.words:
+        raise CommandError(ExitCode.USAGE, "/why needs the path of a field", "/why task/ui/goal")
+    answer = room.access.get("why", at=json_pointer.render_pointer(references.named_field(command.words[0])))
+    yield from explanations.value_origin(answer).splitlines()
+
+
+def show_logs(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
+    """The last turns of the agent."""
+    del command
+    yield from transcripts.last_turns(read_records(room.access), room.agent, TURNS_SHOWN) or ["nothing yet"]
+
+
+def show_budget(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
+    """What the agent's task may use, has used and has left."""
+    del command
+    task = room.access.object(f"task/{room.agent.partition('/')[2]}")
+    costs = Costs(room.access.objects())
+    lines = [costs.line(task), costs.rest(task)]
+    yield from [line for line in lines if line] or ["nothing is bounded, and nothing was used yet"]
+
+
+def show_hooks(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
+    """A line for each hook of the agent: its points, and what or who is behind it."""
+    del command
+    found = [one for one in room.access.objects("hook") if one.spec.get("watches") == room.agent]
+    if not found:
+        yield f"no hooks watch {room.agent}"
+    for one in found:
+        yield f"  {one.spec['name']:<20} {one.state or 'active':<8} {_hook_words(one.spec)}".rstrip()
+
+
+def _hook_words(spec: JsonObject) -> str:
+    """`before-call write(*) · ~careful`."""
+    mind = spec["mind"]
+    behind = agent_name(str(mind["address"])) if mind["kind"] == "agent" else str(mind["kind"])
+    asked = " ".join((*spec["on"], *((spec["match"],) if spec["match"] else ())))
+    return f"{asked} · {behind or '.'}"
+
+
+def patch_field(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
+    """Sets one field of the live plan."""
+    if len(command.words) < 2:
+        raise CommandError(ExitCode.USAGE, "/patch needs a path and a value", "/patch task/ui/goal 'a page'")
+    path, value = command.words[0], " ".join(command.words[1:])
+    document = room.access.object(f"plan/{room.plan}").spec
+    op = references.parse_setting(document, references.named_field(path), references.parse_value(value))
+    yield patch_outcome(
+        room.access.post("patch", {"ops": [op.to_json()], "reason": f"said in a chat with {room.agent}"})
+    )
+
+
+def patch_outcome(verdict: JsonObject, done: str = "patched") -> str:
+    """What the gate said, in a line. Raises CommandError when it refused."""
+    match verdict["verdict"]:
+        case "refused":
+            raise refused_error(verdict)
+        case "held":
+            return f"held: {verdict['why']} · /approve {verdict['approval'].partition('/')[2]}"
+        case _:
+            return f"{done}, rev {verdict['rev']}" if verdict["changed"] else "the plan says so already"
+
+
+def approve_pending(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
+    """Says yes."""
+    address = _waiting(room, command.words[0] if command.words else None)
+    body: JsonObject = {"address": address, "reason": " ".join(command.words[1:])}
+    spec = room.access.object(address).spec
+    if spec["kind"] == "conflict":
+        yield _ruled(room, str(spec["what"]["conflict"]), command.words[1:])
+        return
+    if spec["kind"] == "input":
+        body = {"address": address, "reason": "", "content": references.parse_answer(command.words[1:])}
+    answer = room.access.post("approve", body)
+    if answer["verdict"] == "refused":
+        raise refused_error(answer)
+    yield f"{address} approved"
+
+
+def _ruled(room: ChatTarget, conflict: str, words: Sequence[str]) -> str:
+    """A ruling: how, whom it is about, and what both are told."""
+    if not words or words[0] not in WAYS:
+        spec = conflict_from_json(room.access.object(conflict).spec)
+        said_of = "\n".join(
+            f"/approve {conflict.replace('/', '-')} {how} {spec.usual(how).partition('/')[2]} [WORDS]   {said}"
+            for how, said in spec.ways().items()
+        )
+        raise CommandError(ExitCode.USAGE, f"how does {conflict} go on?", said_of)
+    about = words[1] if len(words) > 1 else ""
+    body: JsonObject = {"conflict": conflict, "how": words[0], "for": about, "plan": " ".join(words[2:])}
+    return f"{conflict}: {patch_outcome(room.access.post('rule', body), 'ruled')}"
+
+
+def reject_pending(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
+    """Says no. Words that name nothing that waits are the reason."""
+    known = [one.approval for one in chat_events.pending_approvals(room.access.objects("approval"))]
+    first = command.words[0] if command.words else ""
+    is_named = f"approval/{first.removeprefix('approval/')}" in known
+    address = _waiting(room, first if is_named else None)
+    reason = " ".join(command.words[1:] if is_named else command.words)
+    room.access.post("reject", {"address": address, "reason": reason})
+    yield f"{address} rejected"
+
+
+def _waiting(room: ChatTarget, wanted: str | None) -> str:
+    """The approval meant: the one named, else the only one."""
+    if wanted is not None:
+        return f"approval/{wanted.removeprefix('approval/')}"
+    found = chat_events.pending_approvals(room.access.objects("approval"))
+    match found:
+        case []:
+            raise CommandError(ExitCode.NOT_FOUND, "nothing waits for a yes", "")
+        case [one]:
+            return one.approval
+        case _:
+            lines = "\n".join(f"/approve {one.approval.partition('/')[2]}   {one.words}" for one in found)
+            raise CommandError(ExitCode.USAGE, f"{len(found)} things wait", lines)
+
+
+DUMP_USAGE: Final = "/dump FILE [AGENT]"
+RESTORE_USAGE: Final = "/restore FILE [as NAME]"
+
+
+def dump_agent(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
+    """Writes an agent to a new file."""
+    if not 1 <= len(command.words) <= 2:
+        raise CommandError(ExitCode.USAGE, "/dump needs a file", DUMP_USAGE)
+    file = Path(command.words[0]).expanduser()
+    agent = choose_agent(room.access.objects("agent"), command.words[1]) if command.words[1:] else room.agent
+    answer = room.access.get(f"dump/{agent}")
+    content = str(answer["text"]).encode()
+    _write(file, content)
+    parts = "".join(f"{each}, " for each in answer["parts"])
+    yield f"{agent} is in {file}: {answer['turns']} turns, {parts}{len(content)} bytes · /restore {file}"
+
+
+def _write(file: Path, content: bytes) -> None:
+    """A new file, whole or not at all, that only its writer can read: a transcript is nobody else's."""
+    try:
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise CommandError(ExitCode.CONFLICT, f"{file} exists, and is left as it is", "take another name") from None
+    except OSError as error:
+        raise CommandError(
+            ExitCode.NOT_FOUND, f"{file} cannot be written: {error.strerror}", "take another place"
+        ) from None
+    try:
+        with os.fdopen(descriptor, "wb") as out:
+            out.write(content)
+    except OSError as error:
+        file.unlink(missing_ok=True)
+        raise CommandError(
+            ExitCode.FAILED, f"{file} cannot be written: {error.strerror}", "take another place"
+        ) from None
+
+
+def restore_agent(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
+    """Makes the agent in a file a child of the one that is talked with."""
+    match command.words:
+        case (path,):
+            name = ""
+        case (path, "as", name):
+            pass
+        case _:
+            raise CommandError(ExitCode.USAGE, "/restore needs a file", RESTORE_USAGE)
+    text = _read_file(Path(path).expanduser())
+    answer = room.access.post("restore", {"under": room.agent, "text": text, "name": name})
+    said = patch_outcome(answer, done="restored")
+    agent = answer["agent"]
+    parts = f", with {', '.join(answer['parts'])}" if answer["parts"] else ""
+    yield f"{said}: {agent} begins where {answer['was'] or 'it'} was{parts} · /talkwith {agent_name(agent)}"
+
+
+def _read_file(file: Path) -> str:
+    try:
+        if file.stat().st_size > limits.DUMP_BYTES_MAX:
+            raise CommandError(
+                ExitCode.INVALID, f"{file} is larger than any dump: {limits.DUMP_BYTES_MAX} bytes", RESTORE_USAGE
+            )
+        return file.read_text()
+    except OSError as error:
+        raise CommandError(
+            ExitCode.NOT_FOUND, f"{file} cannot be read: {error.strerror}", "/dump FILE writes one"
+        ) from None
+    except UnicodeDecodeError:
+        raise CommandError(
+            ExitCode.INVALID, f"{file} is no dump of an agent: it is no text", "/dump FILE writes one"
+        ) from None
 
 
 @frozen
@@ -41,14 +341,14 @@ class OfferedPrompt:
 def offered_prompts(access: PlanClient) -> dict[str, OfferedPrompt]:
     """What the servers of the plan were found to offer, by what stands after the slash."""
     found = [
-        _read(one.address.partition("/")[2], raw)
+        _offered_prompt(one.address.partition("/")[2], raw)
         for one in access.objects("mcp")
         for raw in one.status.get("prompts") or ()
     ]
     return {full_tool_name(one.server, one.name): one for one in found}
 
 
-def _read(server: str, raw: JsonObject) -> OfferedPrompt:
+def _offered_prompt(server: str, raw: JsonObject) -> OfferedPrompt:
     arguments = {str(each["name"]): bool(each["required"]) for each in raw["arguments"]}
     return OfferedPrompt(server, raw["name"], raw["description"] or "A prompt of this server.", arguments)
 
@@ -126,29 +426,23 @@ def _words(command: SlashCommand, count: int, usage: str) -> Sequence[str]:
 
 
 COMMANDS: Final[Mapping[str, KnownCommands]] = {
-    "agents": KnownCommands("/agents", "Who there is, and what each is doing.", inspect_commands.show_agents),
+    "agents": KnownCommands("/agents", "Who there is, and what each is doing.", show_agents),
     "talkwith": KnownCommands(
         "/talkwith AGENT|HOOK", "Move the session to another agent, or to the one behind a hook.", _talkwith
     ),
-    "plan": KnownCommands("/plan", "The tree of tasks with their states.", inspect_commands.show_plan),
-    "diff": KnownCommands("/diff", "What applying the plan file would do.", inspect_commands.show_diff),
-    "patch": KnownCommands(
-        "/patch PATH VALUE", "Change a field: /patch task/ui/goal 'a page'.", change_commands.patch_field
-    ),
-    "why": KnownCommands("/why PATH", "Who set a field, when and why.", inspect_commands.show_why),
+    "plan": KnownCommands("/plan", "The tree of tasks with their states.", show_plan),
+    "diff": KnownCommands("/diff", "What applying the plan file would do.", show_diff),
+    "patch": KnownCommands("/patch PATH VALUE", "Change a field: /patch task/ui/goal 'a page'.", patch_field),
+    "why": KnownCommands("/why PATH", "Who set a field, when and why.", show_why),
     "approve": KnownCommands(
-        "/approve [ID]", "Say yes to what waits; to the only thing, without an ID.", change_commands.approve_pending
+        "/approve [ID]", "Say yes to what waits; to the only thing, without an ID.", approve_pending
     ),
-    "reject": KnownCommands("/reject [ID] [REASON]", "Say no to it.", change_commands.reject_pending),
-    "dump": KnownCommands(
-        change_commands.DUMP_USAGE, "Write this agent, or another, to a new file.", change_commands.dump_agent
-    ),
-    "restore": KnownCommands(
-        change_commands.RESTORE_USAGE, "Bring one back as a child of this agent.", change_commands.restore_agent
-    ),
-    "logs": KnownCommands("/logs", "The last turns of this agent.", inspect_commands.show_logs),
-    "budget": KnownCommands("/budget", "What is spent and left, of this agent's task.", inspect_commands.show_budget),
-    "hooks": KnownCommands("/hooks", "The hooks of this agent, and who is behind them.", inspect_commands.show_hooks),
+    "reject": KnownCommands("/reject [ID] [REASON]", "Say no to it.", reject_pending),
+    "dump": KnownCommands(DUMP_USAGE, "Write this agent, or another, to a new file.", dump_agent),
+    "restore": KnownCommands(RESTORE_USAGE, "Bring one back as a child of this agent.", restore_agent),
+    "logs": KnownCommands("/logs", "The last turns of this agent.", show_logs),
+    "budget": KnownCommands("/budget", "What is spent and left, of this agent's task.", show_budget),
+    "hooks": KnownCommands("/hooks", "The hooks of this agent, and who is behind them.", show_hooks),
     "help": KnownCommands("/help", "These lines.", _help),
     "quit": KnownCommands("/quit", "Leave; the plan goes on.", _quit),
 }

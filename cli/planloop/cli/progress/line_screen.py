@@ -10,7 +10,7 @@ from typing import Final
 import anyio
 
 from planloop.client import context
-from planloop.client.render import approval_requests, containers, hook_verdicts, object_tables, records
+from planloop.client.render import approval_requests, containers, object_tables, records
 from planloop.owner.screen import ScreenKey
 from planloop.reconciler.store.store import View
 from planloop.schemas import limits
@@ -155,7 +155,7 @@ class LineScreen:
         for step in records.expand_record(record):
             word = SHOWN_TYPES.get(step.draft.type) or _fault_of_server(step)
             is_hook = step.draft.type.startswith("hook.")
-            if is_hook and hook_verdicts.is_silent_verdict(step.draft.data):
+            if is_hook and records.is_silent_verdict(step.draft.data):
                 word = None
             if word is not None:
                 is_named = records.names_author(step.draft) or step.draft.actor.startswith(OWN)

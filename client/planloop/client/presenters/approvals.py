@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from planloop.client.presenters import revisions
 from planloop.client.render import approval_requests, hooks
-from planloop.client.render.cells import call_words
+from planloop.client.render.tables import call_words
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.json_patch import PatchFailed
 from planloop.schemas.log.patch import describe_author

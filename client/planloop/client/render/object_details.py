@@ -7,8 +7,6 @@ from typing import Final, TypeAlias
 
 from planloop.client.render import (
     approval_requests,
-    cells,
-    conflicts,
     containers,
     forks,
     hooks,
@@ -16,6 +14,7 @@ from planloop.client.render import (
     mcp_servers,
     object_tables,
     records,
+    tables,
 )
 from planloop.client.render.budgets import Costs
 from planloop.reconciler.diff import describe
@@ -56,7 +55,7 @@ def _of_kind(item: Resource, now: float) -> Sequence[Fact]:
 
 
 def _call(item: Resource, _: float) -> list[Fact]:
-    return [("calls", cells.call_words(item.spec)), ("made by", str(item.spec["owner"]))]
+    return [("calls", tables.call_words(item.spec)), ("made by", str(item.spec["owner"]))]
 
 
 def _thread(item: Resource, _: float) -> list[Fact]:
@@ -69,7 +68,7 @@ def _thread(item: Resource, _: float) -> list[Fact]:
 _OF_KIND: Final[dict[str, Callable[[Resource, float], Sequence[Fact]]]] = {
     "approval": lambda item, _: approval_requests.approval_facts(item),
     "call": _call,
-    "conflict": lambda item, _: conflicts.conflict_facts(item),
+    "conflict": lambda item, _: approval_requests.conflict_facts(item),
     "container": containers.container_facts,
     "fork": lambda item, _: forks.fork_facts(item),
     "hook": hooks.hook_facts,
@@ -100,7 +99,7 @@ def recent_records(found: Sequence[Record], width: int | None) -> list[str]:
 
 
 def _head(item: Resource) -> str:
-    goal = cells.one_line(str(item.spec.get("goal") or ""))
+    goal = tables.one_line(str(item.spec.get("goal") or ""))
     state = object_tables.state_of(item)
     return f"{item.address}   {state}" + (f"   goal: {goal}" if goal else "")
 
@@ -118,7 +117,7 @@ def _conditions(item: Resource, now: float) -> list[str]:
 
 def _said(condition: Condition, now: float) -> str:
     since = f"for {amounts.format_duration(now - condition.since)}" if condition.since else ""
-    return " · ".join(part for part in (cells.one_line(condition.message), since) if part)
+    return " · ".join(part for part in (tables.one_line(condition.message), since) if part)
 
 
 def _why(item: Resource) -> list[Fact]:
@@ -152,7 +151,7 @@ def _facts(item: Resource, now: float) -> list[Fact]:
         lines.append(("run", f"number {status['incarnation']}" + (f", {worked}" if worked else "")))
     if status.get("sandbox") and item.kind in ("task", "agent"):
         lines.append(("sandbox", sandbox_request(status["sandbox"]).words))
-    result = cells.one_line(cells.value_text(status.get("result")))
+    result = tables.one_line(tables.value_text(status.get("result")))
     if result and result != status.get("why"):
         lines.append(("result", result))
     if item.deleting:
@@ -200,7 +199,7 @@ def _checks(item: Resource) -> list[Fact]:
     lines: list[Fact] = []
     for check in item.spec.get("acceptance") or ():
         found = results.get(check["key"]) or {}
-        said = cells.one_line(str(found.get("message", "")))
+        said = tables.one_line(str(found.get("message", "")))
         what = _check_words(check["kind"], check["arguments"])
         line = f"{check['key']}: {found.get('result', 'not run'):<7}  {what}" + (f"  {said}" if said else "")
         lines.append(("check", line))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from planloop.client.render import tables
-from planloop.client.render.cells import call_text, one_line, value_text
+from planloop.client.render.tables import call_text, one_line, value_text
 from planloop.schemas import amounts
 from planloop.schemas.frozen import frozen
 from planloop.schemas.log.patch import describe_author
@@ -63,9 +63,9 @@ def _sheet(kind: str, objects: Sequence[Resource], now: float, costs: Costs | No
         case "call":
             head, row = ("call", "state", "for", "owner", "what"), _call_row
         case "conflict":
-            from planloop.client.render import conflicts
+            from planloop.client.render import approval_requests
 
-            head, row = ("conflict", "state", "before", "for", "what"), conflicts.conflict_row
+            head, row = ("conflict", "state", "before", "for", "what"), approval_requests.conflict_row
         case "lock":
             from planloop.client.render import locks
 

@@ -1,21 +1,79 @@
-"""Log records as lines of text."""
+"""What a record of the log says, in words: one line for each, and one for each of its steps."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from planloop.client.render import containers, forks, hook_verdicts
-from planloop.client.render.cells import call_words, one_line
+from planloop.client.render import containers, forks
+from planloop.client.render.tables import call_words, one_line
 from planloop.schemas import amounts, json_pointer
 from planloop.schemas.canonical_json import Json, JsonObject, encode_text
 from planloop.schemas.json_patch import PatchOp
 from planloop.schemas.log.patch import describe_author
 from planloop.schemas.log.record import Mark, PatchSpec, Put, Record, RecordDraft, SetStatus
 from planloop.schemas.objects.conflict import PERSON, WAYS, party_name, ruling_meaning
+from planloop.schemas.objects.hook import OVER
 from planloop.schemas.objects.lock import describe_cycle
+
+COUNTED_S = 0.5  # A hook that took less did not keep anybody waiting.
+
+
+def verdict_words(data: JsonObject) -> str:
+    """One line of a record: all verdicts, those that say nothing by their names only."""
+    said = "; ".join(_line(one) for one in data.get("fired", ()))
+    took = float(data.get("cost", {}).get("time_s", 0.0))
+    late = " (late, of no effect)" if data.get("late") else ""
+    return said + (f", {amounts.format_duration(took)}" if took >= COUNTED_S else "") + late
+
+
+def verdict_lines(data: JsonObject) -> Iterator[str]:
+    """A line for each verdict that did something, for a transcript."""
+    for one in data.get("fired", ()):
+        if not _is_silent(one):
+            yield _line(one)
+
+
+def is_silent_verdict(data: JsonObject) -> bool:
+    """Whether the hooks let everything pass and said nothing: nobody wants to read that. That one is over is said."""
+    return data.get("state") != OVER and all(_is_silent(one) for one in data.get("fired", ()))
+
+
+def is_verdict_of(draft: RecordDraft, hook: str) -> bool:
+    """Whether the record tells of a verdict of the hook at that address."""
+    return draft.type == "hook.fired" and any(one["hook"] == hook for one in draft.data.get("fired", ()))
+
+
+def hook_asking(data: JsonObject) -> str:
+    """That a hook's agent is asked."""
+    return f"asks {data['to']} at {data['point']}"
+
+
+def _is_silent(one: JsonObject) -> bool:
+    return not one["verdict"].keys() - {"memory"}
+
+
+def _line(one: JsonObject) -> str:
+    verdict = one["verdict"]
+    tool = f" {one['tool']}" if one.get("tool") else ""
+    return f"{one['hook']} {one['point']}{tool}: {'; '.join(_parts(verdict))}"
+
+
+def _parts(verdict: JsonObject) -> Iterator[str]:
+    if verdict.get("fault"):
+        yield f"broke, {one_line(verdict['fault'])}"
+    decision, reason = verdict.get("decision", "allow"), verdict.get("reason", "")
+    is_told = bool(reason) and not verdict.get("fault")
+    yield f"{decision}, {one_line(reason)}" if is_told else decision
+    if verdict.get("arguments") is not None:
+        yield f"with {one_line(encode_text(verdict['arguments']))}"
+    if verdict.get("comment"):
+        yield f"says {one_line(verdict['comment'])}"
+    if verdict.get("is_last"):
+        yield "quits"
+
 
 QUIET: Final = frozenset(
     {
@@ -259,7 +317,7 @@ def _spaced(name: str) -> str:
 
 def _message(data: JsonObject) -> str:
     if "point" in data:
-        return hook_verdicts.hook_asking(data)
+        return hook_asking(data)
     text, sender = body_words(_letter(data).get("body", "")), _sender(data)
     return f"from {sender}: {text}" if sender else text
 
@@ -355,7 +413,7 @@ _SAYERS: Final[Mapping[str, Callable[[JsonObject], str]]] = {
     "lock.fenced": _fenced,
     "lock.deadlock": _broken_ring,
     **forks.FORK_SAYERS,
-    "hook.fired": hook_verdicts.verdict_words,
+    "hook.fired": verdict_words,
     "agent.escalated": lambda data: f"{data.get('to', '')} continues: {data.get('why', '')}",
     "message.sent": _message,
     "message.delivered": _message,

@@ -1,14 +1,17 @@
-"""Plain text tables that fit the width of the terminal.
+"""Plain text tables that fit the width of the terminal, and what a value or a call is in one cell.
 
-Terminals narrower than the table lose columns with nothing in them, then the end of long names and of the last column,
-and columns beside that where nothing of it would be left; pipes lose nothing.
+A terminal narrower than the table loses empty columns first, then the end of long names and of the last column, then
+further columns. A pipe loses nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from planloop.schemas import amounts
 from planloop.schemas.amounts import cell_width, pad_cells, truncate_cells
+from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.resource import Resource
 
 GAP = "   "
 NAME_MIN = 8
@@ -56,3 +59,43 @@ def name_width(wanted: int, width: int | None) -> int:
 def _line(row: Sequence[str], widths: Sequence[int], width: int | None) -> str:
     line = GAP.join(pad_cells(cell, wide) for cell, wide in zip(row, widths, strict=True)).rstrip()
     return line if width is None else truncate_cells(line, width)
+
+
+ARGUMENT_MAX = 60  # Cells: a file's content is not for a line.
+
+
+def value_text(value: Json) -> str:
+    """A result as its author would say it: text as it is, of a map the part meant for readers."""
+    match value:
+        case None:
+            return ""
+        case {"text": str(text)} | {"message": str(text)}:
+            return text.strip()
+        case dict():
+            return ", ".join(f"{key} {one}" for key, one in value.items())
+        case _:
+            return str(value)
+
+
+def call_text(item: Resource) -> str:
+    """`shell("git push origin fix")`."""
+    return call_words(item.spec)
+
+
+def call_words(spec: JsonObject) -> str:
+    """The same for a call that is only told of: `tool` and `arguments`."""
+    return f"{spec.get('tool', '')}({one_line(_shown_arguments(spec.get('arguments') or {}))})"
+
+
+def _shown_arguments(arguments: Json) -> str:
+    if not isinstance(arguments, dict):  # A model may write anything there.
+        arguments = {"given": arguments}
+    values = [value for value in arguments.values() if isinstance(value, str | int | list)]
+    shown = (repr(value) if isinstance(value, str) else str(value) for value in values[:3])
+    return ", ".join(amounts.truncate_cells(value, ARGUMENT_MAX) for value in shown)
+
+
+def one_line(text_: str) -> str:
+    """The first line, with a mark when there are more."""
+    first, _, rest = text_.strip().partition("\n")
+    return first + (" …" if rest.strip() else "")

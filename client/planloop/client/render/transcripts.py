@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import field
 
-from planloop.client.render import hook_verdicts
-from planloop.client.render.cells import call_words, one_line
+from planloop.client.render import records
 from planloop.client.render.records import body_words, clock_time, expand_record, record_words
+from planloop.client.render.tables import call_words, one_line
 from planloop.schemas import amounts, limits
 from planloop.schemas.canonical_json import Json, JsonObject, encode_text
 from planloop.schemas.frozen import mutable
@@ -105,7 +105,7 @@ def _aside(draft: RecordDraft) -> list[str]:
     """The lines of what is neither said nor done by the agent itself."""
     match draft.type:
         case "hook.fired" if not draft.data.get("late"):
-            return [f"    ? {line}" for line in hook_verdicts.verdict_lines(draft.data)]
+            return [f"    ? {line}" for line in records.verdict_lines(draft.data)]
         case "call.waiting":
             return [f"    … {record_words(draft)}"]
         case "turn.ended":

@@ -1,13 +1,14 @@
-"""Recorded processes, tools, checks, servers and models that answer as they did.
+"""Effects of a replay, played back from the log, and how a prompt differs from the recorded one.
 
-Each waits until its answer comes next in the story and then gives it. Nothing here starts, reads or writes anything.
+Each effect waits until its result comes next in the log, and then returns it. Nothing here starts, reads or writes.
 """
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, Never, TypeAlias
 
@@ -27,18 +28,87 @@ from planloop.controllers.agent.tools import shell
 from planloop.controllers.agent.tools.tool import CallEnding, Settlement, Tool, ToolContext
 from planloop.controllers.shared.workspace import FOLDER_LEADS_OUT, WorkspaceFault
 from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding
-from planloop.owner.replay import external_inputs, prompt_diff
+from planloop.owner.replay import external_inputs
 from planloop.owner.replay.history import entry, status_after, status_in
 from planloop.owner.replay.scheduler import ReplayScheduler
 from planloop.reconciler.effects import processes
 from planloop.reconciler.effects.processes import OperationTrace, ProcessCommand, ProcessExit
 from planloop.reconciler.errors import WriteConflict
 from planloop.reconciler.store.store import View
-from planloop.schemas.canonical_json import JsonObject, encode_text
+from planloop.schemas.canonical_json import JsonObject, decode, encode_text, sha256_hex
 from planloop.schemas.log.record import RecordDraft, SubRecord
 from planloop.schemas.objects.call import CallResult, CallState, result_from_json
 from planloop.schemas.objects.task import CheckSpec
 from planloop.schemas.tools import OUTSIDE_TOOLS, PATCHING_TOOLS
+
+LINES_MAX: Final = 12  # Of a difference.
+WIDTH_MAX: Final = 160  # Characters of one of its lines.
+
+
+def prompt_difference(director: ReplayScheduler, at: int, request: ModelRequest) -> tuple[str, ...]:
+    """Lines that tell which part of the prompt asked for at `at` is another now."""
+    agent = request.key.agent
+    head = f"{agent} turn {request.key.turn}, attempt {request.key.attempt}, {request.model}"
+    found = list(_system(director, _system_then(director, at, agent), request)) or list(_transcript(director, agent))
+    rest = "its instructions and transcript are the same: the news of the turn, the tools or the budget differ"
+    return (head, *(found or [rest]))
+
+
+def _system_then(director: ReplayScheduler, at: int, agent: str) -> str:
+    """The digest of the system message that `agent` was asked with at `at`; empty when the log names none.
+
+    It stands where it became another one.
+    """
+    for index in range(at, -1, -1):
+        asked = entry(director.story.records[index].draft, "model.requested", agent)
+        if asked is not None and "system" in asked.data:
+            return str(asked.data["system"])
+    return ""
+
+
+def _system(director: ReplayScheduler, before: str, request: ModelRequest) -> Iterator[str]:
+    """The difference of the system message."""
+    if not before or not request.messages or sha256_hex(request.messages[0]) == before:
+        return
+    yield "its instructions are others:"
+    text = director.story.blob(before)
+    if text is not None:
+        yield from _difference(text, request.messages[0])
+
+
+def _transcript(director: ReplayScheduler, agent: str) -> Iterator[str]:
+    """The first turn of its transcript that says something else than then."""
+    for note in director.notes:
+        for one in note.differences:
+            if note.subject == agent and "/transcript/" in one.path and one.path.endswith("/blob"):
+                yield f"its transcript parts at revision {note.rev}:"
+                before, after = (director.blob(text.strip('"')) for text in (one.before, one.after))
+                if before is not None and after is not None:
+                    yield from _difference(before, after)
+                return
+
+
+def _difference(before: bytes, after: bytes) -> Iterator[str]:
+    lines = difflib.unified_diff(_text(before), _text(after), "then", "now", lineterm="", n=1)
+    for index, line in enumerate(lines):
+        if index >= LINES_MAX:
+            yield "  …"
+            return
+        yield f"  {line[:WIDTH_MAX]}"
+
+
+def _text(content: bytes) -> list[str]:
+    """Messages as lines to read: what was said, and not how it is encoded."""
+    out: list[str] = []
+    for line in content.splitlines():
+        try:
+            message = decode(line)
+        except ValueError:
+            message = None
+        said = message.get("content") if isinstance(message, dict) else None
+        out += said.splitlines() if isinstance(said, str) else [line.decode(errors="replace")]
+    return out
+
 
 OF_TOOLS: Final = frozenset({"files"})
 """What tools that act outside write into their agent's status; the rest is the agent's own."""
@@ -409,7 +479,7 @@ class RecordedModels:
     def _check_prompt(self, request: ModelRequest) -> None:
         parted_at = self._director.parted_at
         if parted_at is not None:
-            self._director.prompt_differs(parted_at, prompt_diff.prompt_difference(self._director, parted_at, request))
+            self._director.prompt_differs(parted_at, prompt_difference(self._director, parted_at, request))
 
 
 def _answer(draft: RecordDraft, agent: str) -> SubRecord | None:

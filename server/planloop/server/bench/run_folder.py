@@ -13,16 +13,16 @@ from planloop.benchmarks.runs.plan import entries_max, entry_workspace, plan_doc
 from planloop.benchmarks.runs.run_compiler import CompiledRun, compiled_run_from_json, fill_for_entry, world_file
 from planloop.benchmarks.suite import Suite
 from planloop.benchmarks.validation import RECORD_FILE, CaseJudgement, is_validated, update_record
-from planloop.client import resume_command
+from planloop.client import plan_paths
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.compiler.names import is_valid_id
 from planloop.schemas.canonical_json import Json, JsonObject, canonical_bytes, decode
 from planloop.schemas.frozen import frozen
 
-PLAN_JSON: Final = resume_command.RUN_JSON
-PLAN_FILE: Final = resume_command.RUN_PLAN
+PLAN_JSON: Final = plan_paths.RUN_JSON
+PLAN_FILE: Final = plan_paths.RUN_PLAN
 SUMMARY: Final = "summary.json"
-VALIDATION: Final = resume_command.VALIDATION
+VALIDATION: Final = plan_paths.VALIDATION
 
 
 def write_durably(path: Path, content: bytes) -> None:

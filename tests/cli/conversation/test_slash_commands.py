@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.cli.conversation.input_line import EmptyLine, InvalidLine, MessageLine, SlashCommand, parse_line
+from planloop.cli.conversation.slash_commands import EmptyLine, InvalidLine, MessageLine, SlashCommand, parse_line
 
 KNOWN = ("agents", "approve", "decompose")
 

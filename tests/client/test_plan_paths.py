@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.client import resume_command
+from planloop.client import plan_paths
 from planloop.client.plan_paths import paths_of_file
 from planloop.reconciler.store import state_files
 
@@ -35,18 +35,18 @@ def test_a_plan_goes_on_with_apply_and_the_run_of_a_benchmark_with_bench(
     place.folder.mkdir(parents=True)
     place.note_file(path)
 
-    assert resume_command.command_to_resume(place) == command.format(here=here)
+    assert plan_paths.command_to_resume(place) == command.format(here=here)
 
 
 def test_a_plan_whose_file_nobody_knows_goes_on_with_apply(tmp_path: Path) -> None:
-    assert resume_command.command_to_resume(paths_of_file(tmp_path / "p.plan.yaml", "p")) == "plan apply FILE"
+    assert plan_paths.command_to_resume(paths_of_file(tmp_path / "p.plan.yaml", "p")) == "plan apply FILE"
 
 
 def test_a_printed_command_names_the_plan_only_if_its_folder_has_several(tmp_path: Path) -> None:
     first, second = paths_of_file(tmp_path / "a.plan.yaml", "a"), paths_of_file(tmp_path / "b.plan.yaml", "b")
     for place in (first, second):
-        assert resume_command.plan_flag(first) == ""
+        assert plan_paths.plan_flag(first) == ""
         place.folder.mkdir(parents=True)
         state_files.log_file(place.folder).touch()
 
-    assert (resume_command.plan_flag(first), resume_command.plan_flag(second)) == (" --plan a", " --plan b")
+    assert (plan_paths.plan_flag(first), plan_paths.plan_flag(second)) == (" --plan a", " --plan b")
