@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from planloop.controllers.agent.models import chat_request
 from planloop.controllers.agent.models.router import LOOPBACK_ONLY, ModelRouter, RouteContext
-from planloop.controllers.agent.turn import transcript
 from planloop.schemas.objects.model import ModelTable
 from tests.controllers.agent.arena import Arena, arena
 from tests.fakes.model_server.running import RunningServer, Script, running
@@ -167,7 +167,7 @@ async def test_a_tool_is_found_whatever_a_template_puts_around_its_name(tmp_path
 
 def test_ids_of_calls_have_nine_letters_and_digits_and_differ() -> None:
     places = [(turn, index) for turn in (0, 1, 35, 36, 10_000, 1_600_000) for index in (0, 1, 63, 5_000)]
-    ids = [transcript.model_call_id(turn, index) for turn, index in places]
+    ids = [chat_request.tool_call_id(turn, index) for turn, index in places]
 
     assert all(re.fullmatch("[a-zA-Z0-9]{9}", one) for one in ids)
     assert len(set(ids)) == len(ids)

@@ -7,7 +7,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.controllers.agent.turn.transcript import describe_news, wire_name
+from planloop.controllers.agent.models.chat_request import wire_name
+from planloop.controllers.agent.turn.transcript import describe_news
 from planloop.schemas.objects.message import Message
 from tests.golden_text import said
 

@@ -254,19 +254,19 @@ class AgentOrigin:
 NO_ORIGIN: Final = AgentOrigin({})
 
 
-def read_origin(seen: ObservedAgent, view: View, get_blob: ReadBlob) -> AgentOrigin:
+def read_origin(agent: ObservedAgent, view: View, get_blob: ReadBlob) -> AgentOrigin:
     """What the incarnation that begins now takes over; nothing for agents that are no copies."""
-    source = seen.spec.source
+    source = agent.spec.source
     if not source:
         return NO_ORIGIN
-    kept = seen.resource.status.get("origin")
+    kept = agent.resource.status.get("origin")
     try:
         carried = kept[0] if kept else _carried(source, view, get_blob)
         words = f"You begin as a copy of {_named(source)}: what it lived through is yours to remember, its task is not."
     except InvalidDump as fault:
         carried, words = {}, f"You were to begin as a copy of {_named(source)}, but {fault}."
     chunks: JsonObject = carried.get("transcript", {})
-    message = Message(f"origin.{seen.resource.uid}", "state", AGENT_ACTOR, seen.resource.address, words, seen.now)
+    message = Message(f"origin.{agent.resource.uid}", "state", AGENT_ACTOR, agent.resource.address, words, agent.now)
     merge: JsonObject = {
         **{name: value for name, value in carried.items() if name in CARRIED_FIELDS},
         "turn": max((int(key) for key in chunks), default=0),

@@ -211,16 +211,16 @@ def no_hooks_left(_: HookMoment) -> bool:
 
 
 def decide(
-    seen: ObservedAgent,
+    agent: ObservedAgent,
     is_parallel: IsParallel,
     resolved: ResolveCall = resolve_nothing,
     life: str = "",
     unasked: HasUnaskedHooks = no_hooks_left,
 ) -> AgentStep:
     """The one next step of this agent. `life` names the owner that decides: its own failures only are believed."""
-    step = _step(seen, DecisionContext(is_parallel, resolved, life, unasked))
+    step = _step(agent, DecisionContext(is_parallel, resolved, life, unasked))
     if isinstance(step, AgentRest):
-        answer = wake_reasons.answer_if_unable(seen, step.state, step.condition, step.why)
+        answer = wake_reasons.answer_if_unable(agent, step.state, step.condition, step.why)
         return step if answer is None else AnswerQuestion(answer)
     return step
 
@@ -235,159 +235,159 @@ class DecisionContext:
     unasked: HasUnaskedHooks
 
 
-def _step(seen: ObservedAgent, around: DecisionContext) -> AgentStep:
-    if seen.resource.deleting:
-        return _stop(seen, "it was removed") or ReleaseAgent()
-    if seen.is_watcher:
-        return _watching(seen, around)
-    if seen.is_over and (step := _answering(seen, around)) is not None:
+def _step(agent: ObservedAgent, around: DecisionContext) -> AgentStep:
+    if agent.resource.deleting:
+        return _stop(agent, "it was removed") or ReleaseAgent()
+    if agent.is_watcher:
+        return _watching(agent, around)
+    if agent.is_over and (step := _answering(agent, around)) is not None:
         return step
-    if seen.task is None or seen.go is None or seen.task_state in ENDED:
-        return _without_go(seen)
-    if seen.go != seen.status.incarnation:
-        return _stop(seen, "it begins anew") or BeginIncarnation(seen.go)
-    if seen.task_state == "paused":
-        return _paused(seen)
-    if seen.status.open is not None:
-        return _within(seen, seen.status.open, around)
-    return _between(seen)
+    if agent.task is None or agent.go is None or agent.task_state in ENDED:
+        return _without_go(agent)
+    if agent.go != agent.status.incarnation:
+        return _stop(agent, "it begins anew") or BeginIncarnation(agent.go)
+    if agent.task_state == "paused":
+        return _paused(agent)
+    if agent.status.open is not None:
+        return _within(agent, agent.status.open, around)
+    return _between(agent)
 
 
-def _stop(seen: ObservedAgent, why: str) -> AgentStep | None:
+def _stop(agent: ObservedAgent, why: str) -> AgentStep | None:
     """The next rung of the ladder, None when nothing is left to stop."""
-    if seen.objects.jobs:
-        return CancelJobs(tuple(sorted(seen.objects.jobs)))
-    if seen.status.open is not None or seen.objects.calls:
+    if agent.objects.jobs:
+        return CancelJobs(tuple(sorted(agent.objects.jobs)))
+    if agent.status.open is not None or agent.objects.calls:
         return CloseTurn(why)
     return None
 
 
-def _without_go(seen: ObservedAgent) -> AgentStep:
-    if seen.task_state == "paused":
-        return _paused(seen)
-    if (stop := _stop(seen, f"its task is {seen.task_state or 'gone'}")) is not None:
+def _without_go(agent: ObservedAgent) -> AgentStep:
+    if agent.task_state == "paused":
+        return _paused(agent)
+    if (stop := _stop(agent, f"its task is {agent.task_state or 'gone'}")) is not None:
         return stop
-    if seen.task_state in ENDED:
-        return _over(seen, f"its task is {seen.task_state}")
-    if seen.is_over:
-        return _over(seen, "its own part of its task is done")
-    is_leaving = seen.task_state == "stopping"
+    if agent.task_state in ENDED:
+        return _over(agent, f"its task is {agent.task_state}")
+    if agent.is_over:
+        return _over(agent, "its own part of its task is done")
+    is_leaving = agent.task_state == "stopping"
     return AgentRest(AgentState.IDLE, "its task is stopping" if is_leaving else "its task has not started")
 
 
-def _over(seen: ObservedAgent, why: str) -> AgentStep:
-    return AgentRest(AgentState.ENDED, why) if seen.status.client.lease is None else EndLease(why)
+def _over(agent: ObservedAgent, why: str) -> AgentStep:
+    return AgentRest(AgentState.ENDED, why) if agent.status.client.lease is None else EndLease(why)
 
 
-def _answering(seen: ObservedAgent, around: DecisionContext) -> AgentStep | None:
+def _answering(agent: ObservedAgent, around: DecisionContext) -> AgentStep | None:
     """The next step towards an answer of an agent whose task is over; None when it owes none."""
-    status = seen.status
+    status = agent.status
     if status.open is not None:
-        return _within(seen, status.open, around) if status.open.is_answer else None
-    if not wake_reasons.unanswered_questions(seen) or seen.objects.jobs or seen.objects.calls:
+        return _within(agent, status.open, around) if status.open.is_answer else None
+    if not wake_reasons.unanswered_questions(agent) or agent.objects.jobs or agent.objects.calls:
         return None
-    if len(wake_reasons.unanswered_questions(seen)) == len(status.mail.asked) and not (
+    if len(wake_reasons.unanswered_questions(agent)) == len(status.mail.asked) and not (
         status.mail.is_answering and status.wake.again
     ):
-        return AnswerQuestion(wake_reasons.answer_of_task(seen))
-    return _start(seen, collect_news(seen))
+        return AnswerQuestion(wake_reasons.answer_of_task(agent))
+    return _start(agent, collect_news(agent))
 
 
-def _watching(seen: ObservedAgent, around: DecisionContext) -> AgentStep:
+def _watching(agent: ObservedAgent, around: DecisionContext) -> AgentStep:
     """The next step of an agent that is there for a hook: it is woken by what it is asked and by nothing else."""
-    status, incarnation = seen.status, 0 if seen.task is None else int(seen.task.status.get("incarnation") or 0)
-    if seen.hooks.works_for is None:
-        return _stop(seen, _HOOK_OVER) or _gone(seen)
+    status, incarnation = agent.status, 0 if agent.task is None else int(agent.task.status.get("incarnation") or 0)
+    if agent.hooks.works_for is None:
+        return _stop(agent, _HOOK_OVER) or _gone(agent)
     if not incarnation:
-        return _stop(seen, "nobody is there to be watched") or AgentRest(AgentState.IDLE, "the agent has not started")
+        return _stop(agent, "nobody is there to be watched") or AgentRest(AgentState.IDLE, "the agent has not started")
     if incarnation != status.incarnation:
-        return _stop(seen, "the agent that it watches begins anew") or BeginIncarnation(incarnation)
-    if seen.task_state == "paused":
-        return _paused(seen)
+        return _stop(agent, "the agent that it watches begins anew") or BeginIncarnation(incarnation)
+    if agent.task_state == "paused":
+        return _paused(agent)
     if status.open is not None:
         if not watchers.is_answer_awaited(status.open, status.mail.asked):
-            return _stop(seen, "nobody waits for its answer any more") or _within(seen, status.open, around)
-        return _within(seen, status.open, around)
-    found = collect_news(seen)
+            return _stop(agent, "nobody waits for its answer any more") or _within(agent, status.open, around)
+        return _within(agent, status.open, around)
+    found = collect_news(agent)
     if found.reasons:
-        return _start(seen, found)
-    return AgentRest(AgentState.ENDED if seen.task_state in ENDED else AgentState.ASLEEP, "waits to be asked")
+        return _start(agent, found)
+    return AgentRest(AgentState.ENDED if agent.task_state in ENDED else AgentState.ASLEEP, "waits to be asked")
 
 
-def _gone(seen: ObservedAgent) -> AgentStep:
+def _gone(agent: ObservedAgent) -> AgentStep:
     """Its hook is over: whoever asks it is told so."""
-    if wake_reasons.unanswered_questions(seen):
+    if wake_reasons.unanswered_questions(agent):
         return AnswerQuestion(GivenAnswer(_HOOK_OVER, "Gone"))
     return AgentRest(AgentState.ENDED, _HOOK_OVER)
 
 
-def _paused(seen: ObservedAgent) -> AgentStep:
-    if seen.status.open is None and (why := external_lease.why_agent_lease_ends(seen)):
+def _paused(agent: ObservedAgent) -> AgentStep:
+    if agent.status.open is None and (why := external_lease.why_agent_lease_ends(agent)):
         return EndLease(why)
     # The boundary: what runs comes to its end, nothing new begins.
-    if seen.objects.jobs:
+    if agent.objects.jobs:
         return AgentRest(AgentState.RUNNING, "paused after what runs now")
-    return AgentRest(AgentState.BLOCKED, "paused", "Paused", (f"plan resume {seen.spec.task}",))
+    return AgentRest(AgentState.BLOCKED, "paused", "Paused", (f"plan resume {agent.spec.task}",))
 
 
-def _within(seen: ObservedAgent, turn: OpenTurn, around: DecisionContext) -> AgentStep:
+def _within(agent: ObservedAgent, turn: OpenTurn, around: DecisionContext) -> AgentStep:
     """The next step of an open turn."""
-    if _is_stopped(seen, turn) and (stopping := _interrupted(seen, turn)) is not None:
+    if _is_stopped(agent, turn) and (stopping := _interrupted(agent, turn)) is not None:
         return stopping
     if not turn.is_replied:
-        if seen.hooks.watching and not _is_thinking(seen) and around.unasked("opening"):
+        if agent.hooks.watching and not _is_thinking(agent) and around.unasked("opening"):
             return ConsultHooks("opening")
-        return _running("it is thinking") if seen.objects.jobs else _asking(seen, turn, around.life)
+        return _running("it is thinking") if agent.objects.jobs else _asking(agent, turn, around.life)
     open_calls = [turn.standing(call) for call in turn.reply.calls if call.address not in turn.results]
-    objects = [seen.objects.calls[call.address] for call in open_calls if call.address in seen.objects.calls]
+    objects = [agent.objects.calls[call.address] for call in open_calls if call.address in agent.objects.calls]
     if any(each.state == CallState.PROPOSED for each in objects):
-        return ConsultHooks("reply") if seen.hooks.watching and around.unasked("reply") else AuthorizeCalls()
-    if answered := tuple(each for each in objects if is_answered(seen, each)):
+        return ConsultHooks("reply") if agent.hooks.watching and around.unasked("reply") else AuthorizeCalls()
+    if answered := tuple(each for each in objects if is_answered(agent, each)):
         return ApplyApprovals(answered)
-    ended = tuple(each for each in objects if _has_ended(seen, each))
+    ended = tuple(each for each in objects if _has_ended(agent, each))
     if ended:
         return CollectResults(ended)
     if not open_calls:
-        return _ending(seen, around) if seen.hooks.watching else EndTurn()
-    return _resolving(objects, around.resolved) or _running_calls(seen, open_calls, objects, around.is_parallel)
+        return _ending(agent, around) if agent.hooks.watching else EndTurn()
+    return _resolving(objects, around.resolved) or _running_calls(agent, open_calls, objects, around.is_parallel)
 
 
-def _is_thinking(seen: ObservedAgent) -> bool:
+def _is_thinking(agent: ObservedAgent) -> bool:
     """Whether the mind is being asked, and not one of its hooks."""
-    return any(key.startswith(f"{DECIDER_JOB}:") for key in seen.objects.jobs)
+    return any(key.startswith(f"{DECIDER_JOB}:") for key in agent.objects.jobs)
 
 
-def _ending(seen: ObservedAgent, around: DecisionContext) -> AgentStep:
+def _ending(agent: ObservedAgent, around: DecisionContext) -> AgentStep:
     """The turn ends when its hooks have been heard; with somebody at the door nobody has to be kept from sleeping."""
     for moment in ("reply", "results"):
         if around.unasked(moment):
             return ConsultHooks(moment)
-    if seen.interrupts:
-        return CancelJobs(tuple(sorted(seen.objects.jobs))) if seen.objects.jobs else EndTurn()
+    if agent.interrupts:
+        return CancelJobs(tuple(sorted(agent.objects.jobs))) if agent.objects.jobs else EndTurn()
     return ConsultHooks("closing") if around.unasked("closing") else EndTurn()
 
 
-def _asking(seen: ObservedAgent, turn: OpenTurn, life: str) -> AgentStep:
+def _asking(agent: ObservedAgent, turn: OpenTurn, life: str) -> AgentStep:
     """The mind is asked, unless it failed and is not to be asked again yet."""
-    if seen.is_moving:
-        return _moving(seen)
+    if agent.is_moving:
+        return _moving(agent)
     if turn.request.failure is None:
         return AskDecider()
-    why = model_request.describe_failure(seen, turn.request.failure)
-    match model_request.remedy_for(seen, turn.request.failure, life):
+    why = model_request.describe_failure(agent, turn.request.failure)
+    match model_request.remedy_for(agent, turn.request.failure, life):
         case "ask":
             return AskDecider()
         case "wait":
-            after_s = max(0.0, (turn.request.failure.retry_at or 0.0) - seen.now)
+            after_s = max(0.0, (turn.request.failure.retry_at or 0.0) - agent.now)
             again = f"{why}; asked again {model_request.describe_pause(turn.request.failure)}"
             if not model_request.is_long_pause(turn.request.failure):
                 return AgentRest(AgentState.RUNNING, again, after_s=after_s, is_wait=True)
-            ways = model_request.ways_to_unblock(seen, turn.request.failure)
+            ways = model_request.ways_to_unblock(agent, turn.request.failure)
             return AgentRest(AgentState.BLOCKED, again, "NoModel", ways, after_s=after_s, is_wait=True)
         case "blocked":
-            if seen.unread:
+            if agent.unread:
                 return InterruptTurn()
-            ways = model_request.ways_to_unblock(seen, turn.request.failure)
+            ways = model_request.ways_to_unblock(agent, turn.request.failure)
             return AgentRest(AgentState.BLOCKED, why, NO_MODEL, ways, is_wait=True)
 
 
@@ -400,66 +400,66 @@ def _resolving(objects: list[Resource], resolved: ResolveCall) -> AgentStep | No
 
 
 def _running_calls(
-    seen: ObservedAgent, open_calls: list[TurnCall], objects: list[Resource], is_parallel: IsParallel
+    agent: ObservedAgent, open_calls: list[TurnCall], objects: list[Resource], is_parallel: IsParallel
 ) -> AgentStep:
-    startable = _startable(seen, open_calls, is_parallel)
+    startable = _startable(agent, open_calls, is_parallel)
     if startable:
-        return _moving(seen) if seen.is_moving else RunCalls(startable)
-    return _waiting(seen, objects)
+        return _moving(agent) if agent.is_moving else RunCalls(startable)
+    return _waiting(agent, objects)
 
 
-def rest_for_hooks(seen: ObservedAgent, waits: HookWait) -> AgentRest:
+def rest_for_hooks(agent: ObservedAgent, waits: HookWait) -> AgentRest:
     """How an agent rests whose hooks are asked: the time of programs is its own, that of agents is theirs."""
-    after_s = None if waits.due_at is None else max(0.0, waits.due_at - seen.now)
+    after_s = None if waits.due_at is None else max(0.0, waits.due_at - agent.now)
     return AgentRest(AgentState.RUNNING, waits.why, after_s=after_s, is_wait=not waits.is_thinking)
 
 
-def rest_for_long_prompt(seen: ObservedAgent) -> AgentRest | None:
+def rest_for_long_prompt(agent: ObservedAgent) -> AgentRest | None:
     """How an agent rests whose model finds the prompt too long though nothing of it can be made shorter."""
-    failure = None if seen.status.open is None else seen.status.open.request.failure
+    failure = None if agent.status.open is None else agent.status.open.request.failure
     if failure is None:
         return None
-    ways = model_request.ways_to_unblock(seen, failure)
-    return AgentRest(AgentState.BLOCKED, model_request.describe_failure(seen, failure), NO_MODEL, ways, is_wait=True)
+    ways = model_request.ways_to_unblock(agent, failure)
+    return AgentRest(AgentState.BLOCKED, model_request.describe_failure(agent, failure), NO_MODEL, ways, is_wait=True)
 
 
-def _is_stopped(seen: ObservedAgent, turn: OpenTurn) -> bool:
+def _is_stopped(agent: ObservedAgent, turn: OpenTurn) -> bool:
     """Whether the step in flight is to be given up: for an interrupting message, or for news while calls only wait.
 
     That of an outside agent is, too, when its client is gone or takes it back; what it said first becomes a reply.
     """
-    if seen.interrupts or (turn.is_replied and external_lease.is_turn_abandoned(seen)):
+    if agent.interrupts or (turn.is_replied and external_lease.is_turn_abandoned(agent)):
         return True
-    if not turn.is_replied and seen.nature.is_redirected:
-        return is_redirected(seen)
-    is_wait = not seen.objects.jobs and bool(_waiting_calls(seen, turn))
-    return is_wait and (is_redirected(seen) or any(each.delivery == "steer" for each in seen.unread))
+    if not turn.is_replied and agent.nature.is_redirected:
+        return is_redirected(agent)
+    is_wait = not agent.objects.jobs and bool(_waiting_calls(agent, turn))
+    return is_wait and (is_redirected(agent) or any(each.delivery == "steer" for each in agent.unread))
 
 
-def _interrupted(seen: ObservedAgent, turn: OpenTurn) -> AgentStep | None:
+def _interrupted(agent: ObservedAgent, turn: OpenTurn) -> AgentStep | None:
     """What an interrupting message stops; None when nothing of the step is left but to end it."""
     if turn.is_replied and all(call.address in turn.results for call in turn.reply.calls):
         return None
-    if seen.objects.jobs:
-        return CancelJobs(tuple(sorted(seen.objects.jobs)))
-    left = (seen.objects.calls.get(call.address) for call in turn.reply.calls if call.address not in turn.results)
+    if agent.objects.jobs:
+        return CancelJobs(tuple(sorted(agent.objects.jobs)))
+    left = (agent.objects.calls.get(call.address) for call in turn.reply.calls if call.address not in turn.results)
     is_open = any(call is not None and call.state != CallState.UNKNOWN for call in left)
     return InterruptTurn() if is_open or not turn.is_replied else None
 
 
-def is_answered(seen: ObservedAgent, call: Resource) -> bool:
+def is_answered(agent: ObservedAgent, call: Resource) -> bool:
     """Whether a call that waits for approval has its answer; one whose approval is gone has it too: no."""
     if call.state != CallState.AWAITING_APPROVAL:
         return False
-    approval = seen.objects.approvals.get(str(call.status.get("approval")))
+    approval = agent.objects.approvals.get(str(call.status.get("approval")))
     return approval is None or approval.state != WAITING
 
 
-def _has_ended(seen: ObservedAgent, call: Resource) -> bool:
-    return call.state in FINAL_STATES or (call.state == CallState.UNKNOWN and seen.nature.judges_doubt)
+def _has_ended(agent: ObservedAgent, call: Resource) -> bool:
+    return call.state in FINAL_STATES or (call.state == CallState.UNKNOWN and agent.nature.judges_doubt)
 
 
-def _startable(seen: ObservedAgent, open_calls: list[TurnCall], is_parallel: IsParallel) -> tuple[Resource, ...]:
+def _startable(agent: ObservedAgent, open_calls: list[TurnCall], is_parallel: IsParallel) -> tuple[Resource, ...]:
     """Authorised calls whose turn it is: a call that may not run beside others waits for all before it."""
     found: list[Resource] = []
     is_first = True
@@ -467,8 +467,8 @@ def _startable(seen: ObservedAgent, open_calls: list[TurnCall], is_parallel: IsP
         alongside = is_parallel(call)
         if not alongside and not is_first:
             break
-        each = seen.objects.calls.get(call.address)
-        if each is not None and _is_to_start(seen, each):
+        each = agent.objects.calls.get(call.address)
+        if each is not None and _is_to_start(agent, each):
             found.append(each)
         if not alongside:
             break
@@ -476,18 +476,18 @@ def _startable(seen: ObservedAgent, open_calls: list[TurnCall], is_parallel: IsP
     return tuple(found)
 
 
-def _is_to_start(seen: ObservedAgent, call: Resource) -> bool:
+def _is_to_start(agent: ObservedAgent, call: Resource) -> bool:
     # Started without a job: an earlier owner began it, and its process is there to be adopted.
-    return call.state in (CallState.AUTHORIZED, CallState.STARTED) and call.address not in seen.objects.jobs
+    return call.state in (CallState.AUTHORIZED, CallState.STARTED) and call.address not in agent.objects.jobs
 
 
-def _waiting(seen: ObservedAgent, objects: list[Resource]) -> AgentStep:
+def _waiting(agent: ObservedAgent, objects: list[Resource]) -> AgentStep:
     doubtful = [each.address for each in objects if each.state == CallState.UNKNOWN]
     if doubtful:
         ways = tuple(f"plan approve {address} {word}" for address in doubtful for word in ("--happened", "--did-not"))
         return AgentRest(AgentState.BLOCKED, f"{doubtful[0]} may or may not have happened", "InDoubt", ways)
     asking = [each for each in objects if each.state == CallState.AWAITING_APPROVAL]
-    if asking and not seen.objects.jobs:
+    if asking and not agent.objects.jobs:
         names = [str(each.status.get("approval", each.address)) for each in asking]
         return AgentRest(
             AgentState.BLOCKED,
@@ -497,8 +497,8 @@ def _waiting(seen: ObservedAgent, objects: list[Resource]) -> AgentStep:
             is_wait=True,
         )
     only = [each for each in objects if each.state in WAITING_STATES]
-    if only and not seen.objects.jobs:
-        return _rest_for_calls(seen, only)
+    if only and not agent.objects.jobs:
+        return _rest_for_calls(agent, only)
     return _running("its calls run")
 
 
@@ -506,43 +506,47 @@ def _running(why: str) -> AgentRest:
     return AgentRest(AgentState.RUNNING, why)
 
 
-def _between(seen: ObservedAgent) -> AgentStep:
+def _between(agent: ObservedAgent) -> AgentStep:
     """No turn is open: start one if there is a reason and the budget allows, else rest."""
-    if why := external_lease.why_agent_lease_ends(seen):
+    if why := external_lease.why_agent_lease_ends(agent):
         return EndLease(why)
-    found = collect_news(seen)
-    claim = seen.status.claim
+    found = collect_news(agent)
+    claim = agent.status.claim
     if claim is not None and not found.reopens:
         return AgentRest(AgentState.CLAIMED, f"it says {claim.kind}; its task decides")
-    if why := escalation.why_escalate(seen):
+    if why := escalation.why_escalate(agent):
         return EscalateModel(why)
     if not found.reasons:
-        return _asleep(seen)
-    return _start(seen, found)
+        return _asleep(agent)
+    return _start(agent, found)
 
 
-def _start(seen: ObservedAgent, found: WakeNews) -> AgentStep:
+def _start(agent: ObservedAgent, found: WakeNews) -> AgentStep:
     """A turn, if the budget allows one."""
-    if (seen.is_to_move or seen.is_moving) and not seen.is_watcher:
-        return _moving(seen)
+    if (agent.is_to_move or agent.is_moving) and not agent.is_watcher:
+        return _moving(agent)
     standing = budget.turn_allowance(
-        seen.task, seen.budget.left, seen.budget.caps, can_think=seen.hands_over, had_last=seen.status.wake.had_last
+        agent.task,
+        agent.budget.left,
+        agent.budget.caps,
+        can_think=agent.hands_over,
+        had_last=agent.status.wake.had_last,
     )
     if standing == "spent":
-        return rest_until_budget(seen, budget.spent_units(seen.budget.left))
-    return _without_servers(seen) or StartTurn(found, is_last=standing == "last")
+        return rest_until_budget(agent, budget.spent_units(agent.budget.left))
+    return _without_servers(agent) or StartTurn(found, is_last=standing == "last")
 
 
-def _moving(seen: ObservedAgent) -> AgentRest:
-    fork = "its fork" if seen.context.fork is None else seen.context.fork.address
+def _moving(agent: ObservedAgent) -> AgentRest:
+    fork = "its fork" if agent.context.fork is None else agent.context.fork.address
     return AgentRest(AgentState.BLOCKED, f"waits for {fork}", AWAITING_FORK, (f"plan describe {fork}",), is_wait=True)
 
 
-def rest_until_budget(seen: ObservedAgent, spent: tuple[str, ...], short: BudgetShortage | None = None) -> AgentRest:
+def rest_until_budget(agent: ObservedAgent, spent: tuple[str, ...], short: BudgetShortage | None = None) -> AgentRest:
     """Until the budget of these units grows. `short`: something is left, but less than the next request may take."""
     lacking = {} if short is None else short.asked
     found = [
-        budget.binding_limit(seen.budget, seen.spec, seen.hooks.works_for, unit, lacking.get(unit)) for unit in spent
+        budget.binding_limit(agent.budget, agent.spec, agent.hooks.works_for, unit, lacking.get(unit)) for unit in spent
     ]
     words = "; ".join(bound.words for bound, _ in found)
     unit = next((unit for unit in spent if short is not None and short.left.get(unit, 0) > 0), None)
@@ -557,34 +561,34 @@ def rest_until_budget(seen: ObservedAgent, spent: tuple[str, ...], short: Budget
     )
 
 
-def _without_servers(seen: ObservedAgent) -> AgentRest | None:
+def _without_servers(agent: ObservedAgent) -> AgentRest | None:
     """Before its first words an agent waits to know what its servers offer, for it is told of that once."""
-    starting = [each.address for each in seen.context.servers if not each.deleting and not is_offer_known(each.status)]
+    starting = [each.address for each in agent.context.servers if not each.deleting and not is_offer_known(each.status)]
     if starting:
         ways = tuple(f"plan describe {address}" for address in starting)
         return AgentRest(AgentState.BLOCKED, f"waits for {', '.join(starting)} to start", "AwaitingServer", ways)
     return next(
-        (_without_prompt(seen, name) for name in seen.spec.served_prompts if not served_prompt_of(seen, name).text),
+        (_without_prompt(agent, name) for name in agent.spec.served_prompts if not served_prompt_of(agent, name).text),
         None,
     )
 
 
-def _without_prompt(seen: ObservedAgent, name: str) -> AgentRest:
+def _without_prompt(agent: ObservedAgent, name: str) -> AgentRest:
     """It does not begin without the instructions that the plan gives it."""
-    address, fault = f"mcp/{name.partition('/')[0]}", served_prompt_of(seen, name).fault
+    address, fault = f"mcp/{name.partition('/')[0]}", served_prompt_of(agent, name).fault
     why = f"its prompt `{name}` is not to be had: {fault}" if fault else f"waits for its prompt `{name}`"
     return AgentRest(AgentState.BLOCKED, why, "AwaitingServer", (f"plan describe {address}",))
 
 
-def _asleep(seen: ObservedAgent) -> AgentRest:
-    if seen.nature.is_guest:
-        return _rest_until_client(seen)
-    live = [child.address for child in seen.context.children if child.is_live]
-    due = next_timer_due(seen)
-    after_s = None if due is None else max(0.0, due - seen.now)
-    if not live and seen.status.wake.wake_at is None and (rest := _rest_until_approved(seen)) is not None:
+def _asleep(agent: ObservedAgent) -> AgentRest:
+    if agent.nature.is_guest:
+        return _rest_until_client(agent)
+    live = [child.address for child in agent.context.children if child.is_live]
+    due = next_timer_due(agent)
+    after_s = None if due is None else max(0.0, due - agent.now)
+    if not live and agent.status.wake.wake_at is None and (rest := _rest_until_approved(agent)) is not None:
         return rest
-    if seen.status.wake.wake_at is not None:
+    if agent.status.wake.wake_at is not None:
         return AgentRest(AgentState.ASLEEP, "sleeps until its timer is due", after_s=after_s)
     if live:
         return AgentRest(
@@ -593,27 +597,31 @@ def _asleep(seen: ObservedAgent) -> AgentRest:
     return AgentRest(AgentState.ASLEEP, "waits for a message", after_s=after_s)
 
 
-def next_timer_due(seen: ObservedAgent) -> float | None:
+def next_timer_due(agent: ObservedAgent) -> float | None:
     """When the next timer or watchdog of a sleeping agent is due, seconds since 1970; None when it has none."""
-    status = seen.status
+    status = agent.status
     dues = [] if status.wake.wake_at is None else [status.wake.wake_at]
-    every = seen.spec.wake_every_s
-    if every is not None and status.wake.ended_at is not None and any(child.is_live for child in seen.context.children):
+    every = agent.spec.wake_every_s
+    if (
+        every is not None
+        and status.wake.ended_at is not None
+        and any(child.is_live for child in agent.context.children)
+    ):
         dues.append(status.wake.ended_at + every)
     return min(dues) if dues else None
 
 
-def has_waiting_calls(seen: ObservedAgent) -> bool:
+def has_waiting_calls(agent: ObservedAgent) -> bool:
     """Whether a call of the open turn waits for a child, an input or a lock."""
-    return seen.status.open is not None and bool(_waiting_calls(seen, seen.status.open))
+    return agent.status.open is not None and bool(_waiting_calls(agent, agent.status.open))
 
 
-def _waiting_calls(seen: ObservedAgent, turn: OpenTurn) -> list[Resource]:
-    found = (seen.objects.calls.get(call.address) for call in turn.reply.calls) if seen.objects.calls else ()
+def _waiting_calls(agent: ObservedAgent, turn: OpenTurn) -> list[Resource]:
+    found = (agent.objects.calls.get(call.address) for call in turn.reply.calls) if agent.objects.calls else ()
     return [each for each in found if each is not None and each.state in WAITING_STATES]
 
 
-def _rest_for_calls(seen: ObservedAgent, waiting: list[Resource]) -> AgentRest:
+def _rest_for_calls(agent: ObservedAgent, waiting: list[Resource]) -> AgentRest:
     """How an agent rests whose open calls all wait: asleep for a child, else blocked."""
     blocking = [each for each in waiting if each.state != CallState.AWAITING_CHILD]
     first = (blocking or waiting)[0]
@@ -623,7 +631,7 @@ def _rest_for_calls(seen: ObservedAgent, waiting: list[Resource]) -> AgentRest:
         str(first.status.get("why") or f"{first.spec['tool']} waits"),
         first.state if blocking else "",
         tuple(dict.fromkeys(str(way) for each in blocking for way in each.status.get("unblocks", ()))),
-        max(0.0, min(dues) - seen.now) if dues else None,
+        max(0.0, min(dues) - agent.now) if dues else None,
         is_wait=True,
     )
 
@@ -633,13 +641,13 @@ def rest_until_priced(model: UnpricedModel) -> AgentRest:
     return AgentRest(AgentState.BLOCKED, model.why, UNPRICED, model.unblocks, is_wait=True)
 
 
-def _rest_until_approved(seen: ObservedAgent) -> AgentRest | None:
+def _rest_until_approved(agent: ObservedAgent) -> AgentRest | None:
     """How an agent rests until its request is answered; None when it has made none.
 
     A request to an operator blocks the agent: only that operator can unblock it.
     """
     asked = [
-        each for each in seen.objects.approvals.values() if each.state == WAITING and each.spec["kind"] == "request"
+        each for each in agent.objects.approvals.values() if each.state == WAITING and each.spec["kind"] == "request"
     ]
     of_person = [each for each in asked if needs_person(each.spec)]
     if of_person:
@@ -653,10 +661,10 @@ def _rest_until_approved(seen: ObservedAgent) -> AgentRest | None:
     return None
 
 
-def _rest_until_client(seen: ObservedAgent) -> AgentRest:
+def _rest_until_client(agent: ObservedAgent) -> AgentRest:
     """How an external agent rests between calls, with or without a client."""
-    seat = seen.status.client.lease
+    seat = agent.status.client.lease
     if seat is None:
-        name = seen.spec.prototype or seen.resource.address
+        name = agent.spec.prototype or agent.resource.address
         return AgentRest(AgentState.BLOCKED, "nobody has taken it", NO_MCP_CLIENT, (f"plan mcp --as {name}",))
     return AgentRest(AgentState.ASLEEP, f"{seat.client} has it, and is to say something")

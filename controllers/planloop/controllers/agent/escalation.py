@@ -71,9 +71,9 @@ def _likeness(one: Sequence[str], other: Sequence[str]) -> float:
     return found.ratio() if found.real_quick_ratio() >= _ALIKE and found.quick_ratio() >= _ALIKE else 0.0
 
 
-def attempts_after_turn(seen: ObservedAgent, turn: OpenTurn, effects: Sequence[EffectClass]) -> tuple[JsonObject, ...]:
+def attempts_after_turn(agent: ObservedAgent, turn: OpenTurn, effects: Sequence[EffectClass]) -> tuple[JsonObject, ...]:
     """The attempts after `turn`, whose calls have these effects. An answer counts as rejected until it is accepted."""
-    tried = [] if set(turn.news.reasons) - _OWN else list(seen.status.progress.tried)
+    tried = [] if set(turn.news.reasons) - _OWN else list(agent.status.progress.tried)
     for call, effect in zip(turn.reply.calls, effects, strict=True):
         result = turn.results.get(call.address)
         if result is None or call.is_implied:
@@ -148,29 +148,33 @@ def escalated_model_name(spec: AgentSpec, status: AgentStatus) -> str:
     return "" if found is spec.mind else found.model
 
 
-def can_escalate(seen: ObservedAgent) -> bool:
+def can_escalate(agent: ObservedAgent) -> bool:
     """Whether the agent has an escalation that it has not used."""
-    return seen.spec.escalate is not None and seen.status.progress.escalated is None and not seen.is_watcher
+    return agent.spec.escalate is not None and agent.status.progress.escalated is None and not agent.is_watcher
 
 
-def why_escalate(seen: ObservedAgent) -> str:
+def why_escalate(agent: ObservedAgent) -> str:
     """Why the stronger model continues from here; empty when it does not. Asked between two turns."""
-    escalate = seen.spec.escalate
-    if escalate is None or not can_escalate(seen):
+    escalate = agent.spec.escalate
+    if escalate is None or not can_escalate(agent):
         return ""
-    verdict = wake_reasons.rejected_verdict(seen)
-    if seen.status.claim is not None and verdict is None:
+    verdict = wake_reasons.rejected_verdict(agent)
+    if agent.status.claim is not None and verdict is None:
         return ""  # Its answer is being checked.
-    if words := why_stuck(seen.status.progress.tried):
+    if words := why_stuck(agent.status.progress.tried):
         return words
     count = 0 if verdict is None else int(verdict.get("rejections", 0))
     return f"{count} of its answers were rejected" if count >= escalate.after else ""
 
 
-def escalation_merge(seen: ObservedAgent, why: str) -> JsonObject:
+def escalation_merge(agent: ObservedAgent, why: str) -> JsonObject:
     """The merge into the agent's status after which the stronger model continues."""
-    assert seen.spec.escalate is not None, "an escalation is due"
-    before: JsonObject = {**seen.status.used.to_json(), "tokens": seen.status.used.tokens, "usd": seen.status.used.usd}
-    over = "" if seen.spec.granted is None else seen.spec.granted.stated
-    told: JsonObject = {"to": seen.spec.escalate.to.model, "turn": seen.status.turn, "at": seen.now, "why": why}
+    assert agent.spec.escalate is not None, "an escalation is due"
+    before: JsonObject = {
+        **agent.status.used.to_json(),
+        "tokens": agent.status.used.tokens,
+        "usd": agent.status.used.usd,
+    }
+    over = "" if agent.spec.granted is None else agent.spec.granted.stated
+    told: JsonObject = {"to": agent.spec.escalate.to.model, "turn": agent.status.turn, "at": agent.now, "why": why}
     return {"escalated": told | {"before": before, "over": over}, "tried": None, "same": ["", 0]}

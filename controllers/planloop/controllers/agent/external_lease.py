@@ -29,40 +29,40 @@ def why_lease_ends(seat: ExternalLease, lease_s: float, now: float) -> str:
     return f"silent for {amounts.format_duration(lease_s)}" if seat.heard_at + lease_s <= now else ""
 
 
-def why_agent_lease_ends(seen: ObservedAgent) -> str:
+def why_agent_lease_ends(agent: ObservedAgent) -> str:
     """Why the agent's seat is to be given up; empty while it holds, or when nobody has it."""
-    seat, mind = seen.status.client.lease, seen.spec.mind
+    seat, mind = agent.status.client.lease, agent.spec.mind
     if seat is None:
         return ""
     return (
-        why_lease_ends(seat, mind.lease_s, seen.now)
+        why_lease_ends(seat, mind.lease_s, agent.now)
         if isinstance(mind, McpClientSpec)
         else "the plan gives it to another"
     )
 
 
-def is_turn_abandoned(seen: ObservedAgent) -> bool:
+def is_turn_abandoned(agent: ObservedAgent) -> bool:
     """Whether nobody waits any more for what the open turn does."""
-    opened = seen.status.open
-    return opened is not None and (opened.client.is_withdrawn or bool(why_agent_lease_ends(seen)))
+    opened = agent.status.open
+    return opened is not None and (opened.client.is_withdrawn or bool(why_agent_lease_ends(agent)))
 
 
-def wake_by_lease(seen: ObservedAgent, outcome: Outcome) -> Outcome:
+def wake_by_lease(agent: ObservedAgent, outcome: Outcome) -> Outcome:
     """The same outcome, but the agent is looked at again when its seat lapses, whatever it does or waits for."""
-    seat, mind = seen.status.client.lease, seen.spec.mind
+    seat, mind = agent.status.client.lease, agent.spec.mind
     if seat is None or not isinstance(mind, McpClientSpec) or not isinstance(outcome, Done | Again):
         return outcome
-    due_s = max(0.0, seat.heard_at + mind.lease_s - seen.now)
+    due_s = max(0.0, seat.heard_at + mind.lease_s - agent.now)
     return Again(due_s if isinstance(outcome, Done) else min(outcome.after_s, due_s))
 
 
-def draft_lease_end(seen: ObservedAgent, why: str) -> RecordDraft:
+def draft_lease_end(agent: ObservedAgent, why: str) -> RecordDraft:
     """The seat is free. Whoever takes it next has read nothing, and what waited under the old one is not done."""
-    seat = seen.status.client.lease
+    seat = agent.status.client.lease
     assert seat is not None, "only a seat that is taken is given up"
     merge: JsonObject = {"seat": None, "files": None}
-    if seen.status.client.said:
-        merge["said"] = dict.fromkeys(seen.status.client.said)
-    data: JsonObject = {"seat": seat.number, "client": seat.client, "why": why, "dropped": [*seen.status.client.said]}
-    changes = (SetStatus(seen.resource.address, seen.resource.uid, merge),)
-    return RecordDraft("seat.left", AGENT_ACTOR, seen.resource.address, changes, data)
+    if agent.status.client.said:
+        merge["said"] = dict.fromkeys(agent.status.client.said)
+    data: JsonObject = {"seat": seat.number, "client": seat.client, "why": why, "dropped": [*agent.status.client.said]}
+    changes = (SetStatus(agent.resource.address, agent.resource.uid, merge),)
+    return RecordDraft("seat.left", AGENT_ACTOR, agent.resource.address, changes, data)

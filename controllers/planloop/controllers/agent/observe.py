@@ -275,17 +275,17 @@ class ObservedAgent:
         return verdict if isinstance(verdict, dict) else None
 
 
-def served_prompt_of(seen: ObservedAgent, name: str) -> ServedPrompt:
+def served_prompt_of(agent: ObservedAgent, name: str) -> ServedPrompt:
     """The prompt `server/name` of a server as its status has it; empty when it is not known."""
     server, _, prompt = name.partition("/")
-    found = next((each for each in seen.context.servers if each.address == f"mcp/{server}"), None)
+    found = next((each for each in agent.context.servers if each.address == f"mcp/{server}"), None)
     return (None if found is None else find_served_prompt(found.status, prompt)) or ServedPrompt()
 
 
-def agent_instructions(seen: ObservedAgent) -> str:
+def agent_instructions(agent: ObservedAgent) -> str:
     """Its whole prompt: what servers give it first, then the plan's own words."""
-    served = (served_prompt_of(seen, name).text for name in seen.spec.served_prompts)
-    return "\n\n".join(text for text in (*served, seen.spec.prompt) if text)
+    served = (served_prompt_of(agent, name).text for name in agent.spec.served_prompts)
+    return "\n\n".join(text for text in (*served, agent.spec.prompt) if text)
 
 
 def observe_agent(
@@ -311,30 +311,30 @@ def observe_agent(
     )
 
 
-def observe_again(seen: ObservedAgent, view: View, specs: SpecCache, plan: str) -> ObservedAgent | None:
+def observe_again(agent: ObservedAgent, view: View, specs: SpecCache, plan: str) -> ObservedAgent | None:
     """Observe an agent after its own steps: what it did not write is as it was. None when the agent is gone."""
-    address, fork = seen.resource.address, seen.context.fork
+    address, fork = agent.resource.address, agent.context.fork
     resource = view.get(address)
     if resource is None:
         return None
     status = specs.statuses.of(resource)
     return remade(
-        seen,
+        agent,
         resource=resource,
         status=status,
-        task=view.get(seen.spec.task),
+        task=view.get(agent.spec.task),
         plan_rev=view.rev,
-        budget=observe_budget(view, seen.spec, status, seen.budget),
-        objects=_turn_objects(view, address, seen.objects.jobs),
-        hooks=_hook_context(view, address, seen.spec, status, specs, plan),
-        context=seen.context if fork is None else remade(seen.context, fork=view.get(fork.address)),
+        budget=observe_budget(view, agent.spec, status, agent.budget),
+        objects=_turn_objects(view, address, agent.objects.jobs),
+        hooks=_hook_context(view, address, agent.spec, status, specs, plan),
+        context=agent.context if fork is None else remade(agent.context, fork=view.get(fork.address)),
     )
 
 
-def without_jobs(seen: ObservedAgent, keys: frozenset[str]) -> ObservedAgent:
+def without_jobs(agent: ObservedAgent, keys: frozenset[str]) -> ObservedAgent:
     """The agent as if the jobs of these keys had ended."""
-    jobs = seen.objects.jobs - keys
-    return seen if jobs == seen.objects.jobs else remade(seen, objects=remade(seen.objects, jobs=jobs))
+    jobs = agent.objects.jobs - keys
+    return agent if jobs == agent.objects.jobs else remade(agent, objects=remade(agent.objects, jobs=jobs))
 
 
 def _turn_objects(view: View, address: str, jobs: frozenset[str]) -> TurnObjects:

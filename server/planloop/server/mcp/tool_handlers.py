@@ -15,13 +15,14 @@ import anyio
 
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.controllers.agent.mail.wake_reasons import fact_digest
+from planloop.controllers.agent.models.chat_request import wire_name
 from planloop.controllers.agent.observe import observed_child
 from planloop.controllers.agent.tools.delegation import AgentTools
 from planloop.controllers.agent.tools.mcp_tools import McpTools
 from planloop.controllers.agent.tools.registry import BUILT_IN_TOOLS
 from planloop.controllers.agent.tools.tool import Tool, arguments_schema
 from planloop.controllers.agent.turn import permissions
-from planloop.controllers.agent.turn.transcript import result_text, wire_name
+from planloop.controllers.agent.turn.transcript import result_text
 from planloop.controllers.shared import container_exec
 from planloop.schemas import amounts, limits
 from planloop.schemas.canonical_json import JsonObject, encode

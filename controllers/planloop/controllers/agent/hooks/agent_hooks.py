@@ -16,6 +16,7 @@ from typing import Final
 from planloop.controllers.agent.hooks import questions, verdicts
 from planloop.controllers.agent.mail import message_policy
 from planloop.controllers.agent.mail.message_policy import DeliveryRefused
+from planloop.controllers.agent.models import chat_request
 from planloop.controllers.agent.observe import ObservedAgent
 from planloop.controllers.agent.status import AgentStatus, OpenTurn, PastCall, TurnCall, TurnVerdict
 from planloop.controllers.agent.turn import transcript
@@ -196,7 +197,7 @@ def _calls(message: JsonObject) -> Iterator[tuple[str, JsonObject]]:
     yield from message.get("calls", ())
     for call in message.get("tool_calls") or ():
         given = call["function"]["arguments"]
-        yield str(call["function"]["name"]).replace(transcript.WIRE_DOT, "."), arguments_as_map(decode(given))
+        yield str(call["function"]["name"]).replace(chat_request.WIRE_DOT, "."), arguments_as_map(decode(given))
 
 
 def _cut_excerpt(given: JsonObject, chars: int) -> JsonObject:

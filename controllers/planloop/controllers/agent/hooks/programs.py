@@ -17,6 +17,7 @@ from planloop.controllers.agent.deciders.port import DeciderFailed
 from planloop.controllers.agent.deciders.program import python_command
 from planloop.controllers.agent.hooks import claude_code
 from planloop.controllers.agent.hooks.verdicts import exit_verdict, failed_verdict, strictness
+from planloop.controllers.agent.models import chat_request
 from planloop.controllers.agent.observe import ObservedAgent
 from planloop.controllers.agent.run_environment import (
     RESERVED_VARIABLES,
@@ -121,7 +122,7 @@ def _said(role: str, content: Json, agent: str) -> JsonObject:
 def _use(call: JsonObject) -> JsonObject:
     given = call["function"]["arguments"]
     arguments = decode(given) if isinstance(given, str) else given
-    name = claude_code.claude_tool_name(str(call["function"]["name"]).replace(transcript.WIRE_DOT, "."))
+    name = claude_code.claude_tool_name(str(call["function"]["name"]).replace(chat_request.WIRE_DOT, "."))
     return {"type": "tool_use", "id": call["id"], "name": name, "input": arguments}
 
 

@@ -15,9 +15,9 @@ from typing import Final
 
 from planloop.controllers.agent import budget
 from planloop.controllers.agent.hooks import watchers
+from planloop.controllers.agent.models import chat_request
 from planloop.controllers.agent.observe import ObservedAgent, ObservedChild
 from planloop.controllers.agent.status import AGENT_ACTOR, OpenTurn, wrap_value
-from planloop.controllers.agent.turn import transcript
 from planloop.controllers.shared import container_exec
 from planloop.reconciler.effects.truncate import truncate_output
 from planloop.schemas import limits
@@ -424,7 +424,7 @@ def _name_of(seen: ObservedAgent, call: Resource) -> str:
     """A call as the decider knows it: by its position for models, which see no ids."""
     if not seen.nature.is_model:
         return call.address
-    return transcript.model_call_id(call.spec["turn"], call.spec["index"])
+    return chat_request.tool_call_id(call.spec["turn"], call.spec["index"])
 
 
 def unknown_calls(seen: ObservedAgent) -> Sequence[Resource]:

@@ -80,6 +80,7 @@ PROVIDERS: Final[Mapping[str, ModelProvider]] = MappingProxyType(
         ),
         "openrouter": ModelProvider("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
         "groq": ModelProvider("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
+        # Tool-call ids of the length that Mistral requires: `chat_request.tool_call_id`.
         "mistral": ModelProvider("https://api.mistral.ai/v1", "MISTRAL_API_KEY", dialect=ChatDialect(is_strict=True)),
         "deepseek": ModelProvider("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
         "together": ModelProvider("https://api.together.xyz/v1", "TOGETHER_API_KEY"),

@@ -1,4 +1,4 @@
-"""A request of the OpenAI chat API as bytes, and the dialects of the servers that take it."""
+"""Requests of the OpenAI chat API as bytes: tool-call ids (Mistral's too), tool names, dialects of servers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from planloop.controllers.agent.models import errors
 from planloop.controllers.agent.models.errors import lower_case_body
 from planloop.controllers.agent.models.port import ModelRequest
 from planloop.schemas import canonical_json, limits
-from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.canonical_json import Json, JsonObject, sha256_hex
 from planloop.schemas.frozen import frozen
 
 # The history of a conversation in the stricter forms that some servers want. Pure; messages are JSON bytes.
@@ -27,8 +27,42 @@ ASSISTANT_PREFIX: Final = b'{"role":"assistant"'
 CONTINUE_MESSAGE: Final = canonical_json.encode({"role": "user", "content": "Go on."})
 
 THOUGHTS_FIELD: Final = "reasoning_content"
+_PLAIN_TOOL: Final = re.compile(r"[a-zA-Z0-9_-]+([.:][a-zA-Z0-9_-]+)?")
+_FIRST_CHAR: Final = re.compile(r"[a-zA-Z_]")
+_OTHER_CHAR: Final = re.compile(r"[^a-zA-Z0-9_-]")
+_BASE36_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+WIRE_DOT: Final = "__"  # What stands for the dot of `server.tool`, and the colon of `agent:name`, in names for models.
 _PLAIN: Final = frozenset(("role", "content", "tool_calls"))
 _CALL: Final = frozenset(("id", "type", "function"))
+
+
+@lru_cache(maxsize=limits.TOOLSETS_KEPT_MAX * 16)
+def wire_name(tool: str) -> str:
+    """The name of a tool in a chat request: letters, digits, `_` and `-`, the only characters that all providers take.
+
+    Two tools never get the same name: a name that had to be changed ends in a digest.
+    """
+    name = _OTHER_CHAR.sub("_", tool.replace(".", WIRE_DOT).replace(":", WIRE_DOT))
+    is_plain = (
+        len(name) <= limits.WIRE_NAME_CHARS_MAX and _PLAIN_TOOL.fullmatch(tool) is not None and WIRE_DOT not in tool
+    )
+    if not _FIRST_CHAR.match(name):  # Gemini and Bedrock take no digit or dash there.
+        name, is_plain = f"t_{name}", False
+    return name if is_plain else f"{name[: limits.WIRE_NAME_CHARS_MAX - 9]}_{sha256_hex(tool.encode())[:8]}"
+
+
+def tool_call_id(turn: int, index: int) -> str:
+    """The id of a tool call in a chat request: `c`, the turn and the index of the call in base 36, four digits each.
+
+    Mistral takes only ids of exactly nine letters and digits; all other providers take these too. They depend on the
+    turn and the index alone, so that a replay sends the same bytes.
+    """
+    return f"c{_base36(turn)}{_base36(index)}"
+
+
+def _base36(number: int) -> str:
+    """The last four digits of a number."""
+    return "".join(_BASE36_DIGITS[number // 36**place % 36] for place in (3, 2, 1, 0))
 
 
 def append_message(before: Sequence[bytes], message: bytes) -> tuple[bytes, ...]:

@@ -87,7 +87,7 @@ class AskServices:
     count as failures, else they would be repeated without end.
     """
 
-    world: AgentServices
+    services: AgentServices
     tools: ToolMap
     look: Callable[[str], ObservedAgent | None]
     go_on: Callable[[str, WriteBatch, str], Awaitable[bool]]
@@ -97,89 +97,89 @@ class AskServices:
     lost: set[str] = field(default_factory=set)
 
 
-async def ask_for_reply(desk: AskServices, seen: ObservedAgent, ahead: WriteBatch) -> Outcome | AgentRest | None:
+async def ask_for_reply(asking: AskServices, agent: ObservedAgent, batch: WriteBatch) -> Outcome | AgentRest | None:
     """Ask the decider for the open turn: in place if it answers instantly, else in a job.
 
     Returns how the agent rests if its decider cannot be asked now; None if the next step can be decided immediately.
     """
-    opened, address, world = seen.opened, seen.resource.address, desk.world
-    if seen.nature.is_instant and not concurrency_limits.asking_needs_job(seen):
-        plain = partial(ask_decider, world, desk.tools, None)
-        reply = await ask_through_mixins(LayeredAsk(world, desk.look, seen, opened.request.op, plain))
+    opened, address, world = agent.opened, agent.resource.address, asking.services
+    if agent.nature.is_instant and not concurrency_limits.asking_needs_job(agent):
+        plain = partial(ask_decider, world, asking.tools, None)
+        reply = await ask_through_mixins(LayeredAsk(world, asking.look, agent, opened.request.op, plain))
         ids = [world.ids.mint() for _ in range(max(1, len(reply.calls)))]
-        ahead.add(address, records.draft_reply(seen, reply, ids, desk.tools))
+        batch.add(address, records.draft_reply(agent, reply, ids, asking.tools))
         return None
     # One key for each request: the last act of a job may start the next one.
-    key = f"{DECIDER_JOB}:{seen.resource.uid}:{opened.turn}.{opened.request.asked + 1}"
-    if (full := concurrency_limits.take_turn_permit(desk.permits, seen, key)) is not None:
+    key = f"{DECIDER_JOB}:{agent.resource.uid}:{opened.turn}.{opened.request.asked + 1}"
+    if (full := concurrency_limits.take_turn_permit(asking.permits, agent, key)) is not None:
         return AgentRest(AgentState.BLOCKED, concurrency_limits.describe_permit_limit(full), is_wait=True)
-    if seen.nature.is_model:
-        return _ask_model(desk, seen, key, ahead)
+    if agent.nature.is_model:
+        return _ask_model(asking, agent, key, batch)
     # An earlier owner has asked: whatever its request left running is stopped before the decider is asked again.
     stale = opened.request.op if opened.request.asked else None
     op = world.ids.mint() if stale else opened.request.op
-    draft = records.draft_decider_request(seen, op)
-    if waited := records.wait_end_merge(seen, opened):
-        draft = replace(draft, changes=(*draft.changes, records.status_change(seen, {"open": dict(waited)})))
-    ahead.add(address, draft)
-    ahead.commit()
-    world.start_job(seen, key, AskJob(desk, address, key, op, stale, None, seen.now), DECIDER_POOL)
+    draft = records.draft_decider_request(agent, op)
+    if waited := records.wait_end_merge(agent, opened):
+        draft = replace(draft, changes=(*draft.changes, records.status_change(agent, {"open": dict(waited)})))
+    batch.add(address, draft)
+    batch.commit()
+    world.start_job(agent, key, AskJob(asking, address, key, op, stale, None, agent.now), DECIDER_POOL)
     return Done()
 
 
-def _ask_model(desk: AskServices, seen: ObservedAgent, key: str, ahead: WriteBatch) -> Outcome | AgentRest | None:
+def _ask_model(asking: AskServices, agent: ObservedAgent, key: str, batch: WriteBatch) -> Outcome | AgentRest | None:
     """Start a request to the agent's model, after a compaction of its transcript if the prompt is too long."""
-    opened, world = seen.opened, desk.world
-    model = model_request.model_of_agent(seen).model
-    made = desk.prompts.of(seen, model, desk.tools, world.store.get_blob, call_locks.describe_held(seen, ahead))
-    ready = model_request.prepare_request(world, made, seen, ahead)
+    opened, world = agent.opened, asking.services
+    model = model_request.model_of_agent(agent).model
+    made = asking.prompts.of(agent, model, asking.tools, world.store.get_blob, call_locks.describe_held(agent, batch))
+    ready = model_request.prepare_request(world, made, agent, batch)
     if isinstance(ready, UnpricedModel):
         return rest_until_priced(ready)
-    if opened.request.asked and opened.request.failure is None and opened.request.op in desk.lost:
-        desk.lost.discard(opened.request.op)
-        lost = model_request.draft_model_failure(seen, ahead, model_request.LOST_REPLY, ready, desk.life)
-        ahead.add(seen.resource.address, lost)
+    if opened.request.asked and opened.request.failure is None and opened.request.op in asking.lost:
+        asking.lost.discard(opened.request.op)
+        lost = model_request.draft_model_failure(agent, batch, model_request.LOST_REPLY, ready, asking.life)
+        batch.add(agent.resource.address, lost)
         return None
     window, load = world.deciders.models.window(model), partial(require_blob, world.store)
-    if transcript.is_compaction_due(seen, ready.tokens, ready.request.output_tokens_max or 0, window):
-        compacted = transcript.compact_transcript(seen, load, ready.tokens, window)
+    if transcript.is_compaction_due(agent, ready.tokens, ready.request.output_tokens_max or 0, window):
+        compacted = transcript.compact_transcript(agent, load, ready.tokens, window)
         if compacted.chunks:
             chunks, data = transcript.compacted_chunks(compacted, ready.tokens, world.store.put_blob)
-            ahead.add(seen.resource.address, model_request.draft_compaction(seen, chunks, data))
+            batch.add(agent.resource.address, model_request.draft_compaction(agent, chunks, data))
             return None
-        wanted = transcript.plan_summary(seen, load, window)
+        wanted = transcript.plan_summary(agent, load, window)
         if wanted is not None:
-            summary = model_request.prepare_summary_request(world, seen, ahead, wanted)
+            summary = model_request.prepare_summary_request(world, agent, batch, wanted)
             if isinstance(summary, UnpricedModel):
                 return rest_until_priced(summary)
-            return _start_request(desk, seen, key, summary, wanted, ahead)
-        if (rest := rest_for_long_prompt(seen)) is not None:
+            return _start_request(asking, agent, key, summary, wanted, batch)
+        if (rest := rest_for_long_prompt(agent)) is not None:
             return rest
-    return _start_request(desk, seen, key, ready, None, ahead)
+    return _start_request(asking, agent, key, ready, None, batch)
 
 
 def _start_request(
-    desk: AskServices,
-    seen: ObservedAgent,
+    asking: AskServices,
+    agent: ObservedAgent,
     key: str,
     ready: PreparedRequest,
     wanted: SummaryPlan | None,
-    ahead: WriteBatch,
+    batch: WriteBatch,
 ) -> Outcome | AgentRest | None:
     """Reserve the cost of a request to a model, record the request, and start its job."""
-    opened, address, world = seen.opened, seen.resource.address, desk.world
+    opened, address, world = agent.opened, agent.resource.address, asking.services
     op = world.ids.mint() if opened.request.asked else opened.request.op
-    changes = model_request.reservation_changes(seen, ahead, op, ready)
+    changes = model_request.reservation_changes(agent, batch, op, ready)
     if isinstance(changes, BudgetShortage):
-        had_last = seen.status.wake.had_last or not seen.hands_over
-        if not opened.is_last and budget.may_hand_over(seen.task, changes.asked, seen.budget.caps, had_last=had_last):
-            ahead.add(address, records.draft_last_turn(seen))
+        had_last = agent.status.wake.had_last or not agent.hands_over
+        if not opened.is_last and budget.may_hand_over(agent.task, changes.asked, agent.budget.caps, had_last=had_last):
+            batch.add(address, records.draft_last_turn(agent))
             return None
-        return rest_until_budget(seen, tuple(changes.asked), changes)
-    ahead.add(address, model_request.draft_model_request(seen, op, ready, changes))
-    ahead.commit()
+        return rest_until_budget(agent, tuple(changes.asked), changes)
+    batch.add(address, model_request.draft_model_request(agent, op, ready, changes))
+    batch.commit()
     pool = model_request.model_pool(ready.request.model, world.store.view, world.plan)
-    world.start_job(seen, key, AskJob(desk, address, key, op, None, ready, seen.now, wanted), pool)
+    world.start_job(agent, key, AskJob(asking, address, key, op, None, ready, agent.now, wanted), pool)
     return Done()
 
 
@@ -192,7 +192,7 @@ class AskJob:
     `said_chars` counts what has come of the reply.
     """
 
-    desk: AskServices
+    asking: AskServices
     address: str
     key: str
     op: str
@@ -215,16 +215,16 @@ class AskJob:
             raise
         finally:
             if not is_told:
-                self.desk.lost.add(self.op)
+                self.asking.lost.add(self.op)
 
     async def _perform(self) -> None:
-        world = self.desk.world
+        world = self.asking.services
         await world.store.flush(world.store.view.rev)
-        seen = await self._after_the_stale()
-        if seen is None or not model_request.is_current_request(seen, self.op):
+        agent = await self._after_the_stale()
+        if agent is None or not model_request.is_current_request(agent, self.op):
             return
         began_at = world.clock.now()
-        asked = LayeredAsk(world, self.desk.look, seen, self.op, self._ask, self._renewed)
+        asked = LayeredAsk(world, self.asking.look, agent, self.op, self._ask, self._renewed)
         try:
             if self.wanted is not None:
                 await self._sum(self.wanted)
@@ -242,20 +242,20 @@ class AskJob:
 
     async def _after_the_stale(self) -> ObservedAgent | None:
         """The agent, when nothing is left of the request that an earlier owner made."""
-        world = self.desk.world
-        seen = self.desk.look(self.address)
+        world = self.asking.services
+        agent = self.asking.look(self.address)
         if self.ready is not None or self.stale is None:
-            return seen
-        if seen is not None and seen.nature.outlives_owner and model_request.is_current_request(seen, self.op):
-            return seen
+            return agent
+        if agent is not None and agent.nature.outlives_owner and model_request.is_current_request(agent, self.op):
+            return agent
         await world.programs.processes.stop(self.stale)
         world.programs.processes.forget([self.stale])
-        return self.desk.look(self.address)
+        return self.asking.look(self.address)
 
-    async def _ask(self, seen: ObservedAgent, op: str) -> DeciderReply:
+    async def _ask(self, agent: ObservedAgent, op: str) -> DeciderReply:
         if self.ready is None:
-            return await ask_decider(self.desk.world, self.desk.tools, self.stale, seen, op)
-        opened = seen.opened
+            return await ask_decider(self.asking.services, self.asking.tools, self.stale, agent, op)
+        opened = agent.opened
         request = self.ready.request
         if request.key.attempt != opened.request.asked:  # A mixin asks once more, in the same job.
             request = replace(request, key=replace(request.key, attempt=opened.request.asked))
@@ -264,14 +264,14 @@ class AskJob:
             raise model_request.empty_reply_failure(
                 self.used.pop(), opened.request.tries + 1, has_text=bool(answer.text.strip())
             )
-        return reply_from_model(answer, called_tools_by_wire_name(seen, self.desk.tools, answer))
+        return reply_from_model(answer, called_tools_by_wire_name(agent, self.asking.tools, answer))
 
     async def _complete(self, request: ModelRequest) -> ModelReply:
         """The answer, its cost counted; of a request that is closed before, what it had cost by then is estimated."""
         assert self.ready is not None, "only models are asked like this"
         self.said_chars = 0
         try:
-            answer = await self.desk.world.deciders.models.complete(request, self._heard)
+            answer = await self.asking.services.deciders.models.complete(request, self._heard)
         except anyio.get_cancelled_exc_class():
             said = transcript.estimate_tokens(self.said_chars)
             self.used.append(TokenUsage(self.ready.tokens, said, is_estimated=True))
@@ -279,15 +279,15 @@ class AskJob:
         self.used.append(answer.usage)
         return answer
 
-    def _renewed(self, seen: ObservedAgent, op: str) -> tuple[Change, ...] | None:
+    def _renewed(self, agent: ObservedAgent, op: str) -> tuple[Change, ...] | None:
         """See `middleware.RenewRequest`: the request before is billed, and what the next one may cost is set aside."""
         if self.ready is None:
             self.op = op
             return ()
-        ahead = WriteBatch(self.desk.world.store)
-        billed = self._billed(seen, ahead)
-        ahead.add(self.address, RecordDraft("model.failed", AGENT_ACTOR, self.address, billed))
-        reserved = model_request.reservation_changes(seen, ahead, op, self.ready)
+        batch = WriteBatch(self.asking.services.store)
+        billed = self._billed(agent, batch)
+        batch.add(self.address, RecordDraft("model.failed", AGENT_ACTOR, self.address, billed))
+        reserved = model_request.reservation_changes(agent, batch, op, self.ready)
         if isinstance(reserved, model_request.Spent):
             return None
         self.used.clear()
@@ -298,19 +298,19 @@ class AskJob:
         self.said_chars += len(text)
 
     async def _replied(self, reply: DeciderReply, queued_s: float) -> None:
-        world, ahead = self.desk.world, self._ahead()
-        seen = self.desk.look(self.address)
-        if seen is None:
+        world, batch = self.asking.services, self._batch()
+        agent = self.asking.look(self.address)
+        if agent is None:
             return
-        if not model_request.is_current_request(seen, self.op):
-            self._late(seen, reply)
+        if not model_request.is_current_request(agent, self.op):
+            self._late(agent, reply)
             return
         ids = [world.ids.mint() for _ in range(max(1, len(reply.calls)))]
         late_s = queued_s if queued_s > QUEUED_S else 0.0
-        draft = records.draft_reply(seen, reply, ids, self.desk.tools, queued_s=late_s)
-        more = self._billed(seen, ahead, reply)
-        ahead.add(self.address, remade(draft, changes=(*draft.changes, *more), data=draft.data | self._doubts()))
-        await self._go_on(ahead)
+        draft = records.draft_reply(agent, reply, ids, self.asking.tools, queued_s=late_s)
+        more = self._billed(agent, batch, reply)
+        batch.add(self.address, remade(draft, changes=(*draft.changes, *more), data=draft.data | self._doubts()))
+        await self._go_on(batch)
         if self.ready is None:
             await world.store.flush(world.store.view.rev)
 
@@ -322,23 +322,23 @@ class AskJob:
             raise ModelFailed(
                 model_request.EMPTY_REPLY, "its summary is empty", is_transient=True, usage=self.used.pop()
             )
-        world, ahead = self.desk.world, self._ahead()
-        seen = self.desk.look(self.address)
-        if seen is None or not model_request.is_current_request(seen, self.op):
+        world, batch = self.asking.services, self._batch()
+        agent = self.asking.look(self.address)
+        if agent is None or not model_request.is_current_request(agent, self.op):
             self._came_to_nothing(LATE_REASON)
             return
-        chunks, data = transcript.summarized_chunks(seen, answer.text, wanted, world.store.put_blob)
+        chunks, data = transcript.summarized_chunks(agent, answer.text, wanted, world.store.put_blob)
         data |= {"op": self.op, "model": self.ready.request.model, "usage": usage_json(answer.usage)}
-        billed = (*self._billed(seen, ahead), records.status_change(seen, {"open": {"tries": 0}}))
-        ahead.add(self.address, model_request.draft_compaction(seen, chunks, data, billed))
-        await self._go_on(ahead)
+        billed = (*self._billed(agent, batch), records.status_change(agent, {"open": {"tries": 0}}))
+        batch.add(self.address, model_request.draft_compaction(agent, chunks, data, billed))
+        await self._go_on(batch)
 
-    def _ahead(self) -> WriteBatch:
-        world = self.desk.world
+    def _batch(self) -> WriteBatch:
+        world = self.asking.services
         return WriteBatch(world.store, lambda: world.work.driving(self.address))
 
-    async def _go_on(self, ahead: WriteBatch) -> None:
-        is_alone = await self.desk.go_on(self.address, ahead, self.key)
+    async def _go_on(self, batch: WriteBatch) -> None:
+        is_alone = await self.asking.go_on(self.address, batch, self.key)
         # Nothing is awaited any more: no other job sees this one in its way.
         self.went_on = is_alone and self.ready is not None
 
@@ -349,83 +349,83 @@ class AskJob:
         return {"tokens_counted": self.ready.tokens}
 
     async def _failed(self, fault: ModelFailed) -> None:
-        ahead = self._ahead()
-        seen = self.desk.look(self.address)
+        batch = self._batch()
+        agent = self.asking.look(self.address)
         assert self.ready is not None, "only models fail like this"
-        if seen is None or not model_request.is_current_request(seen, self.op):
+        if agent is None or not model_request.is_current_request(agent, self.op):
             self.used += [] if fault.usage is None else [fault.usage]
             self._came_to_nothing(fault.reason)
             return
-        ahead.add(self.address, model_request.draft_model_failure(seen, ahead, fault, self.ready, self.desk.life))
-        await self._go_on(ahead)
+        batch.add(self.address, model_request.draft_model_failure(agent, batch, fault, self.ready, self.asking.life))
+        await self._go_on(batch)
 
     def _came_to_nothing(self, reason: str) -> None:
         """A request that was closed, or that nobody waits for any more, is billed for what it had cost by then."""
-        seen = self.desk.look(self.address)
-        if self.ready is None or seen is None or not (self.used or model_request.is_current_request(seen, self.op)):
+        agent = self.asking.look(self.address)
+        if self.ready is None or agent is None or not (self.used or model_request.is_current_request(agent, self.op)):
             return
         data: JsonObject = {"op": self.op, "reason": reason}
         if self.used:
             data["usage"] = usage_json(self.used[-1])
-        ahead = WriteBatch(self.desk.world.store)
-        draft = RecordDraft("model.failed", AGENT_ACTOR, self.address, self._billed(seen, ahead), data)
-        ahead.add(self.address, draft)
-        ahead.commit()
+        batch = WriteBatch(self.asking.services.store)
+        draft = RecordDraft("model.failed", AGENT_ACTOR, self.address, self._billed(agent, batch), data)
+        batch.add(self.address, draft)
+        batch.commit()
 
-    def _late(self, seen: ObservedAgent, reply: DeciderReply) -> None:
+    def _late(self, agent: ObservedAgent, reply: DeciderReply) -> None:
         """Evidence: it changes nothing but what was used."""
-        ahead = WriteBatch(self.desk.world.store)
+        batch = WriteBatch(self.asking.services.store)
         data = {"op": self.op, "text": reply.text, "usage": reply.usage, "late": True}
-        billed = self._billed(seen, ahead, reply)
-        ahead.add(self.address, RecordDraft("model.replied", AGENT_ACTOR, self.address, billed, data))
-        ahead.commit()
+        billed = self._billed(agent, batch, reply)
+        batch.add(self.address, RecordDraft("model.replied", AGENT_ACTOR, self.address, billed, data))
+        batch.commit()
 
-    def _billed(self, seen: ObservedAgent, view: WriteBatch, reply: DeciderReply | None = None) -> tuple[Change, ...]:
+    def _billed(self, agent: ObservedAgent, view: WriteBatch, reply: DeciderReply | None = None) -> tuple[Change, ...]:
         if self.ready is None:
             reported = None if reply is None else program.reported_cost(reply.usage)
-            return () if reported is None else budget.settle_changes(view, seen.resource, self.op, reported)
+            return () if reported is None else budget.settle_changes(view, agent.resource, self.op, reported)
         cost = Cost()
         for used in self.used:
             cost = cost + catalog.request_cost(self.ready.price, used)
-        return budget.settle_changes(view, seen.resource, self.op, cost)
+        return budget.settle_changes(view, agent.resource, self.op, cost)
 
 
-def called_tools_by_wire_name(seen: ObservedAgent, tools: ToolMap, answer: ModelReply) -> Mapping[str, str]:
+def called_tools_by_wire_name(agent: ObservedAgent, tools: ToolMap, answer: ModelReply) -> Mapping[str, str]:
     """The tools of the agent by their wire names; none when the reply calls none."""
-    return prompt.tools_by_wire_name(permissions.granted_tools(seen.spec, tools)) if answer.calls else {}
+    return prompt.tools_by_wire_name(permissions.granted_tools(agent.spec, tools)) if answer.calls else {}
 
 
 ENV_REFERENCE: Final = "env:"
 
 
-def decider_of(world: AgentServices, seen: ObservedAgent, stale: str | None = None) -> DeciderPort:
+def decider_of(world: AgentServices, agent: ObservedAgent, stale: str | None = None) -> DeciderPort:
     """The mind that the spec names, ready to be asked; `stale` as for `ask`. Raises DeciderFailed."""
-    match seen.spec.mind:
+    match agent.spec.mind:
         case ScriptSpec(steps=steps):
             return ScriptRunner(steps)
         case ProgramSpec(argv=argv):
-            return ProgramRunner(world.programs.processes, argv, _setting(world, seen))
+            return ProgramRunner(world.programs.processes, argv, _setting(world, agent))
         case PythonFunctionSpec(target=target):
-            return python_runner(world, target, _setting(world, seen))
+            return python_runner(world, target, _setting(world, agent))
         case ModelDeciderSpec():
             raise AssertionError("a model is asked through `World.models`")
         case CliAgentSpec() as how:
-            return _outside(world, seen, how, stale)
+            return _outside(world, agent, how, stale)
         case McpClientSpec():
-            return McpClientRelay(None if seen.status.open is None else seen.status.open.client.said)
+            return McpClientRelay(None if agent.status.open is None else agent.status.open.client.said)
         case other:
             assert_never(other)
 
 
-def _outside(world: AgentServices, seen: ObservedAgent, how: CliAgentSpec, stale: str | None) -> CliAgentRunner:
+def _outside(world: AgentServices, agent: ObservedAgent, how: CliAgentSpec, stale: str | None) -> CliAgentRunner:
     given = {
         name: _value(world, str(value)) for name, value in how.env.items() if not name.startswith(RESERVED_VARIABLES)
     }
-    setting = _setting(world, seen, how.timeout_s or limits.OUTSIDE_TURN_S)
+    setting = _setting(world, agent, how.timeout_s or limits.OUTSIDE_TURN_S)
     setting = replace(setting, env={**setting.env, **given})
     secrets = tuple(given[name] for name, value in how.env.items() if str(value).startswith(ENV_REFERENCE))
-    news = prompt.cli_agent_news(seen, call_locks.describe_held(seen, world.store.view))
-    briefing = CliAgentBriefing(prompt.role_briefing(seen, OUTSIDE_RULES) + f"\n\n{news}", news)
+    news = prompt.cli_agent_news(agent, call_locks.describe_held(agent, world.store.view))
+    briefing = CliAgentBriefing(prompt.role_briefing(agent, OUTSIDE_RULES) + f"\n\n{news}", news)
     return CliAgentRunner(world.programs.processes, how, setting, briefing, world.store.put_blob, secrets, stale)
 
 
@@ -440,29 +440,31 @@ def _value(world: AgentServices, written: str) -> str:
     return found
 
 
-def _setting(world: AgentServices, seen: ObservedAgent, most_s: float = limits.CALL_TIMEOUT_S) -> ProgramRunner.Setting:
+def _setting(
+    world: AgentServices, agent: ObservedAgent, most_s: float = limits.CALL_TIMEOUT_S
+) -> ProgramRunner.Setting:
     """Where and with what a program runs: its task's workspace, the clean environment, what is left of time."""
     try:
-        workspace = resolve_agent_workspace(world, seen)
+        workspace = resolve_agent_workspace(world, agent)
         workspace.ensure()
     except ToolError as fault:
         raise DeciderFailed(str(fault)) from fault
-    time_s = min(most_s, seen.budget.left.get("time_s", most_s))
-    is_function = isinstance(seen.spec.mind, PythonFunctionSpec)
-    box = run_environment.function_sandbox(world, seen) if is_function else run_environment.agent_sandbox(world, seen)
-    return ProgramRunner.Setting(str(workspace.root), command_environment(world, seen), time_s, box)
+    time_s = min(most_s, agent.budget.left.get("time_s", most_s))
+    is_function = isinstance(agent.spec.mind, PythonFunctionSpec)
+    box = run_environment.function_sandbox(world, agent) if is_function else run_environment.agent_sandbox(world, agent)
+    return ProgramRunner.Setting(str(workspace.root), command_environment(world, agent), time_s, box)
 
 
 async def ask_decider(
-    world: AgentServices, tools: ToolMap, stale: str | None, seen: ObservedAgent, op: str
+    world: AgentServices, tools: ToolMap, stale: str | None, agent: ObservedAgent, op: str
 ) -> DeciderReply:
     """What the mind answers by itself, without any mixin. Raises DeciderFailed.
 
     `stale` is the request of an owner that did not live to see its answer, None when there was none.
     """
-    if world.deciders.replayed_replies is not None and not seen.nature.is_instant:
-        return await world.deciders.replayed_replies(seen)
-    return await decider_of(world, seen, stale).respond(turn_input(world, tools, seen, op))
+    if world.deciders.replayed_replies is not None and not agent.nature.is_instant:
+        return await world.deciders.replayed_replies(agent)
+    return await decider_of(world, agent, stale).respond(turn_input(world, tools, agent, op))
 
 
 async def ask_through_mixins(asking: LayeredAsk) -> DeciderReply:
@@ -477,31 +479,31 @@ def _given_up(reason: str) -> ProposedCall:
     return ProposedCall("fail", {"reason": reason})
 
 
-def turn_input(world: AgentServices, tools: ToolMap, seen: ObservedAgent, op: str) -> TurnInput:
+def turn_input(world: AgentServices, tools: ToolMap, agent: ObservedAgent, op: str) -> TurnInput:
     """All that the mind is told for the open turn."""
-    turn, task, spec = seen.status.open, seen.task_spec, seen.spec
+    turn, task, spec = agent.status.open, agent.task_spec, agent.spec
     assert turn is not None, "a mind is asked inside a turn"
     return TurnInput(
-        agent=seen.resource.address,
-        incarnation=seen.status.incarnation,
+        agent=agent.resource.address,
+        incarnation=agent.status.incarnation,
         turn=turn.turn,
         op=op,
-        now=seen.now,
+        now=agent.now,
         goal="" if task is None else task.goal,
-        cwd=run_environment.working_directory(world, seen),
+        cwd=run_environment.working_directory(world, agent),
         notes="" if task is None else task.notes,
-        prompt=agent_instructions(seen),
+        prompt=agent_instructions(agent),
         checks=() if task is None else tuple(check.to_json() for check in task.acceptance),
         reasons=turn.news.reasons,
         messages=turn.news.messages,
-        results=tuple(_outcome(call) for call in seen.status.memory.past),
-        children=tuple(child.view for child in seen.context.children),
+        results=tuple(_outcome(call) for call in agent.status.memory.past),
+        children=tuple(child.view for child in agent.context.children),
         tools=()
         if isinstance(spec.mind, ScriptSpec)
         else permissions.granted_tools(spec, tools),  # A script does not look at them.
-        budget_left=seen.budget.left,
-        rejected=rejected_verdict(seen),
-        memory=seen.status.memory.own,
+        budget_left=agent.budget.left,
+        rejected=rejected_verdict(agent),
+        memory=agent.status.memory.own,
         options=spec.mind.options if isinstance(spec.mind, PythonFunctionSpec) else {},
         comments=agent_hooks.opening_comments(turn) if turn.hooks.fired else (),
     )

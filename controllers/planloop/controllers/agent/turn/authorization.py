@@ -42,38 +42,42 @@ DEFERRED_ERROR = "Deferred"
 """The error of a call that a hook said a no for now to."""
 
 
-def hook_memory(hook: Resource, spec: HookSpec, seen: ObservedAgent, originals: Mapping[str, Resource]) -> Json:
+def hook_memory(hook: Resource, spec: HookSpec, agent: ObservedAgent, originals: Mapping[str, Resource]) -> Json:
     """What the hook remembers: nothing in a new run of its agent; a read-only copy what its original does."""
     if spec.is_read_only and spec.original in originals:
         return unwrap_value(originals[spec.original].status.get("memory"))
-    if hook.status.get("incarnation") != seen.status.incarnation:
+    if hook.status.get("incarnation") != agent.status.incarnation:
         return None
     return unwrap_value(hook.status.get("memory"))
 
 
 def draft_verdicts(
-    seen: ObservedAgent, given: Sequence[tuple[HookQuestion, HookVerdict]], cost: JsonObject | None = None
+    agent: ObservedAgent, given: Sequence[tuple[HookQuestion, HookVerdict]], cost: JsonObject | None = None
 ) -> RecordDraft:
     """The record of verdicts, each with its question; `cost` is what they took beside the agent's own steps."""
     made = [_fired(question, verdict) for question, verdict in given]
-    opened = seen.status.open
-    waited = {} if opened is None else records.wait_end_merge(seen, opened)
+    opened = agent.status.open
+    waited = {} if opened is None else records.wait_end_merge(agent, opened)
     merge: JsonObject = {"open": {"fired": {one.key: wrap_value(one.to_json()) for one in made}, **waited}}
-    if seen.resource.status.get("why"):
+    if agent.resource.status.get("why"):
         merge["why"] = None  # Whom it asked; if there is somebody left, that is said anew.
-    changes: list[Change] = [SetStatus(seen.resource.address, seen.resource.uid, merge)]
-    changes += [_remembered(seen, question, verdict) for question, verdict in given]
+    changes: list[Change] = [SetStatus(agent.resource.address, agent.resource.uid, merge)]
+    changes += [_remembered(agent, question, verdict) for question, verdict in given]
     told = [_told(question, one) for (question, _), one in zip(given, made, strict=True)]
     data: JsonObject = {"turn": 0 if opened is None else opened.turn, "fired": told}
     if cost:
         data["cost"] = cost
-    return RecordDraft("hook.fired", AGENT_ACTOR, seen.resource.address, tuple(changes), data)
+    return RecordDraft("hook.fired", AGENT_ACTOR, agent.resource.address, tuple(changes), data)
 
 
-def draft_hook_wait(seen: ObservedAgent, why: str) -> RecordDraft:
+def draft_hook_wait(agent: ObservedAgent, why: str) -> RecordDraft:
     """The record of whom the agent waits for while programs think."""
     return RecordDraft(
-        "object.updated", AGENT_ACTOR, seen.resource.address, (records.status_change(seen, {"why": why}),), {"why": why}
+        "object.updated",
+        AGENT_ACTOR,
+        agent.resource.address,
+        (records.status_change(agent, {"why": why}),),
+        {"why": why},
     )
 
 
@@ -82,9 +86,9 @@ def _fired(question: HookQuestion, verdict: HookVerdict) -> TurnVerdict:
     return TurnVerdict(question.spec.name, question.point, question.index, question.rewrites, verdict, version)
 
 
-def _remembered(seen: ObservedAgent, question: HookQuestion, verdict: HookVerdict) -> SetStatus:
+def _remembered(agent: ObservedAgent, question: HookQuestion, verdict: HookVerdict) -> SetStatus:
     """What the verdict leaves in the hook: its memory, that it quits, how often it fired, and where it broke."""
-    hook, merge = question.hook, _begun(seen, question.hook)
+    hook, merge = question.hook, _begun(agent, question.hook)
     now = {**hook.status, **merge}
     merge["fired"] = 1 + int(now.get("fired") or 0)
     if verdict.fault:
@@ -99,19 +103,19 @@ def _remembered(seen: ObservedAgent, question: HookQuestion, verdict: HookVerdic
     return SetStatus(hook.address, hook.uid, merge)
 
 
-def _begun(seen: ObservedAgent, hook: Resource) -> JsonObject:
+def _begun(agent: ObservedAgent, hook: Resource) -> JsonObject:
     """What the status of a hook begins with in a run of its agent in which it has done nothing; empty once it has."""
-    if hook.status.get("incarnation") == seen.status.incarnation:
+    if hook.status.get("incarnation") == agent.status.incarnation:
         return {}
     forgotten: JsonObject = {name: None for name in ("memory", "why", "faults") if hook.status.get(name) is not None}
-    since_turn = max(0, seen.status.turn - 1)
-    begun: JsonObject = {"incarnation": seen.status.incarnation, "state": ACTIVE, "fired": 0, "since": None}
+    since_turn = max(0, agent.status.turn - 1)
+    begun: JsonObject = {"incarnation": agent.status.incarnation, "state": ACTIVE, "fired": 0, "since": None}
     return begun | {"since_turn": since_turn} | forgotten
 
 
-def memory_change(seen: ObservedAgent, question: HookQuestion, memory: Json) -> SetStatus:
+def memory_change(agent: ObservedAgent, question: HookQuestion, memory: Json) -> SetStatus:
     """The hook remembers something though it has not given its verdict yet."""
-    merge = _begun(seen, question.hook) | {"memory": wrap_value(memory)}
+    merge = _begun(agent, question.hook) | {"memory": wrap_value(memory)}
     return SetStatus(question.hook.address, question.hook.uid, merge)
 
 
@@ -134,16 +138,16 @@ def forbidden_arguments_result(standing: RewrittenCall) -> CallResult:
     return CallResult(CallState.DENIED, standing.refused, "Denied")
 
 
-def refused_by_hooks(seen: ObservedAgent, standing: RewrittenCall) -> CallResult | None:
+def refused_by_hooks(agent: ObservedAgent, standing: RewrittenCall) -> CallResult | None:
     """The result of a call that its hooks do not let start; None: they do, perhaps after somebody's yes."""
     ends = standing.merged
     if ends.decision == "deny":
         return CallResult(CallState.DENIED, ends.words, "Denied")
     if ends.decision == "defer":
         return CallResult(CallState.DENIED, f"not now, do what is asked first. {ends.words}", DEFERRED_ERROR)
-    opened = seen.status.open
-    if opened is not None and questions.is_final_reply(seen, opened):
-        back = questions.verdict_on_answer(seen, opened)
+    opened = agent.status.open
+    if opened is not None and questions.is_final_reply(agent, opened):
+        back = questions.verdict_on_answer(agent, opened)
         if back.decision != "allow":
             return CallResult(CallState.DENIED, f"your answer was sent back, go on. {back.words}", "Denied")
     return None
@@ -166,16 +170,16 @@ class HookedRulings:
     changes: tuple[Change, ...] = ()
     others: Mapping[str, Resource] | None = None
 
-    def made(self, seen: ObservedAgent, address: str) -> Resource:
+    def made(self, agent: ObservedAgent, address: str) -> Resource:
         """The call object as it is to be started."""
-        return (self.others or {}).get(address) or seen.objects.calls[address]
+        return (self.others or {}).get(address) or agent.objects.calls[address]
 
 
 def apply_verdicts(
-    seen: ObservedAgent, tools: ToolMap, approve: Sequence[str], rulings: Sequence[CallPermission]
+    agent: ObservedAgent, tools: ToolMap, approve: Sequence[str], rulings: Sequence[CallPermission]
 ) -> HookedRulings:
     """The rulings with the verdicts of the hooks: a denial of either holds, and other arguments are ruled on."""
-    opened = seen.opened
+    opened = agent.opened
     out: list[CallPermission] = []
     others: dict[str, Resource] = {}
     changes: list[Change] = []
@@ -184,22 +188,22 @@ def apply_verdicts(
         if isinstance(ruled, CallRefused):
             out.append(ruled)
             continue
-        standing = questions.rewritten_call(seen, index, tools)
+        standing = questions.rewritten_call(agent, index, tools)
         given = rewritten_arguments(standing, call.arguments)
-        now = ruled if given is None else permissions.check_call(standing.call, seen.spec, tools, approve)
+        now = ruled if given is None else permissions.check_call(standing.call, agent.spec, tools, approve)
         out.append(
-            _with(seen, now, standing) if not standing.refused else CallRefused(forbidden_arguments_result(standing))
+            _with(agent, now, standing) if not standing.refused else CallRefused(forbidden_arguments_result(standing))
         )
         deferred = deferred or _is_deferred(out[-1])
         if given is not None:
-            made, done = _rewritten(seen, opened, index, given, tools)
+            made, done = _rewritten(agent, opened, index, given, tools)
             others[call.address] = made
             changes += done
     if deferred or (
-        questions.is_final_reply(seen, opened) and questions.verdict_on_answer(seen, opened).decision != "allow"
+        questions.is_final_reply(agent, opened) and questions.verdict_on_answer(agent, opened).decision != "allow"
     ):
         # Told to wait, it will ask again for the same, as it should.
-        changes.append(records.status_change(seen, {"same": ["", 0], "conditions": {STUCK: None}}))
+        changes.append(records.status_change(agent, {"same": ["", 0], "conditions": {STUCK: None}}))
     return HookedRulings(out, tuple(changes), others)
 
 
@@ -207,10 +211,10 @@ def _is_deferred(ruled: CallPermission) -> bool:
     return isinstance(ruled, CallRefused) and ruled.result.error == DEFERRED_ERROR
 
 
-def _with(seen: ObservedAgent, ruled: CallPermission, standing: RewrittenCall) -> CallPermission:
+def _with(agent: ObservedAgent, ruled: CallPermission, standing: RewrittenCall) -> CallPermission:
     if isinstance(ruled, CallRefused):
         return ruled
-    refusal = refused_by_hooks(seen, standing)
+    refusal = refused_by_hooks(agent, standing)
     if refusal is not None:
         return CallRefused(refusal)
     if standing.merged.decision != "ask":
@@ -223,16 +227,16 @@ def _with(seen: ObservedAgent, ruled: CallPermission, standing: RewrittenCall) -
 
 
 def _rewritten(
-    seen: ObservedAgent, opened: OpenTurn, index: int, arguments: JsonObject, tools: ToolMap
+    agent: ObservedAgent, opened: OpenTurn, index: int, arguments: JsonObject, tools: ToolMap
 ) -> tuple[Resource, tuple[Change, ...]]:
     """The call object with other arguments. What the agent wrote stays in its reply, and with the call."""
     call = opened.reply.calls[index]
-    made = seen.objects.calls[call.address]
-    wanted = records.call_spec(seen, opened.turn, index, remade(call, arguments=arguments), tools).to_json()
+    made = agent.objects.calls[call.address]
+    wanted = records.call_spec(agent, opened.turn, index, remade(call, arguments=arguments), tools).to_json()
     changes: tuple[Change, ...] = (
         Put(made.address, made.uid, wanted, made.refs, made.owner, made.finalizers),
         SetStatus(made.address, made.uid, {"original": wrap_value(made.spec["arguments"])}),
-        records.status_change(seen, {"open": {"rewritten": {call.address: wrap_value(arguments)}}}),
+        records.status_change(agent, {"open": {"rewritten": {call.address: wrap_value(arguments)}}}),
     )
     return replace(made, spec=wanted), changes
 
@@ -243,43 +247,43 @@ APPROVED_VERDICTS: Final = "yes_to"
 """In a call's status: the late verdicts for which a person's yes was asked."""
 
 
-def draft_authorization(seen: ObservedAgent, tools: ToolMap, approve: Sequence[str]) -> RecordDraft:
+def draft_authorization(agent: ObservedAgent, tools: ToolMap, approve: Sequence[str]) -> RecordDraft:
     """Rules on every call of the reply in one append: refused ones have their result with it."""
-    opened = seen.opened
+    opened = agent.opened
     results: JsonObject = {}
     changes: list[Change] = []
     data: JsonObject = {}
-    rulings = permissions.check_calls(seen, tools, approve)
+    rulings = permissions.check_calls(agent, tools, approve)
     heard = (
-        apply_verdicts(seen, tools, approve, rulings)
-        if seen.hooks.watching or opened.hooks.fired
+        apply_verdicts(agent, tools, approve, rulings)
+        if agent.hooks.watching or opened.hooks.fired
         else HookedRulings(rulings)
     )
     for call, ruled in zip(opened.reply.calls, heard.rulings, strict=True):
-        made = heard.made(seen, call.address)
+        made = heard.made(agent, call.address)
         match ruled:
             case permissions.CallAllowed():
                 changes.append(records.call_state_change(made, CallState.AUTHORIZED))
                 data[call.address] = "allowed"
             case permissions.CallNeedsApproval(pattern=pattern, why=why):
-                changes += approval_request_changes(seen, made, pattern, why)
+                changes += approval_request_changes(agent, made, pattern, why)
                 data[call.address] = why or f"needs a yes to {pattern}"
             case permissions.CallRefused(result=result):
                 results[call.address] = wrap_value(result.to_json())
                 changes.append(Drop(made.address, made.uid))
                 data[call.address] = f"{result.state}: {result.text}"
     merge: JsonObject = {"open": {"results": results}} if results else {"state": "running"}
-    changes[:0] = [records.status_change(seen, merge), *heard.changes]
-    return RecordDraft("call.authorized", AGENT_ACTOR, seen.resource.address, tuple(changes), data)
+    changes[:0] = [records.status_change(agent, merge), *heard.changes]
+    return RecordDraft("call.authorized", AGENT_ACTOR, agent.resource.address, tuple(changes), data)
 
 
-def draft_approval_answers(seen: ObservedAgent, asking: Sequence[Resource]) -> RecordDraft:
+def draft_approval_answers(agent: ObservedAgent, asking: Sequence[Resource]) -> RecordDraft:
     """Calls that waited for a yes go on, or get a no as their result; the approvals are of no more use."""
-    opened = seen.opened
+    opened = agent.opened
     changes: list[Change] = []
     results: JsonObject = {}
     for call in asking:
-        approval = seen.objects.approvals.get(str(call.status.get("approval")))
+        approval = agent.objects.approvals.get(str(call.status.get("approval")))
         if approval is not None and approval.state == APPROVED:
             changes.append(records.call_state_change(call, CallState.AUTHORIZED, approval=None))
         else:
@@ -287,37 +291,37 @@ def draft_approval_answers(seen: ObservedAgent, asking: Sequence[Resource]) -> R
             changes.append(Drop(call.address, call.uid))
         if approval is not None:
             changes.append(Drop(approval.address, approval.uid))
-    merge: JsonObject = {"open": {"results": results, **records.wait_end_merge(seen, opened)}}
-    changes.insert(0, records.status_change(seen, merge))
-    return RecordDraft("call.authorized", AGENT_ACTOR, seen.resource.address, tuple(changes))
+    merge: JsonObject = {"open": {"results": results, **records.wait_end_merge(agent, opened)}}
+    changes.insert(0, records.status_change(agent, merge))
+    return RecordDraft("call.authorized", AGENT_ACTOR, agent.resource.address, tuple(changes))
 
 
-def draft_late_verdict(seen: ObservedAgent, startable: Sequence[Resource]) -> RecordDraft | None:
+def draft_late_verdict(agent: ObservedAgent, startable: Sequence[Resource]) -> RecordDraft | None:
     """What hooks say to calls about to start that were not asked about them as they are now; None: nothing against it.
 
     One that wants other arguments denies these: the call is made again, and goes through all hooks.
     """
-    opened = seen.opened
+    opened = agent.opened
     if not opened.hooks.fired:
         return None
     for call in startable:
-        if call.state != CallState.AUTHORIZED or not (late := questions.late_verdicts(seen, call.address)):
+        if call.state != CallState.AUTHORIZED or not (late := questions.late_verdicts(agent, call.address)):
             continue
-        said = verdicts.counted_verdicts(late, tuple(seen.hooks.watching))
+        said = verdicts.counted_verdicts(late, tuple(agent.hooks.watching))
         merged, wanted = verdicts.merge_verdicts(said), verdicts.first_rewrite(said, call.spec["arguments"])
         if merged.decision in ("deny", "defer") or wanted is not None:
             words = merged.words or f"hook {wanted[0] if wanted else ''} gives it other arguments by now: do it again"
             result = CallResult(CallState.DENIED, words, "Denied")
             merge: JsonObject = {"open": {"results": {call.address: wrap_value(result.to_json())}}}
-            changes: tuple[Change, ...] = (records.status_change(seen, merge), Drop(call.address, call.uid))
+            changes: tuple[Change, ...] = (records.status_change(agent, merge), Drop(call.address, call.uid))
             data: JsonObject = {call.address: f"{result.state}: {result.text}"}
-            return RecordDraft("call.authorized", AGENT_ACTOR, seen.resource.address, changes, data)
+            return RecordDraft("call.authorized", AGENT_ACTOR, agent.resource.address, changes, data)
         asks = [one.key for one in late if one.verdict.decision == "ask"]
         if merged.decision == "ask" and set(asks) - set(call.status.get(APPROVED_VERDICTS) or ()):
             why = f"asks for a person's yes: {merged.words}"
             yes = SetStatus(call.address, call.uid, {APPROVED_VERDICTS: [*asks]})
-            changes = (records.status_change(seen, {}), *approval_request_changes(seen, call, "", why), yes)
-            return RecordDraft("call.authorized", AGENT_ACTOR, seen.resource.address, changes, {call.address: why})
+            changes = (records.status_change(agent, {}), *approval_request_changes(agent, call, "", why), yes)
+            return RecordDraft("call.authorized", AGENT_ACTOR, agent.resource.address, changes, {call.address: why})
     return None
 
 
@@ -326,44 +330,44 @@ def _rejected(approval: Resource | None) -> CallResult:
     return CallResult(CallState.DENIED, f"refused by a person{': ' if reason else ''}{reason}", "Rejected")
 
 
-def draft_interruption(seen: ObservedAgent) -> RecordDraft:
+def draft_interruption(agent: ObservedAgent) -> RecordDraft:
     """The step in flight is given up for a message or an edit.
 
     A mind that was being asked is asked again with the message; calls that have not ended are cancelled, those in doubt
     stay in doubt.
     """
-    opened = seen.opened
+    opened = agent.opened
     if not opened.is_replied:
-        return _told_before_the_reply(seen, opened)
-    made = [seen.objects.calls[call.address] for call in opened.reply.calls if call.address not in opened.results]
+        return _told_before_the_reply(agent, opened)
+    made = [agent.objects.calls[call.address] for call in opened.reply.calls if call.address not in opened.results]
     left = [call for call in made if call.state != CallState.UNKNOWN]
-    result = CallResult(CallState.CANCELLED, f"given up {_cause(seen)}", "Interrupted")
+    result = CallResult(CallState.CANCELLED, f"given up {_cause(agent)}", "Interrupted")
     results: JsonObject = {call.address: wrap_value(result.to_json()) for call in left}
     asked = {call.status.get("approval") for call in left}
-    gone = (*left, *(each for each in seen.objects.approvals.values() if each.address in asked))
+    gone = (*left, *(each for each in agent.objects.approvals.values() if each.address in asked))
     drops = tuple(Drop(each.address, each.uid) for each in gone)
-    merge: JsonObject = {"open": {"results": results, **records.wait_end_merge(seen, opened)}}
-    changes: tuple[Change, ...] = (records.status_change(seen, merge), *drops)
+    merge: JsonObject = {"open": {"results": results, **records.wait_end_merge(agent, opened)}}
+    changes: tuple[Change, ...] = (records.status_change(agent, merge), *drops)
     return RecordDraft(
-        "call.settled", AGENT_ACTOR, seen.resource.address, changes, {"tool": "", "result": result.to_json()}
+        "call.settled", AGENT_ACTOR, agent.resource.address, changes, {"tool": "", "result": result.to_json()}
     )
 
 
-def _cause(seen: ObservedAgent) -> str:
-    if external_lease.is_turn_abandoned(seen):
+def _cause(agent: ObservedAgent) -> str:
+    if external_lease.is_turn_abandoned(agent):
         return "by its client"
-    return "for a message" if seen.interrupts else "for news"
+    return "for a message" if agent.interrupts else "for news"
 
 
-def _told_before_the_reply(seen: ObservedAgent, opened: OpenTurn) -> RecordDraft:
+def _told_before_the_reply(agent: ObservedAgent, opened: OpenTurn) -> RecordDraft:
     """What stopped the request becomes part of the turn, so that the mind is asked again with it."""
-    if not seen.nature.is_model:
-        read = seen.interrupts
+    if not agent.nature.is_model:
+        read = agent.interrupts
     elif opened.request.failure is not None:
-        read = seen.unread  # Nobody is being asked: whatever it is, it is worth another try.
+        read = agent.unread  # Nobody is being asked: whatever it is, it is worth another try.
     else:
-        read = tuple(message for message in seen.unread if message.delivery != "queue")
-    news, told = redirection_news(seen) if seen.nature.is_redirected else ((), {})
+        read = tuple(message for message in agent.unread if message.delivery != "queue")
+    news, told = redirection_news(agent) if agent.nature.is_redirected else ((), {})
     merge: JsonObject = {
         "open": {"messages": [message.to_json() for message in (*opened.news.messages, *read, *news)]},
         "inbox": dict.fromkeys(message.id for message in read),
@@ -372,28 +376,30 @@ def _told_before_the_reply(seen: ObservedAgent, opened: OpenTurn) -> RecordDraft
     if told:
         merge["told"] = told
     if opened.request.failure is not None:
-        merge["open"] |= {"failure": None, "tries": 0, **records.wait_end_merge(seen, opened)}
+        merge["open"] |= {"failure": None, "tries": 0, **records.wait_end_merge(agent, opened)}
     data: JsonObject = {"read": [message.id for message in read]}
-    return RecordDraft("message.read", AGENT_ACTOR, seen.resource.address, (records.status_change(seen, merge),), data)
-
-
-def draft_collected_result(seen: ObservedAgent, call: Resource) -> RecordDraft:
-    """The result of a call that ended elsewhere: found unknown after a crash, or settled by a person's word."""
-    raw = call.status.get("result")
-    if raw is not None:
-        return records.draft_settlement(seen, records.SettledCall(call, result_from_json(raw)))
-    state = CallState(call.state)
-    error = "" if state is CallState.SUCCEEDED else str(state)
-    return records.draft_settlement(
-        seen, records.SettledCall(call, CallResult(state, str(call.status.get("why") or state), error))
+    return RecordDraft(
+        "message.read", AGENT_ACTOR, agent.resource.address, (records.status_change(agent, merge),), data
     )
 
 
-def approve_patterns(view: View, plan: str, seen: ObservedAgent) -> tuple[str, ...]:
+def draft_collected_result(agent: ObservedAgent, call: Resource) -> RecordDraft:
+    """The result of a call that ended elsewhere: found unknown after a crash, or settled by a person's word."""
+    raw = call.status.get("result")
+    if raw is not None:
+        return records.draft_settlement(agent, records.SettledCall(call, result_from_json(raw)))
+    state = CallState(call.state)
+    error = "" if state is CallState.SUCCEEDED else str(state)
+    return records.draft_settlement(
+        agent, records.SettledCall(call, CallResult(state, str(call.status.get("why") or state), error))
+    )
+
+
+def approve_patterns(view: View, plan: str, agent: ObservedAgent) -> tuple[str, ...]:
     """The `approve:` patterns for calls in the agent's task and all tasks above; admission applies those for paths."""
     document = view.get(plan)
     node = None if document is None else document.spec
-    tokens = json_pointer.task_pointer([part for part in seen.spec.task.split("/")[1:] if part != "."])
+    tokens = json_pointer.task_pointer([part for part in agent.spec.task.split("/")[1:] if part != "."])
     found: list[str] = []
     for token in ("", *tokens):
         node = node.get(token) if token and isinstance(node, dict) else node
@@ -402,16 +408,16 @@ def approve_patterns(view: View, plan: str, seen: ObservedAgent) -> tuple[str, .
     return tuple(found)
 
 
-def approval_request_changes(seen: ObservedAgent, call: Resource, pattern: str, why: str = "") -> tuple[Change, ...]:
+def approval_request_changes(agent: ObservedAgent, call: Resource, pattern: str, why: str = "") -> tuple[Change, ...]:
     """The changes that make the call wait for an approval. `why` replaces the words about the plan's `pattern`."""
     address = f"approval/{call.address.partition('/')[2]}"
     uid = Uid(address.partition("/")[2])
     tool = str(call.spec["tool"])
     what = {"call": call.address, "tool": tool, "arguments": call.spec["arguments"]}
     words = why or f"the plan asks for a person's yes to `{pattern}`"
-    spec = ApprovalSpec("call", records.agent_author(seen), words, what)
+    spec = ApprovalSpec("call", records.agent_author(agent), words, what)
     return (
-        Put(address, uid, spec.to_json(), owner=seen.resource.address),
+        Put(address, uid, spec.to_json(), owner=agent.resource.address),
         SetStatus(address, uid, {"state": WAITING}),
         SetStatus(call.address, call.uid, {"state": str(CallState.AWAITING_APPROVAL), "approval": address}),
     )

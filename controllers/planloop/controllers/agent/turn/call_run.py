@@ -61,7 +61,7 @@ class CallServices:
     need not wake the agent.
     """
 
-    world: AgentServices
+    services: AgentServices
     tools: ToolMap
     look: LookUp
     objection: Callable[[ObservedAgent, TurnCall], str]
@@ -71,99 +71,101 @@ class CallServices:
 
 
 async def start_calls(
-    bench: CallServices, seen: ObservedAgent, startable: tuple[Resource, ...], ahead: WriteBatch
+    calling: CallServices, agent: ObservedAgent, startable: tuple[Resource, ...], batch: WriteBatch
 ) -> Outcome | AgentRest | None:
     """Settle an instant call in place, or write the intents of the others in one append and start a job for each.
 
     Returns how the agent rests if no call may start yet, and None if the next step can be decided immediately.
     """
-    address = seen.resource.address
-    if (draft := authorization.draft_late_verdict(seen, startable)) is not None:
-        ahead.add(address, draft)
+    address = agent.resource.address
+    if (draft := authorization.draft_late_verdict(agent, startable)) is not None:
+        batch.add(address, draft)
         return None
     for call in startable:
-        tool = bench.tools.get(str(call.spec["tool"]))
-        if tool is not None and (why := permissions.why_barred(call, tool, seen.spec)):
-            ahead.add(
-                address, records.draft_settlement(seen, records.SettledCall(call, permissions.denied_result(why)))
+        tool = calling.tools.get(str(call.spec["tool"]))
+        if tool is not None and (why := permissions.why_barred(call, tool, agent.spec)):
+            batch.add(
+                address, records.draft_settlement(agent, records.SettledCall(call, permissions.denied_result(why)))
             )
             return None
-        if tool is None or concurrency_limits.runs_in_place(seen, call, tool):
-            await _run_in_place(bench, seen, call, tool, ahead)
+        if tool is None or concurrency_limits.runs_in_place(agent, call, tool):
+            await _run_in_place(calling, agent, call, tool, batch)
             return None
-    if not _take_locks(bench, seen, startable, ahead):
+    if not _take_locks(calling, agent, startable, batch):
         return None
-    startable, full = concurrency_limits.take_call_permits(bench.permits, seen, bench.tools, startable)
+    startable, full = concurrency_limits.take_call_permits(calling.permits, agent, calling.tools, startable)
     if full is not None and not startable:
         why = concurrency_limits.describe_permit_limit(full)
-        return AgentRest(AgentState.RUNNING, why, is_wait=not seen.objects.jobs)
-    fresh = [(call, _operation_id(bench, call)) for call in startable if call.state == CallState.AUTHORIZED]
+        return AgentRest(AgentState.RUNNING, why, is_wait=not agent.objects.jobs)
+    fresh = [(call, _operation_id(calling, call)) for call in startable if call.state == CallState.AUTHORIZED]
     if fresh:
-        ahead.add(address, records.draft_call_starts(seen, fresh))
-    ahead.commit()
+        batch.add(address, records.draft_call_starts(agent, fresh))
+    batch.commit()
     is_fresh = {call.address for call, _ in fresh}
     for old in startable:
-        made = bench.world.store.view.get(old.address)
+        made = calling.services.store.view.get(old.address)
         assert made is not None, "a call that was just started is there"
-        tool = bench.tools[str(made.spec["tool"])]
-        job = CallRun(bench, tool, made, made.address not in is_fresh)
-        bench.world.start_job(seen, made.address, job, TOOL_POOL)
+        tool = calling.tools[str(made.spec["tool"])]
+        job = CallRun(calling, tool, made, made.address not in is_fresh)
+        calling.services.start_job(agent, made.address, job, TOOL_POOL)
     return Done()
 
 
 async def _run_in_place(
-    bench: CallServices, seen: ObservedAgent, call: Resource, tool: Tool | None, ahead: WriteBatch
+    calling: CallServices, agent: ObservedAgent, call: Resource, tool: Tool | None, batch: WriteBatch
 ) -> None:
     if tool is not None and not tool.is_apart:
-        ahead.commit()  # The tool may read what other agents have written.
+        batch.commit()  # The tool may read what other agents have written.
     ending: CallEnding = NO_TOOL
     if tool is not None:
-        said = await run_tool(tool, _tool_context(bench.world, seen, call))
-        ending = concurrency_limits.trace_in_place(seen, call, tool, said)
-    ahead.add(seen.resource.address, records.draft_ending(seen, call, ending))
+        said = await run_tool(tool, _tool_context(calling.services, agent, call))
+        ending = concurrency_limits.trace_in_place(agent, call, tool, said)
+    batch.add(agent.resource.address, records.draft_ending(agent, call, ending))
 
 
-def _take_locks(bench: CallServices, seen: ObservedAgent, startable: Sequence[Resource], ahead: WriteBatch) -> bool:
+def _take_locks(calling: CallServices, agent: ObservedAgent, startable: Sequence[Resource], batch: WriteBatch) -> bool:
     """Whether all of `startable` may start: what they write is locked for them in the append of their intents."""
     is_free = True
     for call in startable:
-        tool = bench.tools[str(call.spec["tool"])]
+        tool = calling.tools[str(call.spec["tool"])]
         if call.state != CallState.AUTHORIZED or not tool.locks:
             continue
-        taken = call_locks.take_locks(seen, ahead, call, tool.locks(_tool_context(bench.world, seen, call)))
+        taken = call_locks.take_locks(agent, batch, call, tool.locks(_tool_context(calling.services, agent, call)))
         if isinstance(taken, RecordDraft):
-            ahead.add(seen.resource.address, taken)
+            batch.add(agent.resource.address, taken)
         elif taken is not None:
-            ahead.add(seen.resource.address, records.draft_ending(seen, call, taken))
+            batch.add(agent.resource.address, records.draft_ending(agent, call, taken))
             is_free = False
     return is_free
 
 
-def _operation_id(bench: CallServices, call: Resource) -> str:
+def _operation_id(calling: CallServices, call: Resource) -> str:
     """The operation id of a start: the first is the call's own, any later one is new."""
-    known = bench.world.store.view.get(call.address)
-    return str(call.spec["op"]) if known is None else bench.world.ids.mint()
+    known = calling.services.store.view.get(call.address)
+    return str(call.spec["op"]) if known is None else calling.services.ids.mint()
 
 
-def why_not_now(bench: CallServices, seen: ObservedAgent, call: Resource, arguments: JsonObject) -> CallResult | None:
+def why_not_now(
+    calling: CallServices, agent: ObservedAgent, call: Resource, arguments: JsonObject
+) -> CallResult | None:
     """Why `call` may not run now with `arguments`, by the agent's present rights and hooks; None: it may."""
     asked = TurnCall(call.address, str(call.spec["tool"]), arguments)
-    approve = authorization.approve_patterns(bench.world.store.view, bench.world.plan, seen)
+    approve = authorization.approve_patterns(calling.services.store.view, calling.services.plan, agent)
     is_changed = arguments != call.spec["arguments"]
-    match permissions.check_call(asked, seen.spec, bench.tools, approve):
+    match permissions.check_call(asked, agent.spec, calling.tools, approve):
         case permissions.CallRefused(result=result):
             return result
         case permissions.CallNeedsApproval(pattern=pattern) if is_changed:
             text = f"with other arguments it would need a person's yes to `{pattern}`"
             return CallResult(CallState.DENIED, text, "Denied")
-        case _ if is_changed and (why := bench.objection(seen, asked)):
+        case _ if is_changed and (why := calling.objection(agent, asked)):
             return CallResult(CallState.DENIED, why, "Denied")
         case _:
             return None
 
 
-def _tool_context(world: AgentServices, seen: ObservedAgent, call: Resource) -> ToolContext:
-    return ToolContext(world, seen, call, call_from_json(call.spec), workspace_or_denial(world, seen))
+def _tool_context(world: AgentServices, agent: ObservedAgent, call: Resource) -> ToolContext:
+    return ToolContext(world, agent, call, call_from_json(call.spec), workspace_or_denial(world, agent))
 
 
 @dataclass(slots=True)
@@ -173,7 +175,7 @@ class CallRun:
     `tries` counts the intents that were made for it, those of earlier owners too; `said` is what the tool itself said.
     """
 
-    bench: CallServices
+    calling: CallServices
     tool: Tool
     call: Resource
     is_resumed: bool
@@ -187,18 +189,18 @@ class CallRun:
 
     @property
     def world(self) -> AgentServices:
-        return self.bench.world
+        return self.calling.services
 
     @property
     def cache(self) -> ResultCache:
-        return self.bench.cache
+        return self.calling.cache
 
     @property
     def spec(self) -> CallSpec:
         return call_from_json(self.call.spec)
 
     def look(self, address: str) -> ObservedAgent | None:
-        return self.bench.look(address)
+        return self.calling.look(address)
 
     async def __call__(self) -> None:
         """The job: from a durable Started to a durable result."""
@@ -218,8 +220,8 @@ class CallRun:
 
     async def _stopped(self) -> None:
         """The call was stopped: because its agent was, or because the owner leaves while the agent is to go on."""
-        seen = self.look(self.spec.owner)
-        if seen is None or not seen.is_wanted or seen.interrupts or external_lease.is_turn_abandoned(seen):
+        agent = self.look(self.spec.owner)
+        if agent is None or not agent.is_wanted or agent.interrupts or external_lease.is_turn_abandoned(agent):
             await self._settle(Settlement(CallResult(CallState.CANCELLED, "stopped", "Cancelled")))
         elif self._is_between_tries() or self.spec.effect.may_run_again:
             await self._go_back()
@@ -257,20 +259,20 @@ class CallRun:
 
     async def again(self, failed: CallResult, pause_s: float) -> Settlement | None:
         """See `middleware.CallAttempts`. Between the two records nothing of the call is under way."""
-        store, seen = self.world.store, self.look(self.spec.owner)
-        if seen is None or not is_current_call(seen, self.call) or seen.budget.left.get("retries", 1) < 1:
+        store, agent = self.world.store, self.look(self.spec.owner)
+        if agent is None or not is_current_call(agent, self.call) or agent.budget.left.get("retries", 1) < 1:
             return Settlement(failed)
-        draft = middleware.draft_retry(seen, store.view, self.call, failed, self.tries, pause_s)
-        store.propose(draft, {seen.resource.address: seen.resource.rev})
+        draft = middleware.draft_retry(agent, store.view, self.call, failed, self.tries, pause_s)
+        store.propose(draft, {agent.resource.address: agent.resource.rev})
         await self.world.clock.sleep(pause_s)
-        seen = self.look(self.spec.owner)
-        if seen is None or not is_current_call(seen, self.call):
+        agent = self.look(self.spec.owner)
+        if agent is None or not is_current_call(agent, self.call):
             return Settlement(failed)
-        if (refused := why_not_now(self.bench, seen, self.call, self.spec.arguments)) is not None:
+        if (refused := why_not_now(self.calling, agent, self.call, self.spec.arguments)) is not None:
             return Settlement(refused)
-        address = seen.resource.address
+        address = agent.resource.address
         await store.append(
-            records.draft_call_starts(seen, [(self.call, self.world.ids.mint())]), {address: seen.resource.rev}
+            records.draft_call_starts(agent, [(self.call, self.world.ids.mint())]), {address: agent.resource.rev}
         )
         now, context = store.view.get(self.call.address), None
         if now is not None:
@@ -283,16 +285,16 @@ class CallRun:
 
     def narrowed(self, arguments: JsonObject) -> Settlement | None:
         """See `middleware.CallAttempts`."""
-        if (refused := why_not_now(self.bench, self.context.seen, self.call, arguments)) is not None:
+        if (refused := why_not_now(self.calling, self.context.seen, self.call, arguments)) is not None:
             return Settlement(refused)
         self.context = replace(self.context, spec=replace(self.context.spec, arguments=arguments))
         return None
 
     def _context(self) -> ToolContext | Settlement:
-        seen = self.look(self.spec.owner)
-        if seen is None:
+        agent = self.look(self.spec.owner)
+        if agent is None:
             return Settlement(failure("Gone", "the agent is gone"))
-        return _tool_context(self.world, seen, self.call)
+        return _tool_context(self.world, agent, self.call)
 
     async def _resumed(self) -> CallEnding | None:
         """What became of a call that somebody else began: its end, None when it goes back to be started again."""
@@ -309,9 +311,9 @@ class CallRun:
         return None
 
     async def _settle(self, ending: CallEnding) -> None:
-        seen = self.look(self.spec.owner)
+        agent = self.look(self.spec.owner)
         store = self.world.store
-        if seen is None or not is_current_call(seen, self.call):
+        if agent is None or not is_current_call(agent, self.call):
             came: JsonObject = (
                 {"wait": ending.why} if isinstance(ending, PendingCall) else {"result": ending.result.to_json()}
             )
@@ -320,7 +322,7 @@ class CallRun:
             await store.append(RecordDraft("call.settled", AGENT_ACTOR, self.call.address, data=data), {})
             return
         now = await self._of_now(ending)
-        is_alone = await self.bench.settle(seen, records.draft_ending(seen, self.call, now), self.call.address)
+        is_alone = await self.calling.settle(agent, records.draft_ending(agent, self.call, now), self.call.address)
         # Nothing is awaited any more: no other job sees this one in its way.
         self.went_on = is_alone and not self.spec.is_process
         is_over = isinstance(now, Settlement) and now.result.state is not CallState.UNKNOWN
@@ -347,20 +349,20 @@ class CallRun:
         return replace(ending, changes=now.changes, agent=now.agent, turn=now.turn, data=data)
 
 
-def is_current_call(seen: ObservedAgent, call: Resource) -> bool:
+def is_current_call(agent: ObservedAgent, call: Resource) -> bool:
     """Whether the open turn still waits for this very call object."""
-    opened = seen.status.open
-    now = seen.objects.calls.get(call.address)
+    opened = agent.status.open
+    now = agent.objects.calls.get(call.address)
     if opened is None or now is None or now.uid != call.uid or now.spec["op"] != call.spec["op"]:
         return False
     return any(each.address == call.address for each in opened.reply.calls) and call.address not in opened.results
 
 
-def resolve_call(bench: CallServices, seen: ObservedAgent, call: Resource) -> CallEnding | None:
+def resolve_call(calling: CallServices, agent: ObservedAgent, call: Resource) -> CallEnding | None:
     """The end or the next step of a waiting call, by this observation; None while it waits as before."""
-    tool = bench.tools.get(str(call.spec["tool"]))
-    found = NO_TOOL if tool is None else _resolved(tool, _tool_context(bench.world, seen, call))
-    return None if found is None else concurrency_limits.trace_wait(seen, call, tool, found)
+    tool = calling.tools.get(str(call.spec["tool"]))
+    found = NO_TOOL if tool is None else _resolved(tool, _tool_context(calling.services, agent, call))
+    return None if found is None else concurrency_limits.trace_wait(agent, call, tool, found)
 
 
 def _resolved(tool: Tool, context: ToolContext) -> CallEnding | None:

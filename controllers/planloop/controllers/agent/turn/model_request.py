@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from planloop.controllers.agent import budget, escalation
 from planloop.controllers.agent.deciders.port import DeciderReply, ProposedCall
-from planloop.controllers.agent.models import catalog
+from planloop.controllers.agent.models import catalog, chat_request
 from planloop.controllers.agent.models.port import (
     ModelCall,
     ModelFailed,
@@ -98,7 +98,7 @@ def _tool(called: str, names: Mapping[str, str]) -> str:
     for name in (called, _AROUND.sub("", called.strip())):
         if name in names or name in names.values():
             return names.get(name, name)
-    return called.replace(transcript.WIRE_DOT, ".") or "?"
+    return called.replace(chat_request.WIRE_DOT, ".") or "?"
 
 
 def _arguments(text: str) -> Json:
@@ -149,36 +149,36 @@ class PreparedRequest:
     system: str = ""
 
 
-def model_of_agent(seen: ObservedAgent) -> ModelDeciderSpec:
+def model_of_agent(agent: ObservedAgent) -> ModelDeciderSpec:
     """The mind of an agent that thinks with a model."""
-    return escalation.current_model(seen.spec, seen.status)
+    return escalation.current_model(agent.spec, agent.status)
 
 
 def prepare_request(
-    world: AgentServices, prompt: ModelPrompt, seen: ObservedAgent, view: View
+    world: AgentServices, prompt: ModelPrompt, agent: ObservedAgent, view: View
 ) -> PreparedRequest | catalog.UnpricedModel:
     """The next request of the open turn, cut to what is left of the budget."""
-    mind, opened = model_of_agent(seen), seen.opened
+    mind, opened = model_of_agent(agent), agent.opened
     policy = catalog.unknown_price_policy(view, world.plan)
-    price = catalog.price_for_budget(world.deciders.models, mind.model, policy, is_bounded="usd" in seen.budget.left)
+    price = catalog.price_for_budget(world.deciders.models, mind.model, policy, is_bounded="usd" in agent.budget.left)
     if isinstance(price, catalog.UnpricedModel):
         return price
     tokens = transcript.estimate_tokens(prompt.size_bytes)
     longest = world.deciders.models.output_max(mind.model)
-    output = catalog.affordable_output_tokens(seen.budget.left, price, tokens, longest)
+    output = catalog.affordable_output_tokens(agent.budget.left, price, tokens, longest)
     if opened.is_last:
         output = min(longest, limits.HANDOVER_OUTPUT_TOKENS)
     key = RequestKey(
-        seen.resource.address, seen.resource.uid, seen.status.incarnation, opened.turn, opened.request.asked + 1
+        agent.resource.address, agent.resource.uid, agent.status.incarnation, opened.turn, opened.request.asked + 1
     )
     request = ModelRequest(key, mind.model, prompt.messages, prompt.tools, mind.options, output)
     worst = catalog.worst_cost(price, tokens, output)
     system = _named(prompt.messages[0])
-    is_new = system != seen.status.memory.system
+    is_new = system != agent.status.memory.system
     if is_new:
         world.store.put_blob(prompt.messages[0])
     return PreparedRequest(
-        request, tokens, price, worst, opened.is_last, prompt.digest, failure_basis(seen), system if is_new else ""
+        request, tokens, price, worst, opened.is_last, prompt.digest, failure_basis(agent), system if is_new else ""
     )
 
 
@@ -189,16 +189,16 @@ def _named(system: bytes) -> str:
 
 
 def prepare_summary_request(
-    world: AgentServices, seen: ObservedAgent, view: View, wanted: SummaryPlan
+    world: AgentServices, agent: ObservedAgent, view: View, wanted: SummaryPlan
 ) -> PreparedRequest | catalog.UnpricedModel:
     """The request for a summary of old turns, of the model that the plan names for it or the agent's own."""
-    opened = seen.opened
-    model = str(seen.spec.compact.get("model") or model_of_agent(seen).model)
+    opened = agent.opened
+    model = str(agent.spec.compact.get("model") or model_of_agent(agent).model)
     price = catalog.price_for_budget(
         world.deciders.models,
         model,
         catalog.unknown_price_policy(view, world.plan),
-        is_bounded="usd" in seen.budget.left,
+        is_bounded="usd" in agent.budget.left,
     )
     if isinstance(price, catalog.UnpricedModel):
         return price
@@ -206,41 +206,43 @@ def prepare_summary_request(
     tokens = transcript.estimate_tokens(sum(map(len, messages)))
     output = min(world.deciders.models.output_max(model), limits.SUMMARY_TOKENS_MAX)
     key = RequestKey(
-        seen.resource.address, seen.resource.uid, seen.status.incarnation, opened.turn, opened.request.asked + 1
+        agent.resource.address, agent.resource.uid, agent.status.incarnation, opened.turn, opened.request.asked + 1
     )
     request = ModelRequest(replace(key, purpose="summary"), model, messages, output_tokens_max=output)
     worst = catalog.worst_cost(price, tokens, output)
-    return PreparedRequest(request, tokens, price, worst, opened.is_last, request.prompt_digest, failure_basis(seen))
+    return PreparedRequest(request, tokens, price, worst, opened.is_last, request.prompt_digest, failure_basis(agent))
 
 
-def reservation_changes(seen: ObservedAgent, view: View, op: str, ready: PreparedRequest) -> tuple[Change, ...] | Spent:
+def reservation_changes(
+    agent: ObservedAgent, view: View, op: str, ready: PreparedRequest
+) -> tuple[Change, ...] | Spent:
     """The changes that set aside what the request may cost; what an earlier one set aside and left is given back."""
-    opened = seen.opened
-    if seen.is_watcher and (short := budget.shortfall(seen.budget.left, ready.worst)) is not None:
+    opened = agent.opened
+    if agent.is_watcher and (short := budget.shortfall(agent.budget.left, ready.worst)) is not None:
         return short
     if (
         not ready.is_last
-        and (short := budget.shortfall(budget.left_of_caps(seen.budget.caps), ready.worst)) is not None
+        and (short := budget.shortfall(budget.left_of_caps(agent.budget.caps), ready.worst)) is not None
     ):
         return short
     before = opened.request.op if opened.request.asked else ""
-    return budget.reserve_changes(view, seen.resource, op, ready.worst, is_last=ready.is_last, instead_of=before)
+    return budget.reserve_changes(view, agent.resource, op, ready.worst, is_last=ready.is_last, instead_of=before)
 
 
 def draft_model_request(
-    seen: ObservedAgent, op: str, ready: PreparedRequest, changes: tuple[Change, ...]
+    agent: ObservedAgent, op: str, ready: PreparedRequest, changes: tuple[Change, ...]
 ) -> RecordDraft:
     """The model is about to be asked under `op`; the prompt's digest is what a replay is compared by."""
-    opened = seen.opened
+    opened = agent.opened
     attempt = opened.request.asked + 1
-    merge: JsonObject = {"open": {"asked": attempt, "op": op, **records.wait_end_merge(seen, opened)}}
-    if seen.status.wake.had_last and not ready.is_last:
+    merge: JsonObject = {"open": {"asked": attempt, "op": op, **records.wait_end_merge(agent, opened)}}
+    if agent.status.wake.had_last and not ready.is_last:
         merge["had_last"] = None  # There was enough left for a request again.
     if opened.request.failure is not None:
         merge["open"]["failure"] = None
         if opened.request.failure.retry_at is None:
             merge["open"]["tries"] = 0  # Somebody has changed something: it counts anew.
-    if seen.status.state != AgentState.RUNNING:
+    if agent.status.state != AgentState.RUNNING:
         merge |= {"state": str(AgentState.RUNNING), "why": None}
     data: JsonObject = {"op": op, "attempt": attempt, "model": ready.request.model}
     data |= {"prompt": ready.digest, "tokens": ready.tokens}
@@ -248,16 +250,16 @@ def draft_model_request(
         data["purpose"] = ready.request.key.purpose
     if ready.system:
         data["system"] = merge["system"] = ready.system
-    changes = (records.status_change(seen, merge), *changes)
+    changes = (records.status_change(agent, merge), *changes)
     blobs = (ready.system,) if ready.system else ()
-    return RecordDraft("model.requested", AGENT_ACTOR, seen.resource.address, changes, data, blobs)
+    return RecordDraft("model.requested", AGENT_ACTOR, agent.resource.address, changes, data, blobs)
 
 
 def draft_model_failure(
-    seen: ObservedAgent, view: View, fault: ModelFailed, ready: PreparedRequest, life: str
+    agent: ObservedAgent, view: View, fault: ModelFailed, ready: PreparedRequest, life: str
 ) -> RecordDraft:
     """An attempt gave no reply: it is billed, and asked again at a time of its own, or not before something changes."""
-    opened = seen.opened
+    opened = agent.opened
     tries = 1 + opened.request.tries
     wait_s = model_retry_after_s(fault, tries)
     data: JsonObject = {
@@ -274,14 +276,18 @@ def draft_model_failure(
     failure: JsonObject = {"reason": fault.reason, "message": str(fault)[: limits.MODEL_ERROR_CHARS], "tries": tries}
     failure |= {"life": life, "basis": ready.basis}
     if wait_s is not None:
-        failure |= {"retry_at": seen.now + wait_s, "wait_s": wait_s}
+        failure |= {"retry_at": agent.now + wait_s, "wait_s": wait_s}
     if fault.usage is not None:
         data["usage"] = usage_json(fault.usage)
     cost = catalog.request_cost(ready.price, fault.usage or TokenUsage(0, 0))
-    changes = budget.settle_changes(view, seen.resource, opened.request.op, cost)
+    changes = budget.settle_changes(view, agent.resource, opened.request.op, cost)
     merge: JsonObject = {"open": {"failure": wrap_value(failure), "tries": tries}}
     return RecordDraft(
-        "model.failed", AGENT_ACTOR, seen.resource.address, (records.status_change(seen, merge), *changes), data
+        "model.failed",
+        AGENT_ACTOR,
+        agent.resource.address,
+        (records.status_change(agent, merge), *changes),
+        data,
     )
 
 
@@ -309,26 +315,27 @@ def empty_reply_failure(usage: TokenUsage, tries: int, *, has_text: bool = False
 FailureRemedy: TypeAlias = Literal["ask", "wait", "blocked"]
 
 
-def remedy_for(seen: ObservedAgent, failure: RequestFailure, life: str) -> FailureRemedy:
+def remedy_for(agent: ObservedAgent, failure: RequestFailure, life: str) -> FailureRemedy:
     """Whether a model that failed may be asked again now, later by itself, or only when something has changed."""
     if failure.retry_at is not None:
-        return "ask" if failure.retry_at <= seen.now or failure.basis != failure_basis(seen) else "wait"
+        return "ask" if failure.retry_at <= agent.now or failure.basis != failure_basis(agent) else "wait"
     if failure.reason == transcript.CONTEXT_TOO_LONG and failure.tries <= limits.TOO_LONG_TRIES_MAX:
-        return "ask" if transcript.can_compact(seen) else "blocked"
-    return "ask" if (failure.life, failure.basis) != (life, failure_basis(seen)) else "blocked"
+        return "ask" if transcript.can_compact(agent) else "blocked"
+    return "ask" if (failure.life, failure.basis) != (life, failure_basis(agent)) else "blocked"
 
 
-def failure_basis(seen: ObservedAgent) -> str:
-    """What a failure depends on: another spec of the agent or of its task, pausing and going on too, is worth a try.
+def failure_basis(agent: ObservedAgent) -> str:
+    """What a failure depends on: the specs of the agent and of its task, and the plan's table of models.
 
-    So is another table of models.
+    When one of them changes, also by a pause and a resume, the model is asked again.
     """
-    return f"{seen.resource.generation}.{0 if seen.task is None else seen.task.generation}.{seen.context.models_digest}"
+    task = 0 if agent.task is None else agent.task.generation
+    return f"{agent.resource.generation}.{task}.{agent.context.models_digest}"
 
 
-def describe_failure(seen: ObservedAgent, failure: RequestFailure) -> str:
+def describe_failure(agent: ObservedAgent, failure: RequestFailure) -> str:
     """Why the agent does not go on."""
-    return f"{model_of_agent(seen).model} cannot be asked ({failure.reason}): {failure.message}"
+    return f"{model_of_agent(agent).model} cannot be asked ({failure.reason}): {failure.message}"
 
 
 def describe_pause(failure: RequestFailure) -> str:
@@ -348,24 +355,24 @@ def is_long_pause(failure: RequestFailure) -> bool:
     return failure.wait_s >= LONG_PAUSE_S
 
 
-def ways_to_unblock(seen: ObservedAgent, failure: RequestFailure) -> tuple[str, ...]:
+def ways_to_unblock(agent: ObservedAgent, failure: RequestFailure) -> tuple[str, ...]:
     """What makes it go on."""
     cure = REMEDIES.get(failure.reason)
-    again = (f"plan resume {seen.spec.task}", "name another model")
+    again = (f"plan resume {agent.spec.task}", "name another model")
     return (cure, *again) if cure else again
 
 
 def draft_compaction(
-    seen: ObservedAgent, chunks: Mapping[str, TranscriptChunk | None], data: JsonObject, more: tuple[Change, ...] = ()
+    agent: ObservedAgent, chunks: Mapping[str, TranscriptChunk | None], data: JsonObject, more: tuple[Change, ...] = ()
 ) -> RecordDraft:
     """The record of a transcript made shorter: new chunks by key, None for a turn that a summary stands for."""
-    opened = seen.status.open
+    opened = agent.status.open
     merge: JsonObject = {"transcript": {key: chunk.to_json() if chunk else None for key, chunk in chunks.items()}}
     if opened is not None and opened.request.failure is not None:
-        merge["open"] = {"failure": None, **records.wait_end_merge(seen, opened)}
+        merge["open"] = {"failure": None, **records.wait_end_merge(agent, opened)}
     blobs = tuple(digest for chunk in chunks.values() if chunk for digest in (chunk.blob, chunk.origin) if digest)
-    changes = (records.status_change(seen, merge), *more)
-    return RecordDraft("context.compacted", AGENT_ACTOR, seen.resource.address, changes, data, blobs)
+    changes = (records.status_change(agent, merge), *more)
+    return RecordDraft("context.compacted", AGENT_ACTOR, agent.resource.address, changes, data, blobs)
 
 
 def model_pool(model: str, view: View, plan: str) -> str:
@@ -380,15 +387,15 @@ def model_pool(model: str, view: View, plan: str) -> str:
     return MODEL_POOL
 
 
-def is_current_request(seen: ObservedAgent | None, op: str) -> bool:
+def is_current_request(agent: ObservedAgent | None, op: str) -> bool:
     """Whether the open turn still waits for the reply to the request `op`."""
-    opened: OpenTurn | None = None if seen is None else seen.status.open
+    opened: OpenTurn | None = None if agent is None else agent.status.open
     if (
-        seen is None
+        agent is None
         or opened is None
         or opened.request.op != op
         or opened.is_replied
         or opened.request.failure is not None
     ):
         return False
-    return seen.is_wanted
+    return agent.is_wanted

@@ -60,14 +60,14 @@ class CallRefused:
 CallPermission = CallAllowed | CallNeedsApproval | CallRefused
 
 
-def check_calls(seen: ObservedAgent, tools: ToolMap, approve: Sequence[str]) -> list[CallPermission]:
+def check_calls(agent: ObservedAgent, tools: ToolMap, approve: Sequence[str]) -> list[CallPermission]:
     """One ruling for each call of the open turn, in call order."""
-    turn = seen.opened
+    turn = agent.opened
     out: list[CallPermission] = []
     keys: set[str] = set()
-    calls_left = seen.budget.left.get("calls")
+    calls_left = agent.budget.left.get("calls")
     for index, call in enumerate(turn.reply.calls):
-        is_over = calls_left is not None and index >= calls_left and not _is_free(call, seen.spec, tools)
+        is_over = calls_left is not None and index >= calls_left and not _is_free(call, agent.spec, tools)
         if index >= limits.TURN_ACTIONS_MAX:
             out.append(_failed("TooMany", f"one reply has at most {limits.TURN_ACTIONS_MAX} calls"))
         elif call.key and call.key in keys:
@@ -79,7 +79,7 @@ def check_calls(seen: ObservedAgent, tools: ToolMap, approve: Sequence[str]) -> 
         elif is_over:
             out.append(_denied("the budget of calls is used up"))
         else:
-            out.append(check_call(call, seen.spec, tools, approve))
+            out.append(check_call(call, agent.spec, tools, approve))
         keys.add(call.key)
     return out
 

@@ -122,16 +122,16 @@ class PromptCache:
         self._prefixes: dict[str, _Prefix] = {}
         self._declarations = _Declarations()
 
-    def of(self, seen: ObservedAgent, model: str, tools: ToolMap, blobs: ReadBlob, held: str = "") -> ModelPrompt:
+    def of(self, agent: ObservedAgent, model: str, tools: ToolMap, blobs: ReadBlob, held: str = "") -> ModelPrompt:
         """The prompt of the next request of the open turn; `held` is what it says of locks."""
-        turn = seen.opened
-        names = permissions.granted_tools(seen.spec, tools)
-        if seen.objects.is_judge and TOOL_OF_RESOLVERS in tools and TOOL_OF_RESOLVERS not in names:
+        turn = agent.opened
+        names = permissions.granted_tools(agent.spec, tools)
+        if agent.objects.is_judge and TOOL_OF_RESOLVERS in tools and TOOL_OF_RESOLVERS not in names:
             names = (*names, TOOL_OF_RESOLVERS)
         # In its last turn it has only those that say how it ends.
         granted = tuple(tools[name] for name in names if not turn.is_last or name in permissions.ENDING_TOOLS)
         declared_ = self._declarations.of(granted)
-        prefix = self._prefix(seen, (model, declared_, system_message(seen)), blobs)
+        prefix = self._prefix(agent, (model, declared_, system_message(agent)), blobs)
         ending = _ending(prefix.messages[-1:], news_messages(turn), held)
         hashed = prefix.hashed.copy()
         for message in ending:
@@ -143,19 +143,19 @@ class PromptCache:
         """The agent rests: what is asleep is rows in the store."""
         self._prefixes.pop(uid, None)
 
-    def _prefix(self, seen: ObservedAgent, head: tuple[str, bytes, bytes], blobs: ReadBlob) -> _Prefix:
-        wanted = tuple(chunk.blob for chunk in seen.status.memory.transcript.values())
-        kept = self._prefixes.get(seen.resource.uid)
+    def _prefix(self, agent: ObservedAgent, head: tuple[str, bytes, bytes], blobs: ReadBlob) -> _Prefix:
+        wanted = tuple(chunk.blob for chunk in agent.status.memory.transcript.values())
+        kept = self._prefixes.get(agent.resource.uid)
         if kept is None or kept.head != head or kept.blobs != wanted[: len(kept.blobs)]:
             model, declared_, system = head
             hashed = hashlib.sha256(b"\n".join((parse_model_name(model).real.encode(), declared_)))
             kept = _Prefix(head, (), (system,), len(declared_), hashed)
-        by = escalation.escalated_model_name(seen.spec, seen.status)
-        foreign = frozenset(chunk.blob for chunk in seen.status.memory.transcript.values() if chunk.by != by)
+        by = escalation.escalated_model_name(agent.spec, agent.status)
+        foreign = frozenset(chunk.blob for chunk in agent.status.memory.transcript.values() if chunk.by != by)
         made = _longer(kept, wanted, blobs, foreign) if len(kept.blobs) < len(wanted) else kept
         if len(self._prefixes) >= limits.PROMPTS_KEPT_MAX:
             self._prefixes.clear()
-        self._prefixes[seen.resource.uid] = made
+        self._prefixes[agent.resource.uid] = made
         return made
 
 
@@ -196,19 +196,19 @@ def news_messages(turn: OpenTurn) -> list[bytes]:
     return [*found, transcript.user_message(LAST_TURN_RULES)] if turn.is_last else found
 
 
-def cli_agent_news(seen: ObservedAgent, held: str = "") -> str:
+def cli_agent_news(agent: ObservedAgent, held: str = "") -> str:
     """The news of the open turn, and what is left of the budget, for a mind that is told one text."""
-    turn = seen.opened
+    turn = agent.opened
     text = transcript.describe_news(turn.news.messages, turn.news.reasons, REASON_WORDS)
     comments = hooks_comments.opening_comments(turn) if turn.hooks.fired else ()
-    return "\n\n".join(part for part in (text or REASON_WORDS["again"], *comments, budget_text(seen), held) if part)
+    return "\n\n".join(part for part in (text or REASON_WORDS["again"], *comments, budget_text(agent), held) if part)
 
 
-def budget_text(seen: ObservedAgent) -> str:
+def budget_text(agent: ObservedAgent) -> str:
     """What is left of the budget in words; empty when nothing bounds it."""
-    if not seen.budget.left:
+    if not agent.budget.left:
         return ""
-    left = ", ".join(f"{_amount(unit, rest)}" for unit, rest in sorted(seen.budget.left.items()))
+    left = ", ".join(f"{_amount(unit, rest)}" for unit, rest in sorted(agent.budget.left.items()))
     return f"[left of your budget: {left}]"
 
 
@@ -232,16 +232,16 @@ def call_comment_messages(turn: OpenTurn) -> list[bytes]:
     shown = {index: call for index, call in enumerate(turn.reply.calls) if not call.is_implied}
     return [
         transcript.user_message(
-            "\n".join((f"On {shown[index].tool} ({transcript.model_call_id(turn.turn, index)}):", *texts))
+            "\n".join((f"On {shown[index].tool} ({chat_request.tool_call_id(turn.turn, index)}):", *texts))
         )
         for index, texts in found.items()
         if index in shown
     ]
 
 
-def system_message(seen: ObservedAgent) -> bytes:
+def system_message(agent: ObservedAgent) -> bytes:
     """Who the agent is and what it is to do, from the plan as it stands."""
-    return _system(role_briefing(seen, AGENT_RULES))
+    return _system(role_briefing(agent, AGENT_RULES))
 
 
 @lru_cache(maxsize=limits.SPECS_KEPT_MAX)
@@ -249,16 +249,16 @@ def _system(text: str) -> bytes:
     return encode({"role": "system", "content": text})
 
 
-def role_briefing(seen: ObservedAgent, rules: str) -> str:
+def role_briefing(agent: ObservedAgent, rules: str) -> str:
     """Role, task, checks and denials as a text, with the rules by which an answer is taken."""
-    spec, task = seen.spec, seen.task_spec
-    if seen.hooks.is_engaged:
+    spec, task = agent.spec, agent.task_spec
+    if agent.hooks.is_engaged:
         rules = ENGAGED_RULES
     if spec.watches:
-        return hook_briefing(agent_instructions(seen), spec.watches, seen.hooks.works_for)
+        return hook_briefing(agent_instructions(agent), spec.watches, agent.hooks.works_for)
     goal, notes = ("", "") if task is None else (task.goal, task.notes)
-    rulings = () if seen.task_spec is None else seen.task_spec.rulings
-    if more := (*rulings, *_of_fork(seen)):
+    rulings = () if agent.task_spec is None else agent.task_spec.rulings
+    if more := (*rulings, *_of_fork(agent)):
         notes = "\n".join((notes, *more)).strip()
     checks = () if task is None else tuple(_line(check) for check in task.acceptance)
     bounds = spec.budget.to_json() if task is None else {**spec.budget.to_json(), **task.budget.to_json()}
@@ -269,12 +269,12 @@ def role_briefing(seen: ObservedAgent, rules: str) -> str:
     # What is left of it moves, with the clock too: said in the prompt, no provider could keep the prompt and no second
     # run would have the same. The agent is told when little is left.
     last = (tuple(spec.rights.deny), budget)
-    return _briefing((seen.resource.address, agent_instructions(seen), rules), goal, notes, checks, last)
+    return _briefing((agent.resource.address, agent_instructions(agent), rules), goal, notes, checks, last)
 
 
-def _of_fork(seen: ObservedAgent) -> tuple[str, ...]:
+def _of_fork(agent: ObservedAgent) -> tuple[str, ...]:
     """What there is to know for one who works in a fork."""
-    status = None if seen.context.fork is None else fork_status_from_json(seen.context.fork.status)
+    status = None if agent.context.fork is None else fork_status_from_json(agent.context.fork.status)
     if status is None or not status.tree:
         return ()
     words = (
@@ -343,11 +343,11 @@ class _Declarations:
 def declare_tool(tool: Tool) -> JsonObject:
     """A tool as a model is told of it."""
     parameters = tool.parameters if tool.parameters is not None else arguments_schema(tool.function)
-    function = {"name": transcript.wire_name(tool.name), "description": tool.description, "parameters": parameters}
+    function = {"name": chat_request.wire_name(tool.name), "description": tool.description, "parameters": parameters}
     return {"type": "function", "function": function}
 
 
 @lru_cache(maxsize=limits.TOOLSETS_KEPT_MAX)
 def tools_by_wire_name(tools: tuple[str, ...]) -> Mapping[str, str]:
     """Tools by the names that models write."""
-    return {transcript.wire_name(name): name for name in tools}
+    return {chat_request.wire_name(name): name for name in tools}

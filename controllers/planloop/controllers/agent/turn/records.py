@@ -70,34 +70,34 @@ CHILD_FAILED: Final = "ChildFailed"
 """Stands, whatever else the agent does, while a child has failed and is not mended, taken away or accepted."""
 
 
-def condition_merge(seen: ObservedAgent, kind: str, message: str, *, unblocks: Sequence[str] = ()) -> JsonObject:
+def condition_merge(agent: ObservedAgent, kind: str, message: str, *, unblocks: Sequence[str] = ()) -> JsonObject:
     """The status merge that makes the condition `kind` True with `message`, or takes it away when that is empty.
 
     Empty when nothing changes, so that a second pass writes nothing.
     """
-    raw = seen.status.conditions.get(kind)
+    raw = agent.status.conditions.get(kind)
     old = None if raw is None else condition_from_json(kind, raw)
     if not message:
         return {} if old is None else {"conditions": {kind: None}}
     new = update_condition(
-        old, Condition(kind, "True", kind, message, seen.now, seen.resource.generation, tuple(unblocks))
+        old, Condition(kind, "True", kind, message, agent.now, agent.resource.generation, tuple(unblocks))
     )
     if old is not None and (old.message, old.unblocks) == (new.message, new.unblocks) and old.since == new.since:
         return {}
     return {"conditions": {kind: new.to_json()}}
 
 
-def blocking_merge(seen: ObservedAgent, kind: str, message: str, unblocks: Sequence[str]) -> JsonObject:
+def blocking_merge(agent: ObservedAgent, kind: str, message: str, unblocks: Sequence[str]) -> JsonObject:
     """The merge after which `kind` (empty: none) is the one blocking condition."""
-    stand = [each for each in BLOCKING_CONDITIONS if each == kind or each in seen.status.conditions]
+    stand = [each for each in BLOCKING_CONDITIONS if each == kind or each in agent.status.conditions]
     return join_condition_merges(
-        condition_merge(seen, each, message if each == kind else "", unblocks=unblocks) for each in stand
+        condition_merge(agent, each, message if each == kind else "", unblocks=unblocks) for each in stand
     )
 
 
-def child_failed_merge(seen: ObservedAgent, failed: str) -> JsonObject:
+def child_failed_merge(agent: ObservedAgent, failed: str) -> JsonObject:
     """The merge after which `failed`, the children that have failed in words, is a condition; empty: none has."""
-    return condition_merge(seen, CHILD_FAILED, failed, unblocks=("it is mended, taken away or accepted",))
+    return condition_merge(agent, CHILD_FAILED, failed, unblocks=("it is mended, taken away or accepted",))
 
 
 def join_condition_merges(merges: Iterable[JsonObject]) -> JsonObject:
@@ -117,44 +117,46 @@ WAITS_SINCE: Final = "waits_since"
 """In a call's status: when it first began to wait, in seconds since 1970."""
 
 
-def agent_author(seen: ObservedAgent) -> str:
+def agent_author(agent: ObservedAgent) -> str:
     """Who signs what the agent itself does: `agent:<path>`."""
-    return f"agent:{seen.resource.address.partition('/')[2]}"
+    return f"agent:{agent.resource.address.partition('/')[2]}"
 
 
-def status_change(seen: ObservedAgent, merge: JsonObject) -> SetStatus:
+def status_change(agent: ObservedAgent, merge: JsonObject) -> SetStatus:
     """A merge into this agent's status."""
-    return SetStatus(seen.resource.address, seen.resource.uid, merge)
+    return SetStatus(agent.resource.address, agent.resource.uid, merge)
 
 
-def draft_incarnation(seen: ObservedAgent, incarnation: int, origin: AgentOrigin = NO_ORIGIN) -> RecordDraft:
+def draft_incarnation(agent: ObservedAgent, incarnation: int, origin: AgentOrigin = NO_ORIGIN) -> RecordDraft:
     """A new incarnation: everything but the inbox and what was used starts from nothing, or from what it is a copy of.
 
     What the old one was asked and has not answered is unread again.
     """
     fresh = ("open", "memory", "claim", "told", "past", "wake_at", "files", "same", "ended_at", "conditions")
     heard = ("sent_back", "nudges", "spoken", WORLDS, "seat", "said", "escalated", "tried")
-    old = seen.resource.status
+    old = agent.resource.status
     merge: JsonObject = {name: None for name in (*fresh, *heard, "asked", "is_answering", "transcript") if name in old}
-    if seen.status.mail.asked:
-        merge["inbox"] = wake_reasons.unanswered_merge(seen)
+    if agent.status.mail.asked:
+        merge["inbox"] = wake_reasons.unanswered_merge(agent)
     merge |= {"incarnation": incarnation, "turn": 0, "again": False, "state": str(AgentState.RUNNING)}
-    merge |= sandbox_status_merge(seen.spec.sandbox, seen.resource.status)
+    merge |= sandbox_status_merge(agent.spec.sandbox, agent.resource.status)
     # A change of its own: in one merge with what it replaces, the old keys of a map would stay.
-    copied = (status_change(seen, origin.merge),) if origin.merge else ()
+    copied = (status_change(agent, origin.merge),) if origin.merge else ()
     data: JsonObject = {"incarnation": incarnation}
     return RecordDraft(
-        "agent.woken", AGENT_ACTOR, seen.resource.address, (status_change(seen, merge), *copied), data, origin.blobs
+        "agent.woken", AGENT_ACTOR, agent.resource.address, (status_change(agent, merge), *copied), data, origin.blobs
     )
 
 
-def draft_turn_start(seen: ObservedAgent, news: WakeNews, op: str, view: View, *, is_last: bool = False) -> RecordDraft:
+def draft_turn_start(
+    agent: ObservedAgent, news: WakeNews, op: str, view: View, *, is_last: bool = False
+) -> RecordDraft:
     """A turn begins; the messages it contains leave the inbox in the same record.
 
     `is_last`: the budget is used up, and it is there to hand over.
     """
-    turn = seen.status.turn + 1
-    raw = seen.resource.status
+    turn = agent.status.turn + 1
+    raw = agent.resource.status
     # What is so already is not written: most turns follow one that was like them.
     clean: JsonObject = {"state": str(AgentState.RUNNING), "why": None, "again": False, "wake_at": None}
     merge: JsonObject = {name: value for name, value in clean.items() if raw.get(name) != value}
@@ -166,8 +168,8 @@ def draft_turn_start(seen: ObservedAgent, news: WakeNews, op: str, view: View, *
         "turn": turn,
         "open": {
             "turn": turn,
-            "started_at": seen.now,
-            "base_rev": seen.plan_rev,
+            "started_at": agent.now,
+            "base_rev": agent.plan_rev,
             "op": op,
             "reasons": list(news.reasons),
             "messages": [message.to_json() for message in news.messages],
@@ -177,120 +179,125 @@ def draft_turn_start(seen: ObservedAgent, news: WakeNews, op: str, view: View, *
         merge["had_last"] = merge["open"]["is_last"] = True
     if owed := wake_reasons.owed_merge(news.messages):
         merge["asked"] = owed
-    if seen.is_over or seen.is_watcher:
+    if agent.is_over or agent.is_watcher:
         merge["is_answering"] = merge["open"]["is_answer"] = True
-    if seen.status.progress.nudges and not all(map(agent_hooks.is_only_comment, news.messages)):
+    if agent.status.progress.nudges and not all(map(agent_hooks.is_only_comment, news.messages)):
         merge["nudges"] = 0
     if news.withdraws:
         merge["claim"] = None
     drops: tuple[Change, ...] = tuple(Drop(each.address, each.uid) for each in news.drops)
     if news.told.get("budget"):
-        drops += budget_message_changes(seen, view, "low")
-    data = {"turn": turn, **_words_of(seen, news, merge)}
-    return RecordDraft("turn.started", AGENT_ACTOR, seen.resource.address, (status_change(seen, merge), *drops), data)
+        drops += budget_message_changes(agent, view, "low")
+    data = {"turn": turn, **_words_of(agent, news, merge)}
+    return RecordDraft("turn.started", AGENT_ACTOR, agent.resource.address, (status_change(agent, merge), *drops), data)
 
 
-def _words_of(seen: ObservedAgent, news: WakeNews, merge: JsonObject) -> JsonObject:
+def _words_of(agent: ObservedAgent, news: WakeNews, merge: JsonObject) -> JsonObject:
     """What the record says of a turn that begins. One that is over in the same record is never seen open."""
     data: JsonObject = {"reasons": list(news.reasons), "read": list(news.read)}
-    if seen.nature.is_instant and news.messages:
+    if agent.nature.is_instant and news.messages:
         data["told"] = merge["open"]["messages"]
-    if seen.nature.is_guest and seen.status.client.said:
-        data["said"] = _taken_in(seen, merge)
+    if agent.nature.is_guest and agent.status.client.said:
+        data["said"] = _taken_in(agent, merge)
     return data
 
 
-def _taken_in(seen: ObservedAgent, merge: JsonObject) -> str:
+def _taken_in(agent: ObservedAgent, merge: JsonObject) -> str:
     """Takes the first call of an outside agent's client into the turn; its id, by which the client finds the turn."""
-    said = min(seen.status.client.said.values(), key=lambda each: (each.at, each.id))
+    said = min(agent.status.client.said.values(), key=lambda each: (each.at, each.id))
     merge["said"], merge["open"]["said"] = {said.id: None}, said.to_json()
     return said.id
 
 
-def budget_message_changes(seen: ObservedAgent, view: View, how: str) -> tuple[Change, ...]:
+def budget_message_changes(agent: ObservedAgent, view: View, how: str) -> tuple[Change, ...]:
     """The agent above is told that the budget of this one is `low` or `spent`, the newest word only."""
-    facts: JsonObject = {"key": "budget", "budget": how, "left": dict(seen.budget.left)}
-    message_id = f"{seen.resource.uid}.{seen.status.incarnation}.{seen.status.turn}.{how}"
-    return message_policy.parent_message_changes(view, seen.resource, facts, message_id, seen.now)
+    facts: JsonObject = {"key": "budget", "budget": how, "left": dict(agent.budget.left)}
+    message_id = f"{agent.resource.uid}.{agent.status.incarnation}.{agent.status.turn}.{how}"
+    return message_policy.parent_message_changes(view, agent.resource, facts, message_id, agent.now)
 
 
-def draft_decider_request(seen: ObservedAgent, op: str) -> RecordDraft:
+def draft_decider_request(agent: ObservedAgent, op: str) -> RecordDraft:
     """The mind is about to be asked outside this process, under `op`."""
-    turn = seen.status.open
+    turn = agent.status.open
     asked = 1 if turn is None else turn.request.asked + 1
     merge: JsonObject = {"open": {"asked": asked, "op": op}}
     data: JsonObject = {"op": op, "attempt": asked}
-    return RecordDraft("model.requested", AGENT_ACTOR, seen.resource.address, (status_change(seen, merge),), data)
+    return RecordDraft("model.requested", AGENT_ACTOR, agent.resource.address, (status_change(agent, merge),), data)
 
 
-def draft_last_turn(seen: ObservedAgent) -> RecordDraft:
+def draft_last_turn(agent: ObservedAgent) -> RecordDraft:
     """The open turn is to be the last one: there is not enough left for what it would have asked."""
     merge: JsonObject = {"had_last": True, "open": {"is_last": True}}
     return RecordDraft(
-        "object.updated", AGENT_ACTOR, seen.resource.address, (status_change(seen, merge),), {"last_turn": True}
+        "object.updated", AGENT_ACTOR, agent.resource.address, (status_change(agent, merge),), {"last_turn": True}
     )
 
 
 def draft_reply(
-    seen: ObservedAgent, reply: DeciderReply, ids: Sequence[str], tools: permissions.ToolMap, *, queued_s: float = 0.0
+    agent: ObservedAgent, reply: DeciderReply, ids: Sequence[str], tools: permissions.ToolMap, *, queued_s: float = 0.0
 ) -> RecordDraft:
     """The whole reply: its text and an object for each of its calls, in one append. `ids` has one id a call.
 
     That it was asked for `queued_s` later than it could be stands in the same change: a replay asks at once, and
     compares no times, but the number of changes.
     """
-    turn = seen.opened
+    turn = agent.opened
     is_answer = reply.then == "final" and not reply.calls
     # Whoever has delegated, or asked for a yes, and says so sleeps, and what is said in a last turn is for others; any
     # other final answer is a claim, which the checks decide.
-    is_talk = turn.is_last or seen.hooks.is_engaged or watchers.is_asked_by_hook(seen.status.mail.asked)
-    then = "sleep" if is_answer and (is_talk or _has_delegated(seen)) else reply.then
+    is_talk = turn.is_last or agent.hooks.is_engaged or watchers.is_asked_by_hook(agent.status.mail.asked)
+    then = "sleep" if is_answer and (is_talk or _has_delegated(agent)) else reply.then
     is_final = is_answer and then == "final"
     proposed = (ProposedCall("done", {"result": reply.text or None}),) if is_final else reply.calls
     placed = [_placed(call, call_id, is_final) for call, call_id in zip(proposed, ids, strict=False)]
-    same = permissions.count_same_calls(seen.status.progress.same, placed)
-    if seen.is_watcher and all(call.tool in FREE_TO_HOOKS for call in placed):
+    same = permissions.count_same_calls(agent.status.progress.same, placed)
+    if agent.is_watcher and all(call.tool in FREE_TO_HOOKS for call in placed):
         same = ("", 0)  # The same verdict on another question.
     answer: JsonObject = {"text": reply.text, "then": then, "calls": [call.to_json() for call in placed]}
     if reply.sleep_s is not None:
         answer["sleep_s"] = reply.sleep_s
     if reply.extra:
         answer["extra"] = reply.extra
-    note = _noted(seen, reply, same)
+    note = _noted(agent, reply, same)
     if note:
         answer["note"] = note
     merge: JsonObject = {"open": {"reply": wrap_value(answer)}, "same": list(same)}
     if queued_s:
         merge["open"]["waited_s"] = turn.times.waited_s + queued_s
-    if reply.memory is not None or seen.status.memory.own is not None:
+    if reply.memory is not None or agent.status.memory.own is not None:
         merge["memory"] = wrap_value(reply.memory)
     stuck = f"the same call was made {same[1]} times in a row" if permissions.is_repeated_too_often(same) else ""
-    merge |= condition_merge(seen, STUCK, stuck, unblocks=("a message to the agent", "another goal"))
-    objects = [each for index, call in enumerate(placed) for each in _call_object(seen, turn.turn, index, call, tools)]
+    merge |= condition_merge(agent, STUCK, stuck, unblocks=("a message to the agent", "another goal"))
+    objects = [each for index, call in enumerate(placed) for each in _call_object(agent, turn.turn, index, call, tools)]
     data: JsonObject = {"turn": turn.turn, "text": reply.text, "usage": reply.usage, **reply.data}
     data |= {name: value for name, value in (("note", reply.note), ("extra", reply.extra)) if value}
     data["calls"] = [_told(call) for call in placed]
     blobs = (str(data["blob"]),) if "blob" in data else ()
     return RecordDraft(
-        "model.replied", agent_author(seen), seen.resource.address, (status_change(seen, merge), *objects), data, blobs
+        "model.replied",
+        agent_author(agent),
+        agent.resource.address,
+        (status_change(agent, merge), *objects),
+        data,
+        blobs,
     )
 
 
-def _noted(seen: ObservedAgent, reply: DeciderReply, same: tuple[str, int]) -> str:
+def _noted(agent: ObservedAgent, reply: DeciderReply, same: tuple[str, int]) -> str:
     """What a mind with a transcript is told of its own reply, after its results."""
-    if not (seen.nature.is_model and permissions.is_repeated_too_often(same)):
+    if not (agent.nature.is_model and permissions.is_repeated_too_often(same)):
         return reply.note
     stuck = f"[You have made the same call {same[1]} times in a row, with the same result. Do something else.]"
     return f"{reply.note}\n{stuck}" if reply.note else stuck
 
 
-def _has_delegated(seen: ObservedAgent) -> bool:
+def _has_delegated(agent: ObservedAgent) -> bool:
     """Whether somebody else is to do something first: a child its part, or whoever was asked for a yes."""
     is_asking = any(
-        each.state == WAITING and each.spec["kind"] == "request" and each.address not in seen.objects.unanswerable
-        for each in seen.objects.approvals.values()
+        each.state == WAITING and each.spec["kind"] == "request" and each.address not in agent.objects.unanswerable
+        for each in agent.objects.approvals.values()
     )
-    return seen.nature.is_model and (is_asking or any(child.is_live for child in seen.context.children))
+    return agent.nature.is_model and (is_asking or any(child.is_live for child in agent.context.children))
 
 
 def _told(call: TurnCall) -> JsonObject:
@@ -307,9 +314,9 @@ def _placed(call: ProposedCall, call_id: str, is_implied: bool) -> TurnCall:
 
 
 def _call_object(
-    seen: ObservedAgent, turn: int, index: int, call: TurnCall, tools: permissions.ToolMap
+    agent: ObservedAgent, turn: int, index: int, call: TurnCall, tools: permissions.ToolMap
 ) -> tuple[Change, ...]:
-    spec = call_spec(seen, turn, index, call, tools)
+    spec = call_spec(agent, turn, index, call, tools)
     uid = Uid(spec.op)
     return (
         Put(call.address, uid, spec.to_json(), owner=spec.owner),
@@ -317,14 +324,14 @@ def _call_object(
     )
 
 
-def call_spec(seen: ObservedAgent, turn: int, index: int, call: TurnCall, tools: permissions.ToolMap) -> CallSpec:
+def call_spec(agent: ObservedAgent, turn: int, index: int, call: TurnCall, tools: permissions.ToolMap) -> CallSpec:
     """The spec of a call object. Its first operation id is its own id; a start after a crash takes a new one."""
     tool = tools.get(call.tool)
-    given: JsonObject = {} if tool is None else {"effect": permissions.effect_of(tool, call.arguments, seen.spec)}
+    given: JsonObject = {} if tool is None else {"effect": permissions.effect_of(tool, call.arguments, agent.spec)}
     return CallSpec(
-        owner=seen.resource.address,
-        owner_uid=seen.resource.uid,
-        incarnation=seen.status.incarnation,
+        owner=agent.resource.address,
+        owner_uid=agent.resource.uid,
+        incarnation=agent.status.incarnation,
         op=call.address.partition("/")[2],
         tool=call.tool,
         arguments=arguments_as_map(call.arguments),
@@ -347,31 +354,31 @@ class SettledCall:
     data: Mapping[str, object] | None = None
 
 
-def draft_settlement(seen: ObservedAgent, outcome: SettledCall) -> RecordDraft:
+def draft_settlement(agent: ObservedAgent, outcome: SettledCall) -> RecordDraft:
     """A call has its result: it is in the turn, and the call object goes (Unknown: stays to be settled)."""
     call, result = outcome.call, outcome.result
-    is_result = result.state is not CallState.UNKNOWN or seen.nature.judges_doubt
+    is_result = result.state is not CallState.UNKNOWN or agent.nature.judges_doubt
     results: JsonObject = {call.address: wrap_value(result.to_json())} if is_result else {}
     opened: JsonObject = {"results": results, **(outcome.turn or {})}
     merge: JsonObject = {**(outcome.agent or {}), "open": opened}
     data: JsonObject = {"tool": call.spec["tool"], "result": result.to_json(), **(outcome.data or {})}
     gone = journal.settle_changes(call.address, call.uid, result)
     blobs = (result.blob,) if result.blob is not None else ()
-    changes = (status_change(seen, merge), *outcome.changes, *gone)
-    return RecordDraft("call.settled", agent_author(seen), call.address, changes, data, blobs)
+    changes = (status_change(agent, merge), *outcome.changes, *gone)
+    return RecordDraft("call.settled", agent_author(agent), call.address, changes, data, blobs)
 
 
-def draft_ending(seen: ObservedAgent, call: Resource, ending: CallEnding) -> RecordDraft:
+def draft_ending(agent: ObservedAgent, call: Resource, ending: CallEnding) -> RecordDraft:
     """The record of what a tool returned: the one result of the call, or that it waits."""
     if isinstance(ending, PendingCall):
-        return draft_wait(seen, call, ending)
-    opened = seen.status.open
-    waited = {} if opened is None else wait_end_merge(seen, opened)
+        return draft_wait(agent, call, ending)
+    opened = agent.status.open
+    waited = {} if opened is None else wait_end_merge(agent, opened)
     merge = {**ending.turn, **waited}
-    return draft_settlement(seen, SettledCall(call, ending.result, ending.changes, ending.agent, merge, ending.data))
+    return draft_settlement(agent, SettledCall(call, ending.result, ending.changes, ending.agent, merge, ending.data))
 
 
-def draft_wait(seen: ObservedAgent, call: Resource, wait: PendingCall) -> RecordDraft:
+def draft_wait(agent: ObservedAgent, call: Resource, wait: PendingCall) -> RecordDraft:
     """The call begins to wait, or moves one step: Authorized means that it starts again with what it waited for.
 
     A waiting call is its object and nothing else: no job, no memory. `Tool.resolve` finds at every look whether the
@@ -381,27 +388,27 @@ def draft_wait(seen: ObservedAgent, call: Resource, wait: PendingCall) -> Record
     merge: JsonObject = {**wait.call, "state": str(wait.state), "why": wait.why, "due_at": wait.due_at}
     merge["unblocks"] = list(wait.unblocks)
     if WAITS_SINCE not in call.status:
-        merge[WAITS_SINCE] = seen.now
-    changes = (status_change(seen, {}), SetStatus(call.address, call.uid, merge), *wait.changes)
+        merge[WAITS_SINCE] = agent.now
+    changes = (status_change(agent, {}), SetStatus(call.address, call.uid, merge), *wait.changes)
     data: JsonObject = {"tool": call.spec["tool"], "state": str(wait.state), "why": wait.why}
-    return RecordDraft("call.waiting", agent_author(seen), call.address, changes, data)
+    return RecordDraft("call.waiting", agent_author(agent), call.address, changes, data)
 
 
-def wait_end_merge(seen: ObservedAgent, opened: OpenTurn) -> Mapping[str, Json]:
+def wait_end_merge(agent: ObservedAgent, opened: OpenTurn) -> Mapping[str, Json]:
     """The merge into the open turn that ends a wait: the time since it began is not active time."""
     if opened.times.waiting_since is None:
         return {}
-    return {"waiting_since": None, "waited_s": opened.times.waited_s + max(0.0, seen.now - opened.times.waiting_since)}
+    return {"waiting_since": None, "waited_s": opened.times.waited_s + max(0.0, agent.now - opened.times.waiting_since)}
 
 
-def draft_call_starts(seen: ObservedAgent, calls: list[tuple[Resource, str]]) -> RecordDraft:
+def draft_call_starts(agent: ObservedAgent, calls: list[tuple[Resource, str]]) -> RecordDraft:
     """The intents of several calls, each with its operation id, in one append: flushed before any of them begins."""
     changes = [change for call, op in calls for change in _start_changes(call, op)]
-    opened = seen.status.open
-    waited = {} if opened is None else dict(wait_end_merge(seen, opened))  # It may have waited for a permit.
-    turn_state = status_change(seen, {"state": "running", "why": None} | ({"open": waited} if waited else {}))
+    opened = agent.status.open
+    waited = {} if opened is None else dict(wait_end_merge(agent, opened))  # It may have waited for a permit.
+    turn_state = status_change(agent, {"state": "running", "why": None} | ({"open": waited} if waited else {}))
     data = {"calls": [call.address for call, _ in calls]}
-    return RecordDraft("call.started", agent_author(seen), seen.resource.address, (turn_state, *changes), data)
+    return RecordDraft("call.started", agent_author(agent), agent.resource.address, (turn_state, *changes), data)
 
 
 def _start_changes(call: Resource, op: str) -> tuple[Change, ...]:
@@ -415,16 +422,16 @@ def call_state_change(call: Resource, state: CallState, **more: str | None) -> S
     return SetStatus(call.address, call.uid, {"state": str(state), **more})
 
 
-def draft_escalation(seen: ObservedAgent, why: str) -> RecordDraft:
+def draft_escalation(agent: ObservedAgent, why: str) -> RecordDraft:
     """A stronger model has the conversation from here on."""
-    merge = escalation.escalation_merge(seen, why)
-    merge |= condition_merge(seen, STUCK, "")
-    data: JsonObject = {"to": merge["escalated"]["to"], "why": why, "turn": seen.status.turn}
-    return RecordDraft("agent.escalated", AGENT_ACTOR, seen.resource.address, (status_change(seen, merge),), data)
+    merge = escalation.escalation_merge(agent, why)
+    merge |= condition_merge(agent, STUCK, "")
+    data: JsonObject = {"to": merge["escalated"]["to"], "why": why, "turn": agent.status.turn}
+    return RecordDraft("agent.escalated", AGENT_ACTOR, agent.resource.address, (status_change(agent, merge),), data)
 
 
 def draft_turn_end(
-    seen: ObservedAgent,
+    agent: ObservedAgent,
     view: View,
     chunk: TranscriptChunk | None = None,
     left: HookOutcome = NO_OUTCOME,
@@ -435,14 +442,14 @@ def draft_turn_end(
     `chunk` is what is added to the transcript of a model (None: it has none), `effects` those of its calls; `left` is
     what its hooks leave of it.
     """
-    turn = seen.opened
+    turn = agent.opened
     past = _past(turn)
-    active_s = max(0.0, seen.now - turn.times.started_at - turn.times.waited_s)
-    used = seen.status.used
+    active_s = max(0.0, agent.now - turn.times.started_at - turn.times.waited_s)
+    used = agent.status.used
     total = type(used)(used.turns + 1, used.calls + len(past), used.time_s + active_s)
     # A script comes to its end whatever it repeats; programs may go round for ever.
-    is_repeat = bool(past) and seen.nature.may_go_round and _asked(past) in (_asked(seen.status.memory.past), [])
-    idle_turns = seen.status.progress.idle_turns + 1 if is_repeat or (turn.reply.then == "again" and not past) else 0
+    is_repeat = bool(past) and agent.nature.may_go_round and _asked(past) in (_asked(agent.status.memory.past), [])
+    idle_turns = agent.status.progress.idle_turns + 1 if is_repeat or (turn.reply.then == "again" and not past) else 0
     is_idle = not past and idle_turns >= limits.IDLE_TURNS_MAX
     is_again = turn.claim is None and not is_idle and (bool(past) or turn.reply.then == "again")
     pause_s = _pause_s(idle_turns) if is_repeat and is_again else 0.0
@@ -452,52 +459,52 @@ def draft_turn_end(
         "open": None,
         "past": [call.to_json(is_told=chunk is None) for call in past],
         "used": total.to_json(),
-        "ended_at": seen.now,
+        "ended_at": agent.now,
         # After its last turn it is awake and parked: it goes on by itself when the budget grows.
         "again": (is_again and not pause_s) or left.is_sent_back or (turn.is_last and turn.claim is None),
     }
-    if idle_turns != seen.status.progress.idle_turns:
+    if idle_turns != agent.status.progress.idle_turns:
         merge["idle_turns"] = idle_turns
-    if sleep_s is not None or seen.status.wake.wake_at is not None:
-        merge["wake_at"] = None if sleep_s is None else seen.now + sleep_s
+    if sleep_s is not None or agent.status.wake.wake_at is not None:
+        merge["wake_at"] = None if sleep_s is None else agent.now + sleep_s
     if chunk is not None:
         merge["transcript"] = {transcript.turn_key(turn.turn): chunk.to_json()}
     is_claim = turn.claim is not None and turn.claim["kind"] != wake_reasons.VERDICT_CLAIM
     claim = turn.claim if is_claim and not turn.is_answer and not left.is_sent_back else None
-    if chunk is not None and not (seen.is_watcher or turn.is_answer):
-        claim = _tried(seen, turn, claim, effects, merge)
+    if chunk is not None and not (agent.is_watcher or turn.is_answer):
+        claim = _tried(agent, turn, claim, effects, merge)
     if claim is not None:
-        merge |= _claimed(seen, claim)
+        merge |= _claimed(agent, claim)
     answers: tuple[Change, ...] = ()
-    if (answer := None if left.is_sent_back else wake_reasons.answer_of_turn(seen, turn)) is not None:
-        now = watchers.questions_answered(seen.status.mail.asked.values())
-        given, answers = wake_reasons.thread_answer_changes(seen, answer, now)
+    if (answer := None if left.is_sent_back else wake_reasons.answer_of_turn(agent, turn)) is not None:
+        now = watchers.questions_answered(agent.status.mail.asked.values())
+        given, answers = wake_reasons.thread_answer_changes(agent, answer, now)
         merge |= given
         data["answered"] = {question.id: answer.text for question in now}
-        is_thinking = turn.claim is None and seen.nature.is_model and not (seen.is_watcher or seen.hooks.is_engaged)
-        merge["again"] = merge["again"] or (is_thinking and watchers.has_more_to_do(turn, seen.status.mail.asked, now))
+        is_thinking = turn.claim is None and agent.nature.is_model and not (agent.is_watcher or agent.hooks.is_engaged)
+        merge["again"] = merge["again"] or (is_thinking and watchers.has_more_to_do(turn, agent.status.mail.asked, now))
     if is_idle:
         words = f"it asked {idle_turns} times in a row for another turn and did nothing in it"
-        merge |= condition_merge(seen, STUCK, words, unblocks=("a message to the agent",))
+        merge |= condition_merge(agent, STUCK, words, unblocks=("a message to the agent",))
     merge |= left.merge
-    spent = budget.spending_changes(view, seen.spec.task, 1, len(past), active_s)
-    if seen.nature.is_guest and (said := agent_hooks.opening_comments(turn)):
+    spent = budget.spending_changes(view, agent.spec.task, 1, len(past), active_s)
+    if agent.nature.is_guest and (said := agent_hooks.opening_comments(turn)):
         data["comments"] = list(said)  # Its client reads the log.
     if turn.is_last and turn.reply.text:
-        spent += _handed_over(seen, view, turn)
+        spent += _handed_over(agent, view, turn)
     blobs = () if chunk is None else (chunk.blob,)
-    changes = (status_change(seen, merge), *answers, *left.changes, *spent)
-    return RecordDraft("turn.ended", AGENT_ACTOR, seen.resource.address, changes, data, blobs)
+    changes = (status_change(agent, merge), *answers, *left.changes, *spent)
+    return RecordDraft("turn.ended", AGENT_ACTOR, agent.resource.address, changes, data, blobs)
 
 
 def _tried(
-    seen: ObservedAgent, turn: OpenTurn, claim: JsonObject | None, effects: Sequence[EffectClass], merge: JsonObject
+    agent: ObservedAgent, turn: OpenTurn, claim: JsonObject | None, effects: Sequence[EffectClass], merge: JsonObject
 ) -> JsonObject | None:
     """Notes in `merge` what the turn tried. Returns the claim, which says that the agent is stuck if it is."""
-    tried = escalation.attempts_after_turn(seen, turn, effects)
-    if tried != seen.status.progress.tried:
+    tried = escalation.attempts_after_turn(agent, turn, effects)
+    if tried != agent.status.progress.tried:
         merge["tried"] = list(tried)
-    why = "" if seen.hooks.is_engaged or escalation.can_escalate(seen) else escalation.why_stuck(tried)
+    why = "" if agent.hooks.is_engaged or escalation.can_escalate(agent) else escalation.why_stuck(tried)
     if not why or (claim is not None and claim["kind"] != "done"):
         return claim
     if claim is not None:
@@ -518,12 +525,12 @@ def _past(turn: OpenTurn) -> list[PastCall]:
     ]
 
 
-def _handed_over(seen: ObservedAgent, view: View, turn: OpenTurn) -> tuple[Change, ...]:
+def _handed_over(agent: ObservedAgent, view: View, turn: OpenTurn) -> tuple[Change, ...]:
     """What the agent says in its last turn reaches the one above, which may give it more, or somebody else the work."""
     text = truncate_output(turn.reply.text.encode(), limits.HANDOVER_BYTES_MAX)
     facts: JsonObject = {"key": "handover", "budget": "spent", "text": text}
-    message_id = f"{seen.resource.uid}.{seen.status.incarnation}.{turn.turn}.handover"
-    return message_policy.parent_message_changes(view, seen.resource, facts, message_id, seen.now)
+    message_id = f"{agent.resource.uid}.{agent.status.incarnation}.{turn.turn}.handover"
+    return message_policy.parent_message_changes(view, agent.resource, facts, message_id, agent.now)
 
 
 def _asked(made: Sequence[PastCall]) -> list[tuple[str, Json]]:
@@ -537,54 +544,54 @@ def _pause_s(repeats: int) -> float:
     return 0.0 if over <= 0 else min(limits.BACKOFF_CAP_S, limits.BACKOFF_BASE_S * 2.0 ** min(over, 30))
 
 
-def _claimed(seen: ObservedAgent, claim: JsonObject) -> JsonObject:
-    seq = seen.status.progress.claims + 1
+def _claimed(agent: ObservedAgent, claim: JsonObject) -> JsonObject:
+    seq = agent.status.progress.claims + 1
     said: JsonObject = {"seq": seq, "kind": claim["kind"], "result": wrap_value(claim["result"])}
-    said["incarnation"] = seen.status.incarnation
-    if claim.get("stuck") or "stuck" in (seen.resource.status.get("claim") or {}):
+    said["incarnation"] = agent.status.incarnation
+    if claim.get("stuck") or "stuck" in (agent.resource.status.get("claim") or {}):
         said["stuck"] = claim.get("stuck")
     return {"claims": seq, "signal": seq, "state": str(AgentState.CLAIMED), "claim": said}
 
 
-def draft_turn_close(seen: ObservedAgent, view: View, why: str) -> RecordDraft:
+def draft_turn_close(agent: ObservedAgent, view: View, why: str) -> RecordDraft:
     """The open turn is called off; calls that are not settled go with it, and so does what was set aside for it.
 
     What it had read and nobody has thought about is unread again.
     """
-    drops: tuple[Change, ...] = tuple(Drop(call.address, call.uid) for call in seen.objects.calls.values())
-    drops += budget.release_changes(view, seen.resource)
+    drops: tuple[Change, ...] = tuple(Drop(call.address, call.uid) for call in agent.objects.calls.values())
+    drops += budget.release_changes(view, agent.resource)
     merge: JsonObject = {"open": None, "again": False, "wake_at": None}
-    opened = seen.status.open
+    opened = agent.status.open
     if opened is not None:
-        drops += agent_hooks.withdraw_questions_changes(seen, view, opened)
+        drops += agent_hooks.withdraw_questions_changes(agent, view, opened)
     if opened is not None and not opened.is_replied:
         merge["inbox"] = {
             each.id: each.to_json() for each in opened.news.messages if not (each.asks or is_own_news(each))
         }
-    data: JsonObject = {"called_off": why, "calls": sorted(seen.objects.calls)}
-    return RecordDraft("turn.ended", AGENT_ACTOR, seen.resource.address, (status_change(seen, merge), *drops), data)
+    data: JsonObject = {"called_off": why, "calls": sorted(agent.objects.calls)}
+    return RecordDraft("turn.ended", AGENT_ACTOR, agent.resource.address, (status_change(agent, merge), *drops), data)
 
 
-def draft_release(seen: ObservedAgent) -> RecordDraft:
+def draft_release(agent: ObservedAgent) -> RecordDraft:
     """Nothing of the agent runs any more; whoever waits for its answer is told that there will be none."""
-    left = tuple(name for name in seen.resource.finalizers if name != "agent")
-    mark = Mark(seen.resource.address, seen.resource.uid, finalizers=left)
-    owned = (*seen.objects.approvals.values(), *seen.objects.threads.values())
+    left = tuple(name for name in agent.resource.finalizers if name != "agent")
+    mark = Mark(agent.resource.address, agent.resource.uid, finalizers=left)
+    owned = (*agent.objects.approvals.values(), *agent.objects.threads.values())
     drops = tuple(Drop(each.address, each.uid) for each in owned)
     _, told = wake_reasons.thread_answer_changes(
-        seen, ThreadAnswer("it was removed", "Gone"), wake_reasons.unanswered_questions(seen)
+        agent, ThreadAnswer("it was removed", "Gone"), wake_reasons.unanswered_questions(agent)
     )
-    told = (*told, *budget.cost_left_behind(seen.resource, seen.task))
+    told = (*told, *budget.cost_left_behind(agent.resource, agent.task))
     return RecordDraft(
-        "object.updated", AGENT_ACTOR, seen.resource.address, (*told, *drops, mark), {"released": "agent"}
+        "object.updated", AGENT_ACTOR, agent.resource.address, (*told, *drops, mark), {"released": "agent"}
     )
 
 
-def draft_answer(seen: ObservedAgent, answer: ThreadAnswer) -> RecordDraft:
+def draft_answer(agent: ObservedAgent, answer: ThreadAnswer) -> RecordDraft:
     """What the agent was asked has its answer though no turn gives it: its task is over, or it cannot go on."""
-    open_questions = wake_reasons.unanswered_questions(seen)
-    merge, changes = wake_reasons.thread_answer_changes(seen, answer, open_questions)
+    open_questions = wake_reasons.unanswered_questions(agent)
+    merge, changes = wake_reasons.thread_answer_changes(agent, answer, open_questions)
     data: JsonObject = {"answered": {each.id: answer.text for each in open_questions}, "error": answer.error}
     return RecordDraft(
-        "message.sent", agent_author(seen), seen.resource.address, (status_change(seen, merge), *changes), data
+        "message.sent", agent_author(agent), agent.resource.address, (status_change(agent, merge), *changes), data
     )

@@ -1,11 +1,9 @@
-"""The transcript of a model agent as chat messages, its compaction, and the call ids and tool names in it. Pure."""
+"""The transcript of a model agent as chat messages, and its compaction. Pure."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Final, TypeAlias
 
 from planloop.controllers.agent.models import chat_request
@@ -13,7 +11,7 @@ from planloop.controllers.agent.observe import ObservedAgent
 from planloop.controllers.agent.status import OpenTurn, TranscriptChunk, TurnCall
 from planloop.reconciler.effects.truncate import truncate_output
 from planloop.schemas import limits
-from planloop.schemas.canonical_json import Json, JsonObject, decode, encode, encode_text, sha256_hex
+from planloop.schemas.canonical_json import Json, JsonObject, decode, encode, encode_text
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.call import CallResult, CallState, arguments_as_map
 from planloop.schemas.objects.message import Message
@@ -24,12 +22,7 @@ from planloop.schemas.objects.message import Message
 # made from turn and index, so that the same run gives the same bytes again.
 
 BYTES_PER_TOKEN: Final = 4  # What English text and JSON have on average; the provider's own count corrects the sum.
-_PLAIN: Final = re.compile(r"[a-zA-Z0-9_-]+([.:][a-zA-Z0-9_-]+)?")
-_BEGIN: Final = re.compile(r"[a-zA-Z_]")
-_FOREIGN: Final = re.compile(r"[^a-zA-Z0-9_-]")
-_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 THOUGHT_MARK: Final = "__thought__"
-WIRE_DOT: Final = "__"  # What stands for the dot of `server.tool`, and the colon of `agent:name`, in names for models.
 
 
 def turn_key(turn: int) -> str:
@@ -41,29 +34,6 @@ def estimate_tokens(content: bytes | int) -> int:
     """About how many tokens some bytes are, rounded up."""
     size_bytes = content if isinstance(content, int) else len(content)
     return -(-size_bytes // BYTES_PER_TOKEN)
-
-
-@lru_cache(maxsize=limits.TOOLSETS_KEPT_MAX * 16)
-def wire_name(tool: str) -> str:
-    """A tool's name as models may write it: no provider takes a prompt in which another kind of name stands anywhere.
-
-    Names of two tools are never the same: what cannot be told from the name alone is told by a digest at its end.
-    """
-    name = _FOREIGN.sub("_", tool.replace(".", WIRE_DOT).replace(":", WIRE_DOT))
-    is_plain = len(name) <= limits.WIRE_NAME_CHARS_MAX and _PLAIN.fullmatch(tool) is not None and WIRE_DOT not in tool
-    if not _BEGIN.match(name):  # Gemini and Bedrock take no digit or dash there.
-        name, is_plain = f"t_{name}", False
-    return name if is_plain else f"{name[: limits.WIRE_NAME_CHARS_MAX - 9]}_{sha256_hex(tool.encode())[:8]}"
-
-
-def model_call_id(turn: int, index: int) -> str:
-    """The id of a call as the model sees it: nine letters and digits, which is all that Mistral takes."""
-    return f"c{_base36(turn)}{_base36(index)}"
-
-
-def _base36(number: int) -> str:
-    """Four digits, the last ones of a number that has more."""
-    return "".join(_DIGITS[number // 36**place % 36] for place in (3, 2, 1, 0))
 
 
 def user_message(text: str) -> bytes:
@@ -89,7 +59,7 @@ def reply_messages(turn: OpenTurn) -> list[bytes]:
 
 def _call(turn: int, index: int, call: TurnCall) -> JsonObject:
     # Many servers parse the arguments of old calls, and refuse the whole conversation for one that is no object.
-    function = {"name": wire_name(call.tool), "arguments": encode_text(arguments_as_map(call.arguments))}
+    function = {"name": chat_request.wire_name(call.tool), "arguments": encode_text(arguments_as_map(call.arguments))}
     extra = {name: value for name, value in call.extra.items() if name != "function"}
     function |= call.extra.get("function", {})
     return {"id": _sent_id(turn, index, call), "type": "function", "function": function, **extra}
@@ -98,7 +68,7 @@ def _call(turn: int, index: int, call: TurnCall) -> JsonObject:
 def _sent_id(turn: int, index: int, call: TurnCall) -> str:
     """The id of a call, with the thought signature that LiteLLM's proxy keeps in its own ids for Gemini."""
     _, mark, signature = call.key.partition(THOUGHT_MARK)
-    return f"{model_call_id(turn, index)}{mark}{signature}"
+    return f"{chat_request.tool_call_id(turn, index)}{mark}{signature}"
 
 
 def _extra(turn: OpenTurn) -> JsonObject:
@@ -208,30 +178,30 @@ class SummaryPlan:
     origins: Mapping[str, str]
 
 
-def is_compaction_due(seen: ObservedAgent, tokens: int, output_tokens: int, window: int) -> bool:
+def is_compaction_due(agent: ObservedAgent, tokens: int, output_tokens: int, window: int) -> bool:
     """Whether a prompt of `tokens` is to be made shorter before it is sent; the model may have said so itself."""
-    full = min(_full(seen, window), window - output_tokens)
-    return (tokens > full and can_compact(seen)) or (
-        seen.status.open is not None and was_prompt_too_long(seen.status.open)
+    full = min(_full(agent, window), window - output_tokens)
+    return (tokens > full and can_compact(agent)) or (
+        agent.status.open is not None and was_prompt_too_long(agent.status.open)
     )
 
 
-def compact_transcript(seen: ObservedAgent, load: LoadBlob, tokens: int, window: int) -> CompactedTranscript:
+def compact_transcript(agent: ObservedAgent, load: LoadBlob, tokens: int, window: int) -> CompactedTranscript:
     """What the tiers without a model make of the transcript, so that the prompt of `tokens` has some room again."""
-    is_forced = seen.status.open is not None and was_prompt_too_long(seen.status.open)
-    full = _full(seen, window)
+    is_forced = agent.status.open is not None and was_prompt_too_long(agent.status.open)
+    full = _full(agent, window)
     goal = int(ROOM_SHARE * (min(tokens, full) if is_forced else full))
-    return compact_chunks(seen.status.memory.transcript, compactable_turns(seen, window), load, tokens - goal)
+    return compact_chunks(agent.status.memory.transcript, compactable_turns(agent, window), load, tokens - goal)
 
 
-def _full(seen: ObservedAgent, window: int) -> int:
-    return max(1, int(float(seen.spec.compact.get("at", COMPACT_AT)) * window))
+def _full(agent: ObservedAgent, window: int) -> int:
+    return max(1, int(float(agent.spec.compact.get("at", COMPACT_AT)) * window))
 
 
-def compactable_turns(seen: ObservedAgent, window: int) -> tuple[str, ...]:
+def compactable_turns(agent: ObservedAgent, window: int) -> tuple[str, ...]:
     """The turns that may be made shorter: all but the newest ones that fit what is to be kept, and never the last."""
-    chunks = seen.status.memory.transcript
-    keep = int(seen.spec.compact.get("keep", KEEP_SHARE * min(window, sum(chunk.tokens for chunk in chunks.values()))))
+    chunks = agent.status.memory.transcript
+    keep = int(agent.spec.compact.get("keep", KEEP_SHARE * min(window, sum(chunk.tokens for chunk in chunks.values()))))
     keys = [key for key in sorted(chunks) if key != SUMMARY_KEY]
     kept = 0
     for place in range(len(keys) - 1, -1, -1):
@@ -347,9 +317,9 @@ def _with_results(messages: list[JsonObject], shown: Callable[[JsonObject], str 
     return out if is_changed else None
 
 
-def plan_summary(seen: ObservedAgent, load: LoadBlob, window: int) -> SummaryPlan | None:
+def plan_summary(agent: ObservedAgent, load: LoadBlob, window: int) -> SummaryPlan | None:
     """What a summary would stand for; None when there is nothing old but a summary."""
-    chunks, old = seen.status.memory.transcript, compactable_turns(seen, window)
+    chunks, old = agent.status.memory.transcript, compactable_turns(agent, window)
     if not old:
         return None
     most_tokens = int(SUMMARY_TEXT_SHARE * window)
@@ -379,7 +349,7 @@ def summary_messages(wanted: SummaryPlan) -> tuple[bytes, ...]:
     return (system, user_message(wanted.text))
 
 
-def summary_chunk(text: str, wanted: SummaryPlan, seen: ObservedAgent) -> tuple[TranscriptChunk, bytes, bytes]:
+def summary_chunk(text: str, wanted: SummaryPlan, agent: ObservedAgent) -> tuple[TranscriptChunk, bytes, bytes]:
     """The chunk of a summary with its content, and the content of the index of what it stands for.
 
     One that is no shorter than half of what it replaces is cut: it would be done again at once.
@@ -387,7 +357,7 @@ def summary_chunk(text: str, wanted: SummaryPlan, seen: ObservedAgent) -> tuple[
     most_bytes = max(1, wanted.tokens // 2) * BYTES_PER_TOKEN
     body = truncate_output(text.encode(), most_bytes)
     owed = "".join(
-        f"\n- {message.sender} waits for an answer to: {message.body}" for message in seen.status.mail.asked.values()
+        f"\n- {message.sender} waits for an answer to: {message.body}" for message in agent.status.mail.asked.values()
     )
     content = user_message(SUMMARY_HEADING + body + (f"\n\nStill owed:{owed}" if owed else ""))
     index = encode(dict(wanted.origins))
@@ -408,19 +378,19 @@ def was_prompt_too_long(turn: OpenTurn) -> bool:
     return turn.request.failure is not None and turn.request.failure.reason == CONTEXT_TOO_LONG
 
 
-def can_compact(seen: ObservedAgent) -> bool:
+def can_compact(agent: ObservedAgent) -> bool:
     """Whether there is an old turn at all."""
-    return len(seen.status.memory.transcript.keys() - {SUMMARY_KEY}) > 1
+    return len(agent.status.memory.transcript.keys() - {SUMMARY_KEY}) > 1
 
 
 CONTEXT_TOO_LONG: Final = "ContextTooLong"
 
 
 def summarized_chunks(
-    seen: ObservedAgent, text: str, wanted: SummaryPlan, put: PutBlob
+    agent: ObservedAgent, text: str, wanted: SummaryPlan, put: PutBlob
 ) -> tuple[dict[str, TranscriptChunk | None], JsonObject]:
     """The chunks of a transcript in which a summary stands for old turns, and what the log says of it."""
-    chunk, content, index = summary_chunk(text, wanted, seen)
+    chunk, content, index = summary_chunk(text, wanted, agent)
     gone: dict[str, TranscriptChunk | None] = dict.fromkeys(wanted.keys)
     gone[SUMMARY_KEY] = replace(chunk, blob=put(content), origin=put(index))
     data: JsonObject = {"tiers": {"summarised": len(wanted.origins)}, "before": wanted.tokens, "after": chunk.tokens}
