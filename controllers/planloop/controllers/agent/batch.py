@@ -1,7 +1,6 @@
 """Several steps of one agent as one append to the log, all or none.
 
-Each step is decided on the state that the steps before it lead to, exactly as if each had been a record of its own; so
-one append is all of them or none, and between two appends nothing is lost that was there before. Nothing is awaited
+Each step is decided on the state after the steps before it, as if each were a separate record. Nothing is awaited
 between the first step and the append.
 """
 
@@ -19,9 +18,9 @@ from planloop.schemas.resource import Resource
 
 
 class _Overlay(MutableMapping[str, Resource]):
-    """What differs from a view, over that view. None stands for an object that is gone.
+    """The objects that differ from those of a view, over that view. None: the object is gone.
 
-    `rewired` are those whose `refs` may be others than in the view: few, and looked for often.
+    `rewired` are the objects with changed `refs`: few, and often looked up.
     """
 
     def __init__(self, view: View) -> None:
@@ -65,9 +64,9 @@ class _Overlay(MutableMapping[str, Resource]):
 
 
 class WriteBatch:
-    """A `View` of what will be, and the steps that lead there. After `commit` it starts again from what is.
+    """A `View` of the state after the steps in the batch. After `commit` it shows the store again.
 
-    `driving` holds while a record is proposed: whoever takes the steps goes on by itself and need not be woken.
+    `driving` is entered while a record is proposed: the caller continues with the agent, so it need not be woken.
     """
 
     def __init__(self, store: Store, driving: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
@@ -106,7 +105,7 @@ class WriteBatch:
         return [*(each for each in found if each not in rewired), *more]
 
     def add(self, agent: str, draft: RecordDraft) -> None:
-        """One more step of the agent at that address."""
+        """Add one step of the agent at that address."""
         if agent not in self._expect:
             now = self._store.view.get(agent)
             self._expect[agent] = None if now is None else now.rev
@@ -114,7 +113,7 @@ class WriteBatch:
         records.fold_changes(self._objects, draft.changes, self.rev)
 
     def commit(self) -> int:
-        """Proposes all steps as one record; returns the last revision. Raises what `Store.propose` does."""
+        """Propose all steps as one record and return the last revision. Raises what `Store.propose` does."""
         drafts, self._drafts = self._drafts, []
         expect, self._expect = self._expect, {}
         self._objects.clear()

@@ -36,7 +36,7 @@ from planloop.schemas.resource import Resource
 
 _HOOK_OVER: Final = "its hook is over"
 DECIDER_JOB: Final = "mind"
-"""Before the key of a job that asks the agent's mind."""
+"""How the key of a job that asks the decider begins."""
 
 
 # Steps: what `decide` returns and the controller takes.
@@ -194,11 +194,11 @@ AgentStep: TypeAlias = (
 
 IsParallel: TypeAlias = Callable[[TurnCall], bool]
 ResolveCall: TypeAlias = Callable[[Resource], CallEnding | None]
-"""What has become of a waiting call, read from the same view; None while it waits as before."""
+"""The end or the next step of a waiting call, by the same observation; None while it waits as before."""
 
 
 HasUnaskedHooks: TypeAlias = Callable[[HookMoment], bool]
-"""Whether hooks have still to be heard at this moment of the turn."""
+"""Whether hooks have not been asked yet at this moment of the turn."""
 
 
 def resolve_nothing(_: Resource) -> None:
@@ -217,7 +217,7 @@ def decide(
     life: str = "",
     unasked: HasUnaskedHooks = no_hooks_left,
 ) -> AgentStep:
-    """The one next step of this agent. `life` names the owner that decides: its own failures only are believed."""
+    """The one next step of the agent. `life` names the owner that decides: failures under other owners do not count."""
     step = _step(agent, DecisionContext(is_parallel, resolved, life, unasked))
     if isinstance(step, AgentRest):
         answer = wake_reasons.answer_if_unable(agent, step.state, step.condition, step.why)
@@ -280,7 +280,7 @@ def _over(agent: ObservedAgent, why: str) -> AgentStep:
 
 
 def _answering(agent: ObservedAgent, around: DecisionContext) -> AgentStep | None:
-    """The next step towards an answer of an agent whose task is over; None when it owes none."""
+    """The next step towards an answer of an agent with an ended task; None when it owes no answer."""
     status = agent.status
     if status.open is not None:
         return _within(agent, status.open, around) if status.open.is_answer else None
@@ -294,7 +294,7 @@ def _answering(agent: ObservedAgent, around: DecisionContext) -> AgentStep | Non
 
 
 def _watching(agent: ObservedAgent, around: DecisionContext) -> AgentStep:
-    """The next step of an agent that is there for a hook: it is woken by what it is asked and by nothing else."""
+    """The next step of an agent that works for a hook: only questions wake it."""
     status, incarnation = agent.status, 0 if agent.task is None else int(agent.task.status.get("incarnation") or 0)
     if agent.hooks.works_for is None:
         return _stop(agent, _HOOK_OVER) or _gone(agent)
@@ -315,7 +315,7 @@ def _watching(agent: ObservedAgent, around: DecisionContext) -> AgentStep:
 
 
 def _gone(agent: ObservedAgent) -> AgentStep:
-    """Its hook is over: whoever asks it is told so."""
+    """The hook is over: open questions get that answer."""
     if wake_reasons.unanswered_questions(agent):
         return AnswerQuestion(GivenAnswer(_HOOK_OVER, "Gone"))
     return AgentRest(AgentState.ENDED, _HOOK_OVER)
@@ -353,12 +353,12 @@ def _within(agent: ObservedAgent, turn: OpenTurn, around: DecisionContext) -> Ag
 
 
 def _is_thinking(agent: ObservedAgent) -> bool:
-    """Whether the mind is being asked, and not one of its hooks."""
+    """Whether a job asks the decider; other jobs may ask hooks."""
     return any(key.startswith(f"{DECIDER_JOB}:") for key in agent.objects.jobs)
 
 
 def _ending(agent: ObservedAgent, around: DecisionContext) -> AgentStep:
-    """The turn ends when its hooks have been heard; with somebody at the door nobody has to be kept from sleeping."""
+    """End the turn when its hooks have been asked; an interrupting message ends it without the closing hooks."""
     for moment in ("reply", "results"):
         if around.unasked(moment):
             return ConsultHooks(moment)
@@ -368,7 +368,7 @@ def _ending(agent: ObservedAgent, around: DecisionContext) -> AgentStep:
 
 
 def _asking(agent: ObservedAgent, turn: OpenTurn, life: str) -> AgentStep:
-    """The mind is asked, unless it failed and is not to be asked again yet."""
+    """Ask the decider, unless its last request failed and must not be repeated yet."""
     if agent.is_moving:
         return _moving(agent)
     if turn.request.failure is None:
@@ -409,13 +409,13 @@ def _running_calls(
 
 
 def rest_for_hooks(agent: ObservedAgent, waits: HookWait) -> AgentRest:
-    """How an agent rests whose hooks are asked: the time of programs is its own, that of agents is theirs."""
+    """How an agent rests while its hooks are asked. Only the time of hook programs counts as its active time."""
     after_s = None if waits.due_at is None else max(0.0, waits.due_at - agent.now)
     return AgentRest(AgentState.RUNNING, waits.why, after_s=after_s, is_wait=not waits.is_thinking)
 
 
 def rest_for_long_prompt(agent: ObservedAgent) -> AgentRest | None:
-    """How an agent rests whose model finds the prompt too long though nothing of it can be made shorter."""
+    """How an agent rests if the prompt is too long for its model and cannot be shortened; None if no request failed."""
     failure = None if agent.status.open is None else agent.status.open.request.failure
     if failure is None:
         return None
@@ -424,9 +424,9 @@ def rest_for_long_prompt(agent: ObservedAgent) -> AgentRest | None:
 
 
 def _is_stopped(agent: ObservedAgent, turn: OpenTurn) -> bool:
-    """Whether the step in flight is to be given up: for an interrupting message, or for news while calls only wait.
+    """Whether the step in flight stops: for an interrupting message, or for news while calls only wait.
 
-    That of an outside agent is, too, when its client is gone or takes it back; what it said first becomes a reply.
+    The step of an external agent stops too when its client is gone or cancels the call.
     """
     if agent.interrupts or (turn.is_replied and external_lease.is_turn_abandoned(agent)):
         return True
@@ -437,7 +437,7 @@ def _is_stopped(agent: ObservedAgent, turn: OpenTurn) -> bool:
 
 
 def _interrupted(agent: ObservedAgent, turn: OpenTurn) -> AgentStep | None:
-    """What an interrupting message stops; None when nothing of the step is left but to end it."""
+    """Stop what an interrupting message stops; None when only the end of the turn is left."""
     if turn.is_replied and all(call.address in turn.results for call in turn.reply.calls):
         return None
     if agent.objects.jobs:
@@ -448,7 +448,7 @@ def _interrupted(agent: ObservedAgent, turn: OpenTurn) -> AgentStep | None:
 
 
 def is_answered(agent: ObservedAgent, call: Resource) -> bool:
-    """Whether a call that waits for approval has its answer; one whose approval is gone has it too: no."""
+    """Whether a call that waits for approval has its answer. A missing approval counts as a refusal."""
     if call.state != CallState.AWAITING_APPROVAL:
         return False
     approval = agent.objects.approvals.get(str(call.status.get("approval")))
@@ -460,7 +460,7 @@ def _has_ended(agent: ObservedAgent, call: Resource) -> bool:
 
 
 def _startable(agent: ObservedAgent, open_calls: list[TurnCall], is_parallel: IsParallel) -> tuple[Resource, ...]:
-    """Authorised calls whose turn it is: a call that may not run beside others waits for all before it."""
+    """The authorized calls that may start now. A call that may not run in parallel waits for all calls before it."""
     found: list[Resource] = []
     is_first = True
     for call in open_calls:
@@ -522,7 +522,7 @@ def _between(agent: ObservedAgent) -> AgentStep:
 
 
 def _start(agent: ObservedAgent, found: WakeNews) -> AgentStep:
-    """A turn, if the budget allows one."""
+    """Start a turn if the budget allows one, else rest."""
     if (agent.is_to_move or agent.is_moving) and not agent.is_watcher:
         return _moving(agent)
     standing = budget.turn_allowance(
@@ -543,7 +543,7 @@ def _moving(agent: ObservedAgent) -> AgentRest:
 
 
 def rest_until_budget(agent: ObservedAgent, spent: tuple[str, ...], short: BudgetShortage | None = None) -> AgentRest:
-    """Until the budget of these units grows. `short`: something is left, but less than the next request may take."""
+    """How an agent rests until the budget of these units grows. `short`: less is left than the next request needs."""
     lacking = {} if short is None else short.asked
     found = [
         budget.binding_limit(agent.budget, agent.spec, agent.hooks.works_for, unit, lacking.get(unit)) for unit in spent
@@ -562,7 +562,7 @@ def rest_until_budget(agent: ObservedAgent, spent: tuple[str, ...], short: Budge
 
 
 def _without_servers(agent: ObservedAgent) -> AgentRest | None:
-    """Before its first words an agent waits to know what its servers offer, for it is told of that once."""
+    """Wait until the tool servers have reported what they offer: the agent learns it only once, with its first turn."""
     starting = [each.address for each in agent.context.servers if not each.deleting and not is_offer_known(each.status)]
     if starting:
         ways = tuple(f"plan describe {address}" for address in starting)
@@ -574,7 +574,7 @@ def _without_servers(agent: ObservedAgent) -> AgentRest | None:
 
 
 def _without_prompt(agent: ObservedAgent, name: str) -> AgentRest:
-    """It does not begin without the instructions that the plan gives it."""
+    """Wait for a prompt of a tool server that the plan makes part of the instructions."""
     address, fault = f"mcp/{name.partition('/')[0]}", served_prompt_of(agent, name).fault
     why = f"its prompt `{name}` is not to be had: {fault}" if fault else f"waits for its prompt `{name}`"
     return AgentRest(AgentState.BLOCKED, why, "AwaitingServer", (f"plan describe {address}",))
@@ -622,7 +622,7 @@ def _waiting_calls(agent: ObservedAgent, turn: OpenTurn) -> list[Resource]:
 
 
 def _rest_for_calls(agent: ObservedAgent, waiting: list[Resource]) -> AgentRest:
-    """How an agent rests whose open calls all wait: asleep for a child, else blocked."""
+    """How an agent rests when all its open calls wait: asleep for a child, else blocked."""
     blocking = [each for each in waiting if each.state != CallState.AWAITING_CHILD]
     first = (blocking or waiting)[0]
     dues = [float(due) for each in waiting if (due := each.status.get("due_at")) is not None]

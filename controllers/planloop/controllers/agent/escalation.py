@@ -13,11 +13,11 @@ from planloop.schemas.canonical_json import Json, JsonObject, encode_text, sha25
 from planloop.schemas.objects.agent import AgentSpec, ModelDeciderSpec
 from planloop.schemas.objects.call import CallState, EffectClass
 
-# An agent that is stuck: the same rejected answer, the same failing call, or two of them in turn. Pure.
+# An agent is stuck after the same rejected answer, the same failing call, or two of them in turn.
 #
-# `status.tried` are its last failed attempts, newest last, since it last made progress: a call that changes something
-# and was not made before, or news from outside. Answers are compared without case, punctuation, blanks and numbers, and
-# may differ by small edits; calls may differ in blanks only.
+# `status.progress.tried` are its last failed attempts, newest last, since it last made progress: a new call that
+# changed something, or news from outside. Answers are compared without case, punctuation, blanks and numbers, and may
+# differ by small edits; calls may differ in blanks only.
 
 if TYPE_CHECKING:
     from planloop.controllers.agent.observe import ObservedAgent
@@ -29,7 +29,7 @@ DONE_TRIED: Final = "done"
 """Kinds of attempts: an answer that is rejected, a call that failed, and one that succeeded and brought nothing new."""
 
 _OWN: Final = frozenset({"verdict", "results", "again", "start", "watchdog"})
-"""Reasons of a turn that are no news from outside."""
+"""Reasons of a turn that come from the agent itself."""
 _PASSING: Final = frozenset(
     "Changed ChildrenOpen Deadlock Deferred Disconnected Locked NoAnswer NotUp TimedOut Unread".split()
 )
@@ -43,7 +43,7 @@ _DIGEST_CHARS: Final = 12
 
 
 def normalize_answer(answer: Json) -> str:
-    """An answer as it is compared: words in small letters, numbers left out where there are words enough."""
+    """An answer in the form that is compared: lower-case words, without numbers if there are enough words."""
     text = answer if isinstance(answer, str) else encode_text(answer)
     words = _WORD.findall(_NUMBER.sub(" ", text).casefold())
     if len(words) < _WORDS_MIN:
@@ -123,10 +123,8 @@ def _is_pair(last: Sequence[JsonObject]) -> bool:
     return is_same_attempt(one, three) and is_same_attempt(two, four)
 
 
-# The model that an agent is asked by: its own, one that a yes gave it, or the stronger one of its escalation. Pure.
-#
-# An escalation is one record, which sets `status.escalated`; an agent escalates once in an incarnation, so that a crash
-# before the record repeats it and a crash after it does not. The conversation stays: only the model is another.
+# An escalation is one record; an agent escalates once in an incarnation, so that a crash before the record repeats it
+# and a crash after it does not. The transcript stays: only the model changes.
 
 
 def current_model(spec: AgentSpec, status: AgentStatus) -> ModelDeciderSpec:

@@ -1,8 +1,8 @@
-"""Lease of an MCP client on an external agent: how long it holds, and how it ends. Pure.
+"""Lease of an MCP client on an external agent: how long it lasts, and how it ends. Pure.
 
-A seat is a lease in the agent's status. Its client keeps it by saying something before the plan's time is over, and
-gives it up or loses it in steps that any owner can take: what runs is stopped, the turn ends, the seat goes with all
-that was held under it. What comes later under its number is refused.
+The lease is in the agent's status, with the JSON key `seat`. A client renews it with each request. When the lease ends,
+the jobs are cancelled, the turn ends, and the locks of the agent are released; any owner can take these steps. Later
+requests under the number of the lease are refused.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from planloop.schemas.objects.agent import McpClientSpec
 
 
 def client_lease_s(mind: object) -> float:
-    """Seconds that a client of such a mind may be silent."""
+    """Seconds without a request after which the lease expires."""
     assert isinstance(mind, McpClientSpec), "only outside agents have seats"
     return mind.lease_s
 
 
 def why_lease_ends(seat: ExternalLease, lease_s: float, now: float) -> str:
-    """Why the seat is to be given up now; empty while it holds."""
+    """Why the lease ends now; empty while it lasts."""
     if seat.leaving:
         return seat.leaving
     return f"silent for {amounts.format_duration(lease_s)}" if seat.heard_at + lease_s <= now else ""
 
 
 def why_agent_lease_ends(agent: ObservedAgent) -> str:
-    """Why the agent's seat is to be given up; empty while it holds, or when nobody has it."""
+    """Why the agent's lease ends now; empty while it lasts, and if no client holds one."""
     seat, mind = agent.status.client.lease, agent.spec.mind
     if seat is None:
         return ""
@@ -42,13 +42,13 @@ def why_agent_lease_ends(agent: ObservedAgent) -> str:
 
 
 def is_turn_abandoned(agent: ObservedAgent) -> bool:
-    """Whether nobody waits any more for what the open turn does."""
+    """Whether the client of the open turn has cancelled its call or lost its lease."""
     opened = agent.status.open
     return opened is not None and (opened.client.is_withdrawn or bool(why_agent_lease_ends(agent)))
 
 
 def wake_by_lease(agent: ObservedAgent, outcome: Outcome) -> Outcome:
-    """The same outcome, but the agent is looked at again when its seat lapses, whatever it does or waits for."""
+    """`outcome`, with a reconcile at the latest when the lease expires."""
     seat, mind = agent.status.client.lease, agent.spec.mind
     if seat is None or not isinstance(mind, McpClientSpec) or not isinstance(outcome, Done | Again):
         return outcome
@@ -57,7 +57,7 @@ def wake_by_lease(agent: ObservedAgent, outcome: Outcome) -> Outcome:
 
 
 def draft_lease_end(agent: ObservedAgent, why: str) -> RecordDraft:
-    """The seat is free. Whoever takes it next has read nothing, and what waited under the old one is not done."""
+    """The record of a lease that ends. Waiting calls are dropped, and the next client has read no file."""
     seat = agent.status.client.lease
     assert seat is not None, "only a seat that is taken is given up"
     merge: JsonObject = {"seat": None, "files": None}

@@ -54,9 +54,9 @@ class ParsedSpecs(Generic[T]):
 
 @frozen
 class ObservedChild:
-    """A child task of this agent's task. `is_live` says that it may still come to an end by itself.
+    """A child task of the agent's task. `is_live`: it has not ended and is not being removed.
 
-    `token` names its ending: another run of the child that ends the same way is news again.
+    `token` names its ending: when another run of the child ends in the same way, that is news again.
     """
 
     view: ChildView
@@ -96,7 +96,7 @@ class ChildCache:
 
 
 class StatusCache:
-    """Statuses of agents, parsed as far as they changed since the last look: the fold keeps what it leaves alone."""
+    """Parsed statuses of agents. Only members that changed since the last look are parsed again."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[JsonObject, AgentStatus]] = {}
@@ -112,7 +112,7 @@ class StatusCache:
         return status
 
     def forget(self, uid: str) -> None:
-        """The agent rests: what is asleep is rows in the store."""
+        """Drop the status of an agent that rests: a sleeping agent is only rows in the store."""
         self._kept.pop(uid, None)
 
 
@@ -194,12 +194,12 @@ class ObservedAgent:
 
     @property
     def is_moving(self) -> bool:
-        """Whether git is at work in the fork that it works in: it begins nothing meanwhile."""
+        """Whether git changes the agent's fork now: the agent starts nothing until that has ended."""
         return self.context.fork is not None and fork_status_from_json(self.context.fork.status).state in MOVING
 
     @property
     def is_to_move(self) -> bool:
-        """Whether its task was given a fork that is not there yet: its next turn is taken in that."""
+        """Whether the fork of its task is requested and not ready: the next turn waits for it."""
         if (
             self.context.fork is None
             or self.task is None
@@ -210,17 +210,17 @@ class ObservedAgent:
 
     @property
     def is_watcher(self) -> bool:
-        """Whether it was made for a hook: it has no task of its own, and nothing wakes it but what it is asked."""
+        """Whether it works for a hook: it has no task, and only questions wake it."""
         return bool(self.spec.watches)
 
     @property
     def hands_over(self) -> bool:
-        """Whether it gets a last turn when its budget is used up: whoever thinks and has a task to hand over."""
+        """Whether it gets a last turn when its budget is used up: a model that has a task to hand over."""
         return self.nature.is_model and not self.is_watcher
 
     @property
     def nature(self) -> DeciderTraits:
-        """What its mind is like."""
+        """The traits of its decider."""
         return traits_of(self.spec.mind)
 
     @property
@@ -229,9 +229,9 @@ class ObservedAgent:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether what it does is still wanted: its incarnation is the one that is to go, or it answers a question.
+        """Whether its work is still wanted: its incarnation is the current one, or it answers a question.
 
-        What runs when its task is paused comes to its end and is used when it goes on.
+        Jobs that run when the task is paused finish, and their results are used when the task resumes.
         """
         if self.resource.deleting or self.task is None:
             return False
@@ -246,19 +246,19 @@ class ObservedAgent:
 
     @property
     def is_over(self) -> bool:
-        """Whether its task has come to its end by itself, so that it can be asked but not set to work."""
+        """Whether its task is over: the agent answers questions but does no more work."""
         return self.task is not None and is_task_over(self.task.status)
 
     @property
     def interrupts(self) -> tuple[Message, ...]:
-        """Unread messages that are to stop the step in flight."""
+        """Unread messages that stop the step in flight."""
         if not self.status.mail.inbox:
             return ()
         return tuple(message for message in self.unread if message.delivery == "interrupt")
 
     @property
     def unread(self) -> tuple[Message, ...]:
-        """What is to be read, oldest first: expired messages and those for an earlier run are not."""
+        """Unread messages, oldest first, without expired ones and those for an earlier run."""
         if not self.status.mail.inbox:
             return ()
         incarnation = self.status.incarnation
@@ -283,7 +283,7 @@ def served_prompt_of(agent: ObservedAgent, name: str) -> ServedPrompt:
 
 
 def agent_instructions(agent: ObservedAgent) -> str:
-    """Its whole prompt: what servers give it first, then the plan's own words."""
+    """The agent's instructions: the prompts from its tool servers, then the prompt in the plan."""
     served = (served_prompt_of(agent, name).text for name in agent.spec.served_prompts)
     return "\n\n".join(text for text in (*served, agent.spec.prompt) if text)
 
@@ -384,7 +384,7 @@ def _hooks(
 
 
 def _is_engaged(view: View, address: str, spec: AgentSpec, plan: str) -> bool:
-    """Whether the session is with the agent or one that it listens to: what it says then does not end its task."""
+    """Whether the session is with the agent or one that it listens to: a final answer then does not end its task."""
     document = view.get(plan) if isinstance(spec.mind, ModelDeciderSpec | CliAgentSpec) and not spec.watches else None
     primary = "" if document is None else objects_plan.primary_agent(document.status)
     return bool(primary) and (primary == address or watchers.is_listening(view, address, primary))
@@ -401,7 +401,7 @@ def _owned(view: View, address: str) -> dict[str, dict[str, Resource]]:
 
 
 def _is_unanswerable(view: View, approval: Resource) -> bool:
-    """Whether a request waits for an agent that takes no turns any more."""
+    """Whether a request waits for an agent that takes no more turns."""
     if approval.kind != "approval" or approval.spec["kind"] != "request" or approval.state != WAITING:
         return False
     of = str(approval.spec["what"].get("of", ""))

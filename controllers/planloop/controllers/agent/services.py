@@ -1,7 +1,4 @@
-"""What the agent controller needs from outside, in one value, with the ports that it calls.
-
-`planloop.owner.build` builds the real one; tests build one over a real store, real processes and a temporary folder.
-"""
+"""The services that the agent controller uses, and the ports among them. `planloop.owner.build` builds them."""
 
 from __future__ import annotations
 
@@ -42,11 +39,11 @@ class PatchGate(Protocol):
     async def approve(
         self, address: str, by: Author, reason: str = "", content: JsonObject | None = None
     ) -> PatchVerdict:
-        """Says yes to what waits at `address`. Raises errors.Terminal when nothing does."""
+        """Approve what waits at `address`. Raises errors.Terminal when nothing waits there."""
         ...
 
     async def reject(self, address: str, by: Author, reason: str = "") -> int:
-        """Says no; returns the revision. Raises errors.Terminal when nothing waits there."""
+        """Reject it and return the revision. Raises errors.Terminal when nothing waits there."""
         ...
 
 
@@ -69,10 +66,7 @@ class ToolServers(Protocol):
     async def answer(
         self, asked: JsonObject, content: JsonObject | None, *, op: str, on_progress: Callable[[str], None]
     ) -> CallResult:
-        """Goes on with a call that waits for input; `asked` is the `value` of that result. None declines.
-
-        `op` is the operation under which it goes on.
-        """
+        """Continue a call that waits for input, under `op`; `asked` is the `value` of its result. None declines."""
         ...
 
     async def prompt(self, server: str, name: str, arguments: JsonObject, *, by: str) -> str: ...

@@ -1,7 +1,7 @@
-"""What the agent controller keeps in `status`, read into typed records.
+"""The status of an agent in typed form.
 
-Mind memory, arguments and results are kept inside one-item lists: statuses are merged key by key (RFC 7386), which
-would drop their nulls and mix old keys with new ones; lists are replaced whole.
+Memory of deciders, arguments and results are kept inside one-item lists: statuses are merged key by key (RFC 7386),
+which would drop their nulls and mix old keys with new ones; lists are replaced whole.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ AGENT_ACTOR: Final = "controller:agent"
 class TurnCall:
     """A call of the open turn, in call order. `address` names its call object while it is not settled.
 
-    `is_implied`: the mind did not write it; it is the `done` that a final answer stands for. `extra` are fields that
-    the mind's provider wants back with the call.
+    `is_implied`: the decider did not write it; it is the `done` that a final answer means. `extra` are fields that the
+    provider of the model wants back with the call.
     """
 
     address: str
@@ -57,10 +57,10 @@ class TurnCall:
 
 @frozen
 class RequestFailure:
-    """A request to a model that gave no reply. `retry_at`: when it is made again, `wait_s` after it
-    failed; None: when something has changed.
+    """A request to a model that gave no reply. It is repeated at `retry_at`, `wait_s` after it failed.
 
-    `life` names the owner that made it and `basis` what it was made with.
+    `retry_at` None: it is repeated when something has changed. `life` names the owner that made it, `basis` what it was
+    made with.
     """
 
     reason: str
@@ -74,7 +74,7 @@ class RequestFailure:
 
 @frozen
 class TurnVerdict:
-    """A verdict of the hook `hook` in the open turn, as it counts: a fault is what the hook's policy makes of it.
+    """A verdict of the hook `hook` in the open turn; a failed hook counts as its policy says.
 
     `index` says which call, or up to which message; `rewrites` how often its arguments had been rewritten before.
     `version` is that of the hook as it was asked; earlier logs have none.
@@ -98,17 +98,17 @@ class TurnVerdict:
 
 
 def verdict_key(hook: str, point: HookPoint, index: int, rewrites: int) -> str:
-    """The name of a question within its turn; in this order they were asked."""
+    """The name of a question within its turn; names sort in the order of the questions."""
     return f"{point}.{index}.{rewrites}.{hook}"
 
 
 @frozen
 class ExternalLease:
-    """Who plays an outside agent: an MCP client, for as long as it says something now and then.
+    """The lease of an MCP client on an external agent.
 
-    `number` counts the seats of the agent and never falls; `key` is the digest of what the client shows, which
-    is in no log; `heard_at` is when it was
-    last heard, in seconds since 1970; `leaving` says why the seat is to be given up. `said` are ids of its last calls.
+    `number` counts the leases of the agent and never falls. `key` is the digest of the client's secret, which is in no
+    log. `heard_at` is the time of its last request, in seconds since 1970. `leaving` says why the lease ends; empty
+    while it lasts. `said` are the ids of its last calls.
     """
 
     number: int
@@ -126,7 +126,7 @@ class ExternalLease:
 
 @frozen
 class ClientCall:
-    """A call that the client of an outside agent makes. No `tool`: it only wants to hear what is new."""
+    """A call of the MCP client of an external agent. An empty `tool` only asks for news."""
 
     id: str
     tool: str
@@ -258,7 +258,7 @@ def chunks_of(
 
 @frozen
 class PastCall:
-    """A call of the turn that ended last, with its result and what hooks say to it: shown to the mind in the next."""
+    """A call of the turn that ended last, with its result and comments of hooks: input of the next turn."""
 
     address: str
     tool: str
@@ -267,7 +267,7 @@ class PastCall:
     comments: tuple[str, ...] = ()
 
     def to_json(self, *, is_told: bool) -> JsonObject:
-        """Not `is_told`: the mind has a transcript with what came of it, so only how it ended is kept here."""
+        """Not `is_told`: the decider has a transcript with the result, so only how the call ended is kept here."""
         result = self.result if is_told else CallResult(self.result.state, error=self.result.error)
         out: JsonObject = {"address": self.address, "tool": self.tool, "arguments": self.arguments}
         said: JsonObject = {"comments": list(self.comments)} if is_told and self.comments else {}
@@ -276,7 +276,7 @@ class PastCall:
 
 @frozen
 class AgentClaim:
-    """The agent says that it is done or has failed. `seq` counts claims and never falls."""
+    """The claim of an agent that it is done or has failed. `seq` counts claims and never falls."""
 
     seq: int
     kind: str
@@ -286,7 +286,7 @@ class AgentClaim:
 
 @frozen
 class AgentUsage:
-    """What this agent itself has used over all its incarnations. `time_s` is active time, `usd` exact money as text.
+    """What the agent has used over all its incarnations. `time_s` is active time, `usd` exact money as text.
 
     Tokens and money are counted where a request is settled (`budget.py`), the rest where a turn ends.
     """
@@ -304,7 +304,7 @@ class AgentUsage:
 
 @frozen
 class ToldFacts:
-    """Digests and tokens of what the mind has been told, so that each fact is told once and none is missed."""
+    """Digests of the facts that the decider knows, so that each fact is news once and none is missed."""
 
     goal: str = ""
     notes: str = ""
@@ -442,7 +442,7 @@ def wrap_value(value: Json) -> list[Json]:
 
 
 def unwrap_value(value: Json) -> Json:
-    """Inverse of `boxed`; None when nothing is kept."""
+    """Inverse of `wrap_value`; None when nothing is kept."""
     return value[0] if value else None
 
 

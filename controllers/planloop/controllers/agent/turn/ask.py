@@ -185,11 +185,10 @@ def _start_request(
 
 @mutable
 class AskJob:
-    """One asking. `ready` is what a language model is asked with, None for other minds; `stale` as for
-    `ask.ask_decider`.
+    """One request to a decider. `ready` is a request to a model, None for other deciders; `stale` as for `ask_decider`.
 
-    `wanted` is what a summary is asked for, None when the model is asked for a reply.
-    `said_chars` counts what has come of the reply.
+    `wanted` is what a summary is requested for; None if the model is asked for a reply. `said_chars` counts the
+    characters of the reply that have arrived.
     """
 
     asking: AskServices
@@ -237,11 +236,11 @@ class AskJob:
             raise
         else:
             await self._replied(reply, began_at - self.asked_at)
-            if self.ready is None:  # What was called off leaves its traces: the next request looks at them.
+            if self.ready is None:  # A cancelled request keeps its traces: the next request looks at them.
                 world.programs.processes.forget([self.op])
 
     async def _after_the_stale(self) -> ObservedAgent | None:
-        """The agent, when nothing is left of the request that an earlier owner made."""
+        """The agent, after the processes of an earlier owner's request were stopped."""
         world = self.asking.services
         agent = self.asking.look(self.address)
         if self.ready is not None or self.stale is None:
@@ -257,7 +256,7 @@ class AskJob:
             return await ask_decider(self.asking.services, self.asking.tools, self.stale, agent, op)
         opened = agent.opened
         request = self.ready.request
-        if request.key.attempt != opened.request.asked:  # A mixin asks once more, in the same job.
+        if request.key.attempt != opened.request.asked:  # A mixin repeats the request in the same job.
             request = replace(request, key=replace(request.key, attempt=opened.request.asked))
         answer = await self._complete(request)
         if not answer.calls and (not answer.text.strip() or answer.finish == ANNOUNCED):
@@ -315,7 +314,7 @@ class AskJob:
             await world.store.flush(world.store.view.rev)
 
     async def _sum(self, wanted: SummaryPlan) -> None:
-        """The summary takes the place of the turns that it stands for, and the agent goes on."""
+        """Request a summary, replace its turns with it, and take the agent's next steps."""
         assert self.ready is not None, "a model writes summaries"
         answer = await self._complete(self.ready.request)
         if not answer.text.strip():
@@ -343,7 +342,7 @@ class AskJob:
         self.went_on = is_alone and self.ready is not None
 
     def _doubts(self) -> JsonObject:
-        """Told when the provider counts the prompt quite differently from us; what it says is what is billed."""
+        """Our token count, if the provider's differs much from it; the provider's count is billed."""
         if self.ready is None or not self.used or not catalog.is_count_off(self.ready.tokens, self.used[-1]):
             return {}
         return {"tokens_counted": self.ready.tokens}
@@ -360,7 +359,7 @@ class AskJob:
         await self._go_on(batch)
 
     def _came_to_nothing(self, reason: str) -> None:
-        """A request that was closed, or that nobody waits for any more, is billed for what it had cost by then."""
+        """Bill a cancelled or superseded request for what it has cost so far."""
         agent = self.asking.look(self.address)
         if self.ready is None or agent is None or not (self.used or model_request.is_current_request(agent, self.op)):
             return
@@ -373,7 +372,7 @@ class AskJob:
         batch.commit()
 
     def _late(self, agent: ObservedAgent, reply: DeciderReply) -> None:
-        """Evidence: it changes nothing but what was used."""
+        """Record a late reply as evidence: it changes only the usage."""
         batch = WriteBatch(self.asking.services.store)
         data = {"op": self.op, "text": reply.text, "usage": reply.usage, "late": True}
         billed = self._billed(agent, batch, reply)
@@ -399,7 +398,7 @@ ENV_REFERENCE: Final = "env:"
 
 
 def decider_of(world: AgentServices, agent: ObservedAgent, stale: str | None = None) -> DeciderPort:
-    """The mind that the spec names, ready to be asked; `stale` as for `ask`. Raises DeciderFailed."""
+    """The decider that the spec names, ready to be asked; `stale` as for `ask_decider`. Raises DeciderFailed."""
     match agent.spec.mind:
         case ScriptSpec(steps=steps):
             return ScriptRunner(steps)
@@ -443,7 +442,7 @@ def _value(world: AgentServices, written: str) -> str:
 def _setting(
     world: AgentServices, agent: ObservedAgent, most_s: float = limits.CALL_TIMEOUT_S
 ) -> ProgramRunner.Setting:
-    """Where and with what a program runs: its task's workspace, the clean environment, what is left of time."""
+    """How a program runs: in its task's workspace, in the clean environment, for at most the time that is left."""
     try:
         workspace = resolve_agent_workspace(world, agent)
         workspace.ensure()
@@ -458,9 +457,9 @@ def _setting(
 async def ask_decider(
     world: AgentServices, tools: ToolMap, stale: str | None, agent: ObservedAgent, op: str
 ) -> DeciderReply:
-    """What the mind answers by itself, without any mixin. Raises DeciderFailed.
+    """The reply of the decider, without mixins. Raises DeciderFailed.
 
-    `stale` is the request of an owner that did not live to see its answer, None when there was none.
+    `stale` is the operation id of an unanswered request of an earlier owner; None if there is none.
     """
     if world.deciders.replayed_replies is not None and not agent.nature.is_instant:
         return await world.deciders.replayed_replies(agent)
@@ -468,7 +467,7 @@ async def ask_decider(
 
 
 async def ask_through_mixins(asking: LayeredAsk) -> DeciderReply:
-    """What the mind answers through the agent's mixins; one that fails gives up by a claim, with the reason."""
+    """The reply of the decider through the agent's mixins; a failed decider replies with `fail` and the reason."""
     try:
         return await asking.answer(steps_for_turn(asking.seen.spec))
     except DeciderFailed as fault:
@@ -480,7 +479,7 @@ def _given_up(reason: str) -> ProposedCall:
 
 
 def turn_input(world: AgentServices, tools: ToolMap, agent: ObservedAgent, op: str) -> TurnInput:
-    """All that the mind is told for the open turn."""
+    """The input of the decider for the open turn."""
     turn, task, spec = agent.status.open, agent.task_spec, agent.spec
     assert turn is not None, "a mind is asked inside a turn"
     return TurnInput(

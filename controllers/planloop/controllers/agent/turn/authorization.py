@@ -1,4 +1,9 @@
-"""Records of decisions on calls: permissions and hooks' verdicts applied, approvals, interruptions, results. Pure."""
+"""Records of decisions on calls: permissions and hooks' verdicts applied, approvals, interruptions, results. Pure.
+
+A verdict is written into the open turn, from which all its consequences are computed. The same append writes to the
+status of the hook what it remembers and how often it fired. The reply keeps the original arguments of a call; arguments
+that a hook gave it are stored beside them.
+"""
 
 from __future__ import annotations
 
@@ -32,14 +37,8 @@ from planloop.schemas.objects.call import CallResult, CallState, arguments_as_ma
 from planloop.schemas.objects.hook import ACTIVE, OVER, HookSpec, HookVerdict
 from planloop.schemas.resource import Resource, Uid
 
-# The records of verdicts, and what they do to calls. Pure.
-#
-# A verdict is written into the open turn, where everything that follows from it is computed; the hook's own status gets
-# what it remembers and how often it fired, in the same append. The original of a call stays in the reply as it was
-# written; the arguments that a hook gave it stand beside it.
-
 DEFERRED_ERROR = "Deferred"
-"""The error of a call that a hook said a no for now to."""
+"""The error of a call that a hook deferred."""
 
 
 def hook_memory(hook: Resource, spec: HookSpec, agent: ObservedAgent, originals: Mapping[str, Resource]) -> Json:
@@ -60,7 +59,7 @@ def draft_verdicts(
     waited = {} if opened is None else records.wait_end_merge(agent, opened)
     merge: JsonObject = {"open": {"fired": {one.key: wrap_value(one.to_json()) for one in made}, **waited}}
     if agent.resource.status.get("why"):
-        merge["why"] = None  # Whom it asked; if there is somebody left, that is said anew.
+        merge["why"] = None  # It named the hooks that were asked; if some are left, the next rest names them.
     changes: list[Change] = [SetStatus(agent.resource.address, agent.resource.uid, merge)]
     changes += [_remembered(agent, question, verdict) for question, verdict in given]
     told = [_told(question, one) for (question, _), one in zip(given, made, strict=True)]
@@ -71,7 +70,7 @@ def draft_verdicts(
 
 
 def draft_hook_wait(agent: ObservedAgent, why: str) -> RecordDraft:
-    """The record of whom the agent waits for while programs think."""
+    """The record of which hooks the agent waits for."""
     return RecordDraft(
         "object.updated",
         AGENT_ACTOR,
@@ -128,7 +127,7 @@ def _told(question: HookQuestion, one: TurnVerdict) -> JsonObject:
 
 
 def draft_late_evidence(question: HookQuestion, agent: str, turn: int, verdict: HookVerdict) -> RecordDraft:
-    """Evidence of a verdict that nobody waits for any more; it changes nothing."""
+    """Evidence of a late verdict; it changes nothing."""
     told = _told(question, _fired(question, verdict))
     return RecordDraft("hook.fired", AGENT_ACTOR, agent, (), {"turn": turn, "fired": [told], "late": True})
 
@@ -139,7 +138,7 @@ def forbidden_arguments_result(standing: RewrittenCall) -> CallResult:
 
 
 def refused_by_hooks(agent: ObservedAgent, standing: RewrittenCall) -> CallResult | None:
-    """The result of a call that its hooks do not let start; None: they do, perhaps after somebody's yes."""
+    """The result of a call that its hooks refuse; None if it may start, perhaps after an approval."""
     ends = standing.merged
     if ends.decision == "deny":
         return CallResult(CallState.DENIED, ends.words, "Denied")
@@ -159,19 +158,16 @@ def rewritten_arguments(standing: RewrittenCall, original: Json) -> JsonObject |
     return arguments if standing.by and arguments != arguments_as_map(original) else None
 
 
-# The rulings on the calls of a reply after what their hooks say to them. Pure.
-
-
 @frozen
 class HookedRulings:
-    """One ruling for each call. `others` are the calls to which hooks gave other arguments, `changes` what does so."""
+    """One ruling for each call. `others` are the calls with arguments from hooks, `changes` what sets those."""
 
     rulings: Sequence[CallPermission]
     changes: tuple[Change, ...] = ()
     others: Mapping[str, Resource] | None = None
 
     def made(self, agent: ObservedAgent, address: str) -> Resource:
-        """The call object as it is to be started."""
+        """The call object as it will be started."""
         return (self.others or {}).get(address) or agent.objects.calls[address]
 
 
@@ -202,7 +198,7 @@ def apply_verdicts(
     if deferred or (
         questions.is_final_reply(agent, opened) and questions.verdict_on_answer(agent, opened).decision != "allow"
     ):
-        # Told to wait, it will ask again for the same, as it should.
+        # The agent was told to wait, so the same call again is no sign that it is stuck.
         changes.append(records.status_change(agent, {"same": ["", 0], "conditions": {STUCK: None}}))
     return HookedRulings(out, tuple(changes), others)
 
@@ -241,14 +237,12 @@ def _rewritten(
     return replace(made, spec=wanted), changes
 
 
-# The records that move calls before and after they run: ruled on, answered by a person, ended elsewhere. Pure.
-
 APPROVED_VERDICTS: Final = "yes_to"
-"""In a call's status: the late verdicts for which a person's yes was asked."""
+"""In a call's status: the late verdicts that asked for an approval."""
 
 
 def draft_authorization(agent: ObservedAgent, tools: ToolMap, approve: Sequence[str]) -> RecordDraft:
-    """Rules on every call of the reply in one append: refused ones have their result with it."""
+    """Rule on every call of the reply in one append, which also holds the results of refused calls."""
     opened = agent.opened
     results: JsonObject = {}
     changes: list[Change] = []
@@ -278,7 +272,7 @@ def draft_authorization(agent: ObservedAgent, tools: ToolMap, approve: Sequence[
 
 
 def draft_approval_answers(agent: ObservedAgent, asking: Sequence[Resource]) -> RecordDraft:
-    """Calls that waited for a yes go on, or get a no as their result; the approvals are of no more use."""
+    """Approved calls are authorized, rejected ones get their result; the approvals are removed."""
     opened = agent.opened
     changes: list[Change] = []
     results: JsonObject = {}
@@ -331,10 +325,10 @@ def _rejected(approval: Resource | None) -> CallResult:
 
 
 def draft_interruption(agent: ObservedAgent) -> RecordDraft:
-    """The step in flight is given up for a message or an edit.
+    """The step in flight stops for a message or an edit.
 
-    A mind that was being asked is asked again with the message; calls that have not ended are cancelled, those in doubt
-    stay in doubt.
+    A decider that was being asked is asked again with the message. Calls that have not ended are cancelled; calls with
+    an unknown outcome keep it.
     """
     opened = agent.opened
     if not opened.is_replied:
@@ -360,11 +354,11 @@ def _cause(agent: ObservedAgent) -> str:
 
 
 def _told_before_the_reply(agent: ObservedAgent, opened: OpenTurn) -> RecordDraft:
-    """What stopped the request becomes part of the turn, so that the mind is asked again with it."""
+    """Add the messages that stopped the request to the turn, so that the decider is asked again with them."""
     if not agent.nature.is_model:
         read = agent.interrupts
     elif opened.request.failure is not None:
-        read = agent.unread  # Nobody is being asked: whatever it is, it is worth another try.
+        read = agent.unread  # No request runs: any message is worth another try.
     else:
         read = tuple(message for message in agent.unread if message.delivery != "queue")
     news, told = redirection_news(agent) if agent.nature.is_redirected else ((), {})
@@ -384,7 +378,7 @@ def _told_before_the_reply(agent: ObservedAgent, opened: OpenTurn) -> RecordDraf
 
 
 def draft_collected_result(agent: ObservedAgent, call: Resource) -> RecordDraft:
-    """The result of a call that ended elsewhere: found unknown after a crash, or settled by a person's word."""
+    """The result of a call that ended outside its job: unknown after a crash, or settled by an operator."""
     raw = call.status.get("result")
     if raw is not None:
         return records.draft_settlement(agent, records.SettledCall(call, result_from_json(raw)))

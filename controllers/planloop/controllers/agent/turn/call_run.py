@@ -1,7 +1,7 @@
 """Run one call: durable intent, effect, then its result with everything that takes effect with it (law 5).
 
-A job of the work plane. It reads the agent again before it writes, so that a result that comes too late (another
-incarnation, a closed turn) is kept as evidence and changes nothing.
+`CallRun` is the job. It reads the agent again before it writes, so that a late result (of another incarnation, of a
+closed turn) is kept as evidence and changes nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ CLEANUP_S = 10.0  # For writing down that a call was stopped.
 NO_TOOL: Final = Settlement(CallResult(CallState.FAILED, "this tool is no longer there", "UnknownTool"))
 
 LookUp = Callable[[str], ObservedAgent | None]
-"""The agent at an address as it stands now."""
+"""The agent at an address as it is now; None when it is gone."""
 
 
 @frozen
@@ -219,7 +219,7 @@ class CallRun:
             await self._settle(ending)
 
     async def _stopped(self) -> None:
-        """The call was stopped: because its agent was, or because the owner leaves while the agent is to go on."""
+        """Settle a call that was stopped with its agent, or put it back if only the owner ends."""
         agent = self.look(self.spec.owner)
         if agent is None or not agent.is_wanted or agent.interrupts or external_lease.is_turn_abandoned(agent):
             await self._settle(Settlement(CallResult(CallState.CANCELLED, "stopped", "Cancelled")))
@@ -230,7 +230,7 @@ class CallRun:
             await self._settle(Settlement(CallResult(CallState.UNKNOWN, text, "Unknown")))
 
     def _is_between_tries(self) -> bool:
-        """Whether it failed, waits to be tried again, and nothing of it is under way."""
+        """Whether it failed and waits for its next attempt."""
         now = self.world.store.view.get(self.call.address)
         return now is not None and now.state == CallState.AUTHORIZED
 
@@ -238,7 +238,7 @@ class CallRun:
         store, address = self.world.store, self.call.address
         now = store.view.get(address)
         if now is None or (now.uid, now.spec["op"]) != (self.call.uid, self.spec.op):
-            return  # It was called off, or begun anew, while its trace was looked for.
+            return  # It was cancelled or restarted while its trace was read.
         if now.state == CallState.AUTHORIZED:
             return
         again = records.call_state_change(now, CallState.AUTHORIZED)
@@ -297,7 +297,7 @@ class CallRun:
         return _tool_context(self.world, agent, self.call)
 
     async def _resumed(self) -> CallEnding | None:
-        """What became of a call that somebody else began: its end, None when it goes back to be started again."""
+        """The end of a call that an earlier owner started; None if it goes back to be started again."""
         trace = await self.world.programs.processes.trace(self.spec.op) if self.spec.is_process else OperationTrace.LOST
         if trace in (OperationTrace.RUNNING, OperationTrace.ENDED) and self.tool.ended is not None:
             context = self._context()
@@ -323,7 +323,7 @@ class CallRun:
             return
         now = await self._of_now(ending)
         is_alone = await self.calling.settle(agent, records.draft_ending(agent, self.call, now), self.call.address)
-        # Nothing is awaited any more: no other job sees this one in its way.
+        # From here nothing is awaited, so no other job waits for this one.
         self.went_on = is_alone and not self.spec.is_process
         is_over = isinstance(now, Settlement) and now.result.state is not CallState.UNKNOWN
         if self.spec.is_process and is_over:
@@ -341,7 +341,7 @@ class CallRun:
         context = self._context()
         if not said.changes or ending.changes is not said.changes or isinstance(context, Settlement):
             return ending
-        # Yields to nobody, for the tool is a plain function: what it read is what there is when it is written.
+        # The tool is a plain function and awaits nothing, so what it read is still true when its result is written.
         now = await run_tool(self.tool, replace(context, spec=self.context.spec, time_s=self.context.time_s))
         if not isinstance(now, Settlement) or now.result != said.result:
             return now
@@ -381,7 +381,7 @@ def _resolved(tool: Tool, context: ToolContext) -> CallEnding | None:
 
 
 async def run_tool(tool: Tool, context: ToolContext) -> CallEnding:
-    """What the tool says; its refusals and failures as results."""
+    """Run the tool; its refusals and failures are results."""
     try:
         given = tool.given(context.spec.arguments)
         answer = tool.function(context, **given)

@@ -1,4 +1,9 @@
-"""One request to a model: what it may cost, the records of its start and failure, and the reply as text and calls."""
+"""One request to a model: what it may cost, the records of its start and failure, and the reply as text and calls.
+
+Each attempt is recorded, reserved and billed separately. After a transient failure the open turn holds the time of the
+next attempt; no job waits for it. Any other failure blocks the agent until something that the request depends on
+changes. No reply raises an error: arguments that are not JSON become a call with a fault, which gets a result.
+"""
 
 from __future__ import annotations
 
@@ -38,12 +43,6 @@ from planloop.schemas.objects.budget import Cost
 from planloop.schemas.objects.call import given_arguments
 from planloop.schemas.objects.model import parse_model_name
 
-# A language model as a mind: its reply as text and calls, whatever it wrote.
-#
-# The prompt is `planloop.controllers.agent.turn.prompt`'s, retries are the turn's. Ids of the provider are kept only to
-# tell duplicates apart; calls get our own. Nothing a model writes raises: arguments that are no JSON become a call with
-# a fault, which gets its result.
-
 _AROUND: Final = re.compile(r"^(?:functions|default_api|tools?)[.:]|:\d+$|<\|.*$")
 """What gpt-oss, Gemini and Kimi put around names: `functions.`, `default_api.`, a number, `<|channel|>…`."""
 
@@ -54,7 +53,7 @@ CUT_OFF_FAULT: Final = (
 
 
 def reply_from_model(answer: ModelReply, names: Mapping[str, str]) -> DeciderReply:
-    """What the model wants. `names` are the tools by their wire names; others are taken as they stand."""
+    """The reply of a model with its calls. `names` are the tools by their wire names; unknown names are kept."""
     is_cut = answer.finish == CUT_OFF_NOTE
     # Only what came last can have been cut.
     last = len(answer.calls) - 1
@@ -111,12 +110,6 @@ def _arguments(text: str) -> Json:
     return value
 
 
-# One request to a model: what it may cost, and the records of its beginning and of its failure.
-#
-# Each attempt is recorded, reserved and billed by itself. A failure that may pass is followed by a time at which the
-# model is asked again, kept in the open turn: nobody waits for it in memory. One that only somebody else can mend
-# blocks the agent until what it was asked with changes.
-
 Spent: TypeAlias = BudgetShortage
 
 MODEL_POOL: Final = "models"
@@ -150,7 +143,7 @@ class PreparedRequest:
 
 
 def model_of_agent(agent: ObservedAgent) -> ModelDeciderSpec:
-    """The mind of an agent that thinks with a model."""
+    """The model that the agent uses now."""
     return escalation.current_model(agent.spec, agent.status)
 
 
@@ -184,7 +177,7 @@ def prepare_request(
 
 @lru_cache(maxsize=limits.SPECS_KEPT_MAX)
 def _named(system: bytes) -> str:
-    """The digest of a system message; the same one is asked with again and again."""
+    """The digest of a system message; most requests repeat the last one."""
     return sha256_hex(system)
 
 
@@ -216,7 +209,7 @@ def prepare_summary_request(
 def reservation_changes(
     agent: ObservedAgent, view: View, op: str, ready: PreparedRequest
 ) -> tuple[Change, ...] | Spent:
-    """The changes that set aside what the request may cost; what an earlier one set aside and left is given back."""
+    """The changes that reserve what the request may cost and release the reservation of an earlier one."""
     opened = agent.opened
     if agent.is_watcher and (short := budget.shortfall(agent.budget.left, ready.worst)) is not None:
         return short
@@ -258,7 +251,7 @@ def draft_model_request(
 def draft_model_failure(
     agent: ObservedAgent, view: View, fault: ModelFailed, ready: PreparedRequest, life: str
 ) -> RecordDraft:
-    """An attempt gave no reply: it is billed, and asked again at a time of its own, or not before something changes."""
+    """An attempt gave no reply: it is billed and, if the failure is transient, repeated later."""
     opened = agent.opened
     tries = 1 + opened.request.tries
     wait_s = model_retry_after_s(fault, tries)
@@ -316,7 +309,7 @@ FailureRemedy: TypeAlias = Literal["ask", "wait", "blocked"]
 
 
 def remedy_for(agent: ObservedAgent, failure: RequestFailure, life: str) -> FailureRemedy:
-    """Whether a model that failed may be asked again now, later by itself, or only when something has changed."""
+    """Whether a failed request may be repeated now, later, or only when something has changed."""
     if failure.retry_at is not None:
         return "ask" if failure.retry_at <= agent.now or failure.basis != failure_basis(agent) else "wait"
     if failure.reason == transcript.CONTEXT_TOO_LONG and failure.tries <= limits.TOO_LONG_TRIES_MAX:
@@ -334,12 +327,12 @@ def failure_basis(agent: ObservedAgent) -> str:
 
 
 def describe_failure(agent: ObservedAgent, failure: RequestFailure) -> str:
-    """Why the agent does not go on."""
+    """Why the agent does not continue."""
     return f"{model_of_agent(agent).model} cannot be asked ({failure.reason}): {failure.message}"
 
 
 def describe_pause(failure: RequestFailure) -> str:
-    """When it is asked again, in the same words however often one looks."""
+    """When the model is asked again, in a text that does not change while it waits."""
     minutes = failure.wait_s / 60
     return (
         "soon"
@@ -351,12 +344,12 @@ def describe_pause(failure: RequestFailure) -> str:
 
 
 def is_long_pause(failure: RequestFailure) -> bool:
-    """Whether somebody may want to do something about it sooner."""
+    """Whether the pause is long enough that an operator may want to act sooner."""
     return failure.wait_s >= LONG_PAUSE_S
 
 
 def ways_to_unblock(agent: ObservedAgent, failure: RequestFailure) -> tuple[str, ...]:
-    """What makes it go on."""
+    """What an operator can do to make it continue."""
     cure = REMEDIES.get(failure.reason)
     again = (f"plan resume {agent.spec.task}", "name another model")
     return (cure, *again) if cure else again
@@ -365,7 +358,7 @@ def ways_to_unblock(agent: ObservedAgent, failure: RequestFailure) -> tuple[str,
 def draft_compaction(
     agent: ObservedAgent, chunks: Mapping[str, TranscriptChunk | None], data: JsonObject, more: tuple[Change, ...] = ()
 ) -> RecordDraft:
-    """The record of a transcript made shorter: new chunks by key, None for a turn that a summary stands for."""
+    """The record of a shortened transcript: new chunks by key, None for a turn that a summary replaces."""
     opened = agent.status.open
     merge: JsonObject = {"transcript": {key: chunk.to_json() if chunk else None for key, chunk in chunks.items()}}
     if opened is not None and opened.request.failure is not None:

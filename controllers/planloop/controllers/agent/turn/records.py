@@ -1,4 +1,8 @@
-"""The log records of one turn, as pure functions from an observation to a draft."""
+"""The log records of one turn, as pure functions from an observation to a draft.
+
+A turn is started (the same record marks its messages as read), replied to (text and all call objects in one append),
+its calls are authorized, started and settled one by one, and it ends. The process may die between any two records.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +54,6 @@ from planloop.schemas.objects.sandbox import sandbox_status_merge
 from planloop.schemas.resource import Condition, Resource, Uid, condition_from_json, update_condition
 from planloop.schemas.tools import FREE_TO_HOOKS
 
-# The conditions of an agent: which ones this controller writes, and the merge that sets or clears one.
-
 BLOCKING_CONDITIONS: Final = (
     "AwaitingApproval",
     "AwaitingInput",
@@ -64,10 +66,10 @@ BLOCKING_CONDITIONS: Final = (
     "Paused",
     UNPRICED,
 )
-"""At most one of these is True: it says why the agent does not go on."""
+"""At most one of these is True: it says why the agent does not continue."""
 
 CHILD_FAILED: Final = "ChildFailed"
-"""Stands, whatever else the agent does, while a child has failed and is not mended, taken away or accepted."""
+"""True while a failed child is not fixed, removed or accepted, whatever else the agent does."""
 
 
 def condition_merge(agent: ObservedAgent, kind: str, message: str, *, unblocks: Sequence[str] = ()) -> JsonObject:
@@ -96,7 +98,7 @@ def blocking_merge(agent: ObservedAgent, kind: str, message: str, unblocks: Sequ
 
 
 def child_failed_merge(agent: ObservedAgent, failed: str) -> JsonObject:
-    """The merge after which `failed`, the children that have failed in words, is a condition; empty: none has."""
+    """The merge that sets the condition about failed children to the text `failed`; empty text clears it."""
     return condition_merge(agent, CHILD_FAILED, failed, unblocks=("it is mended, taken away or accepted",))
 
 
@@ -108,17 +110,12 @@ def join_condition_merges(merges: Iterable[JsonObject]) -> JsonObject:
     return {"conditions": changes} if changes else {}
 
 
-# The records of one turn, as pure functions from an observation to a draft.
-#
-# started (the news it contains is read by that very record) → replied (text and all call objects in one append) → calls
-# authorised, started and settled one by one → ended. Between any two of them the process may die.
-
 WAITS_SINCE: Final = "waits_since"
 """In a call's status: when it first began to wait, in seconds since 1970."""
 
 
 def agent_author(agent: ObservedAgent) -> str:
-    """Who signs what the agent itself does: `agent:<path>`."""
+    """The author of what the agent itself does: `agent:<path>`."""
     return f"agent:{agent.resource.address.partition('/')[2]}"
 
 
@@ -128,9 +125,9 @@ def status_change(agent: ObservedAgent, merge: JsonObject) -> SetStatus:
 
 
 def draft_incarnation(agent: ObservedAgent, incarnation: int, origin: AgentOrigin = NO_ORIGIN) -> RecordDraft:
-    """A new incarnation: everything but the inbox and what was used starts from nothing, or from what it is a copy of.
+    """A new incarnation: all but the inbox and the usage is reset, or set to what the agent is a copy of.
 
-    What the old one was asked and has not answered is unread again.
+    Questions that the old incarnation has not answered are unread again.
     """
     fresh = ("open", "memory", "claim", "told", "past", "wake_at", "files", "same", "ended_at", "conditions")
     heard = ("sent_back", "nudges", "spoken", WORLDS, "seat", "said", "escalated", "tried")
@@ -140,7 +137,7 @@ def draft_incarnation(agent: ObservedAgent, incarnation: int, origin: AgentOrigi
         merge["inbox"] = wake_reasons.unanswered_merge(agent)
     merge |= {"incarnation": incarnation, "turn": 0, "again": False, "state": str(AgentState.RUNNING)}
     merge |= sandbox_status_merge(agent.spec.sandbox, agent.resource.status)
-    # A change of its own: in one merge with what it replaces, the old keys of a map would stay.
+    # A separate change: in one merge with what it replaces, the old keys of a map would stay.
     copied = (status_change(agent, origin.merge),) if origin.merge else ()
     data: JsonObject = {"incarnation": incarnation}
     return RecordDraft(
@@ -151,9 +148,9 @@ def draft_incarnation(agent: ObservedAgent, incarnation: int, origin: AgentOrigi
 def draft_turn_start(
     agent: ObservedAgent, news: WakeNews, op: str, view: View, *, is_last: bool = False
 ) -> RecordDraft:
-    """A turn begins; the messages it contains leave the inbox in the same record.
+    """A turn starts; the messages that it contains leave the inbox in the same record.
 
-    `is_last`: the budget is used up, and it is there to hand over.
+    `is_last`: the budget is used up, and the agent hands its work over.
     """
     turn = agent.status.turn + 1
     raw = agent.resource.status
@@ -193,7 +190,7 @@ def draft_turn_start(
 
 
 def _words_of(agent: ObservedAgent, news: WakeNews, merge: JsonObject) -> JsonObject:
-    """What the record says of a turn that begins. One that is over in the same record is never seen open."""
+    """The data of the record of a started turn. A turn that ends in the same record is never seen open."""
     data: JsonObject = {"reasons": list(news.reasons), "read": list(news.read)}
     if agent.nature.is_instant and news.messages:
         data["told"] = merge["open"]["messages"]
@@ -203,21 +200,21 @@ def _words_of(agent: ObservedAgent, news: WakeNews, merge: JsonObject) -> JsonOb
 
 
 def _taken_in(agent: ObservedAgent, merge: JsonObject) -> str:
-    """Takes the first call of an outside agent's client into the turn; its id, by which the client finds the turn."""
+    """Move the first call of an MCP client into the turn. Return its id, by which the client finds the turn."""
     said = min(agent.status.client.said.values(), key=lambda each: (each.at, each.id))
     merge["said"], merge["open"]["said"] = {said.id: None}, said.to_json()
     return said.id
 
 
 def budget_message_changes(agent: ObservedAgent, view: View, how: str) -> tuple[Change, ...]:
-    """The agent above is told that the budget of this one is `low` or `spent`, the newest word only."""
+    """The message to the parent agent that this agent's budget is `low` or `spent`; it replaces an unread one."""
     facts: JsonObject = {"key": "budget", "budget": how, "left": dict(agent.budget.left)}
     message_id = f"{agent.resource.uid}.{agent.status.incarnation}.{agent.status.turn}.{how}"
     return message_policy.parent_message_changes(view, agent.resource, facts, message_id, agent.now)
 
 
 def draft_decider_request(agent: ObservedAgent, op: str) -> RecordDraft:
-    """The mind is about to be asked outside this process, under `op`."""
+    """The decider is about to be asked outside this process, under `op`."""
     turn = agent.status.open
     asked = 1 if turn is None else turn.request.asked + 1
     merge: JsonObject = {"open": {"asked": asked, "op": op}}
@@ -226,7 +223,7 @@ def draft_decider_request(agent: ObservedAgent, op: str) -> RecordDraft:
 
 
 def draft_last_turn(agent: ObservedAgent) -> RecordDraft:
-    """The open turn is to be the last one: there is not enough left for what it would have asked."""
+    """The open turn becomes the last one: too little budget is left for its next request."""
     merge: JsonObject = {"had_last": True, "open": {"is_last": True}}
     return RecordDraft(
         "object.updated", AGENT_ACTOR, agent.resource.address, (status_change(agent, merge),), {"last_turn": True}
@@ -238,13 +235,13 @@ def draft_reply(
 ) -> RecordDraft:
     """The whole reply: its text and an object for each of its calls, in one append. `ids` has one id a call.
 
-    That it was asked for `queued_s` later than it could be stands in the same change: a replay asks at once, and
-    compares no times, but the number of changes.
+    `queued_s` is how long the request waited for a slot. It is part of the same change, because a replay, in which no
+    request waits, compares the number of changes.
     """
     turn = agent.opened
     is_answer = reply.then == "final" and not reply.calls
-    # Whoever has delegated, or asked for a yes, and says so sleeps, and what is said in a last turn is for others; any
-    # other final answer is a claim, which the checks decide.
+    # A final answer is a claim, which the checks decide, with three exceptions: an agent that waits for a child or an
+    # approval sleeps, and the text of a last turn or of a conversation is a message.
     is_talk = turn.is_last or agent.hooks.is_engaged or watchers.is_asked_by_hook(agent.status.mail.asked)
     then = "sleep" if is_answer and (is_talk or _has_delegated(agent)) else reply.then
     is_final = is_answer and then == "final"
@@ -284,7 +281,7 @@ def draft_reply(
 
 
 def _noted(agent: ObservedAgent, reply: DeciderReply, same: tuple[str, int]) -> str:
-    """What a mind with a transcript is told of its own reply, after its results."""
+    """The note about its own reply that a model reads after the results."""
     if not (agent.nature.is_model and permissions.is_repeated_too_often(same)):
         return reply.note
     stuck = f"[You have made the same call {same[1]} times in a row, with the same result. Do something else.]"
@@ -292,7 +289,7 @@ def _noted(agent: ObservedAgent, reply: DeciderReply, same: tuple[str, int]) -> 
 
 
 def _has_delegated(agent: ObservedAgent) -> bool:
-    """Whether somebody else is to do something first: a child its part, or whoever was asked for a yes."""
+    """Whether the agent waits for a child or for the answer to a request."""
     is_asking = any(
         each.state == WAITING and each.spec["kind"] == "request" and each.address not in agent.objects.unanswerable
         for each in agent.objects.approvals.values()
@@ -301,7 +298,7 @@ def _has_delegated(agent: ObservedAgent) -> bool:
 
 
 def _told(call: TurnCall) -> JsonObject:
-    """A call as the record of the reply has it: all that is needed to make the same reply again, and to count it."""
+    """A call in the record of the reply: all that a replay needs to repeat it."""
     out: JsonObject = {"call": call.address, "tool": call.tool, "arguments": call.arguments}
     own: JsonObject = {"key": call.key, "fault": call.fault, "implied": call.is_implied, "extra": call.extra}
     return out | {name: value for name, value in own.items() if value}
@@ -439,15 +436,15 @@ def draft_turn_end(
 ) -> RecordDraft:
     """Every call has its result: the turn is over, and what it used is counted.
 
-    `chunk` is what is added to the transcript of a model (None: it has none), `effects` those of its calls; `left` is
-    what its hooks leave of it.
+    `chunk` is added to the transcript of a model (None: other deciders), `effects` are those of its calls, `left` is
+    what the hooks of the agent add to the record.
     """
     turn = agent.opened
     past = _past(turn)
     active_s = max(0.0, agent.now - turn.times.started_at - turn.times.waited_s)
     used = agent.status.used
     total = type(used)(used.turns + 1, used.calls + len(past), used.time_s + active_s)
-    # A script comes to its end whatever it repeats; programs may go round for ever.
+    # A script ends even if it repeats itself; a program may loop without end.
     is_repeat = bool(past) and agent.nature.may_go_round and _asked(past) in (_asked(agent.status.memory.past), [])
     idle_turns = agent.status.progress.idle_turns + 1 if is_repeat or (turn.reply.then == "again" and not past) else 0
     is_idle = not past and idle_turns >= limits.IDLE_TURNS_MAX
@@ -460,7 +457,7 @@ def draft_turn_end(
         "past": [call.to_json(is_told=chunk is None) for call in past],
         "used": total.to_json(),
         "ended_at": agent.now,
-        # After its last turn it is awake and parked: it goes on by itself when the budget grows.
+        # After its last turn it stays awake and is parked: it resumes when the budget grows.
         "again": (is_again and not pause_s) or left.is_sent_back or (turn.is_last and turn.claim is None),
     }
     if idle_turns != agent.status.progress.idle_turns:
@@ -517,7 +514,7 @@ def _tried(
 
 
 def _past(turn: OpenTurn) -> list[PastCall]:
-    """The calls of a turn with what came of each, and what hooks say to it."""
+    """The calls of a turn with their results and the comments of hooks."""
     said = agent_hooks.comments_by_call(turn) if turn.hooks.fired else {}
     return [
         PastCall(call.address, call.tool, call.arguments, turn.results[call.address], said.get(index, ()))
@@ -526,7 +523,7 @@ def _past(turn: OpenTurn) -> list[PastCall]:
 
 
 def _handed_over(agent: ObservedAgent, view: View, turn: OpenTurn) -> tuple[Change, ...]:
-    """What the agent says in its last turn reaches the one above, which may give it more, or somebody else the work."""
+    """The message to the parent agent with the text of the last turn."""
     text = truncate_output(turn.reply.text.encode(), limits.HANDOVER_BYTES_MAX)
     facts: JsonObject = {"key": "handover", "budget": "spent", "text": text}
     message_id = f"{agent.resource.uid}.{agent.status.incarnation}.{turn.turn}.handover"
@@ -534,12 +531,12 @@ def _handed_over(agent: ObservedAgent, view: View, turn: OpenTurn) -> tuple[Chan
 
 
 def _asked(made: Sequence[PastCall]) -> list[tuple[str, Json]]:
-    """What was asked for in a turn, leaving out what made no sense."""
+    """The calls of a turn without malformed ones."""
     return [(call.tool, call.arguments) for call in made if call.result.error != MALFORMED_ERROR]
 
 
 def _pause_s(repeats: int) -> float:
-    """Seconds until a mind that does the same turn after turn is asked again: no work is lost, and no log is filled."""
+    """Seconds until a decider that repeats the same turn is asked again, so that it does not fill the log."""
     over = repeats - limits.SAME_CALL_MAX
     return 0.0 if over <= 0 else min(limits.BACKOFF_CAP_S, limits.BACKOFF_BASE_S * 2.0 ** min(over, 30))
 
@@ -554,9 +551,9 @@ def _claimed(agent: ObservedAgent, claim: JsonObject) -> JsonObject:
 
 
 def draft_turn_close(agent: ObservedAgent, view: View, why: str) -> RecordDraft:
-    """The open turn is called off; calls that are not settled go with it, and so does what was set aside for it.
+    """The open turn is cancelled, with its unsettled calls and its reservations.
 
-    What it had read and nobody has thought about is unread again.
+    Messages that it had read before a reply are unread again.
     """
     drops: tuple[Change, ...] = tuple(Drop(call.address, call.uid) for call in agent.objects.calls.values())
     drops += budget.release_changes(view, agent.resource)
@@ -573,7 +570,7 @@ def draft_turn_close(agent: ObservedAgent, view: View, why: str) -> RecordDraft:
 
 
 def draft_release(agent: ObservedAgent) -> RecordDraft:
-    """Nothing of the agent runs any more; whoever waits for its answer is told that there will be none."""
+    """The agent is removed; open questions get the answer that it was removed."""
     left = tuple(name for name in agent.resource.finalizers if name != "agent")
     mark = Mark(agent.resource.address, agent.resource.uid, finalizers=left)
     owned = (*agent.objects.approvals.values(), *agent.objects.threads.values())
@@ -588,7 +585,7 @@ def draft_release(agent: ObservedAgent) -> RecordDraft:
 
 
 def draft_answer(agent: ObservedAgent, answer: ThreadAnswer) -> RecordDraft:
-    """What the agent was asked has its answer though no turn gives it: its task is over, or it cannot go on."""
+    """The answer to open questions without a turn: the task is over, or the agent cannot continue."""
     open_questions = wake_reasons.unanswered_questions(agent)
     merge, changes = wake_reasons.thread_answer_changes(agent, answer, open_questions)
     data: JsonObject = {"answered": {each.id: answer.text for each in open_questions}, "error": answer.error}
