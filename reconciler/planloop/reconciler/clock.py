@@ -25,7 +25,7 @@ class Clock(Protocol):
 
 
 class Ids(Protocol):
-    """Mints ids that are never used again: for uids, calls, operations and approvals."""
+    """Mints unique ids: for uids, calls, operations and approvals."""
 
     def mint(self) -> str:
         """12 characters of `0-9a-f`."""
@@ -45,8 +45,8 @@ class SystemClock:
 class RandomIds:
     """Ids from the system's randomness: 48 bits, enough for one plan's log.
 
-    They are drawn many at a time: each draw lets other threads have a slice of time. Any thread may mint; a process
-    that forks must not go on minting on both sides.
+    It draws many at a time, because each draw releases the interpreter to other threads. Any thread may mint; after a
+    fork, only one of the two processes may.
     """
 
     def __init__(self) -> None:

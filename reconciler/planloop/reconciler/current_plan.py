@@ -1,4 +1,4 @@
-"""The plan at one revision, read once, so that every rule about a patch sees the same state."""
+"""The plan at one revision, read once, so that every rule on a patch sees the same state."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from planloop.schemas.resource import Resource, Uid
 
 @frozen
 class CurrentPlan:
-    """`plan` is None before the first apply. `filed` is the document of the last applied file, empty without one."""
+    """The plan at the revision `rev`; `plan` is None before the first apply.
+
+    `filed` is the document of the last applied file, empty if there is none.
+    """
 
     address: str
     plan: Resource | None
@@ -36,7 +39,7 @@ class CurrentPlan:
 
     @property
     def file(self) -> JsonObject:
-        """What is known of the last applied file: path, blob, document, rev, held_back."""
+        """The last applied file: path, blob, document, rev, held_back."""
         return {} if self.plan is None else self.plan.status.get("file") or {}
 
     @property
@@ -56,7 +59,7 @@ class CurrentPlanReader:
         self._filed: tuple[str | None, JsonObject] = (None, {})
 
     def read(self) -> CurrentPlan:
-        """The plan as it stands now."""
+        """The plan at the current revision."""
         view = self._store.view
         found = view.get(self._address)
         digest = None if found is None else (found.status.get("file") or {}).get("document")

@@ -1,12 +1,12 @@
 """Exceptions of the engine, the store and controllers.
 
 EngineError
-├── Transient        the world failed in a way that may heal: retried with back-off
-│   └── Conflict     the object moved since it was read: read again, decide again
-├── Terminal         trying again will not help: becomes a condition
-├── StoreFailed      the log could not be written (disk full, read-only): the owner stops, nothing is lost
-├── StoreCorrupt     the log does not verify: names the first bad revision
-└── NotOwner         another process owns the plan: names its pid
+├── TransientError     an outside failure that may pass: retried with back-off
+│   └── WriteConflict  the object changed since it was read: read and decide again
+├── TerminalError      a retry does not help: becomes a condition
+├── StoreFailed        the log cannot be read or written (disk full, read-only): the owner stops, nothing is lost
+├── StoreCorrupt       the log does not verify: names the first bad revision
+└── NotOwner           another process owns the plan: names its pid
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class TerminalError(EngineError):
 
 
 AGAIN: Final = "run `plan apply` again"
-"""What goes on with a plan, in the cures of `StoreFailed`."""
+"""How to continue a plan, for the hints of `StoreFailed`."""
 
 
 class StoreFailed(EngineError):
-    """The log could not be written. `hint` is the cure."""
+    """The log cannot be read or written. `hint` is the fix."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -73,7 +73,7 @@ def _restoring(rev: int) -> str:
 
 
 class NotOwner(EngineError):
-    """The process `pid` owns the plan (None: it could not be told)."""
+    """The process `pid` owns the plan (None: unknown)."""
 
     def __init__(self, pid: int | None) -> None:
         super().__init__(f"process {pid} owns this plan" if pid else "another process owns this plan")

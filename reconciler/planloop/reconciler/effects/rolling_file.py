@@ -10,14 +10,14 @@ from planloop.reconciler.store import state_files
 
 
 class RollingFile:
-    """At most `bytes_max` of the newest output, in whole lines. A full disk loses words and nothing else."""
+    """At most `bytes_max` of the newest output, in whole lines. If the disk is full, new output is dropped."""
 
     def __init__(self, path: Path, bytes_max: int) -> None:
         self._path = path
         self._bytes_max = bytes_max
 
     def add(self, text: bytes) -> None:
-        """Adds `text` at the end; the older half goes when it is too much."""
+        """Append `text`; over the limit, drop the older half."""
         try:
             with open(self._path, "ab", opener=state_files.private_opener) as file:
                 file.write(text)
@@ -32,18 +32,18 @@ class RollingFile:
             return
 
     def clear(self) -> None:
-        """Begins anew."""
+        """Remove the file."""
         self._path.unlink(missing_ok=True)
 
     def read(self) -> bytes:
-        """All of it; empty when there is none."""
+        """The whole content; empty if there is no file."""
         try:
             return self._path.read_bytes()
         except OSError:
             return b""
 
     def end(self, bytes_max: int = 4096) -> bytes:
-        """The last bytes of it; empty when there is none."""
+        """The last `bytes_max` bytes; empty if there is no file."""
         try:
             with self._path.open("rb") as file:
                 return _end(file, bytes_max)
@@ -52,7 +52,7 @@ class RollingFile:
 
 
 def newest_lines(file: BinaryIO, bytes_max: int) -> bytes:
-    """The lines of `file` that stay when it got longer than `bytes_max`; who follows it knows by this what is new."""
+    """The lines of `file` that are kept when it exceeds `bytes_max`. Followers of the file use it to find new lines."""
     half = _end(file, bytes_max // 2)
     at = half.find(b"\n") + 1
     return half[at:] if at < len(half) else half

@@ -1,7 +1,7 @@
 """Mask known secrets in text and in streams before they are stored or shown. Standard library only. Pure.
 
-Only whole values are known, as they are and as they stand in a JSON text. One shorter than `limits.SECRET_CHARS_MIN`
-is not masked, for it would eat text. No dataclasses: programs of a few milliseconds need this, too.
+Masks whole values, as they are and as they are escaped in JSON. A value shorter than `limits.SECRET_CHARS_MIN` is not
+masked, because it would match ordinary text. No dataclasses: programs that run for a few milliseconds import this, too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _MASK: Final = MASK.encode()
 
 
 class SecretMasks:
-    """What stands in the way of `secrets`. Of two that begin alike, the longer one is seen."""
+    """Replaces `secrets` in text. Of two with the same start, the longer one is matched."""
 
     __slots__ = ("_firsts", "_needles", "_pattern")
 
@@ -34,19 +34,19 @@ class SecretMasks:
         return self._pattern is not None
 
     def mask(self, content: bytes) -> bytes:
-        """`content` without any of them."""
+        """`content` with every secret masked."""
         return content if self._pattern is None else self._pattern.sub(_MASK, content)
 
     def mask_text(self, text: str) -> str:
-        """`text` without any of them."""
+        """`text` with every secret masked."""
         return text if self._pattern is None else self.mask(text.encode(errors="replace")).decode()
 
     def stream(self) -> MaskedStream:
-        """The same for what comes in pieces."""
+        """A masker for content that arrives in pieces."""
         return MaskedStream(self)
 
     def split(self, content: bytes) -> tuple[bytes, bytes]:
-        """What can be said of `content` now, masked, and the rest, with which one of them may begin."""
+        """The part of `content` that can be shown now, masked, and the rest, which may be the start of a secret."""
         if self._pattern is None:
             return content, b""
         rest_at = self._beginning(content)
@@ -59,7 +59,7 @@ class SecretMasks:
         return said + content[at:rest_at], content[rest_at:]
 
     def _beginning(self, content: bytes) -> int:
-        """Where at the end of `content` one of them may begin that is not all there; its length where none does."""
+        """The offset at which an incomplete secret may start at the end of `content`; its length if none does."""
         longest = len(self._needles[0])
         for at in range(max(0, len(content) - longest + 1), len(content)):
             if content[at] in self._firsts:
@@ -70,7 +70,7 @@ class SecretMasks:
 
 
 class MaskedStream:
-    """Masks what comes in pieces as if it came at once: the beginning of a secret is held back until more is known."""
+    """Masks content that arrives in pieces: holds back what may be the start of a secret until more arrives."""
 
     __slots__ = ("_held", "_masks")
 
@@ -79,12 +79,12 @@ class MaskedStream:
         self._held = b""
 
     def feed(self, piece: bytes) -> bytes:
-        """What can be shown now that `piece` has come; it may be nothing."""
+        """What can be shown after `piece`; possibly nothing."""
         said, self._held = self._masks.split(self._held + piece)
         return said
 
     def flush(self) -> bytes:
-        """What was held back: nothing more comes."""
+        """The held-back rest, at the end of the content."""
         said, self._held = self._masks.mask(self._held), b""
         return said
 

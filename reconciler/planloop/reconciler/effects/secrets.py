@@ -1,8 +1,7 @@
 """Resolve secret references: `env:NAME`, `file:PATH` and `secret:NAME`.
 
-`secret:NAME`, the one or else the other.
-
-Read when it is used and kept nowhere: no log, status or message has it, and faults name the place, never the content.
+`secret:NAME` is the environment variable or, if it is not set, the file of that name. A secret is read when it is used
+and never stored: no log, status or message contains it, and errors name its location, never its value.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ from planloop.schemas.secret import FOLDER, REFERENCES, is_secret_name, secret_p
 
 
 class SecretMissing(Exception):
-    """A secret is not where the plan says. The text names the place."""
+    """A secret is missing. The message names where it was expected."""
 
 
 def resolve_value(value: str, env: Mapping[str, str], folder: Path) -> str:
-    """What `value` points at, with paths relative to `folder`; any other text as it stands. Raises SecretMissing."""
+    """The secret that `value` refers to, other text unchanged. Paths are relative to `folder`. Raises SecretMissing."""
     return resolve_secret(value, env, folder) if value.startswith(REFERENCES) else value
 
 
 def resolve_secret(reference: str, env: Mapping[str, str], folder: Path) -> str:
-    """What `env:NAME`, `file:path` or `secret:NAME` holds. Raises SecretMissing, also for text that is none of them."""
+    """The value of `env:NAME`, `file:path` or `secret:NAME`. Raises SecretMissing, also for any other text."""
     kind, _, where = reference.partition(":")
     if kind == "env":
         found = env.get(where, "")
@@ -47,15 +46,17 @@ def resolve_secret(reference: str, env: Mapping[str, str], folder: Path) -> str:
 
 
 def _text(where: str, folder: Path) -> str:
-    """What the file at `where` holds. One in the plan's folder is a file there itself: whoever may write there could
-    put a link in its place, to what the owner alone may read. Raises SecretMissing, OSError, ValueError.
+    """The content of the file at `where`. Raises SecretMissing, OSError, ValueError.
+
+    Inside the plan's folder it must be a regular file, not a link: an agent that can write there could otherwise link
+    to a file that only the owner may read.
     """
     path, own = folder / Path(where).expanduser(), Path(realpath(folder), normpath(where))
     if is_outside_plan(where) or normpath(where).startswith(f"{FOLDER}/"):
         return path.read_text()
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
         found = os.fstat(file.fileno())
-        # What was opened is compared with what has the name: a link may be put there and taken away at any moment.
+        # Compare the opened file with the name's current file: a link can appear and disappear at any moment.
         if realpath(path) != str(own) or not stat.S_ISREG(found.st_mode) or not os.path.samestat(found, own.lstat()):
             raise SecretMissing(f"the key file {where} is a link, or no file: name what it leads to from the root")
         if found.st_size > limits.FILE_BYTES_MAX:
@@ -64,7 +65,7 @@ def _text(where: str, folder: Path) -> str:
 
 
 def _first(name: str, env: Mapping[str, str], folder: Path) -> str:
-    """What the first place of `secret:<name>` holds that is there. Raises SecretMissing."""
+    """The value of `secret:<name>`: the variable, or else the file. Raises SecretMissing."""
     variable, file = secret_places(name)
     if env.get(name):
         return resolve_secret(variable, env, folder)

@@ -7,8 +7,8 @@ from typing import Final
 
 from planloop.schemas import limits
 
-_CONTINUED: Final = bytes(range(0x80, 0xC0))  # Bytes of UTF-8 that no character begins with,
-_CONTINUED_BYTES: Final = 3  # and how many of them one character has at most.
+_CONTINUED: Final = bytes(range(0x80, 0xC0))  # Continuation bytes of UTF-8, …
+_CONTINUED_BYTES: Final = 3  # … of which one character has at most this many.
 
 
 def truncate_output(output: bytes, shown_bytes: int = limits.OUTPUT_SHOWN_BYTES) -> str:
@@ -25,13 +25,13 @@ def truncate_output(output: bytes, shown_bytes: int = limits.OUTPUT_SHOWN_BYTES)
         tail = tail.lstrip(_CONTINUED) if len(tail.lstrip(_CONTINUED)) >= len(tail) - _CONTINUED_BYTES else tail
     left_out = len(output) - len(head) - len(tail)
     note = f"\n[… {left_out} of {len(output)} bytes left out …]\n"
-    # A character that the cut goes through is left out whole.
+    # A character that the cut splits is left out.
     start = codecs.getincrementaldecoder("utf-8")("replace").decode(head)
     return start + note + tail.decode(errors="replace")
 
 
 def last_line(output: bytes, chars: int = 200) -> str:
-    """The last line that says something, at most `chars` characters of it; empty when there is none."""
+    """The last line that is not blank, at most `chars` characters of it; empty if there is none."""
     for line in reversed(output[-4096:].decode(errors="replace").splitlines()):
         if line.strip():
             return line.strip()[:chars]

@@ -1,6 +1,4 @@
-"""Which addresses a change wakes, and which address is written so often that its controllers are in a hot loop.
-Pure.
-"""
+"""Which addresses a change wakes, and which address its controllers write in a hot loop. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +11,9 @@ from planloop.schemas.canonical_json import Json
 from planloop.schemas.frozen import frozen, mutable
 from planloop.schemas.resource import Resource
 
-# Which addresses a change concerns: the level-triggered side of waking.
-#
-# A changed object wakes itself, its owner, and, when its `signal` changed, those that name it in their `refs`; an owner
-# that does so has said that the signal is what it looks at. The
-# answer depends on state before and after only, never on what kind of record it was; so a wake-up that is lost is found
-# again by reconciling everything, as every start does.
+# A changed object wakes itself, its owner and, if its `signal` changed, the objects that name it in their `refs`. An
+# owner with such a ref is woken by the signal only. The answer depends on the state before and after, never on the
+# record's type, so a lost wake-up is made up for by reconciling every object, as each start does.
 
 
 @frozen
@@ -28,13 +23,13 @@ class _Seen:
 
 
 class ChangeWatcher:
-    """Remembers the signal of every object, to tell whether it changed."""
+    """Remembers the signal of every object, to detect changes."""
 
     def __init__(self, resources: Iterable[Resource]) -> None:
         self._seen = {resource.address: _Seen(resource.signal, resource.owner) for resource in resources}
 
     def concerned(self, view: View, changed: Sequence[str]) -> list[str]:
-        """The addresses to reconcile after `changed` moved, each once, the changed ones first."""
+        """The addresses to reconcile after a change of the objects `changed`, each once, the changed ones first."""
         woken = dict.fromkeys(changed)
         for address in changed:
             old = self._seen.get(address)
@@ -56,18 +51,16 @@ class ChangeWatcher:
         return list(woken)
 
 
-# Tells a controller that works from two that fight, or one that chases its own tail.
-#
-# Progress writes ever new states; a fight returns to states already seen. So an address is slowed down when, within one
-# window, controllers wrote the same content over and over, or wrote more often than any real work does. Pure: time and
-# content are arguments; the engine applies the delay and opens the condition.
+# Hot loops: progress writes new states, while controllers that undo each other's writes return to earlier ones. An
+# address is delayed if, within one window, controllers wrote the same content repeatedly, or more often than any real
+# work does. The engine applies the delay and writes the condition.
 
 WINDOW_S: Final = 10.0
-FREE_WRITES: Final = 50  # In a window, before contents are compared at all: nearly every object stays below.
+FREE_WRITES: Final = 50  # Per window, before contents are compared: nearly every object stays below.
 DELAY_BASE_S: Final = 1.0
 DELAY_CAP_S: Final = 60.0
 RECORDS_KEPT: Final = 1_000  # Addresses remembered before those of past windows are dropped.
-TRIPS_COUNTED: Final = 16  # The delay is at its cap long before.
+TRIPS_COUNTED: Final = 16  # The delay reaches its cap long before.
 
 
 @mutable
@@ -75,7 +68,7 @@ class _WriteCount:
     since: float
     writes: int = 0
     contents: dict[int, int] | None = None
-    trips: int = 0  # Windows in a row that ended in a fight.
+    trips: int = 0  # Consecutive windows that were hot loops.
     is_tripped: bool = False
 
 
@@ -87,7 +80,7 @@ class HotLoopDetector:
         self._prune_at = RECORDS_KEPT
 
     def wrote(self, address: str, now: float, content: Callable[[], str]) -> None:
-        """Notes one write; `content` is asked for the object as text only when there were many."""
+        """Count one write; calls `content`, which returns the object as text, only if there were many."""
         record = self._records.get(address)
         if record is None:
             self._prune(now)
@@ -114,7 +107,7 @@ class HotLoopDetector:
         self._prune_at = max(RECORDS_KEPT, 2 * len(self._records))
 
     def delay_s(self, address: str, now: Callable[[], float]) -> float:
-        """How long controllers' wake-ups of `address` are to be held back; 0 when it is calm."""
+        """How long to delay wake-ups of `address` by controllers, in seconds; 0 outside a hot loop."""
         record = self._records.get(address)
         if record is None or not record.is_tripped or now() - record.since > _over_s(record):
             return 0.0
@@ -122,5 +115,5 @@ class HotLoopDetector:
 
 
 def _over_s(record: _WriteCount) -> float:
-    """Seconds after which a window has no more bearing on anything: a fight's outlasts the longest delay."""
+    """Seconds after which a window no longer counts: that of a hot loop lasts longer than the longest delay."""
     return WINDOW_S + DELAY_CAP_S if record.is_tripped else WINDOW_S

@@ -1,10 +1,9 @@
 """The address queue: which address is reconciled next, and not before when.
 
-Three sets as in every sound work queue: ready (ordered by priority, then arrival), delayed (until a time), processing
-(at work now). An address is in processing at most once, so it is never reconciled twice at once; one added while it is
-processing runs again afterwards. Duplicates collapse to the highest priority and the earliest time. Time and
-randomness are arguments; deciding what to add is `planloop.reconciler.engine.change_tracker`, running it is
-`engine.py`.
+It has three sets: ready (ordered by priority, then arrival), delayed (until a time) and processing. An address is in
+processing at most once, so it is never reconciled twice at once; one that is added while it is processing runs again
+afterwards. Duplicates collapse to the highest priority and the earliest time. Time and randomness are arguments.
+`planloop.reconciler.engine.change_tracker` decides what to add, and `planloop.reconciler.engine.engine` runs it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import anyio
 from planloop.schemas import limits
 from planloop.schemas.frozen import frozen
 
-DOUBLINGS_COUNTED: Final = 32  # 2**32 base delays is past any cap; without it the power itself grows without bound.
+DOUBLINGS_COUNTED: Final = 32  # 2**32 base delays exceed any cap; without it the power grows without bound.
 
 
 @frozen
@@ -49,7 +48,7 @@ class QueueCounts:
 
 
 class AddressQueue:
-    """`now` is the event loop's monotonic clock in seconds, whichever loop that is, `chance` gives values in [0, 1)."""
+    """`now` is the event loop's monotonic clock in seconds; `chance` returns values in [0, 1)."""
 
     def __init__(
         self,
@@ -65,13 +64,13 @@ class AddressQueue:
         self._ready_heap: list[tuple[int, int, str]] = []
         self._delayed: dict[str, tuple[float, int]] = {}
         self._due_heap: list[tuple[float, int, str]] = []
-        self._processing: dict[str, int | None] = {}  # None: not dirtied since it was taken
+        self._processing: dict[str, int | None] = {}  # None: not added again since it was taken
         self._failures: dict[str, int] = {}
         self._waiting: list[anyio.Event] = []
         self._timer_moved = anyio.Event()
 
     def add(self, address: str, *, after_s: float = 0.0, priority: int = 0) -> None:
-        """Asks for `address` to be reconciled, not before `after_s` from now unless somebody asks for sooner."""
+        """Request a reconcile of `address` in `after_s` seconds, or sooner if another request is sooner."""
         if after_s > 0:
             self._add_delayed(address, self.now() + after_s, priority)
         elif address in self._processing:
@@ -81,7 +80,7 @@ class AddressQueue:
             self._make_ready(address, priority)
 
     def pop(self) -> str | None:
-        """The next address, now processing; None when nothing is ready. Every pop is answered by a `done`."""
+        """The next address, now processing; None if none is ready. Call `done` after each."""
         if self._delayed:
             self._promote_due()
         while self._ready_heap:
@@ -105,15 +104,15 @@ class AddressQueue:
         return address
 
     def done(self, address: str) -> None:
-        """Ends the processing of `address`; it is ready again if it was dirtied meanwhile."""
+        """End the processing of `address`; it is ready again if it was added meanwhile."""
         dirtied = self._processing.pop(address)
         if dirtied is not None:
             self._make_ready(address, dirtied)
 
     def retry(self, address: str, *, row: str | None = None, base_s: float | None = None) -> float:
-        """Counts a failure and delays `address` accordingly (an earlier wish still wins); returns the delay.
+        """Count a failure and delay `address` accordingly (an earlier request still wins); returns the delay.
 
-        Failures are counted per `row`, the address itself when None: a job's are no failures of its owner.
+        Failures are counted per `row`, which is the address if None, so that a job's failures are not its owner's.
         """
         row = row or address
         failures = self._failures[row] = self._failures.get(row, 0) + 1
@@ -123,11 +122,11 @@ class AddressQueue:
         return delay_s
 
     def forget(self, row: str) -> None:
-        """Ends a row of failures: it went well, or trying again will not help."""
+        """Reset the count of failures, after a success or when a retry does not help."""
         self._failures.pop(row, None)
 
     def next_due(self) -> float | None:
-        """When the earliest delayed address falls due, in `now`'s seconds; None when none is delayed."""
+        """When the earliest delayed address is due, in `now`'s seconds; None if none is delayed."""
         while self._due_heap:
             due, _, address = self._due_heap[0]
             if self._delayed.get(address, (None, 0))[0] == due:
@@ -139,7 +138,7 @@ class AddressQueue:
         return QueueCounts(len(self._ready), len(self._processing), len(self._delayed))
 
     async def keep_time(self) -> None:
-        """Wakes a taker whenever a delayed address falls due; runs until cancelled and sleeps while none is delayed."""
+        """Wake a taker whenever a delayed address is due; runs until cancelled and sleeps while none is delayed."""
         while True:
             self._timer_moved = anyio.Event()
             due = self.next_due()

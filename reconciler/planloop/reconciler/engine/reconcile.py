@@ -9,16 +9,17 @@ from planloop.reconciler.errors import NotOwner, StoreCorrupt, StoreFailed, Term
 from planloop.schemas.address import Address
 from planloop.schemas.frozen import frozen
 
-# The reconciler's contract: what a controller promises the engine, and what the engine promises back.
+# What a controller and the engine guarantee each other.
 #
 # A request is an address, never an event. The controller reads everything it needs from the view, compares, does one
-# step, and returns an outcome. The engine promises: one address is never reconciled twice at once; an address dirtied
-# while it runs runs again; the view holds the controller's own last write. The controller promises: a second reconcile
-# with nothing changed writes nothing; every write carries the revision it was computed from (`expect`).
+# step, and returns an outcome. The engine guarantees: one address is never reconciled twice at once; an address that
+# changes while it is reconciled is reconciled again; the view holds the controller's own last write. The controller
+# guarantees: a second reconcile with nothing changed writes nothing; every write carries the revision it was computed
+# from (`expect`).
 #
-# A step that takes time (a process, a model call, a sleep in a script) is a job on the work plane
-# (`planloop.reconciler.engine.work_pools`): `reconcile` starts or cancels it and returns at once; the job's own append
-# wakes the address again.
+# A step that takes time (a process, a model call, a sleep in a script) is a job in a work pool
+# (`planloop.reconciler.engine.work_pools`): `reconcile` starts or cancels it and returns; the job's own append wakes
+# the address again.
 
 
 @frozen
@@ -59,14 +60,12 @@ class Reconciler(Protocol):
     def kind(self) -> str: ...
 
     async def reconcile(self, address: Address) -> Outcome:
-        """One step for `address`, which may be gone by now. Raises `TransientError` and `Terminal` as outcomes."""
+        """Do one step for `address`, whose object may be gone. `TransientError` and `TerminalError` become outcomes."""
         ...
 
 
-# One attempt at a step of somebody else's code, its exceptions turned into outcomes.
-#
-# The only `except Exception` of the product: whatever a reconciler or a job raises becomes a value here. What stops the
-# owner (a store that cannot be written, a lost plan) is let through, and so is cancellation.
+# The only `except Exception` of the product: every exception of a reconciler or a job becomes a value here, except
+# those that stop the owner (a store that cannot be written, a lost plan) and cancellation.
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -74,14 +73,14 @@ P = ParamSpec("P")
 
 @frozen
 class LostRace:
-    """The object moved since it was read: read again, decide again, very soon."""
+    """The object changed since it was read: read and decide again very soon."""
 
     conflict: WriteConflict
 
 
 @frozen
 class Bug:
-    """We are wrong: `error` was not meant to happen."""
+    """An internal error: an exception that no reconciler may raise."""
 
     error: Exception
 
@@ -90,7 +89,7 @@ AttemptFailure: TypeAlias = Failed | TerminalFailure | LostRace | Bug
 
 
 async def attempt(step: Callable[P, Awaitable[T]], *given: P.args, **named: P.kwargs) -> T | AttemptFailure:
-    """What `step` of what is given returned, or the fault that it raised.
+    """Call `step` with the given arguments; returns its result, or the failure that it raised.
 
     Raises StoreFailed, StoreCorrupt and NotOwner.
     """
