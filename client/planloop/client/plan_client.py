@@ -74,10 +74,10 @@ class PlanClient:
             except OwnerGone:
                 pass
             from planloop.reconciler.errors import NotOwner
-            from planloop.server import offline_plan
+            from planloop.server import offline_reader
 
             try:
-                return offline_plan.post_without_owner(self.place, path, body)
+                return offline_reader.post_without_owner(self.place, path, body)
             except NotOwner:
                 time.sleep(TRY_AGAIN_S)
         hint = "plan doctor looks at it; plan down --force ends it"

@@ -1,7 +1,7 @@
-"""Read a plan that no process runs, directly from its log, without an event loop.
+"""Answer requests to a plan that no process runs.
 
-The log is opened read-only, so that this is safe beside an owner that starts meanwhile and in a folder that cannot be
-written. Changes with no owner go through `planloop.owner.build`, which takes the owner's lock.
+Reads take the log directly, without an event loop. The log is opened read-only, so that this is safe beside an owner
+that starts meanwhile and in a folder that cannot be written. For a change this process owns the plan for a moment.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from planloop.client.plan_paths import PlanPaths
 from planloop.reconciler.store import backend, state_files
 from planloop.reconciler.store.backend import ReadOnlyStore
 from planloop.reconciler.store.log_reader import LogReader
-from planloop.schemas.canonical_json import Json
+from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.resource import Resource
 from planloop.server.read_queries import OwnerInfo, is_log_query
 from planloop.server.read_queries import read_answer as answer_from
@@ -101,3 +101,17 @@ def why_without_owner(place: PlanPaths, at: str) -> Json:
         return await why_answer(ReadOnlyStore(place.folder), present, at)
 
     return anyio.run(ask)
+
+
+def post_without_owner(place: PlanPaths, path: str, body: JsonObject) -> Json:
+    """What an owner would answer to POST `path`, by owning the plan for a moment. Raises NotOwner, CommandError."""
+    import anyio
+
+    from planloop.server.opened_plan import open_plan
+    from planloop.server.owner_service import OwnerService
+
+    async def post() -> Json:
+        async with open_plan(place) as core:
+            return await OwnerService(core).post(path, body)
+
+    return anyio.run(post)
