@@ -259,12 +259,12 @@ def first_check_at(since: float, gives_up_at: float) -> float:
     return min(since + limits.CONFLICT_AFTER_S, gives_up_at)
 
 
-def check_wait(seen: ObservedAgent, view: View, call: Resource) -> StalledWait | None:
+def check_wait(agent: ObservedAgent, view: View, call: Resource) -> StalledWait | None:
     """The result of a wait over the limit, or with closed conflicts; None while it continues.
 
     A wait with a limit stated by the agent ends then; any other waits for the ruling.
     """
-    status, now = call.status, seen.now
+    status, now = call.status, agent.now
     gives_up_at = float(status.get("gives_up_at") or now)
     is_bound = wait_deadline(call) is not None
     if known := status.get(WAIT_CONFLICTS):
@@ -275,7 +275,7 @@ def check_wait(seen: ObservedAgent, view: View, call: Resource) -> StalledWait |
         return StalledWait((), {WAIT_CONFLICTS: None, "gives_up_at": gives_up_at}, (), first_check_at(now, gives_up_at))
     if float(status.get("due_at") or gives_up_at) > now or gives_up_at <= now:
         return None
-    addresses, changes = _opened(seen, view, call, "wait")
+    addresses, changes = _opened(agent, view, call, "wait")
     if not addresses:
         # It waits behind others, or one of them has opened a conflict: check again, with growing pauses.
         waited_s = max(now - float(status.get("waits_since") or now), limits.CONFLICT_AFTER_S)
@@ -289,10 +289,10 @@ def wait_deadline(call: Resource) -> float | None:
     return float(call.status["gives_up_at"]) if is_bound and "gives_up_at" in call.status else None
 
 
-def deadlock_changes(seen: ObservedAgent, view: View, call: Resource) -> tuple[Change, ...]:
+def deadlock_changes(agent: ObservedAgent, view: View, call: Resource) -> tuple[Change, ...]:
     """The changes that open a conflict for a wait that was refused because it was part of a ring."""
     refused: JsonObject = call.status.get("refused") or {}
-    return _opened(seen, view, call, "deadlock")[1] if refused.get("reason") == DEADLOCK else ()
+    return _opened(agent, view, call, "deadlock")[1] if refused.get("reason") == DEADLOCK else ()
 
 
 def holders_against(view: View, owner: LockOwner, wants: Wants) -> Iterator[str]:
@@ -303,26 +303,26 @@ def holders_against(view: View, owner: LockOwner, wants: Wants) -> Iterator[str]
 
 
 def _opened(
-    seen: ObservedAgent, view: View, call: Resource, because: ConflictCause
+    agent: ObservedAgent, view: View, call: Resource, because: ConflictCause
 ) -> tuple[tuple[str, ...], tuple[Change, ...]]:
     """The conflicts with all blocking parties, and the changes that open or join them."""
     wants: Wants = call.status.get("wants") or {}
     waits_on = call.address if because == "wait" else ""
-    me = seen.resource
-    party = ConflictParty(me.address, me.uid, seen.status.incarnation, intent=_intent(seen, call), call=waits_on)
+    me = agent.resource
+    party = ConflictParty(me.address, me.uid, agent.status.incarnation, intent=_intent(agent, call), call=waits_on)
     # The first in the queue speaks for all of it: the holder is moved once.
     others = (
         other
         for other in holders_against(view, owners.lock_owner(me), wants)
         if because != "wait" or not is_contested(view, me.address, other, tuple(wants))
     )
-    made = open_conflicts(view, party, others, tuple(sorted(wants)), because, seen.now)
+    made = open_conflicts(view, party, others, tuple(sorted(wants)), because, agent.now)
     return tuple(one.address for one in made), tuple(change for one in made for change in one.changes)
 
 
-def _intent(seen: ObservedAgent, call: Resource) -> str:
+def _intent(agent: ObservedAgent, call: Resource) -> str:
     """Its purpose: its stated reason, and the goal of its task."""
-    reason, goal = str(call.status.get("reason") or ""), "" if seen.task_spec is None else seen.task_spec.goal
+    reason, goal = str(call.status.get("reason") or ""), "" if agent.task_spec is None else agent.task_spec.goal
     return "; ".join(part for part in (reason, goal and f"its task: {goal}") if part)[: limits.CONFLICT_WORDS_MAX]
 
 

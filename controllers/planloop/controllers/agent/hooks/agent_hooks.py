@@ -357,7 +357,7 @@ def question_changes(
     return (made, SetStatus(address, made.uid, status), *delivered)
 
 
-def verdict_of_answer(view: View, seen: ObservedAgent, hook: Resource, question_id: str) -> HookVerdict | None:
+def verdict_of_answer(view: View, agent: ObservedAgent, hook: Resource, question_id: str) -> HookVerdict | None:
     """What the agent of `hook` answered to the question of that id; None while it has not.
 
     An agent that cannot answer as things stand (out of budget, gone, ended, waiting itself for whoever asks) is a
@@ -370,7 +370,7 @@ def verdict_of_answer(view: View, seen: ObservedAgent, hook: Resource, question_
     if said is not None:
         point: HookPoint = found.spec["prompt"]
         return verdicts.parse_verdict(said, point)
-    if seen.now >= float(found.status["due_at"]):
+    if agent.now >= float(found.status["due_at"]):
         return HookVerdict(fault=f"{agent_of_hook(spec)} did not answer in time")
     why = _hindrance(view, spec, view.get(agent_of_hook(spec)))
     return HookVerdict(fault=why) if why else None
@@ -431,47 +431,47 @@ class HookOutcome:
 NO_OUTCOME: Final = HookOutcome({})
 
 
-def outcome_of_turn(seen: ObservedAgent, view: View, opened: OpenTurn) -> HookOutcome:
+def outcome_of_turn(agent: ObservedAgent, view: View, opened: OpenTurn) -> HookOutcome:
     """What the hooks of the agent leave of the turn that ends."""
-    if not seen.hooks.watching and not opened.hooks.fired:
+    if not agent.hooks.watching and not opened.hooks.fired:
         return NO_OUTCOME
     merge: JsonObject = {}
-    back = questions.verdict_on_answer(seen, opened)
+    back = questions.verdict_on_answer(agent, opened)
     is_sent_back = back.decision != "allow"
     if is_sent_back:
-        merge["sent_back"] = seen.status.progress.sent_back + 1
-    elif seen.status.progress.sent_back and (
-        opened.claim is not None or (not opened.reply.calls and questions.is_final_reply(seen, opened))
+        merge["sent_back"] = agent.status.progress.sent_back + 1
+    elif agent.status.progress.sent_back and (
+        opened.claim is not None or (not opened.reply.calls and questions.is_final_reply(agent, opened))
     ):
         merge["sent_back"] = 0
-    told = list(_messages(seen, opened, back))
+    told = list(_messages(agent, opened, back))
     changes: tuple[Change, ...] = ()
     for message in told:
         delivered = message_policy.delivery_changes(view, message, is_counted=False)
         changes += () if isinstance(delivered, DeliveryRefused) else delivered
     if any(one.wakes for one in told) and not is_sent_back:
-        merge["nudges"] = seen.status.progress.nudges + 1
-    if (spoken := _spoken(seen, opened)) != seen.status.mail.spoken:
-        gone: dict[str, None] = dict.fromkeys(name for name in seen.status.mail.spoken if name not in spoken)
+        merge["nudges"] = agent.status.progress.nudges + 1
+    if (spoken := _spoken(agent, opened)) != agent.status.mail.spoken:
+        gone: dict[str, None] = dict.fromkeys(name for name in agent.status.mail.spoken if name not in spoken)
         merge["spoken"] = {**spoken, **gone}
-    return HookOutcome(merge, (*changes, *withdraw_questions_changes(seen, view, opened)), is_sent_back)
+    return HookOutcome(merge, (*changes, *withdraw_questions_changes(agent, view, opened)), is_sent_back)
 
 
-def _messages(seen: ObservedAgent, opened: OpenTurn, back: verdicts.MergedVerdict) -> Iterator[Message]:
+def _messages(agent: ObservedAgent, opened: OpenTurn, back: verdicts.MergedVerdict) -> Iterator[Message]:
     """What the agent is told of the end of its turn. Where a call of its has the answer as its result, not again."""
     is_shown = opened.claim is None and any(not call.is_implied for call in opened.reply.calls)
     if back.decision != "allow" and not is_shown:
-        yield _message(seen, opened, "reply", f"Your answer was sent back, go on. {back.words}", wakes=True)
-    may_wake = seen.status.progress.nudges < limits.HOOK_NUDGES_MAX
+        yield _message(agent, opened, "reply", f"Your answer was sent back, go on. {back.words}", wakes=True)
+    may_wake = agent.status.progress.nudges < limits.HOOK_NUDGES_MAX
     for hook, point, words in comments_at(opened, ("before-reply", "on-sleep", "on-end")):
         wakes = may_wake and point == "on-sleep"
-        yield _message(seen, opened, hook, words, wakes=wakes, point=point)
+        yield _message(agent, opened, hook, words, wakes=wakes, point=point)
 
 
-def _message(seen: ObservedAgent, opened: OpenTurn, hook: str, body: str, *, wakes: bool, point: str = "") -> Message:
-    name = f"{seen.resource.uid}.{seen.status.incarnation}.{opened.turn}.{point}{hook}"
-    address = seen.resource.address
-    return Message(name, "control", f"{HOOK_SENDER}{hook}", address, body, seen.now, wakes=wakes)
+def _message(agent: ObservedAgent, opened: OpenTurn, hook: str, body: str, *, wakes: bool, point: str = "") -> Message:
+    name = f"{agent.resource.uid}.{agent.status.incarnation}.{opened.turn}.{point}{hook}"
+    address = agent.resource.address
+    return Message(name, "control", f"{HOOK_SENDER}{hook}", address, body, agent.now, wakes=wakes)
 
 
 def comments_at(opened: OpenTurn, points: Iterable[str]) -> Iterator[tuple[str, str, str]]:
@@ -517,13 +517,13 @@ def is_only_comment(message: Message) -> bool:
     return message.sender.startswith(HOOK_SENDER)
 
 
-def withdraw_questions_changes(seen: ObservedAgent, view: View, opened: OpenTurn) -> tuple[Change, ...]:
+def withdraw_questions_changes(agent: ObservedAgent, view: View, opened: OpenTurn) -> tuple[Change, ...]:
     """The changes that take back what agents were asked as hooks and is waited for no more."""
     out: list[Change] = []
     for key, name in opened.hooks.consulted.items():
         if key in opened.hooks.fired:
             continue
-        asked, hook = hook_question_id(seen, opened, key), seen.hooks.watching.get(name)
+        asked, hook = hook_question_id(agent, opened, key), agent.hooks.watching.get(name)
         if hook is not None:
             out += withdraw_question_changes(view, hook[0], asked)
         elif (thread := view.get(f"thread/{asked}")) is not None:
@@ -531,9 +531,9 @@ def withdraw_questions_changes(seen: ObservedAgent, view: View, opened: OpenTurn
     return tuple(out)
 
 
-def hook_question_id(seen: ObservedAgent, opened: OpenTurn, key: str) -> str:
+def hook_question_id(agent: ObservedAgent, opened: OpenTurn, key: str) -> str:
     """The id of the question `key` of the open turn, unique in the plan, and the same after a crash."""
-    return f"{seen.resource.uid}-{seen.status.incarnation}-{opened.turn}-{key.replace('.', '-')}"
+    return f"{agent.resource.uid}-{agent.status.incarnation}-{opened.turn}-{key.replace('.', '-')}"
 
 
 def _spoken(seen: ObservedAgent, opened: OpenTurn) -> dict[str, int]:

@@ -53,14 +53,14 @@ class FollowedTools:
     def __init__(self) -> None:
         self._last: tuple[ObservedAgent, ToolMap] | None = None
 
-    def of(self, seen: ObservedAgent, world: AgentServices, tools: ToolMap) -> ToolMap:
-        """`tools` as the agent of `seen` has them; unchanged where its folder cannot be entered."""
-        if self._last is None or self._last[0] is not seen:
+    def of(self, agent: ObservedAgent, world: AgentServices, tools: ToolMap) -> ToolMap:
+        """`tools` as `agent` has them; unchanged if its folder cannot be entered."""
+        if self._last is None or self._last[0] is not agent:
             try:
-                space = resolve_agent_workspace(world, seen)
+                space = resolve_agent_workspace(world, agent)
             except ToolError:
                 return tools
-            self._last = seen, PathFollowing(tools, space.folder, space.root)
+            self._last = agent, PathFollowing(tools, space.folder, space.root)
         return self._last[1]
 
 
@@ -121,13 +121,13 @@ class FileFacts:
         self._kept: dict[str, tuple[_Stamp, str]] = {}
         self._last: tuple[ObservedAgent, dict[str, str]] | None = None
 
-    def changed(self, folder: Path, seen: ObservedAgent) -> dict[str, str]:
+    def changed(self, folder: Path, agent: ObservedAgent) -> dict[str, str]:
         """The files that the agent knows, by path below `folder`, with another content now: its digest, or empty.
 
         All hooks that are asked after one look at the agent are told the same.
         """
-        if self._last is None or self._last[0] is not seen:
-            self._last = seen, self._changed(folder, seen.status.memory.files)
+        if self._last is None or self._last[0] is not agent:
+            self._last = agent, self._changed(folder, agent.status.memory.files)
         return self._last[1]
 
     def _changed(self, folder: Path, known: Mapping[str, str]) -> dict[str, str]:
@@ -153,43 +153,43 @@ class FileFacts:
 
 
 def collect_facts(
-    world: AgentServices, seen: ObservedAgent, view: View, question: HookQuestion, tool: Tool | None, files: FileFacts
+    world: AgentServices, agent: ObservedAgent, view: View, question: HookQuestion, tool: Tool | None, files: FileFacts
 ) -> HookFacts:
     """What the hook of `question` can look at."""
-    opened, spec = seen.status.open, seen.spec
+    opened, spec = agent.status.open, agent.spec
     assert opened is not None, "hooks are asked inside a turn"
-    space = _space(world, seen)
-    known = seen.status.memory.files
-    path = addresses.parse_address(seen.resource.address).path
+    space = _space(world, agent)
+    known = agent.status.memory.files
+    path = addresses.parse_address(agent.resource.address).path
     return HookFacts(
         point=question.point,
-        agent=seen.resource.address,
+        agent=agent.resource.address,
         task=spec.task,
         cwd=str(world.folder if space is None else space.root),
         turn=opened.turn,
-        now=seen.now,
-        incarnation=seen.status.incarnation,
+        now=agent.now,
+        incarnation=agent.status.incarnation,
         depth=len(path),
-        goal="" if seen.task_spec is None else seen.task_spec.goal,
-        call=None if question.call is None else _call_fact(seen, opened, question, question.call, tool, space),
-        prompt=_prompt(seen, opened),
+        goal="" if agent.task_spec is None else agent.task_spec.goal,
+        call=None if question.call is None else _call_fact(agent, opened, question, question.call, tool, space),
+        prompt=_prompt(agent, opened),
         reply=reply_text(opened),
         reasons=opened.news.reasons,
         messages=opened.news.messages,
-        children=tuple(_child_fact(seen, view, opened, child) for child in seen.context.children),
+        children=tuple(_child_fact(agent, view, opened, child) for child in agent.context.children),
         files_known=tuple(sorted(known)),
-        files_changed=files.changed(world.folder, seen) if known else {},
+        files_changed=files.changed(world.folder, agent) if known else {},
         turn_calls=Counter(call.tool for call in opened.reply.calls),
         begins=sum(_begun_by(call) for call in opened.reply.calls),
-        calls=seen.status.used.calls,
-        budget_left=dict(seen.budget.left),
-        approvals=tuple(sorted(name for name, one in seen.objects.approvals.items() if one.state == WAITING)),
+        calls=agent.status.used.calls,
+        budget_left=dict(agent.budget.left),
+        approvals=tuple(sorted(name for name, one in agent.objects.approvals.items() if one.state == WAITING)),
         requests=tuple(
-            sorted(name for name, one in seen.objects.approvals.items() if _is_request(one.spec, one.state))
+            sorted(name for name, one in agent.objects.approvals.items() if _is_request(one.spec, one.state))
         ),
         claim="" if opened.claim is None else str(opened.claim["kind"]),
-        sent_back=seen.status.progress.sent_back,
-        nudges=seen.status.progress.nudges,
+        sent_back=agent.status.progress.sent_back,
+        nudges=agent.status.progress.nudges,
     )
 
 
@@ -200,9 +200,9 @@ def _begun_by(call: TurnCall) -> int:
     return int(call.tool == "restore" or call.tool.startswith(AGENT_TOOL))
 
 
-def _space(world: AgentServices, seen: ObservedAgent) -> Workspace | None:
+def _space(world: AgentServices, agent: ObservedAgent) -> Workspace | None:
     try:
-        return resolve_agent_workspace(world, seen)
+        return resolve_agent_workspace(world, agent)
     except ToolError:
         return None
 
@@ -212,7 +212,7 @@ def _is_request(spec: Mapping[str, Json], state: str) -> bool:
 
 
 def _call_fact(
-    seen: ObservedAgent,
+    agent: ObservedAgent,
     opened: OpenTurn,
     question: HookQuestion,
     call: TurnCall,
@@ -225,7 +225,7 @@ def _call_fact(
     )
     if tool is not None:
         original = tool.plain(original)
-    made = seen.objects.calls.get(call.address)
+    made = agent.objects.calls.get(call.address)
     return CallFact(
         id=call.address,
         tool=call.tool,
@@ -250,10 +250,10 @@ def _exact(tool: Tool, arguments: JsonObject) -> tuple[str, ...] | None:
     return tool.subjects(arguments) if tool.name in PATH_TOOLS else tool.exact(arguments)
 
 
-def _prompt(seen: ObservedAgent, opened: OpenTurn) -> str:
+def _prompt(agent: ObservedAgent, opened: OpenTurn) -> str:
     """The text that the agent gets at this point: the goal in the first turn, and messages."""
     said = [_text(message.body) for message in opened.news.messages if not is_own_news(message)]
-    goal = [seen.task_spec.goal] if opened.turn == 1 and seen.task_spec is not None else []
+    goal = [agent.task_spec.goal] if opened.turn == 1 and agent.task_spec is not None else []
     return "\n\n".join(text for text in (*goal, *said) if text)
 
 
@@ -300,136 +300,138 @@ class HookDispatcher:
     files: FileFacts = field(default_factory=FileFacts)
     looks: FollowedTools = field(default_factory=FollowedTools)
 
-    def unasked(self, seen: ObservedAgent, moment: HookMoment) -> bool:
+    def unasked(self, agent: ObservedAgent, moment: HookMoment) -> bool:
         """Whether the agent must wait for verdicts of `moment`."""
-        return bool(questions.pending_questions(seen, moment, self._placed(seen)))
+        return bool(questions.pending_questions(agent, moment, self._placed(agent)))
 
-    def without_stale(self, seen: ObservedAgent) -> ObservedAgent:
+    def without_stale(self, agent: ObservedAgent) -> ObservedAgent:
         """Stops questions to hooks that are over, gone or replaced: their verdicts no longer count (law 4)."""
-        asking = [key for key in seen.objects.jobs if key.startswith(f"{HOOK_JOB}:")]
+        asking = [key for key in agent.objects.jobs if key.startswith(f"{HOOK_JOB}:")]
         if not asking:
-            return seen
-        known = {questions.hook_version(hook) for hook, _ in seen.hooks.watching.values()}
+            return agent
+        known = {questions.hook_version(hook) for hook, _ in agent.hooks.watching.values()}
         stale = frozenset(key for key in asking if key.rpartition(":")[2] not in known)
         for key in stale:
             self.world.work.cancel(key)
-        return without_jobs(seen, stale)
+        return without_jobs(agent, stale)
 
-    def _placed(self, seen: ObservedAgent) -> ToolMap:
-        return self.looks.of(seen, self.world, self.tools) if seen.hooks.watching else self.tools
+    def _placed(self, agent: ObservedAgent) -> ToolMap:
+        return self.looks.of(agent, self.world, self.tools) if agent.hooks.watching else self.tools
 
-    def consult(self, seen: ObservedAgent, moment: HookMoment, ahead: WriteBatch) -> HookWait | None:
+    def consult(self, agent: ObservedAgent, moment: HookMoment, batch: WriteBatch) -> HookWait | None:
         """Takes the asking of `moment` as far as it goes now; None: something was written, look again."""
-        group = questions.pending_questions(seen, moment, self._placed(seen))
-        given = [(question, verdict) for question in group if (verdict := self._at_once(seen, question, ahead))]
+        group = questions.pending_questions(agent, moment, self._placed(agent))
+        given = [(question, verdict) for question in group if (verdict := self._at_once(agent, question, batch))]
         if given:
-            ahead.add(seen.resource.address, authorization.draft_verdicts(seen, given, _took(seen, given)))
+            batch.add(agent.resource.address, authorization.draft_verdicts(agent, given, _took(agent, given)))
             return None
         by_message = tuple(each for each in group if isinstance(each.spec.mind, HookAgent))
-        if any([self._put(seen, question, ahead) for question in by_message]):
+        if any([self._put(agent, question, batch) for question in by_message]):
             return None
         left = tuple(each for each in group if each not in by_message)
         waits = HookWait(
-            tuple(each.hook.address for each in group), is_thinking=bool(left), due_at=_due(seen, by_message)
+            tuple(each.hook.address for each in group), is_thinking=bool(left), due_at=_due(agent, by_message)
         )
         if left:
             # A program may take minutes: the agent's status names the hook.
-            if seen.resource.status.get("why") != waits.why:
-                ahead.add(seen.resource.address, authorization.draft_hook_wait(seen, waits.why))
-            ahead.commit()  # What is asked is asked of what is written.
+            if agent.resource.status.get("why") != waits.why:
+                batch.add(agent.resource.address, authorization.draft_hook_wait(agent, waits.why))
+            batch.commit()  # What is asked is asked of what is written.
         for question in left:
-            self._start(seen, question)
+            self._start(agent, question)
         return waits
 
-    def objection(self, seen: ObservedAgent, call: TurnCall) -> str:
+    def objection(self, agent: ObservedAgent, call: TurnCall) -> str:
         """Why a call that has begun may not go on with the arguments of `call`, by the agent's hooks; empty: it may.
 
         Rules are asked in place and keep nothing of it. Whoever thinks first would have to be asked before.
         """
-        for question in questions.questions_about_new_arguments(seen, call, self._placed(seen)):
+        for question in questions.questions_about_new_arguments(agent, call, self._placed(agent)):
             spec, view = question.spec, WriteBatch(self.world.store)
             if not isinstance(spec.mind, HookRule):
                 return f"hook {spec.name} was not asked about these arguments; let a hook rewrite them"
-            said = rules.evaluate_rule(spec, self._memory(seen, question, view), self._facts(seen, question, view))
+            said = rules.evaluate_rule(spec, self._memory(agent, question, view), self._facts(agent, question, view))
             verdict = verdicts.effective_verdict(said, spec, question.point)
             if verdict.decision != "allow" or verdict.arguments is not None:
                 return f"hook {spec.name}: {verdict.reason or 'not with these arguments'}"
         return ""
 
-    def _at_once(self, seen: ObservedAgent, question: HookQuestion, ahead: WriteBatch) -> HookVerdict | None:
+    def _at_once(self, agent: ObservedAgent, question: HookQuestion, batch: WriteBatch) -> HookVerdict | None:
         """The verdict if it is available without waiting."""
-        spec, opened = question.spec, _opened(seen)
+        spec, opened = question.spec, _opened(agent)
         if isinstance(spec.mind, HookAgent) and question.key in opened.hooks.consulted:
-            return self._answered(seen, question, ahead)
+            return self._answered(agent, question, batch)
         if isinstance(spec.mind, HookAgent):
-            said = self._first(seen, question, ahead)
-            return None if said.consults else self._counted(seen, question, said.verdict, ahead)
+            said = self._first(agent, question, batch)
+            return None if said.consults else self._counted(agent, question, said.verdict, batch)
         if not isinstance(spec.mind, HookRule):
             return None
         if self.world.deciders.replayed_verdicts is not None:
-            return self.world.deciders.replayed_verdicts.at_once(seen.resource.address, opened.turn, question.key)
-        given, memory = self._facts(seen, question, ahead), self._memory(seen, question, ahead)
-        return self.counted(seen, question, rules.evaluate_rule(spec, memory, given), ahead)
+            return self.world.deciders.replayed_verdicts.at_once(agent.resource.address, opened.turn, question.key)
+        given, memory = self._facts(agent, question, batch), self._memory(agent, question, batch)
+        return self.counted(agent, question, rules.evaluate_rule(spec, memory, given), batch)
 
-    def _first(self, seen: ObservedAgent, question: HookQuestion, ahead: WriteBatch) -> rules.FirstClauses:
+    def _first(self, agent: ObservedAgent, question: HookQuestion, batch: WriteBatch) -> rules.FirstClauses:
         """The verdict of the rule before an agent, or that the agent must be asked."""
         if not question.spec.first:
             return rules.FirstClauses(HookVerdict(), consults=True)
         if self.world.deciders.replayed_verdicts is not None:
-            said = self.world.deciders.replayed_verdicts.first(seen.resource.address, _opened(seen).turn, question.key)
+            said = self.world.deciders.replayed_verdicts.first(
+                agent.resource.address, _opened(agent).turn, question.key
+            )
             return rules.FirstClauses(said[0], consults=said[1])
         return rules.evaluate_first(
-            question.spec, self._memory(seen, question, ahead), self._facts(seen, question, ahead)
+            question.spec, self._memory(agent, question, batch), self._facts(agent, question, batch)
         )
 
-    def _memory(self, seen: ObservedAgent, question: HookQuestion, view: WriteBatch) -> Json:
-        return authorization.hook_memory(question.hook, question.spec, seen, self._original(question, view))
+    def _memory(self, agent: ObservedAgent, question: HookQuestion, view: WriteBatch) -> Json:
+        return authorization.hook_memory(question.hook, question.spec, agent, self._original(question, view))
 
-    def _facts(self, seen: ObservedAgent, question: HookQuestion, view: WriteBatch) -> facts.HookFacts:
-        tool = None if question.call is None else self._placed(seen).get(question.call.tool)
-        return collect_facts(self.world, seen, view, question, tool, self.files)
+    def _facts(self, agent: ObservedAgent, question: HookQuestion, view: WriteBatch) -> facts.HookFacts:
+        tool = None if question.call is None else self._placed(agent).get(question.call.tool)
+        return collect_facts(self.world, agent, view, question, tool, self.files)
 
     def _original(self, question: HookQuestion, view: WriteBatch) -> dict[str, Resource]:
         found = view.get(question.spec.original) if question.spec.original else None
         return {} if found is None else {found.address: found}
 
-    def asked(self, seen: ObservedAgent, question: HookQuestion, view: WriteBatch, noted: Json = None) -> JsonObject:
+    def asked(self, agent: ObservedAgent, question: HookQuestion, view: WriteBatch, noted: Json = None) -> JsonObject:
         """The question as JSON; `noted` is what the hook remembers since it was begun to be asked, None: as before."""
-        memory = self._memory(seen, question, view) if noted is None else noted
-        question_id = agent_hooks.hook_question_id(seen, _opened(seen), question.key)
-        asked = facts.question_json(self._facts(seen, question, view), question_id, memory, question.spec.options)
+        memory = self._memory(agent, question, view) if noted is None else noted
+        question_id = agent_hooks.hook_question_id(agent, _opened(agent), question.key)
+        asked = facts.question_json(self._facts(agent, question, view), question_id, memory, question.spec.options)
         if question.spec.transcript is not None:
             wanted = agent_hooks.parse_excerpt(question.spec.transcript)
-            asked["transcript"] = agent_hooks.excerpt_messages(seen.status, wanted, self.world.store.get_blob)
+            asked["transcript"] = agent_hooks.excerpt_messages(agent.status, wanted, self.world.store.get_blob)
         return asked
 
-    def _answered(self, seen: ObservedAgent, question: HookQuestion, ahead: WriteBatch) -> HookVerdict | None:
+    def _answered(self, agent: ObservedAgent, question: HookQuestion, batch: WriteBatch) -> HookVerdict | None:
         """What the hook's agent has answered; None while it has not, or was not asked yet."""
-        opened = _opened(seen)
-        asked = agent_hooks.hook_question_id(seen, opened, question.key)
-        verdict = agent_hooks.verdict_of_answer(ahead, seen, question.hook, asked)
+        opened = _opened(agent)
+        asked = agent_hooks.hook_question_id(agent, opened, question.key)
+        verdict = agent_hooks.verdict_of_answer(batch, agent, question.hook, asked)
         if verdict is None:
             return None
-        gone = agent_hooks.withdraw_question_changes(ahead, question.hook, asked)
+        gone = agent_hooks.withdraw_question_changes(batch, question.hook, asked)
         if gone:
-            ahead.add(
-                seen.resource.address,
+            batch.add(
+                agent.resource.address,
                 RecordDraft("object.updated", AGENT_ACTOR, question.hook.address, gone),
             )
-        return self._counted(seen, question, verdict, ahead)
+        return self._counted(agent, question, verdict, batch)
 
     def _counted(
-        self, seen: ObservedAgent, question: HookQuestion, verdict: HookVerdict, view: WriteBatch
+        self, agent: ObservedAgent, question: HookQuestion, verdict: HookVerdict, view: WriteBatch
     ) -> HookVerdict:
         """What `counted` says, of a hook that is an agent; in a replay what was recorded: there are no facts."""
         if self.world.deciders.replayed_verdicts is not None:
             return self.world.deciders.replayed_verdicts.at_once(
-                seen.resource.address, _opened(seen).turn, question.key
+                agent.resource.address, _opened(agent).turn, question.key
             )
-        return self.counted(seen, question, verdict, view)
+        return self.counted(agent, question, verdict, view)
 
     def counted(
-        self, seen: ObservedAgent, question: HookQuestion, verdict: HookVerdict, view: WriteBatch
+        self, agent: ObservedAgent, question: HookQuestion, verdict: HookVerdict, view: WriteBatch
     ) -> HookVerdict:
         """The effective verdict: a fault by the hook's policy, and the last one if the hook's end condition holds.
 
@@ -439,63 +441,65 @@ class HookDispatcher:
         counts = verdicts.effective_verdict(verdict, spec, question.point)
         if counts.is_last or not spec.expires.when:
             return counts
-        memory = self._memory(seen, question, view) if counts.memory is None else counts.memory
-        holds = rules.holds_outside_rule(spec.expires.when, spec, memory, self._facts(seen, question, view))
+        memory = self._memory(agent, question, view) if counts.memory is None else counts.memory
+        holds = rules.holds_outside_rule(spec.expires.when, spec, memory, self._facts(agent, question, view))
         return remade(counts, is_last=holds)
 
-    def _put(self, seen: ObservedAgent, question: HookQuestion, ahead: WriteBatch) -> bool:
+    def _put(self, agent: ObservedAgent, question: HookQuestion, batch: WriteBatch) -> bool:
         """Puts the question to the hook's agent, once; whether anything was written."""
-        opened = _opened(seen)
+        opened = _opened(agent)
         if question.key in opened.hooks.consulted:
             return False
-        noted = self._first(seen, question, ahead).verdict.memory
-        due_at = seen.now + (question.spec.timeout_s or limits.HOOK_AGENT_S)
-        put = agent_hooks.question_changes(ahead, seen, question.hook, self.asked(seen, question, ahead, noted), due_at)
+        noted = self._first(agent, question, batch).verdict.memory
+        due_at = agent.now + (question.spec.timeout_s or limits.HOOK_AGENT_S)
+        put = agent_hooks.question_changes(
+            batch, agent, question.hook, self.asked(agent, question, batch, noted), due_at
+        )
         if isinstance(put, HookVerdict):
             counts = verdicts.effective_verdict(put, question.spec, question.point)
-            ahead.add(seen.resource.address, authorization.draft_verdicts(seen, [(question, counts)]))
+            batch.add(agent.resource.address, authorization.draft_verdicts(agent, [(question, counts)]))
             return True
         merge: JsonObject = {"open": {"consulted": {question.key: question.spec.name}}}
-        changes: tuple[Change, ...] = (SetStatus(seen.resource.address, seen.resource.uid, merge), *put)
+        changes: tuple[Change, ...] = (SetStatus(agent.resource.address, agent.resource.uid, merge), *put)
         data: JsonObject = {"to": question.hook.address, "point": question.point, "key": question.key}
         if noted is not None:
-            changes += (authorization.memory_change(seen, question, noted),)
+            changes += (authorization.memory_change(agent, question, noted),)
             data["memory"] = wrap_value(noted)
-        ahead.add(
-            seen.resource.address,
-            RecordDraft("message.sent", AGENT_ACTOR, seen.resource.address, changes, data),
+        batch.add(
+            agent.resource.address,
+            RecordDraft("message.sent", AGENT_ACTOR, agent.resource.address, changes, data),
         )
         return True
 
-    def _start(self, seen: ObservedAgent, question: HookQuestion) -> None:
-        key = _job_key(seen, question)
+    def _start(self, agent: ObservedAgent, question: HookQuestion) -> None:
+        key = _job_key(agent, question)
         if not self.world.work.is_live(key):
-            self.world.start_job(seen, key, HookRun(self, seen, question, key), TOOL_POOL)
+            self.world.start_job(agent, key, HookRun(self, agent, question, key), TOOL_POOL)
 
 
-def _job_key(seen: ObservedAgent, question: HookQuestion) -> str:
+def _job_key(agent: ObservedAgent, question: HookQuestion) -> str:
     """The job key of a question to this version of a hook: a changed hook is asked again."""
-    at = f"{seen.resource.uid}:{seen.status.incarnation}.{_opened(seen).turn}"
+    at = f"{agent.resource.uid}:{agent.status.incarnation}.{_opened(agent).turn}"
     return f"{HOOK_JOB}:{at}.{question.key}:{questions.hook_version(question.hook)}"
 
 
-def _took(seen: ObservedAgent, given: Sequence[tuple[HookQuestion, HookVerdict]]) -> JsonObject:
+def _took(agent: ObservedAgent, given: Sequence[tuple[HookQuestion, HookVerdict]]) -> JsonObject:
     """How long the agents among the hooks took; what they used is billed by their own requests."""
-    threads = (_thread_of(seen, question) for question, _ in given)
+    threads = (_thread_of(agent, question) for question, _ in given)
     since = [float(thread.status["asked_at"]) for thread in threads if thread is not None]
-    return {"time_s": round(max(0.0, seen.now - min(since)), 3)} if since else {}
+    return {"time_s": round(max(0.0, agent.now - min(since)), 3)} if since else {}
 
 
-def _thread_of(seen: ObservedAgent, question: HookQuestion) -> Resource | None:
+def _thread_of(agent: ObservedAgent, question: HookQuestion) -> Resource | None:
     """What the agent of a hook was asked in; None for other hooks, and before it is asked."""
-    return seen.objects.threads.get(f"thread/{agent_hooks.hook_question_id(seen, _opened(seen), question.key)}")
+    return agent.objects.threads.get(f"thread/{agent_hooks.hook_question_id(agent, _opened(agent), question.key)}")
 
 
-def _due(seen: ObservedAgent, asked: QuestionGroup) -> float | None:
+def _due(agent: ObservedAgent, asked: QuestionGroup) -> float | None:
     dues = [
         float(due)
         for each in asked
-        if (thread := _thread_of(seen, each)) is not None and (due := thread.status.get("due_at")) is not None
+        if (thread := _thread_of(agent, each)) is not None and (due := thread.status.get("due_at")) is not None
     ]
     return min(dues) if dues else None
 
@@ -540,19 +544,19 @@ class HookRun:
         verdict = await programs.run_hook_program(world, seen, question.spec, asked)
         return self.firing.counted(seen, question, verdict, WriteBatch(world.store))
 
-    def _is_current(self, seen: ObservedAgent) -> bool:
+    def _is_current(self, agent: ObservedAgent) -> bool:
         """Whether the open turn still waits for this very verdict."""
-        opened, mine = seen.status.open, self.seen.status
-        if opened is None or not seen.is_wanted or seen.resource.uid != self.seen.resource.uid:
+        opened, mine = agent.status.open, self.seen.status
+        if opened is None or not agent.is_wanted or agent.resource.uid != self.seen.resource.uid:
             return False
-        if (seen.status.incarnation, opened.turn) != (mine.incarnation, _opened(self.seen).turn):
+        if (agent.status.incarnation, opened.turn) != (mine.incarnation, _opened(self.seen).turn):
             return False
-        now = seen.hooks.watching.get(self.question.spec.name)
+        now = agent.hooks.watching.get(self.question.spec.name)
         if now is None or self.question.key in opened.hooks.fired:
             return False
         return questions.hook_version(now[0]) == questions.hook_version(self.question.hook)
 
 
-def _opened(seen: ObservedAgent) -> OpenTurn:
-    assert seen.status.open is not None, "hooks are asked inside a turn"
-    return seen.status.open
+def _opened(agent: ObservedAgent) -> OpenTurn:
+    assert agent.status.open is not None, "hooks are asked inside a turn"
+    return agent.status.open

@@ -53,12 +53,12 @@ def transcript_path(folder: Path, plan: str, agent: str) -> Path:
     return folder / ".plan" / plan.partition("/")[2] / "transcripts" / f"{name}.jsonl"
 
 
-def write_transcript(path: Path, seen: ObservedAgent, blobs: ReadBlob) -> None:
+def write_transcript(path: Path, agent: ObservedAgent, blobs: ReadBlob) -> None:
     """Writes what the agent has lived through, its newest end where it is long. Raises OSError."""
     lines: list[bytes] = []
     size = 0
-    for message in reversed([*_messages(seen, blobs)]):
-        line = encode(_line(message, seen.resource.address)) + b"\n"
+    for message in reversed([*_messages(agent, blobs)]):
+        line = encode(_line(message, agent.resource.address)) + b"\n"
         size += len(line)
         if size > limits.HOOK_TRANSCRIPT_BYTES_MAX:
             break
@@ -69,16 +69,16 @@ def write_transcript(path: Path, seen: ObservedAgent, blobs: ReadBlob) -> None:
     fresh.replace(path)
 
 
-def _messages(seen: ObservedAgent, blobs: ReadBlob) -> Iterator[JsonObject]:
+def _messages(agent: ObservedAgent, blobs: ReadBlob) -> Iterator[JsonObject]:
     """Chat messages, those of the open turn too as far as it has come."""
-    for chunk in seen.status.memory.transcript.values():
+    for chunk in agent.status.memory.transcript.values():
         for line in (blobs(chunk.blob) or b"").splitlines():
             yield decode(line)
-    opened = seen.status.open
+    opened = agent.status.open
     if opened is None:
         return
-    if not seen.nature.is_model and seen.task_spec is not None:
-        yield {"role": "user", "content": seen.task_spec.goal}
+    if not agent.nature.is_model and agent.task_spec is not None:
+        yield {"role": "user", "content": agent.task_spec.goal}
     for line in prompt.news_messages(opened):
         yield decode(line)
     yield from _reply(opened)
@@ -132,25 +132,27 @@ VERDICT_MEMBERS: Final = frozenset(
 """What a verdict may have. `say` is what a function gives that returns a text; `state` is `memory`, as it was asked."""
 
 
-async def run_hook_program(world: AgentServices, seen: ObservedAgent, hook: HookSpec, asked: JsonObject) -> HookVerdict:
+async def run_hook_program(
+    world: AgentServices, agent: ObservedAgent, hook: HookSpec, asked: JsonObject
+) -> HookVerdict:
     """The verdict of the program or function of `hook` on `asked` (`facts.question_json`); a fault if it gives none."""
     mind = hook.mind
     assert isinstance(mind, HookProgram | HookFunction), "rules and agents are asked otherwise"
     is_foreign = isinstance(mind, HookProgram) and mind.contract == "claude-code"
     timeout_s = hook.timeout_s or limits.HOOK_PROGRAM_S
     try:
-        process = _hook_process(world, seen, hook)
+        process = _hook_process(world, agent, hook)
         argv = _argv(world, mind)
     except (ToolError, DeciderFailed) as fault:
         return failed_verdict(str(fault))
     env, told = process.env, asked
     # What speaks another product's words runs through our interpreter too.
     is_ours = isinstance(mind, HookProgram) and not is_foreign
-    box = agent_sandbox(world, seen) if is_ours else function_sandbox(world, seen)
+    box = agent_sandbox(world, agent) if is_ours else function_sandbox(world, agent)
     if is_foreign:
         if box is not None:
-            box = replace(box, readable=(*box.readable, str(_transcript(world, seen).parent)))
-        told = _in_their_words(world, seen, asked)
+            box = replace(box, readable=(*box.readable, str(_transcript(world, agent).parent)))
+        told = _in_their_words(world, agent, asked)
         env |= {"CLAUDE_PROJECT_DIR": str(world.folder)}
         argv = (world.programs.python, str(claude_code.CAPTURE_CHILD), str(limits.HOOK_OUTPUT_BYTES_MAX), *argv)
     command = ProcessCommand(
@@ -182,16 +184,16 @@ class HookProcess:
     env: dict[str, str]
 
 
-def _hook_process(world: AgentServices, seen: ObservedAgent, hook: HookSpec) -> HookProcess:
+def _hook_process(world: AgentServices, agent: ObservedAgent, hook: HookSpec) -> HookProcess:
     """The workspace of the task where the hook is set: what `./guard` is does not depend on whom it watches.
 
     Raises ToolError where that is no folder to work in.
     """
     task = world.store.view.get(f"task/{hook.set_at.partition('/')[2]}") if hook.set_at else None
-    if task is None or task.address == seen.spec.task:
-        space = resolve_agent_workspace(world, seen)
+    if task is None or task.address == agent.spec.task:
+        space = resolve_agent_workspace(world, agent)
         space.ensure()
-        return HookProcess(str(space.root), command_environment(world, seen))
+        return HookProcess(str(space.root), command_environment(world, agent))
     whole = real_folder(world.folder)
     folder = resolve_workspace(world.store.view, task.spec["cwd"], whole)
     if isinstance(folder, WorkspaceFault):
@@ -206,15 +208,15 @@ def _hook_process(world: AgentServices, seen: ObservedAgent, hook: HookSpec) -> 
     return HookProcess(str(folder), with_git_settings(env, may_run_all=False, is_owners=is_git_outside(env, whole)))
 
 
-def _in_their_words(world: AgentServices, seen: ObservedAgent, asked: JsonObject) -> JsonObject:
-    path = _transcript(world, seen)
+def _in_their_words(world: AgentServices, agent: ObservedAgent, asked: JsonObject) -> JsonObject:
+    path = _transcript(world, agent)
     with contextlib.suppress(OSError):  # A full disk is no reason not to ask: few scripts look there.
-        write_transcript(path, seen, world.store.get_blob)
+        write_transcript(path, agent, world.store.get_blob)
     return claude_code.claude_question(asked, str(path))
 
 
-def _transcript(world: AgentServices, seen: ObservedAgent) -> Path:
-    return transcript_path(world.folder, world.plan, seen.resource.address)
+def _transcript(world: AgentServices, agent: ObservedAgent) -> Path:
+    return transcript_path(world.folder, world.plan, agent.resource.address)
 
 
 def _argv(world: AgentServices, mind: HookProgram | HookFunction) -> tuple[str, ...]:

@@ -95,34 +95,34 @@ class HookWait:
         return f"asks {', '.join(self.hooks[: limits.CHILDREN_NAMED_MAX])}"
 
 
-def pending_questions(seen: ObservedAgent, moment: HookMoment, tools: ToolMap) -> QuestionGroup:
+def pending_questions(agent: ObservedAgent, moment: HookMoment, tools: ToolMap) -> QuestionGroup:
     """The questions of `moment` to ask now, or that wait for verdicts; none if the moment is over."""
-    opened = seen.status.open
-    if opened is None or not seen.hooks.watching:
+    opened = agent.status.open
+    if opened is None or not agent.hooks.watching:
         return ()
-    for group in _groups(seen, opened, moment, tools):
+    for group in _groups(agent, opened, moment, tools):
         unasked = tuple(each for each in group if each.key not in opened.hooks.fired)
         if unasked:
             return unasked
     return ()
 
 
-def _groups(seen: ObservedAgent, opened: OpenTurn, moment: HookMoment, tools: ToolMap) -> Iterator[QuestionGroup]:
+def _groups(agent: ObservedAgent, opened: OpenTurn, moment: HookMoment, tools: ToolMap) -> Iterator[QuestionGroup]:
     match moment:
         case "opening":
             for point, index in _opening_points(opened):
-                yield _to_all(seen, point, index)
+                yield _to_all(agent, point, index)
         case "reply":
-            yield from _before_calls(seen, opened, tools)
-            if is_final_reply(seen, opened):
-                yield _to_all(seen, "before-reply", 0)
+            yield from _before_calls(agent, opened, tools)
+            if is_final_reply(agent, opened):
+                yield _to_all(agent, "before-reply", 0)
         case "starting":
-            yield from _before_starts(seen, opened, tools)
+            yield from _before_starts(agent, opened, tools)
         case "results":
-            yield from _after_calls(seen, opened, tools)
+            yield from _after_calls(agent, opened, tools)
         case "closing":
-            if (last := _last_point(seen, opened)) is not None:
-                yield _to_all(seen, last, 0)
+            if (last := _last_point(agent, opened)) is not None:
+                yield _to_all(agent, last, 0)
 
 
 def _opening_points(opened: OpenTurn) -> Iterator[tuple[HookPoint, int]]:
@@ -140,30 +140,30 @@ def _opening_points(opened: OpenTurn) -> Iterator[tuple[HookPoint, int]]:
         yield "on-conflict", heard
 
 
-def _last_point(seen: ObservedAgent, opened: OpenTurn) -> HookPoint | None:
+def _last_point(agent: ObservedAgent, opened: OpenTurn) -> HookPoint | None:
     """The point at which the turn ends; None if the agent continues or is parked."""
-    if verdict_on_answer(seen, opened).decision != "allow":
+    if verdict_on_answer(agent, opened).decision != "allow":
         return None
     if opened.claim is not None:
         return None if opened.claim["kind"] == VERDICT_CLAIM else "on-end"
-    goes_on = bool(opened.reply.calls) or opened.reply.then == "again" or any(each.wakes for each in seen.unread)
+    goes_on = bool(opened.reply.calls) or opened.reply.then == "again" or any(each.wakes for each in agent.unread)
     if goes_on or opened.is_last or opened.is_answer:
         return None
     return "on-sleep"
 
 
-def _to_all(seen: ObservedAgent, point: HookPoint, index: int) -> QuestionGroup:
+def _to_all(agent: ObservedAgent, point: HookPoint, index: int) -> QuestionGroup:
     return tuple(
-        HookQuestion(hook, spec, point, index) for hook, spec in seen.hooks.watching.values() if point in spec.on
+        HookQuestion(hook, spec, point, index) for hook, spec in agent.hooks.watching.values() if point in spec.on
     )
 
 
 def _about(
-    seen: ObservedAgent, point: HookPoint, index: int, call: TurnCall, tools: ToolMap, rewrites: int = 0
+    agent: ObservedAgent, point: HookPoint, index: int, call: TurnCall, tools: ToolMap, rewrites: int = 0
 ) -> QuestionGroup:
     """The questions about a call: at a patch, a hook that guards patches is asked as such, once."""
     out: list[HookQuestion] = []
-    for hook, spec in seen.hooks.watching.values():
+    for hook, spec in agent.hooks.watching.values():
         asked: HookPoint = (
             "on-patch" if point == "before-call" and "on-patch" in spec.on and changes_plan(call) else point
         )
@@ -174,31 +174,31 @@ def _about(
     return tuple(out)
 
 
-def questions_about_new_arguments(seen: ObservedAgent, call: TurnCall, tools: ToolMap) -> QuestionGroup:
+def questions_about_new_arguments(agent: ObservedAgent, call: TurnCall, tools: ToolMap) -> QuestionGroup:
     """The questions about a call of the open turn that something else than a hook has given these arguments."""
-    assert seen.status.open is not None, "calls run inside a turn"
-    index = [each.address for each in seen.status.open.reply.calls].index(call.address)
-    return _about(seen, "before-call", index, normalize_call(call, tools), tools, limits.HOOK_REWRITES_MAX + 1)
+    assert agent.status.open is not None, "calls run inside a turn"
+    index = [each.address for each in agent.status.open.reply.calls].index(call.address)
+    return _about(agent, "before-call", index, normalize_call(call, tools), tools, limits.HOOK_REWRITES_MAX + 1)
 
 
-def _before_starts(seen: ObservedAgent, opened: OpenTurn, tools: ToolMap) -> Iterator[QuestionGroup]:
+def _before_starts(agent: ObservedAgent, opened: OpenTurn, tools: ToolMap) -> Iterator[QuestionGroup]:
     for index, call in enumerate(opened.reply.calls):
-        made = seen.objects.calls.get(call.address)
+        made = agent.objects.calls.get(call.address)
         if made is not None and made.state == CallState.AUTHORIZED:
-            yield _since(seen, opened, index, normalize_call(opened.standing(call), tools), tools)
+            yield _since(agent, opened, index, normalize_call(opened.standing(call), tools), tools)
 
 
-def _after_calls(seen: ObservedAgent, opened: OpenTurn, tools: ToolMap) -> Iterator[QuestionGroup]:
+def _after_calls(agent: ObservedAgent, opened: OpenTurn, tools: ToolMap) -> Iterator[QuestionGroup]:
     for index, call in enumerate(opened.reply.calls):
         if _has_run(opened, call):
-            yield _about(seen, "after-call", index, normalize_call(opened.standing(call), tools), tools)
+            yield _about(agent, "after-call", index, normalize_call(opened.standing(call), tools), tools)
 
 
-def _since(seen: ObservedAgent, opened: OpenTurn, index: int, call: TurnCall, tools: ToolMap) -> QuestionGroup:
+def _since(agent: ObservedAgent, opened: OpenTurn, index: int, call: TurnCall, tools: ToolMap) -> QuestionGroup:
     """The questions about a call that was ruled on, to hooks that were not asked about it as they are now."""
     asked = _asked_about(opened, index)
     out: list[HookQuestion] = []
-    for each in _about(seen, "before-call", index, call, tools):
+    for each in _about(agent, "before-call", index, call, tools):
         before = [one for one in asked if one.hook == each.spec.name]
         if not before or not {hook_version(each.hook), ""} & {one.version for one in before}:
             count = sum(one.rewrites >= LATE_POINT for one in before)
@@ -206,9 +206,9 @@ def _since(seen: ObservedAgent, opened: OpenTurn, index: int, call: TurnCall, to
     return tuple(out)
 
 
-def late_verdicts(seen: ObservedAgent, call: str) -> list[TurnVerdict]:
+def late_verdicts(agent: ObservedAgent, call: str) -> list[TurnVerdict]:
     """The verdicts on the call at this address that were given after it was ruled on, the newest last."""
-    opened = seen.status.open
+    opened = agent.status.open
     assert opened is not None, "calls start inside a turn"
     index = [each.address for each in opened.reply.calls].index(call)
     found = [one for one in _asked_about(opened, index) if one.rewrites >= LATE_POINT]
@@ -254,27 +254,27 @@ def _is_covered(match: str, name: str, given: JsonObject, tools: ToolMap) -> boo
     return any(patterns.find_denial((match,), each, subjects) for each in ((name, server) if dot else (name,)))
 
 
-def _before_calls(seen: ObservedAgent, opened: OpenTurn, tools: ToolMap) -> Iterator[QuestionGroup]:
-    made = [seen.objects.calls.get(call.address) for call in opened.reply.calls]
+def _before_calls(agent: ObservedAgent, opened: OpenTurn, tools: ToolMap) -> Iterator[QuestionGroup]:
+    made = [agent.objects.calls.get(call.address) for call in opened.reply.calls]
     if not any(each is not None and each.state == CallState.PROPOSED for each in made):
         return
-    rulings = permissions.check_calls(seen, tools, ())
+    rulings = permissions.check_calls(agent, tools, ())
     for index, ruled in enumerate(rulings):
         if not isinstance(ruled, CallRefused):
-            yield rewritten_call(seen, index, tools).asks
+            yield rewritten_call(agent, index, tools).asks
 
 
-def rewritten_call(seen: ObservedAgent, index: int, tools: ToolMap) -> RewrittenCall:
+def rewritten_call(agent: ObservedAgent, index: int, tools: ToolMap) -> RewrittenCall:
     """The call at `index` of the open turn after the verdicts that there are, through every rewriting.
 
     Other arguments go through the rights and through all hooks again; what the rights refuse is refused.
     """
-    opened = seen.status.open
+    opened = agent.status.open
     assert opened is not None, "hooks are asked inside a turn"
     call, by = normalize_call(opened.reply.calls[index], tools), ""
-    order = tuple(seen.hooks.watching)
+    order = tuple(agent.hooks.watching)
     for rewrites in range(limits.HOOK_REWRITES_MAX + 1):
-        asked = _about(seen, "before-call", index, call, tools, rewrites)
+        asked = _about(agent, "before-call", index, call, tools, rewrites)
         asks = tuple(each for each in asked if each.key not in opened.hooks.fired)
         said = verdicts.counted_verdicts(_on(opened, index, rewrites), order)
         now = RewrittenCall(call, rewrites, by, tuple(said), asks)
@@ -285,7 +285,7 @@ def rewritten_call(seen: ObservedAgent, index: int, tools: ToolMap) -> Rewritten
         if rewrites == limits.HOOK_REWRITES_MAX:
             return _without_end(now, by)
         call = normalize_call(remade(call, arguments=arguments), tools)
-        ruled = permissions.check_call(call, seen.spec, tools, ())
+        ruled = permissions.check_call(call, agent.spec, tools, ())
         if isinstance(ruled, CallRefused):
             why = f"{ruled.result.text} (with the arguments that hook {by} gave it)"
             return RewrittenCall(call, rewrites + 1, by, refused=why)
@@ -310,7 +310,7 @@ def _has_run(opened: OpenTurn, call: TurnCall) -> bool:
     return result is not None and result.state != CallState.DENIED
 
 
-def is_final_reply(seen: ObservedAgent, opened: OpenTurn) -> bool:
+def is_final_reply(agent: ObservedAgent, opened: OpenTurn) -> bool:
     """Whether the reply is an answer: it calls nothing, or only tools that end the work.
 
     If it ends the work beside other calls, it is an answer when all of them have ended, judged with their results. An
@@ -324,29 +324,29 @@ def is_final_reply(seen: ObservedAgent, opened: OpenTurn) -> bool:
         return False
     if any(call.tool not in ENDING_TOOLS for call in opened.reply.calls):
         return opened.claim is not None and opened.claim["kind"] in ENDING_TOOLS
-    return all(_is_proposed(seen, call) for call in opened.reply.calls) and not _is_nap(seen, opened)
+    return all(_is_proposed(agent, call) for call in opened.reply.calls) and not _is_nap(agent, opened)
 
 
-def _is_nap(seen: ObservedAgent, opened: OpenTurn) -> bool:
+def _is_nap(agent: ObservedAgent, opened: OpenTurn) -> bool:
     """Whether a model only says that it waits for its children, with no one else to read it.
 
     Decided from the turn alone: a child that ends meanwhile does not make it an answer.
     """
-    if opened.reply.calls or opened.reply.then != "sleep" or not seen.nature.is_model or seen.status.mail.asked:
+    if opened.reply.calls or opened.reply.then != "sleep" or not agent.nature.is_model or agent.status.mail.asked:
         return False
-    has_asked = any(one.spec["kind"] == "request" for one in seen.objects.approvals.values())
+    has_asked = any(one.spec["kind"] == "request" for one in agent.objects.approvals.values())
     return not has_asked and not any(each.sender.startswith("human:") for each in opened.news.messages)
 
 
-def _is_proposed(seen: ObservedAgent, call: TurnCall) -> bool:
-    made = seen.objects.calls.get(call.address)
+def _is_proposed(agent: ObservedAgent, call: TurnCall) -> bool:
+    made = agent.objects.calls.get(call.address)
     return made is not None and made.state == CallState.PROPOSED
 
 
-def verdict_on_answer(seen: ObservedAgent, opened: OpenTurn) -> verdicts.MergedVerdict:
+def verdict_on_answer(agent: ObservedAgent, opened: OpenTurn) -> verdicts.MergedVerdict:
     """What the hooks say to the final answer; an `allow` when it passes, as it does after it was sent back often."""
-    if seen.status.progress.sent_back >= limits.HOOK_SENT_BACK_MAX:
+    if agent.status.progress.sent_back >= limits.HOOK_SENT_BACK_MAX:
         return verdicts.MergedVerdict()
-    order = tuple(seen.hooks.watching)
+    order = tuple(agent.hooks.watching)
     said = (one for one in opened.hooks.fired.values() if one.point == "before-reply")
     return verdicts.merge_verdicts(verdicts.counted_verdicts(said, order))

@@ -50,10 +50,10 @@ VERDICT_CLAIM: Final = "verdict"
 """The kind of a claim that is none: it ends the turn with the answer to the question of a hook, and no work with it."""
 
 
-def unanswered_questions(seen: ObservedAgent) -> tuple[Message, ...]:
+def unanswered_questions(agent: ObservedAgent) -> tuple[Message, ...]:
     """Every question that waits for this agent's answer, read or not, oldest first."""
-    unread = (message for message in seen.unread if message.asks)
-    return tuple(sorted((*seen.status.mail.asked.values(), *unread), key=lambda each: (each.sent_at, each.id)))
+    unread = (message for message in agent.unread if message.asks)
+    return tuple(sorted((*agent.status.mail.asked.values(), *unread), key=lambda each: (each.sent_at, each.id)))
 
 
 def owed_merge(messages: Iterable[Message]) -> JsonObject:
@@ -61,28 +61,28 @@ def owed_merge(messages: Iterable[Message]) -> JsonObject:
     return {message.id: message.to_json() for message in messages if message.asks}
 
 
-def unanswered_merge(seen: ObservedAgent) -> JsonObject:
+def unanswered_merge(agent: ObservedAgent) -> JsonObject:
     """The merge into the inbox for a new incarnation: what the old one was asked and did not answer."""
-    return {message.id: message.to_json() for message in seen.status.mail.asked.values()}
+    return {message.id: message.to_json() for message in agent.status.mail.asked.values()}
 
 
 def thread_answer_changes(
-    seen: ObservedAgent, answer: ThreadAnswer, to: Iterable[Message]
+    agent: ObservedAgent, answer: ThreadAnswer, to: Iterable[Message]
 ) -> tuple[JsonObject, tuple[Change, ...]]:
     """The merge into the agent's status and the changes that give `answer` to the questions `to`."""
     merge: JsonObject = {"asked": {}, "inbox": {}}
     changes: list[Change] = []
     for message in to:
-        merge["asked" if message.id in seen.status.mail.asked else "inbox"][message.id] = None
+        merge["asked" if message.id in agent.status.mail.asked else "inbox"][message.id] = None
         if message.thread:
             said: JsonObject = {"answers": {message.id: wrap_value(answer.to_json())}}
             changes.append(SetStatus(message.thread, objects_message.thread_uid(message.thread), said))
     return {name: value for name, value in merge.items() if value}, tuple(changes)
 
 
-def answer_of_turn(seen: ObservedAgent, turn: OpenTurn) -> ThreadAnswer | None:
+def answer_of_turn(agent: ObservedAgent, turn: OpenTurn) -> ThreadAnswer | None:
     """The answer of an ending turn to open questions; None while work on the answer continues."""
-    if not seen.status.mail.asked:
+    if not agent.status.mail.asked:
         return None
     if turn.claim is not None:
         is_answer = turn.is_answer or turn.claim["kind"] == VERDICT_CLAIM
@@ -90,7 +90,7 @@ def answer_of_turn(seen: ObservedAgent, turn: OpenTurn) -> ThreadAnswer | None:
     if turn.reply.calls or turn.reply.then == "again":
         return None
     # Silence of an agent asked as a hook means no objection.
-    is_owed = turn.is_answer or any(each.kind == "hook" for each in seen.status.mail.asked.values())
+    is_owed = turn.is_answer or any(each.kind == "hook" for each in agent.status.mail.asked.values())
     return _of_text(turn.reply.text) if turn.reply.text or is_owed else None
 
 
@@ -101,10 +101,10 @@ def answer_of_claim(kind: str, result: Json) -> ThreadAnswer:
     return ThreadAnswer(_of_text(_text(result)).text, value=None if isinstance(result, str) else result)
 
 
-def answer_of_task(seen: ObservedAgent) -> ThreadAnswer:
+def answer_of_task(agent: ObservedAgent) -> ThreadAnswer:
     """The answer to what was asked while the task was at work, now that it is over."""
-    assert seen.task is not None, "a task that is over is there"
-    return answer_of_end(seen.task)
+    assert agent.task is not None, "a task that is over is there"
+    return answer_of_end(agent.task)
 
 
 def answer_of_end(task: Resource) -> ThreadAnswer:
@@ -115,12 +115,12 @@ def answer_of_end(task: Resource) -> ThreadAnswer:
     return ThreadAnswer(str(ready.get("message") or f"its task is {task.state}"), str(ready.get("reason") or "Failed"))
 
 
-def answer_if_unable(seen: ObservedAgent, state: AgentState, condition: str, why: str) -> ThreadAnswer | None:
+def answer_if_unable(agent: ObservedAgent, state: AgentState, condition: str, why: str) -> ThreadAnswer | None:
     """The answer for an agent that rests and cannot answer; None if it may still do so.
 
     An operator who asks can also give the approval or the input that the agent waits for, so their question stays open.
     """
-    asked = unanswered_questions(seen)
+    asked = unanswered_questions(agent)
     if not asked or (condition in FAILURE_CONDITIONS and all(each.sender.startswith("human:") for each in asked)):
         return None
     match state:
@@ -130,8 +130,8 @@ def answer_if_unable(seen: ObservedAgent, state: AgentState, condition: str, why
             return _failing(condition, why)
         case AgentState.ENDED:
             return ThreadAnswer(why, "Cancelled")
-        case AgentState.IDLE if seen.task_state == TaskState.BLOCKED:
-            return ThreadAnswer("its task is blocked" if seen.task is None else why_not_ready(seen.task), "Blocked")
+        case AgentState.IDLE if agent.task_state == TaskState.BLOCKED:
+            return ThreadAnswer("its task is blocked" if agent.task is None else why_not_ready(agent.task), "Blocked")
         case _:
             return None
 
@@ -220,26 +220,26 @@ def fact_digest(text: str) -> str:
     return sha256_of_value(text)[:FACT_DIGEST_CHARS]
 
 
-def collect_news(seen: ObservedAgent) -> WakeNews:
+def collect_news(agent: ObservedAgent) -> WakeNews:
     """Everything that is a reason to take a turn now, in a stable order. No reasons: asleep."""
-    inbox = _heard(seen)
-    found = _Gathering(seen, [], [], {}, inbox=inbox)
-    for gather in _OF_WATCHERS if seen.is_watcher else _OF_A_TASK:
+    inbox = _heard(agent)
+    found = _Gathering(agent, [], [], {}, inbox=inbox)
+    for gather in _OF_WATCHERS if agent.is_watcher else _OF_A_TASK:
         gather(found)
-    if seen.nature.is_guest:
+    if agent.nature.is_guest:
         # MCP clients cannot be woken: they get news with their next call.
-        found.reasons[:] = [CALL_KEY] if seen.status.client.said else []
+        found.reasons[:] = [CALL_KEY] if agent.status.client.said else []
     # The call of the discussion was cancelled: no one reads further answers.
     found.drops += [
         each
-        for each in seen.objects.threads.values()
-        if each.spec["call"] and each.spec["call"] not in seen.objects.calls
+        for each in agent.objects.threads.values()
+        if each.spec["call"] and each.spec["call"] not in agent.objects.calls
     ]
     return WakeNews(
         tuple(dict.fromkeys(found.reasons)),
         (*inbox, *found.messages),
         found.told,
-        tuple(dict.fromkeys((*(each.id for each in inbox), *_void(seen)))),
+        tuple(dict.fromkeys((*(each.id for each in inbox), *_void(agent)))),
         found.reopens,
         found.withdraws,
         tuple(found.drops),
@@ -262,31 +262,31 @@ def _start(found: _Gathering) -> None:
         found.reasons.insert(0, "start")
 
 
-def _heard(seen: ObservedAgent) -> tuple[Message, ...]:
+def _heard(agent: ObservedAgent) -> tuple[Message, ...]:
     """The unread messages that the next turn has.
 
     A model in the middle of a piece of work gets those that only queue when it would sleep or end; scripts and programs
     say themselves when they look at a message.
     """
-    is_at_rest = not seen.status.wake.again or any(
-        call.result.error == UNREAD_ERROR for call in seen.status.memory.past
+    is_at_rest = not agent.status.wake.again or any(
+        call.result.error == UNREAD_ERROR for call in agent.status.memory.past
     )
-    unread = watchers.readable_messages(seen.unread, seen.status.mail.asked.values())
-    if is_at_rest or not seen.nature.is_model:
+    unread = watchers.readable_messages(agent.unread, agent.status.mail.asked.values())
+    if is_at_rest or not agent.nature.is_model:
         return unread
     is_urgent = [each.delivery != "queue" or each.asks or each.kind not in ("chat", "state") for each in unread]
     return tuple(each for each, urgent in zip(unread, is_urgent, strict=True) if urgent)
 
 
-def _void(seen: ObservedAgent) -> tuple[str, ...]:
+def _void(agent: ObservedAgent) -> tuple[str, ...]:
     """Messages that have expired or were for an earlier run: they leave with the next turn, unread."""
-    live = {each.id for each in seen.unread}
-    return tuple(each for each in seen.status.mail.inbox if each not in live)
+    live = {each.id for each in agent.unread}
+    return tuple(each for each in agent.status.mail.inbox if each not in live)
 
 
-def rejected_verdict(seen: ObservedAgent) -> JsonObject | None:
+def rejected_verdict(agent: ObservedAgent) -> JsonObject | None:
     """The verdict on the outstanding claim when it was not accepted."""
-    claim, verdict = seen.status.claim, seen.verdict
+    claim, verdict = agent.status.claim, agent.verdict
     if claim is None or verdict is None or verdict.get("accepted"):
         return None
     is_ours = verdict.get("claim") == claim.seq and verdict.get("incarnation", claim.incarnation) == claim.incarnation
@@ -303,18 +303,20 @@ def _verdict(found: _Gathering) -> None:
         found.tell("verdict", {"rejected": verdict})
 
 
-def has_unread_news(seen: ObservedAgent) -> bool:
+def has_unread_news(agent: ObservedAgent) -> bool:
     """Whether unread messages or ended children make the present reply not final."""
-    told = seen.status.wake.told.children
-    if seen.is_watcher:
+    told = agent.status.wake.told.children
+    if agent.is_watcher:
         return False  # Each question gets its own answer.
-    is_unheard = any(child.is_ended and told.get(child.address) != child.token for child in seen.context.children)
-    return is_unheard or any(each.wakes for each in seen.unread)
+    is_unheard = any(child.is_ended and told.get(child.address) != child.token for child in agent.context.children)
+    return is_unheard or any(each.wakes for each in agent.unread)
 
 
-def failed_children(seen: ObservedAgent) -> tuple[ObservedChild, ...]:
+def failed_children(agent: ObservedAgent) -> tuple[ObservedChild, ...]:
     """The failed children that are neither restarted nor being removed."""
-    return tuple(each for each in seen.context.children if each.state == TaskState.FAILED and not each.view.is_removing)
+    return tuple(
+        each for each in agent.context.children if each.state == TaskState.FAILED and not each.view.is_removing
+    )
 
 
 def describe_failures(failed: Sequence[ObservedChild]) -> str:
@@ -324,17 +326,17 @@ def describe_failures(failed: Sequence[ObservedChild]) -> str:
     return "; ".join(named[: limits.CHILDREN_NAMED_MAX]) + (f"; and {more} more" if more > 0 else "")
 
 
-def is_redirected(seen: ObservedAgent) -> bool:
+def is_redirected(agent: ObservedAgent) -> bool:
     """Whether the goal or the notes changed since the decider last got them."""
-    spec, told = seen.task_spec, seen.status.wake.told
-    if spec is None or seen.is_watcher:
+    spec, told = agent.task_spec, agent.status.wake.told
+    if spec is None or agent.is_watcher:
         return False
     return (fact_digest(spec.goal), fact_digest(spec.notes)) != (told.goal, told.notes)
 
 
-def redirection_news(seen: ObservedAgent) -> tuple[tuple[Message, ...], JsonObject]:
+def redirection_news(agent: ObservedAgent) -> tuple[tuple[Message, ...], JsonObject]:
     """The message about an edit of goal or notes for a decider being asked, and the merge into `told`."""
-    found = _Gathering(seen, [], [], {})
+    found = _Gathering(agent, [], [], {})
     _edits(found)
     return tuple(found.messages), found.told
 
@@ -420,18 +422,18 @@ def _asked_for(approval: Resource) -> JsonObject:
     return {"what": {name: what[name] for name in ("ops", "reason") if name in what}}
 
 
-def _name_of(seen: ObservedAgent, call: Resource) -> str:
+def _name_of(agent: ObservedAgent, call: Resource) -> str:
     """A call as the decider knows it: by its position for models, which see no ids."""
-    if not seen.nature.is_model:
+    if not agent.nature.is_model:
         return call.address
     return chat_request.tool_call_id(call.spec["turn"], call.spec["index"])
 
 
-def unknown_calls(seen: ObservedAgent) -> Sequence[Resource]:
+def unknown_calls(agent: ObservedAgent) -> Sequence[Resource]:
     """Calls of earlier turns that were reported as unknown and wait for a decision."""
-    turn = seen.status.open
+    turn = agent.status.open
     current = {call.address for call in turn.reply.calls} if turn is not None else set()
-    return [call for address, call in seen.objects.calls.items() if address not in current]
+    return [call for address, call in agent.objects.calls.items() if address not in current]
 
 
 def _timers(found: _Gathering) -> None:

@@ -102,43 +102,43 @@ class PermitPool:
             del counted.holders[job]
 
 
-def steps_of_call(seen: ObservedAgent, call: Resource, tool: Tool) -> tuple[MixinStep, ...]:
+def steps_of_call(agent: ObservedAgent, call: Resource, tool: Tool) -> tuple[MixinStep, ...]:
     """The steps that a call object of the agent goes through."""
-    return steps_for_call(seen.spec, tool.name, tool.subjects(call.spec["arguments"]), is_free=tool.is_free)
+    return steps_for_call(agent.spec, tool.name, tool.subjects(call.spec["arguments"]), is_free=tool.is_free)
 
 
-def runs_in_place(seen: ObservedAgent, call: Resource, tool: Tool) -> bool:
+def runs_in_place(agent: ObservedAgent, call: Resource, tool: Tool) -> bool:
     """Whether the call needs no job: its whole effect is in its record, and no program is involved.
 
     Reading from a container takes a job.
     """
-    if tool.name in PATH_TOOLS and sandbox_request(seen.spec.sandbox).tier >= CONTAINER:
+    if tool.name in PATH_TOOLS and sandbox_request(agent.spec.sandbox).tier >= CONTAINER:
         return False
-    return tool.is_instant and not any(step.is_program for step in steps_of_call(seen, call, tool))
+    return tool.is_instant and not any(step.is_program for step in steps_of_call(agent, call, tool))
 
 
-def trace_in_place(seen: ObservedAgent, call: Resource, tool: Tool, ending: CallEnding) -> CallEnding:
+def trace_in_place(agent: ObservedAgent, call: Resource, tool: Tool, ending: CallEnding) -> CallEnding:
     """The ending of a call that ran in place, with what `trace` writes down of it."""
-    is_traced = any(step.verb == "trace" for step in steps_of_call(seen, call, tool))
+    is_traced = any(step.verb == "trace" for step in steps_of_call(agent, call, tool))
     return add_trace(ending, 0.0, 1) if is_traced else ending
 
 
-def trace_wait(seen: ObservedAgent, call: Resource, tool: Tool | None, ending: CallEnding) -> CallEnding:
+def trace_wait(agent: ObservedAgent, call: Resource, tool: Tool | None, ending: CallEnding) -> CallEnding:
     """The same for a call that waited, from when it began to."""
-    is_traced = tool is not None and any(step.verb == "trace" for step in steps_of_call(seen, call, tool))
-    return add_trace(ending, seen.now - float(call.status.get(WAITS_SINCE, seen.now)), 1) if is_traced else ending
+    is_traced = tool is not None and any(step.verb == "trace" for step in steps_of_call(agent, call, tool))
+    return add_trace(ending, agent.now - float(call.status.get(WAITS_SINCE, agent.now)), 1) if is_traced else ending
 
 
 def take_call_permits(
-    permits: PermitPool, seen: ObservedAgent, tools: ToolMap, calls: Sequence[Resource]
+    permits: PermitPool, agent: ObservedAgent, tools: ToolMap, calls: Sequence[Resource]
 ) -> tuple[tuple[Resource, ...], PermitLimit | None]:
     """The calls that have their permits, and the bound that the first of the others waits for."""
-    if not seen.spec.mixins:
+    if not agent.spec.mixins:
         return tuple(calls), None
-    owner, full = seen.resource.address, None
+    owner, full = agent.resource.address, None
     found: list[Resource] = []
     for call in calls:
-        bounds = permit_limits(steps_of_call(seen, call, tools[str(call.spec["tool"])]), seen.resource.uid)
+        bounds = permit_limits(steps_of_call(agent, call, tools[str(call.spec["tool"])]), agent.resource.uid)
         if call.state == CallState.STARTED:
             permits.adopt(bounds, call.address)
         elif (reached := permits.take(bounds, call.address, owner)) is not None:
@@ -148,16 +148,16 @@ def take_call_permits(
     return tuple(found), full
 
 
-def take_turn_permit(permits: PermitPool, seen: ObservedAgent, job: str) -> PermitLimit | None:
+def take_turn_permit(permits: PermitPool, agent: ObservedAgent, job: str) -> PermitLimit | None:
     """The limit that a request to the decider waits for; None if it has its permits."""
-    if not seen.spec.mixins:
+    if not agent.spec.mixins:
         return None
-    return permits.take(permit_limits(steps_for_turn(seen.spec), seen.resource.uid), job, seen.resource.address)
+    return permits.take(permit_limits(steps_for_turn(agent.spec), agent.resource.uid), job, agent.resource.address)
 
 
-def asking_needs_job(seen: ObservedAgent) -> bool:
+def asking_needs_job(agent: ObservedAgent) -> bool:
     """Whether a decider that answers in place needs a job, because a step runs a program."""
-    return any(step.is_program for step in steps_for_turn(seen.spec))
+    return any(step.is_program for step in steps_for_turn(agent.spec))
 
 
 def describe_permit_limit(bound: PermitLimit) -> str:

@@ -68,19 +68,19 @@ def retry_pause_s(step: MixinStep, tries: int) -> float:
 
 
 def draft_retry(
-    seen: ObservedAgent, view: View, call: Resource, failed: CallResult, tries: int, pause_s: float
+    agent: ObservedAgent, view: View, call: Resource, failed: CallResult, tries: int, pause_s: float
 ) -> RecordDraft:
     """The call is Authorized again after its `tries`-th try; the next one records a new intent."""
     why = f"try {tries} failed ({failed.error}); the next one in {pause_s:g} s"
     merge: JsonObject = {"state": str(CallState.AUTHORIZED), "retries": tries, "why": why}
-    changes = (SetStatus(call.address, call.uid, merge), *retry_cost_changes(seen, view))
+    changes = (SetStatus(call.address, call.uid, merge), *retry_cost_changes(agent, view))
     data: JsonObject = {"retry": tries, "tool": call.spec["tool"], "pause_s": pause_s, "failed": failed.to_json()}
     return RecordDraft("call.reconciled", AGENT_ACTOR, call.address, changes, data)
 
 
-def retry_cost_changes(seen: ObservedAgent, view: View) -> tuple[Change, ...]:
+def retry_cost_changes(agent: ObservedAgent, view: View) -> tuple[Change, ...]:
     """The changes that count one retry of the agent."""
-    return budget.settle_changes(view, seen.resource, "", Cost(retries=1))
+    return budget.settle_changes(view, agent.resource, "", Cost(retries=1))
 
 
 # The cache holds results of reading calls, for the same agent and arguments. Any other call, of any agent, makes every
@@ -319,9 +319,9 @@ RenewRequest: TypeAlias = Callable[[ObservedAgent, str], tuple[Change, ...] | No
 """The changes that go with asking once more, under another operation id; None: it cannot be paid for."""
 
 
-def renew_for_free(seen: ObservedAgent, op: str) -> tuple[Change, ...]:
+def renew_for_free(agent: ObservedAgent, op: str) -> tuple[Change, ...]:
     """Asking once more costs nothing that is set aside before."""
-    del seen, op
+    del agent, op
     return ()
 
 

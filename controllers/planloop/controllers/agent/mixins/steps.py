@@ -140,10 +140,10 @@ async def ask_about_call(context: ToolContext, step: MixinStep, told: JsonObject
     return await ask_about_turn(context.world, context.seen, step, told)
 
 
-async def ask_about_turn(world: AgentServices, seen: ObservedAgent, step: MixinStep, told: JsonObject) -> StepAnswer:
+async def ask_about_turn(world: AgentServices, agent: ObservedAgent, step: MixinStep, told: JsonObject) -> StepAnswer:
     """The same for an agent rather than for one of its calls."""
     try:
-        return _understood(await _output(world, seen, step, told))
+        return _understood(await _output(world, agent, step, told))
     except _Fault as fault:
         text = f"{step.words} broke: {fault}"
         policy = step.on_fault or ("deny" if step.point == "before" else "note")
@@ -152,9 +152,9 @@ async def ask_about_turn(world: AgentServices, seen: ObservedAgent, step: MixinS
         return StepAnswer(deny=text) if step.point == "before" else StepAnswer(withhold=text)
 
 
-async def _output(world: AgentServices, seen: ObservedAgent, step: MixinStep, told: JsonObject) -> bytes:
+async def _output(world: AgentServices, agent: ObservedAgent, step: MixinStep, told: JsonObject) -> bytes:
     try:
-        space = resolve_agent_workspace(world, seen)
+        space = resolve_agent_workspace(world, agent)
         space.ensure()
         argv = _argv(world, step)
     except (ToolError, DeciderFailed) as fault:
@@ -162,11 +162,11 @@ async def _output(world: AgentServices, seen: ObservedAgent, step: MixinStep, to
     command = ProcessCommand(
         cwd=str(space.root),
         argv=argv,
-        env=command_environment(world, seen),
+        env=command_environment(world, agent),
         stdin=encode(told) + b"\n",
         timeout_s=limits.MIXIN_PROGRAM_S,
         output_bytes_max=limits.MIND_OUTPUT_BYTES_MAX,
-        sandbox=function_sandbox(world, seen) if step.verb == "python" else agent_sandbox(world, seen),
+        sandbox=function_sandbox(world, agent) if step.verb == "python" else agent_sandbox(world, agent),
     )
     op = world.ids.mint()
     ended = await world.programs.processes.run(op, command)

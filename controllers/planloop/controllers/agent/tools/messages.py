@@ -318,9 +318,9 @@ def done(
     return _claim("done", result)
 
 
-def _not_accepted(seen: ObservedAgent, accept: Sequence[str]) -> list[ObservedChild]:
+def _not_accepted(agent: ObservedAgent, accept: Sequence[str]) -> list[ObservedChild]:
     """The failed children that are not among `accept`, by address, path or last id."""
-    return [child for child in failed_children(seen) if not _names(child.address) & set(accept)]
+    return [child for child in failed_children(agent) if not _names(child.address) & set(accept)]
 
 
 def _names(task: str) -> set[str]:

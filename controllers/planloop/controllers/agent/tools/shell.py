@@ -150,13 +150,13 @@ def violation_consequences(context: ToolContext, ending: Settlement, guilty: Map
     )
 
 
-def locks_of_others(seen: ObservedAgent, view: View, space: Workspace) -> dict[str, Json]:
+def locks_of_others(agent: ObservedAgent, view: View, space: Workspace) -> dict[str, Json]:
     """The locks that keep this agent from writing what they cover in its tree: their owner and fence, by path."""
     found: dict[str, Json] = {}
     for lock in view.list("lock"):
         for owner, holder in lock_status_from_json(lock.status).holders.items():
             path = space.unlocked(lock_path(lock))
-            if path is not None and not is_above(owner, seen.resource.address):
+            if path is not None and not is_above(owner, agent.resource.address):
                 found[path] = [owner, holder.fence]
     return found
 
@@ -230,22 +230,22 @@ def _is_theirs(context: ToolContext, path: str, digest: str | None, owner: str, 
     )
 
 
-def _telling(context: ToolContext, seen: ObservedAgent, owner: str, guilty: Mapping[str, str]) -> tuple[Change, ...]:
+def _telling(context: ToolContext, agent: ObservedAgent, owner: str, guilty: Mapping[str, str]) -> tuple[Change, ...]:
     """The changes that tell the lock holder about its files."""
     paths = ", ".join(f"`{path}`" for path, whose in sorted(guilty.items()) if whose == owner)
     receiver = owner.replace("task/", "agent/", 1)
     command = str(context.spec.arguments.get("command", ""))[: limits.LOCK_REASON_CHARS_MAX]
     body = (
-        f"{paths}: changed under your lock by a shell command of {seen.resource.address} (`{command}`). "
+        f"{paths}: changed under your lock by a shell command of {agent.resource.address} (`{command}`). "
         "Read it again before you go on."
     )
-    message = Message(f"{context.spec.op}.violated", "state", seen.resource.address, receiver, body, seen.now)
+    message = Message(f"{context.spec.op}.violated", "state", agent.resource.address, receiver, body, agent.now)
     delivered = message_policy.delivery_changes(context.world.store.view, message, is_counted=False)
     return () if isinstance(delivered, message_policy.DeliveryRefused) else delivered
 
 
-def _tier(seen: ObservedAgent) -> int:
-    sandbox = seen.spec.sandbox
+def _tier(agent: ObservedAgent) -> int:
+    sandbox = agent.spec.sandbox
     tier = sandbox.get("tier", 0) if isinstance(sandbox, dict) else sandbox
     return tier if isinstance(tier, int) else 0
 
