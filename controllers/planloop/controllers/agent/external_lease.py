@@ -22,20 +22,20 @@ def client_lease_s(mind: object) -> float:
     return mind.lease_s
 
 
-def why_lease_ends(seat: ExternalLease, lease_s: float, now: float) -> str:
+def why_lease_ends(lease: ExternalLease, lease_s: float, now: float) -> str:
     """Why the lease ends now; empty while it lasts."""
-    if seat.leaving:
-        return seat.leaving
-    return f"silent for {amounts.format_duration(lease_s)}" if seat.heard_at + lease_s <= now else ""
+    if lease.leaving:
+        return lease.leaving
+    return f"silent for {amounts.format_duration(lease_s)}" if lease.heard_at + lease_s <= now else ""
 
 
 def why_agent_lease_ends(agent: ObservedAgent) -> str:
     """Why the agent's lease ends now; empty while it lasts, and if no client holds one."""
-    seat, mind = agent.status.client.lease, agent.spec.mind
-    if seat is None:
+    lease, mind = agent.status.client.lease, agent.spec.mind
+    if lease is None:
         return ""
     return (
-        why_lease_ends(seat, mind.lease_s, agent.now)
+        why_lease_ends(lease, mind.lease_s, agent.now)
         if isinstance(mind, McpClientSpec)
         else "the plan gives it to another"
     )
@@ -49,20 +49,25 @@ def is_turn_abandoned(agent: ObservedAgent) -> bool:
 
 def wake_by_lease(agent: ObservedAgent, outcome: Outcome) -> Outcome:
     """`outcome`, with a reconcile at the latest when the lease expires."""
-    seat, mind = agent.status.client.lease, agent.spec.mind
-    if seat is None or not isinstance(mind, McpClientSpec) or not isinstance(outcome, Done | Again):
+    lease, mind = agent.status.client.lease, agent.spec.mind
+    if lease is None or not isinstance(mind, McpClientSpec) or not isinstance(outcome, Done | Again):
         return outcome
-    due_s = max(0.0, seat.heard_at + mind.lease_s - agent.now)
+    due_s = max(0.0, lease.heard_at + mind.lease_s - agent.now)
     return Again(due_s if isinstance(outcome, Done) else min(outcome.after_s, due_s))
 
 
 def draft_lease_end(agent: ObservedAgent, why: str) -> RecordDraft:
     """The record of a lease that ends. Waiting calls are dropped, and the next client has read no file."""
-    seat = agent.status.client.lease
-    assert seat is not None, "only a seat that is taken is given up"
+    lease = agent.status.client.lease
+    assert lease is not None, "only a lease that exists ends"
     merge: JsonObject = {"seat": None, "files": None}
     if agent.status.client.said:
         merge["said"] = dict.fromkeys(agent.status.client.said)
-    data: JsonObject = {"seat": seat.number, "client": seat.client, "why": why, "dropped": [*agent.status.client.said]}
+    data: JsonObject = {
+        "seat": lease.number,
+        "client": lease.client,
+        "why": why,
+        "dropped": [*agent.status.client.said],
+    }
     changes = (SetStatus(agent.resource.address, agent.resource.uid, merge),)
     return RecordDraft("seat.left", AGENT_ACTOR, agent.resource.address, changes, data)

@@ -486,11 +486,7 @@ def _said(raw: JsonObject) -> ClientCall:
     return ClientCall(raw["id"], raw["tool"], unwrap_value(raw["arguments"]), raw["at"])
 
 
-def _all_said(raw: JsonObject) -> dict[str, ClientCall]:
-    return {key: _said(value) for key, value in raw.items()}
-
-
-def _seat(raw: JsonObject | None) -> ExternalLease | None:
+def _lease(raw: JsonObject | None) -> ExternalLease | None:
     return None if raw is None else ExternalLease(**(raw | {"said": tuple(raw.get("said", ()))}))
 
 
@@ -503,18 +499,6 @@ def _messages(raw: JsonObject) -> dict[str, Message]:
     return {key: message_from_json(value) for key, value in raw.items()}
 
 
-def _told(raw: JsonObject) -> ToldFacts:
-    return ToldFacts(**raw)
-
-
-def _used(raw: JsonObject) -> AgentUsage:
-    return AgentUsage(**raw)
-
-
-def _pasts(raw: list[JsonObject]) -> tuple[PastCall, ...]:
-    return tuple(_past(item) for item in raw)
-
-
 def _past(raw: JsonObject) -> PastCall:
     result, comments = result_from_json(raw["result"]), tuple(raw.get("comments", ()))
     return PastCall(raw["address"], raw["tool"], raw["arguments"], result, comments)
@@ -522,10 +506,6 @@ def _past(raw: JsonObject) -> PastCall:
 
 def _claim(raw: JsonObject) -> AgentClaim | None:
     return AgentClaim(raw["seq"], raw["kind"], unwrap_value(raw.get("result")), raw["incarnation"])
-
-
-def _same(raw: list[Any]) -> tuple[str, int]:
-    return raw[0], raw[1]
 
 
 def _members() -> Iterator[tuple[str, tuple[str, str, Any]]]:
@@ -547,13 +527,13 @@ _READERS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "memory": unwrap_value,
     "inbox": _messages,
     "claim": _claim,
-    "told": _told,
-    "past": _pasts,
-    "used": _used,
-    "same": _same,
+    "told": lambda raw: ToldFacts(**raw),
+    "past": lambda raw: tuple(map(_past, raw)),
+    "used": lambda raw: AgentUsage(**raw),
+    "same": tuple,
     "tried": tuple,
     "asked": _messages,
-    "seat": _seat,
-    "said": _all_said,
+    "seat": _lease,
+    "said": lambda raw: {key: _said(value) for key, value in raw.items()},
 }
 """How the members are read that are kept in another form."""
