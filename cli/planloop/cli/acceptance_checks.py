@@ -34,7 +34,7 @@ from planloop.reconciler.store import state_files
 from planloop.reconciler.store.memory_view import MemoryView
 from planloop.reconciler.store.store import View
 from planloop.schemas.frozen import frozen
-from planloop.schemas.objects.container import CONTAINER_KIND as CONTAINER
+from planloop.schemas.objects.container import CONTAINER_KIND
 from planloop.schemas.objects.sandbox import sandbox_request
 from planloop.schemas.objects.task import TaskSpec, task_from_json
 from planloop.schemas.resource import Resource, Uid
@@ -72,7 +72,7 @@ def _state(root: Path) -> Iterator[None]:
 
 async def _run(place: PlanPaths, file: PlanFile, known: Sequence[Resource], folder: Path) -> list[CheckedTask]:
     root, view, label = place.root.absolute(), _view(file, known), f"checks-{place.name}-{os.getpid()}"
-    names = [one.address.partition("/")[2] for one in view.list(CONTAINER)]
+    names = [one.address.partition("/")[2] for one in view.list(CONTAINER_KIND)]
     containers = SeenContainers(names, known, engine_access.container_engine)
     room = partial(_room, view, containers, root)
     processes = sandbox.sandboxed_processes(LocalProcesses(folder, label, 0), root, folder, label, room=room)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import click
 
-from planloop.benchmarks.importers import bfcl as of_bfcl
-from planloop.benchmarks.importers import exercism as of_exercism
+from planloop.benchmarks.importers import bfcl, exercism
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.schemas import limits
 from planloop.schemas.amounts import pluralize
@@ -18,9 +17,9 @@ _LEFT_OUT = frozenset({".git", "node_modules"})
 
 def import_exercism(folder: Path, track: str, to: Path | None) -> None:
     """Writes the suite of a track. Raises CommandError."""
-    made = of_exercism.convert_exercism(read_cases(folder), track)
+    made = exercism.convert_exercism(read_cases(folder), track)
     if not made.cases:
-        hint = f"give the folder of a track: one that has {of_exercism.PRACTICE}"
+        hint = f"give the folder of a track: one that has {exercism.PRACTICE}"
         raise CommandError(ExitCode.INVALID, f"{folder} has no practice exercises of {track}", hint)
     target = to or Path(f"exercism-{track}")
     write_suites(target, made.files)
@@ -31,9 +30,9 @@ def import_exercism(folder: Path, track: str, to: Path | None) -> None:
 
 def import_bfcl(folder: Path, to: Path | None) -> None:
     """Writes the suites of the Berkeley Function Calling Leaderboard. Raises CommandError."""
-    made = of_bfcl.convert_bfcl(read_cases(folder))
+    made = bfcl.convert_bfcl(read_cases(folder))
     if not made.counts:
-        hint = f"give the folder that has {of_bfcl.PREFIX}simple_python.json and the like"
+        hint = f"give the folder that has {bfcl.PREFIX}simple_python.json and the like"
         raise CommandError(ExitCode.INVALID, f"{folder} has no rows of BFCL", hint)
     target = to or Path("bfcl")
     write_suites(target, made.files)

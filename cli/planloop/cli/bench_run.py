@@ -49,8 +49,7 @@ from planloop.reconciler.store.backend import ReadOnlyStore
 from planloop.schemas.amounts import format_money, pluralize
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.model import ModelTable, parse_model_name
-from planloop.server.bench import run_folder as files
-from planloop.server.bench import suites
+from planloop.server.bench import run_folder, suites
 
 # Whether the models that a run is to ask can be asked at all: told once before it, not once for every entry.
 
@@ -160,7 +159,7 @@ def _check_folders(names: Sequence[str], name: str | None, reports: Path) -> Non
         )
     if name is not None:
         for one in names:
-            files.require_new(reports / one / name)
+            run_folder.require_new(reports / one / name)
 
 
 def _strays(contestants: Sequence[Contestant], of: Sequence[Suite]) -> Iterator[str]:
@@ -178,23 +177,23 @@ def _strays(contestants: Sequence[Contestant], of: Sequence[Suite]) -> Iterator[
 
 def resume_run(folder: Path, parallel: int, suite: str | None = None) -> None:
     """Goes on with the run in `folder`, by what is in the suite now where one is named. Raises CommandError."""
-    compiled = files.read_compiled(folder)
+    compiled = run_folder.read_compiled(folder)
     if compiled.scoring != SCORING:  # Verdicts by two sets of rules would stand in one rate.
         what = f"{folder} is judged by the rules of scoring {compiled.scoring}, and this version has {SCORING}"
         raise CommandError(
             ExitCode.CONFLICT, what, "plan bench run begins another run; plan bench report still reads this one"
         )
-    place = paths_of_file(folder / files.PLAN_FILE, PLAN)
+    place = paths_of_file(folder / run_folder.PLAN_FILE, PLAN)
     if owner_lock.current_owner(place.folder) is not None:  # Before anything is read or written that is theirs.
         raise CommandError(
-            ExitCode.CONFLICT, f"another process runs {folder}", f"plan tree --plan {place.root / files.PLAN_FILE}"
+            ExitCode.CONFLICT, f"another process runs {folder}", f"plan tree --plan {place.root / run_folder.PLAN_FILE}"
         )
     if not place.exists and (folder / EVENTS).exists():
         hint = "plan bench report still reads its events; plan bench run begins another run"
         raise CommandError(ExitCode.FAILED, f"the log of {folder} is gone: nobody knows what has ended", hint)
     if suite is not None:
         compiled = _edited(compiled, suite, folder.parent.parent)
-        files.write_plan_json(folder, compiled)
+        run_folder.write_plan_json(folder, compiled)
     view = ReadOnlyStore(place.folder).view if place.exists else None
     attempts = attempts_of(compiled, view)
     _tell(
@@ -221,7 +220,7 @@ def _edited(before: CompiledRun, name: str, reports: Path) -> CompiledRun:
     if suite.name != before.suite or gone:
         what = f"has no {gone[0]} any more" if suite.name == before.suite else f"is no suite `{before.suite}`"
         raise CommandError(ExitCode.CONFLICT, f"{name} {what}", "plan bench run begins another run")
-    return replace(compiled, is_validated=files.known_validation(read, compiled.cases, reports))
+    return replace(compiled, is_validated=run_folder.known_validation(read, compiled.cases, reports))
 
 
 def _run_one(
@@ -234,7 +233,7 @@ def _run_one(
 ) -> EndedRun:
     wish = RunRequest(asked.seed, asked.trials, asked.cases, asked.deterministic, ids)
     compiled = compile_run(suite.suite, contestants, wish)
-    compiled = replace(compiled, is_validated=files.known_validation(suite.suite, compiled.cases, reports))
+    compiled = replace(compiled, is_validated=run_folder.known_validation(suite.suite, compiled.cases, reports))
     cases = suite.suite.chosen(asked.cases)
     if not cases:
         hint = f"plan bench list {suite.asked}"
@@ -247,14 +246,14 @@ def _run_one(
     for who in idle:
         click.echo(f"note: {who.name} has no part in {suite.suite.name}; {_why_idle(who, cases)}", err=True)
     folder = reports / compiled.suite / (name or _free_name(reports / compiled.suite))
-    files.create_run_folder(folder, compiled)
+    run_folder.create_run_folder(folder, compiled)
     click.echo(announce(compiled, folder), err=True)
     try:
         return _run_entries(
             RunningBench(folder, compiled, attempts_of(compiled, None), asked.parallel, _resume(folder))
         )
     except CommandError as halt:
-        if halt.exit is not ExitCode.FAILED and not paths_of_file(folder / files.PLAN_FILE, PLAN).exists:
+        if halt.exit is not ExitCode.FAILED and not paths_of_file(folder / run_folder.PLAN_FILE, PLAN).exists:
             shutil.rmtree(folder)  # Its plan was refused: there is nothing to go on with, and the name stays free.
         raise
 
@@ -332,7 +331,7 @@ def _free_name(folder: Path) -> str:
 
 def _check_name(name: str | None) -> None:
     """Raises CommandError when no run may be called `name`."""
-    if name == files.VALIDATION:
+    if name == run_folder.VALIDATION:
         raise CommandError(ExitCode.USAGE, f"`{name}` is the run of plan bench validate", "give another --name")
     if name is not None and not is_valid_id(name):
         raise CommandError(ExitCode.USAGE, f"a run cannot be called {name!r}", f"--name takes an id: {id_hint(name)}")

@@ -34,7 +34,7 @@ from planloop.schemas.limits import SUITE_BYTES_MAX
 from planloop.schemas.log.record import Record
 from planloop.schemas.objects.case import CaseState, CaseVerdict, case_from_json
 from planloop.server import opened_plan
-from planloop.server.bench import run_folder as files
+from planloop.server.bench import run_folder
 from planloop.server.opened_plan import OpenedPlan
 
 # The screen of a run: one line a case that ended, and on a terminal a line below that says how far everything is.
@@ -169,9 +169,9 @@ def _resume_fix(hint: str, command: str) -> str:
 
 def _owned(going: RunningBench, screen: BenchScreen) -> ExitReason:
     document = plan_document(going.compiled, going.attempts, parallel=going.parallel)
-    path = files.write_plan(going.folder, document)
+    path = run_folder.write_plan(going.folder, document)
     file = plan_file.require_compiled(path, size_max=SUITE_BYTES_MAX, is_run=True)
-    files.write_attempt_files(going.folder, going.compiled, going.attempts)
+    run_folder.write_attempt_files(going.folder, going.compiled, going.attempts)
     save = FileSave(path.name, file.content, file.document, is_approved=True, checked=file.compiled)
     place = paths_of_file(path, file.name)
     try:

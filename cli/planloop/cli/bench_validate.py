@@ -10,7 +10,7 @@ from typing import Final
 
 import click
 
-from planloop.benchmarks import validation as judge
+from planloop.benchmarks import validation
 from planloop.benchmarks.runs.contestants import Contestant, proofs_as_contestants
 from planloop.benchmarks.runs.plan import PLAN
 from planloop.benchmarks.runs.run_compiler import RunRequest, compile_run
@@ -22,8 +22,7 @@ from planloop.cli.bench_report import fold_events, write_summary
 from planloop.cli.bench_runner import ProofScreen, RunningBench, attempts_of, run_bench
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.plan_paths import paths_of_file
-from planloop.client.render import diagnostics as rendering
-from planloop.client.render import printer
+from planloop.client.render import diagnostics, printer
 from planloop.client.streams import write_styled
 from planloop.owner import container_teardown, stop_commands
 from planloop.owner.owner_process import ExitReason
@@ -33,8 +32,7 @@ from planloop.schemas.amounts import pluralize
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.diagnostic import Diagnostic
 from planloop.schemas.frozen import frozen
-from planloop.server.bench import run_folder as files
-from planloop.server.bench import suites
+from planloop.server.bench import run_folder, suites
 
 PAGE: Final = "md"
 
@@ -70,7 +68,7 @@ class ValidatedSuite:
                 }
                 for judged in self.judgements
             },
-            **rendering.diagnostics_text(self.faults),
+            **diagnostics.diagnostics_text(self.faults),
         }
 
 
@@ -114,9 +112,9 @@ def _validated(suite: suites.SuiteFile, asked: ValidateOptions) -> ValidatedSuit
         )
     wish = RunRequest(trials=1, cases=asked.cases, images=bench_run.image_ids(cases))
     compiled = compile_run(suite.suite, _all_proofs(cases), wish)
-    folder = asked.reports / suite.suite.name / files.VALIDATION
+    folder = asked.reports / suite.suite.name / run_folder.VALIDATION
     _make_room(folder)
-    files.create_run_folder(folder, compiled)
+    run_folder.create_run_folder(folder, compiled)
     screen = ProofScreen(len(compiled.entries), parallel=asked.parallel)
     command = f"plan bench validate {suite.path}"
     leaving = run_bench(RunningBench(folder, compiled, attempts_of(compiled, None), asked.parallel, command), screen)
@@ -124,7 +122,7 @@ def _validated(suite: suites.SuiteFile, asked: ValidateOptions) -> ValidatedSuit
     if leaving is not ExitReason.FINISHED:
         raise CommandError(ExitCode.CANCELLED, f"{suite.suite.name} is not validated: it was stopped", "")
     judgements = judge_cases(cases, fold_events(folder).entries())
-    files.record_validation(suite.suite, judgements, asked.reports)
+    run_folder.record_validation(suite.suite, judgements, asked.reports)
     file = suites.path_shown(suite.path)
     faults = place_in_text((fault for judged in judgements for fault in judged.faults), suite.read.texts[file], file)
     return ValidatedSuite(suite, folder, judgements, tuple(faults))
@@ -137,7 +135,7 @@ def _all_proofs(cases: Sequence[Case]) -> list[Contestant]:
 
 def _make_room(folder: Path) -> None:
     """Removes the validation before, with what an owner that died left of it: all it said can be had again."""
-    place = paths_of_file(folder / files.PLAN_FILE, PLAN)
+    place = paths_of_file(folder / run_folder.PLAN_FILE, PLAN)
     if place.exists:
         if owner_lock.current_owner(place.folder) is not None:
             hint = "wait for it, or validate into other --reports"
@@ -151,12 +149,12 @@ def _make_room(folder: Path) -> None:
 def _print(found: ValidatedSuite) -> None:
     width = printer.terminal_width()
     for judged in found.judgements:
-        printer.print_lines(judge.matrix_lines(judged, width))
+        printer.print_lines(validation.matrix_lines(judged, width))
     if any(judged.of(ModelKind.MUTANT) for judged in found.judgements):
-        click.echo(judge.LEGEND)
+        click.echo(validation.LEGEND)
     sys.stdout.flush()
     texts = found.suite.read.texts
-    write_styled(rendering.diagnostic_text(found.faults, dict(texts), color=sys.stderr.isatty()), sys.stderr)
+    write_styled(diagnostics.diagnostic_text(found.faults, dict(texts), color=sys.stderr.isatty()), sys.stderr)
     bad = sum(not judged.is_valid for judged in found.judgements)
     of = pluralize(len(found.judgements), "case")
     word = "valid" if not bad else f"{bad} not valid"

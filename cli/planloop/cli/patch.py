@@ -15,8 +15,7 @@ from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.gate_errors import refused_error
 from planloop.client.plan_client import PlanClient
 from planloop.client.render import differences, printer
-from planloop.schemas import json_patch as operations
-from planloop.schemas import json_pointer
+from planloop.schemas import json_patch, json_pointer
 from planloop.schemas.canonical_json import Json, JsonObject, decode
 
 # What the verbs that change the live plan share: from words to operations, to the gate, and what the gate said.
@@ -141,8 +140,8 @@ def _operations(text: str) -> list[JsonObject]:
             ExitCode.USAGE, "operations are a JSON list", 'as in [{"op": "add", "path": "/goal", "value": "…"}]'
         )
     try:
-        return [one.to_json() for one in operations.ops_from_json(raw)]
-    except operations.PatchFailed as error:
+        return [one.to_json() for one in json_patch.ops_from_json(raw)]
+    except json_patch.PatchFailed as error:
         raise CommandError(
             ExitCode.USAGE, f"operation {error.index}: {error.reason}", "RFC 6902 describes them"
         ) from None
@@ -151,10 +150,10 @@ def _operations(text: str) -> list[JsonObject]:
 def _merge_ops(access: PlanClient, address: str, text: str) -> list[JsonObject]:
     document, at = live_document(access), references.field_path(address, "")
     if not json_pointer.has_value(document, at):
-        return [operations.PatchOp("add", at, operations.merge_values({}, _json(text))).to_json()]
+        return [json_patch.PatchOp("add", at, json_patch.merge_values({}, _json(text))).to_json()]
     old = json_pointer.value_at(document, at)
-    new = operations.merge_values(old, _json(text))
-    return [op.to_json() for op in operations.diff_values(old, new, at)]
+    new = json_patch.merge_values(old, _json(text))
+    return [op.to_json() for op in json_patch.diff_values(old, new, at)]
 
 
 def _field_ops(access: PlanClient, address: str, changes: tuple[str, ...]) -> list[JsonObject]:
@@ -168,7 +167,7 @@ def _field_op(document: JsonObject, address: str, change: str) -> list[JsonObjec
         if not change.endswith("-"):
             raise CommandError(ExitCode.USAGE, f"`{change}` is no change", "write FIELD=VALUE, or FIELD- to remove it")
         path = references.field_path(address, change[:-1])
-        return [operations.PatchOp("remove", path).to_json()] if json_pointer.has_value(document, path) else []
+        return [json_patch.PatchOp("remove", path).to_json()] if json_pointer.has_value(document, path) else []
     path = references.field_path(address, field)
     return [references.parse_setting(document, path, references.parse_value(text)).to_json()]
 

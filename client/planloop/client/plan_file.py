@@ -9,7 +9,7 @@ from pathlib import Path
 
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.plan_sources import FolderSources, read_bounded
-from planloop.client.render import diagnostics as rendering
+from planloop.client.render import diagnostics
 from planloop.client.streams import write_styled
 from planloop.compiler import plan_compiler
 from planloop.compiler.error_codes import STOPS_APPLY
@@ -158,7 +158,7 @@ def print_diagnostics(file: PlanFile) -> None:
 def fault_text(file: PlanFile, *, color: bool) -> str:
     """The diagnostics as people read them, then how many there are and what it means."""
     texts = {file.compiled.tree.file: file.compiled.tree.text}
-    text = rendering.diagnostic_text(file.compiled.diagnostics, texts, color=color)
+    text = diagnostics.diagnostic_text(file.compiled.diagnostics, texts, color=color)
     errors = len(file.errors)
     if errors:
         code = file.errors[0].code

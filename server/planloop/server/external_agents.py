@@ -12,8 +12,7 @@ from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.controllers.agent import external_lease
 from planloop.controllers.agent.deciders.port import traits_of
 from planloop.controllers.agent.observe import ObservedAgent, SpecCache, observe_agent
-from planloop.controllers.agent.status import ClientCall, ExternalLease
-from planloop.controllers.agent.status import read_agent_status as status_of
+from planloop.controllers.agent.status import ClientCall, ExternalLease, read_agent_status
 from planloop.controllers.agent.tools.plan import absolute_operation
 from planloop.controllers.agent.turn import prompt
 from planloop.reconciler.engine.work_pools import WorkPlane
@@ -93,7 +92,7 @@ def _played(core: OpenedPlan, address: str) -> ExternalAgent:
         raise CommandError(
             ExitCode.REFUSED, f"{address} is nobody's to take: the plan says who it is", "outside: true opens it"
         )
-    seat = status_of(found.status).client.lease
+    seat = read_agent_status(found.status).client.lease
     return ExternalAgent(found, spec, seat, external_lease.client_lease_s(spec.mind), core.clock.now())
 
 

@@ -17,8 +17,7 @@ from planloop.reconciler.store.backend import ReadOnlyStore
 from planloop.reconciler.store.log_reader import LogReader
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.resource import Resource
-from planloop.server.read_queries import OwnerInfo, is_log_query
-from planloop.server.read_queries import read_answer as answer_from
+from planloop.server.read_queries import OwnerInfo, is_log_query, read_answer
 
 if TYPE_CHECKING:
     from planloop.reconciler.admission.gate import PlanGate
@@ -66,7 +65,7 @@ def offline_answer(place: PlanPaths, path: str, query: Mapping[str, str]) -> Jso
             from planloop.server import history
 
             return history.history_answer(log, place.name, path, query)
-        return answer_from(OfflinePlanReader(place, log), OwnerInfo(place.name), path, query)
+        return read_answer(OfflinePlanReader(place, log), OwnerInfo(place.name), path, query)
 
 
 def preview_without_owner(place: PlanPaths, save: FileSave) -> Json:

@@ -43,7 +43,7 @@ from planloop.client.render import approval_requests
 from planloop.schemas import limits
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.log.record import Record
-from planloop.schemas.objects.container import CONTAINER_KIND as CONTAINER
+from planloop.schemas.objects.container import CONTAINER_KIND
 from planloop.schemas.objects.container import OVER as ENDS
 
 
@@ -183,7 +183,9 @@ class ChatLoop:
     def _has_ended(self) -> bool:
         """Whether the container is over in which one talks; that is told."""
         container = self.room.container
-        found = [one for one in self.room.access.objects(CONTAINER) if one.address == container] if container else []
+        found = (
+            [one for one in self.room.access.objects(CONTAINER_KIND) if one.address == container] if container else []
+        )
         if not container or (found and found[0].state not in ENDS):
             return False
         if self._is_end_news():
@@ -385,7 +387,7 @@ def _parting(ended: ContainerEnded) -> str:
 def start_chat(access: PlanClient, wanted: str | None, terminal: ChatTerminal) -> ChatLoop:
     """A conversation with the plan's agent. Raises CommandError: nobody runs the plan, no such agent."""
     agents = access.objects("agent")
-    container = wanted if wanted is not None and wanted.startswith(f"{CONTAINER}/") else ""
+    container = wanted if wanted is not None and wanted.startswith(f"{CONTAINER_KIND}/") else ""
     if container:
         agent = agent_for_container(access.object(container), access.objects("task"), agents)
     elif wanted is not None:

@@ -23,7 +23,7 @@ from planloop.controllers.shared.leases.owners import family_path
 from planloop.reconciler.store.memory_view import MemoryView
 from planloop.reconciler.store.store import View
 from planloop.schemas.canonical_json import JsonObject
-from planloop.schemas.objects.conflict import conflict_status_from_json as conflict_status
+from planloop.schemas.objects.conflict import conflict_status_from_json
 from planloop.schemas.objects.lock import describe_cycle, lock_status_from_json
 from planloop.schemas.resource import Resource
 
@@ -46,7 +46,9 @@ def lock_waits_answer(plan: ObjectsView, now: float) -> JsonObject:
         "waits": found[:EDGES_MAX],
         "waits_left": max(0, len(found) - EDGES_MAX),
         "rings": [{"owners": ring, "words": describe_cycle(ring)} for ring in rings],
-        "conflicts": [conflict_json(one) for one in view.list("conflict") if conflict_status(one.status).is_open],
+        "conflicts": [
+            conflict_json(one) for one in view.list("conflict") if conflict_status_from_json(one.status).is_open
+        ],
     }
 
 

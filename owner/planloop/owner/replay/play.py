@@ -11,8 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import anyio
 
-from planloop.owner.replay import assembly, external_inputs
-from planloop.owner.replay import history as stories
+from planloop.owner.replay import assembly, external_inputs, history
 from planloop.owner.replay.assembly import ReplaySetup
 from planloop.owner.replay.equivalence import Equivalence, ValueDifference
 from planloop.owner.replay.history import ReplayHistory
@@ -111,8 +110,8 @@ class ReplayOutcome:
 
 def replay_plan(stand: ReplaySetup) -> ReplayOutcome:
     """Runs the whole plan again from its log. Raises StoreCorrupt, StoreFailed."""
-    story = stories.read_history(stand.place)
-    lost = stories.missing_blobs(story)
+    story = history.read_history(stand.place)
+    lost = history.missing_blobs(story)
     if lost:
         return ReplayOutcome("inconclusive", 0, len(story.records), 0, "recordings are missing", None, tuple(lost))
     return anyio.run(_play, story, stand, backend_options={"loop_factory": VirtualLoop})
@@ -207,7 +206,7 @@ class _Performance:
             if wanted.draft.type == "epoch.taken" and not is_first:
                 return
             is_first = False
-            if stories.is_outside(wanted.draft):
+            if history.is_outside(wanted.draft):
                 await external_inputs.repeat_input(director, self.stage, cast.gate, wanted)
             else:
                 await self._wait_for(wanted, cast)

@@ -25,7 +25,7 @@ from planloop.benchmarks.scoring.summary import ModelSummary, RunSummary
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.limits import RUNS_COMPARED_MAX, RUNS_TOLD_MAX
-from planloop.server.bench import run_folder as files
+from planloop.server.bench import run_folder
 from planloop.server.bench.run_folder import RunName, run_name
 from planloop.server.bench.run_library import RunBrief, RunLibrary, run_brief
 
@@ -116,7 +116,7 @@ def _commands(library: RunLibrary, name: RunName) -> JsonObject:
     return {
         "resume": f"plan bench resume {folder}",
         "report": f"plan bench report {folder}",
-        "plan": f"plan serve --plan {folder / files.PLAN_FILE}" if library.place(name) is not None else "",
+        "plan": f"plan serve --plan {folder / run_folder.PLAN_FILE}" if library.place(name) is not None else "",
     }
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import BinaryIO, Final
 
 from planloop.benchmarks.events.reader import BenchEvent
-from planloop.benchmarks.grading.context import BLOBS_FOLDER as BLOBS
+from planloop.benchmarks.grading.context import BLOBS_FOLDER
 from planloop.benchmarks.reporting import report_text
 from planloop.benchmarks.runs.plan import task_name
 from planloop.benchmarks.runs.run_compiler import CompiledRun, RunEntry, compiled_run_from_json, fill_for_entry
@@ -23,8 +23,7 @@ from planloop.reconciler.store import backend
 from planloop.reconciler.store.log_reader import RecordQuery
 from planloop.schemas import limits
 from planloop.schemas.canonical_json import JsonObject, decode
-from planloop.server.bench import bench_presenter
-from planloop.server.bench import run_folder as files
+from planloop.server.bench import bench_presenter, run_folder
 from planloop.server.bench.run_folder import RunName
 from planloop.server.bench.run_library import RunLibrary
 
@@ -96,11 +95,11 @@ def blob_parts(digest: str) -> tuple[str, str]:
     """Where a blob lies in its run. Raises CommandError for what is no digest."""
     if not _DIGEST.fullmatch(digest):
         raise CommandError(ExitCode.NOT_FOUND, f"there is no blob `{digest[:80]}`", "a blob is named by 64 hex digits")
-    return BLOBS, digest
+    return BLOBS_FOLDER, digest
 
 
 def _compiled(library: RunLibrary, name: RunName) -> CompiledRun:
-    with library.reports.opened(name, files.PLAN_JSON) as file:
+    with library.reports.opened(name, run_folder.PLAN_JSON) as file:
         content = file.read()
     try:
         return compiled_run_from_json(decode(content))

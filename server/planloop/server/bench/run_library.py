@@ -23,7 +23,7 @@ from planloop.reconciler.store import owner_lock, state_files
 from planloop.schemas.canonical_json import decode
 from planloop.schemas.frozen import frozen
 from planloop.schemas.limits import RUNS_FOLDED_MAX
-from planloop.server.bench import run_folder as files
+from planloop.server.bench import run_folder
 from planloop.server.bench.run_folder import ReportsFolder, RunFolderState, RunName
 
 EntryName = tuple[str, str, int]
@@ -162,7 +162,7 @@ class RunLibrary:
 
     def run(self, name: RunName) -> GrowingFile:
         """Return the run as of now. Raises CommandError if it is missing, has not begun, or has invalid events."""
-        if not self.reports.has(name, files.PLAN_JSON):
+        if not self.reports.has(name, run_folder.PLAN_JSON):
             raise CommandError(
                 ExitCode.NOT_FOUND, f"there is no run {name}", "plan bench report lists the runs that there are"
             )
