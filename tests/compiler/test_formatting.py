@@ -7,8 +7,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planloop.compiler.document_writer import format_document, format_edn, format_yaml
-from planloop.compiler.read import read_source
+from planloop.compiler.read import format_document, format_edn, format_yaml, read_source
 from planloop.compiler.source import Format, YamlTrap
 from tests import sets
 from tests.compiler.documents import TRICKY, documents, texts

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.compiler.names import id_from_goal, is_valid_id, leaves_folder, plan_name
+from planloop.compiler.names import edit_distance, id_from_goal, is_valid_id, leaves_folder, nearest_name, plan_name
 from planloop.compiler.plan_compiler import compile_source
-from planloop.compiler.suggest import edit_distance, nearest_name
 from tests.compiler.compiling import SOURCES, codes, compiled, document_of
 from tests.golden_text import said
 from tests.product import Json

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planloop.compiler.document_writer import format_edn, format_yaml
 from planloop.compiler.normalise import Normalisation, normalise_document
 from planloop.compiler.plan_compiler import check_document
 from planloop.compiler.problems import Problems
+from planloop.compiler.read import format_edn, format_yaml
 from tests import sets
 from tests.compiler.compiling import SOURCES, compiled, document_of, graph_json, graph_of, told
 from tests.compiler.plans import plans

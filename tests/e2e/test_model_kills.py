@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from planloop.schemas.objects.ledger import accounts_of
+from planloop.schemas.objects.budget import accounts_of
 from tests import sets
 from tests.e2e import team
 from tests.e2e.folder import Folder, Owner

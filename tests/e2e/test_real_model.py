@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from planloop.schemas.objects.ledger import accounts_of
+from planloop.schemas.objects.budget import accounts_of
 from tests import needs
 from tests.e2e import command
 from tests.e2e.folder import Folder

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from planloop.schemas import limits
-from planloop.schemas.objects.ledger import Account, account_to_json
+from planloop.schemas.objects.budget import Account, account_to_json
 from tests.product import HUMAN_CLI, Json, JsonObject, PatchAccepted, PatchOp, PatchRefused, PatchVerdict
 from tests.reconciler.plans import Plan, agent, op, opened
 

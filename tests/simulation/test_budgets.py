@@ -6,7 +6,7 @@ import random  # noqa: TID251 - seeded
 
 import pytest
 
-from planloop.schemas.objects.ledger import accounts_of
+from planloop.schemas.objects.budget import accounts_of
 from tests.controllers.ledger.balancing import check_balanced
 from tests.product import JsonObject, MemoryView
 from tests.simulation.harness import Crash, Edit, Point, Story, simulate

@@ -16,14 +16,13 @@ from planloop.benchmarks.worlds.world_file import read_world, world_from_documen
 from planloop.compiler.check.agents import check_steps
 from planloop.compiler.check.tasks import report_check_problems
 from planloop.compiler.graph import Sources
+from planloop.compiler.names import did_you_mean, nearest_name
 from planloop.compiler.normalise import Normalisation, normalise_document
 from planloop.compiler.plan_compiler import read_library
 from planloop.compiler.problems import Origins, Pointer, Problems, place_problems
 from planloop.compiler.read import read_source
-from planloop.compiler.resolve.symbols import SymbolTable
-from planloop.compiler.resolve.toolsets import Toolsets
+from planloop.compiler.resolve.symbols import SymbolTable, Toolsets
 from planloop.compiler.source import SizeLimits
-from planloop.compiler.suggest import did_you_mean, nearest_name
 from planloop.schemas import json_patch
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.checks.kinds import CHECK_KINDS, DeclaredCheck

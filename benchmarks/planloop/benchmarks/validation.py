@@ -11,11 +11,11 @@ from planloop.benchmarks.scoring.fold import EntryResult, ModelKind, model_kind
 from planloop.benchmarks.suite import Case, Suite
 from planloop.compiler.problems import Origins, Problem, place_problems
 from planloop.compiler.read import read_source
-from planloop.schemas.amounts import cell_width, pad_cells, pluralize, truncate_cells
 from planloop.schemas.canonical_json import JsonObject, sha256_of_value
 from planloop.schemas.diagnostic import Diagnostic, sort_diagnostics
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.case import CaseVerdict
+from planloop.schemas.quantities import cell_width, pad_cells, pluralize, truncate_cells
 
 
 def place_in_text(faults: Iterable[Diagnostic], text: str, file: str) -> list[Diagnostic]:

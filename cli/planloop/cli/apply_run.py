@@ -36,7 +36,7 @@ from planloop.reconciler.diff.file_patch import FileSave
 from planloop.reconciler.errors import NotOwner
 from planloop.reconciler.store import state_files
 from planloop.reconciler.store.store import View
-from planloop.schemas import amounts
+from planloop.schemas import quantities
 from planloop.schemas.canonical_json import JsonObject, decode, encode
 from planloop.schemas.frozen import frozen
 from planloop.schemas.limits import PLAN_FILE_BYTES_MAX
@@ -265,7 +265,7 @@ def _left_running(view: View, command: str) -> str:
         return f"nothing goes on running; {command} goes on from here"
     owners = ", ".join(dict.fromkeys(str(call.spec["owner"]) for call in calls))
     verb = "goes" if len(calls) == 1 else "go"
-    goes_on = f"{amounts.pluralize(len(calls), 'command')} {verb} on running: {owners}; nothing new starts"
+    goes_on = f"{quantities.pluralize(len(calls), 'command')} {verb} on running: {owners}; nothing new starts"
     goes_on += f"\n{going_on}" if going_on else ""
     return f"{goes_on}\nnext: {command} goes on · plan down stops them"
 

@@ -10,7 +10,7 @@ import click
 from planloop.benchmarks.importers import bfcl, exercism
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.schemas import limits
-from planloop.schemas.amounts import pluralize
+from planloop.schemas.quantities import pluralize
 
 _LEFT_OUT = frozenset({".git", "node_modules"})
 

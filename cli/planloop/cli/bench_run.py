@@ -36,9 +36,8 @@ from planloop.cli.bench_runner import BenchScreen, RunningBench, attempts_of, ru
 from planloop.client import context, engine_access
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.plan_paths import paths_of_file
-from planloop.compiler.names import id_hint, is_valid_id
+from planloop.compiler.names import id_hint, is_valid_id, nearest_name
 from planloop.compiler.plan_compiler import read_scripts
-from planloop.compiler.suggest import nearest_name
 from planloop.containers.engine.engine import EngineFailed
 from planloop.containers.images.stock import PREFIX, STOCK
 from planloop.controllers.agent.models import router
@@ -46,9 +45,9 @@ from planloop.controllers.agent.models.port import ModelFailed
 from planloop.controllers.agent.models.router import RouteContext
 from planloop.reconciler.store import owner_lock
 from planloop.reconciler.store.backend import ReadOnlyStore
-from planloop.schemas.amounts import format_money, pluralize
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.model import ModelTable, parse_model_name
+from planloop.schemas.quantities import format_money, pluralize
 from planloop.server.bench import run_folder, suites
 
 # Whether the models that a run is to ask can be asked at all: told once before it, not once for every entry.

@@ -28,10 +28,10 @@ from planloop.owner import container_teardown, stop_commands
 from planloop.owner.owner_process import ExitReason
 from planloop.reconciler.store import owner_lock
 from planloop.reconciler.store.backend import ReadOnlyStore
-from planloop.schemas.amounts import pluralize
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.diagnostic import Diagnostic
 from planloop.schemas.frozen import frozen
+from planloop.schemas.quantities import pluralize
 from planloop.server.bench import run_folder, suites
 
 PAGE: Final = "md"

@@ -12,7 +12,7 @@ import click
 from planloop.cli.options import file_argument, max_size_option, output_option
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.render import printer
-from planloop.schemas import amounts
+from planloop.schemas import quantities
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.limits import PLAN_FILE_BYTES_MAX
 
@@ -117,8 +117,8 @@ def validate_command(files: tuple[Path, ...], output: str | None, max_size: int 
 def _counted(addresses: Iterable[str]) -> str:
     """`2 tasks, 1 container`: the root task is not counted, and containers only where there are some."""
     kinds = Counter(address.partition("/")[0] for address in addresses)
-    containers = [amounts.pluralize(kinds["container"], "container")] if kinds["container"] else []
-    return ", ".join([amounts.pluralize(kinds["task"] - 1, "task"), *containers])
+    containers = [quantities.pluralize(kinds["container"], "container")] if kinds["container"] else []
+    return ", ".join([quantities.pluralize(kinds["task"] - 1, "task"), *containers])
 
 
 GRAPH_EXAMPLE = """

@@ -15,7 +15,7 @@ from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.owner_client import ANSWER_TIMEOUT_S, OwnerClient, OwnerGone
 from planloop.client.plan_client import PlanClient
 from planloop.client.render.tables import call_text
-from planloop.schemas import amounts
+from planloop.schemas import quantities
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.limits import CONTAINERS_DOWN_S
 from planloop.schemas.resource import Resource, resource_from_json
@@ -149,7 +149,7 @@ def _stop_strays(access: PlanClient, *, leave: bool, volumes: bool) -> None:
             click.echo(said)
         return
     stopped = stop_commands.stop_strays(access.place)
-    behind = f"; {amounts.pluralize(stopped, 'command')} left behind stopped" if stopped else ""
+    behind = f"; {quantities.pluralize(stopped, 'command')} left behind stopped" if stopped else ""
     click.echo(f"nobody runs {access.place.name}{behind}")
     faults: tuple[str, ...] = ()
     if volumes or access.objects("container"):  # Volumes outlive those that had them.

@@ -37,12 +37,12 @@ def command(plan: str | None, reason: str) -> None:
     stays in a file that is named. What others changed meanwhile is merged by field; where both changed the same, yours
     is taken and that is said.
     """
-    from planloop.compiler import document_writer
+    from planloop.compiler import read
 
     access = client_of_plan(plan)
     base: JsonObject = access.object(f"plan/{access.place.name}").spec
     rev = access.get("status")["rev"]
-    text = HEAD.format(plan=access.place.name, rev=rev) + document_writer.format_yaml(base)
+    text = HEAD.format(plan=access.place.name, rev=rev) + read.format_yaml(base)
     with tempfile.NamedTemporaryFile("w", suffix=".plan.yaml", prefix=f"{access.place.name}-", delete=False) as file:
         file.write(text)
     path = Path(file.name)

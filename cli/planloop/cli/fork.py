@@ -9,7 +9,7 @@ import click
 
 from planloop.cli.options import output_option, paths_of_plan, plan_option
 from planloop.client.render import printer
-from planloop.schemas import amounts
+from planloop.schemas import quantities
 
 if TYPE_CHECKING:
     from planloop.owner.plan_fork import ForkedPlan
@@ -67,9 +67,9 @@ def _shown(file: Path) -> str:
 def _notes(made: ForkedPlan, *, is_copied: bool) -> list[str]:
     out = [f"files: a copy as they are now, in {made.place.root}" if is_copied else "files: shared with the original"]
     if made.again:
-        out.append(f"{amounts.pluralize(made.again, 'call')} that ran then will be made again")
+        out.append(f"{quantities.pluralize(made.again, 'call')} that ran then will be made again")
     if made.doubts:
-        doubt = amounts.pluralize(made.doubts, "call")
+        doubt = quantities.pluralize(made.doubts, "call")
         out.append(f"{doubt} that ran then in doubt: plan get calls --plan {made.place.name}")
     if not made.is_spliced:
         out.append("its file is in canonical form: what the live plan said could not be written into yours")

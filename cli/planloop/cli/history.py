@@ -10,7 +10,7 @@ from planloop.client.owner_client import OwnerGone
 from planloop.client.plan_client import PlanClient
 from planloop.client.plan_follower import PlanFollower, read_records
 from planloop.client.render import printer, records, tables
-from planloop.schemas import amounts
+from planloop.schemas import quantities
 from planloop.schemas.canonical_json import encode
 from planloop.schemas.log.patch import describe_author
 from planloop.schemas.log.record import Record, RecordDraft, SubRecord, record_to_json
@@ -127,4 +127,4 @@ def _print(record: Record, output: str | None, address: str | None, type_: str) 
     for step in records.expand_record(record):
         if _is_asked_for(step.draft, address, type_):
             line = records.record_line(step)
-            click.echo(line if width is None else amounts.truncate_cells(line, width))
+            click.echo(line if width is None else quantities.truncate_cells(line, width))

@@ -94,7 +94,7 @@ def make_images(names: tuple[str, ...]) -> None:
 async def _make(wanted: list[StockImage]) -> None:
     from planloop.client import engine_access
     from planloop.containers.images.stock_build import build_stock_image
-    from planloop.schemas import amounts
+    from planloop.schemas import quantities
 
     engine = engine_access.container_engine()
     await engine.facts()  # No minute of making for an engine that is not there.
@@ -104,7 +104,7 @@ async def _make(wanted: list[StockImage]) -> None:
             made = await build_stock_image(stock, engine, image_folder(), steps.tell)
         finally:
             steps.end()
-        click.echo(f"{made.tag} is ready: {amounts.format_size(made.size_bytes)}")
+        click.echo(f"{made.tag} is ready: {quantities.format_size(made.size_bytes)}")
 
 
 def _stock(name: str) -> StockImage:
@@ -126,7 +126,7 @@ class _Steps:
 
     def tell(self, step: str, detail: str) -> None:
         if self._is_terminal:
-            from planloop.schemas.amounts import truncate_cells
+            from planloop.schemas.quantities import truncate_cells
 
             line = f"{self._name}: {step}{f' · {detail}' if detail else ''}"
             click.echo(f"\r\x1b[K{truncate_cells(line, shutil.get_terminal_size().columns - 1)}", nl=False, err=True)
@@ -155,9 +155,9 @@ class ImageRow:
         return self.id.removeprefix("sha256:")[:12]
 
     def size(self) -> str:
-        from planloop.schemas import amounts
+        from planloop.schemas import quantities
 
-        return amounts.format_size(self.size_bytes) if self.id else ""
+        return quantities.format_size(self.size_bytes) if self.id else ""
 
     def to_json(self) -> JsonObject:
         return {

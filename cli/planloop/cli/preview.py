@@ -16,7 +16,7 @@ from planloop.client.plan_client import PlanClient
 from planloop.client.plan_file import PlanFile
 from planloop.client.render import differences, printer
 from planloop.client.render.records import short_path
-from planloop.compiler.suggest import did_you_mean
+from planloop.compiler.names import did_you_mean
 from planloop.reconciler.diff.file_patch import FileSave
 from planloop.reconciler.store import state_files
 from planloop.schemas import json_pointer

@@ -8,7 +8,7 @@ from planloop.cli.options import output_option, paths_of_plan, plan_option
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.plan_paths import PlanPaths
 from planloop.client.render import printer
-from planloop.schemas import amounts
+from planloop.schemas import quantities
 
 EXAMPLE = """
 \b
@@ -50,8 +50,8 @@ def _fold(place: PlanPaths, output: str | None) -> None:
         printer.print_structured(listed | {"mirror_rev": found.mirror_rev}, output)
     else:
         same = "the same" if not found.different else f"{len(found.different)} differ"
-        objects = amounts.pluralize(found.object_count, "object")
-        click.echo(f"{place.name}: {amounts.pluralize(found.rev, 'revision')} verified, {objects}, {same}")
+        objects = quantities.pluralize(found.object_count, "object")
+        click.echo(f"{place.name}: {quantities.pluralize(found.rev, 'revision')} verified, {objects}, {same}")
         printer.print_lines(f"    {address}" for address in found.different)
     if found.different:
         raise CommandError(

@@ -19,7 +19,7 @@ from planloop.client.plan_client import PlanClient
 from planloop.client.plan_follower import PlanFollower
 from planloop.client.render import object_tables, printer, tables
 from planloop.reconciler.store.store import View
-from planloop.schemas import amounts
+from planloop.schemas import quantities
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.lock import lock_status_from_json
@@ -76,10 +76,11 @@ def top_head(view: View, plan: str, found: Sequence[TopRow]) -> str:
     waits = sum(len(lock_status_from_json(lock.status).waiters) for lock in view.list("lock"))
     parts = [
         f"rev {view.rev}",
-        f"{amounts.pluralize(len(found), 'agent')}, {running} running",
-        amounts.pluralize(len(view.list("call")), "call"),
-        f"{amounts.pluralize(waits, 'wait')} for locks" if waits else "",
-        f"{amounts.format_count(sum(row.tokens for row in found))} tokens, {amounts.format_money(top_sum(found))}",
+        f"{quantities.pluralize(len(found), 'agent')}, {running} running",
+        quantities.pluralize(len(view.list("call")), "call"),
+        f"{quantities.pluralize(waits, 'wait')} for locks" if waits else "",
+        f"{quantities.format_count(sum(row.tokens for row in found))} tokens, "
+        f"{quantities.format_money(top_sum(found))}",
     ]
     return f"{plan}  {' · '.join(part for part in parts if part)}"
 
@@ -100,8 +101,8 @@ def top_page(view: View, plan: str, now: float, order: str, size: tuple[int, int
 
 
 def _cells(row: TopRow) -> tuple[str, ...]:
-    tokens = amounts.format_count(row.tokens) if row.tokens else ""
-    usd = amounts.format_money(row.usd) if row.usd else ""
+    tokens = quantities.format_count(row.tokens) if row.tokens else ""
+    usd = quantities.format_money(row.usd) if row.usd else ""
     return (row.agent, row.state, str(row.turn), str(row.calls or ""), tokens, usd, row.age, row.what)
 
 

@@ -12,7 +12,7 @@ from planloop.client.owner_client import OwnerGone
 from planloop.client.plan_client import PlanClient
 from planloop.client.plan_follower import PlanFollower
 from planloop.client.render import object_tables, printer, tables
-from planloop.schemas import amounts
+from planloop.schemas import quantities
 from planloop.schemas.resource import Resource
 
 
@@ -62,4 +62,4 @@ def _line(item: Resource, output: str | None) -> str:
     ]
     line = tables.GAP.join(part for part in parts if part)
     width = printer.terminal_width()
-    return line if width is None else amounts.truncate_cells(line, width)
+    return line if width is None else quantities.truncate_cells(line, width)

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from planloop.client import plan_file
 from planloop.client.plan_file import PlanFile
-from planloop.compiler import document_writer
+from planloop.compiler import read
 from planloop.compiler.splice.write_back import NotSpliced, Spliced, SpliceRequest, splice
 from planloop.schemas import json_patch
 from planloop.schemas.canonical_json import JsonObject
@@ -56,7 +56,7 @@ def pull_plan(file: PlanFile, live: JsonObject, *, before_swap: Callable[[bytes]
     result = splice_document(file, live)
     if isinstance(result, NotSpliced):
         side = Path(f"{file.path}{SIDE}")
-        text = document_writer.format_document(live, file.compiled.tree.format)
+        text = read.format_document(live, file.compiled.tree.format)
         replace_file(side, text.encode())
         return PulledBeside(side, result.reason)
     if file.path.read_bytes() != file.content:

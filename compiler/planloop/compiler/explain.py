@@ -6,13 +6,13 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from planloop.compiler.document_writer import format_yaml
 from planloop.compiler.error_advice import PLAN_ADVICE, READING_ADVICE, RIGHTS_ADVICE, SUITE_ADVICE, Advice
 from planloop.compiler.error_codes import CODES, STOPS_APPLY
 from planloop.compiler.graph import Graph, Sources
+from planloop.compiler.names import did_you_mean
 from planloop.compiler.problems import DeclaredAt
+from planloop.compiler.read import format_yaml
 from planloop.compiler.resolve.symbols import FOLDERS
-from planloop.compiler.suggest import did_you_mean
 from planloop.schemas.rules.language import CONDITIONS, EFFECTS, NUMBER_TESTS, RULE_PLACEHOLDERS, TEXT_TESTS
 from planloop.schemas.spec.field import (
     ChangeClass,

@@ -10,10 +10,10 @@ from typing import Any, Final
 from planloop.compiler import names
 from planloop.compiler.edn import forms
 from planloop.compiler.edn.forms import FormEntry, FormRow, PlacedItems
+from planloop.compiler.names import did_you_mean, nearest_name
 from planloop.compiler.problems import Pointer, Problems
 from planloop.compiler.scalars import ELISION, NOTHING, field_name, is_elision, scalar_reader, value_text
 from planloop.compiler.source import Form, SourcePath, SourceValue
-from planloop.compiler.suggest import did_you_mean, nearest_name
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import mutable
 from planloop.schemas.spec.field import EitherType, FieldType, ListType, MapType, ScalarType, TableType

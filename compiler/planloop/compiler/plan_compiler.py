@@ -8,22 +8,20 @@ from typing import Final
 from planloop.compiler.check.agents import check_models, check_parts, check_steps, warn_missing_worlds
 from planloop.compiler.check.tasks import check_tasks, resolve_needs, task_tree
 from planloop.compiler.graph import CheckedPlan, CompiledPlan, Graph, Sources
-from planloop.compiler.idle_hooks import warn_idle_hooks
 from planloop.compiler.lower.agents import AgentSpecBuilder
 from planloop.compiler.lower.document import Lowering
 from planloop.compiler.lower.hook_bindings import HookBindings
 from planloop.compiler.lower.hooks import HookResolver
 from planloop.compiler.names import plan_name
 from planloop.compiler.normalise import Normalisation, normalise_document, reader_for_type
+from planloop.compiler.plan_warnings import warn_idle_hooks, warn_unsupported
 from planloop.compiler.problems import Origins, Problems, place_problems
 from planloop.compiler.read import read_source
 from planloop.compiler.resolve.agents import AgentResolver
 from planloop.compiler.resolve.budgets import check_budgets
 from planloop.compiler.resolve.rights import RightsTree
-from planloop.compiler.resolve.symbols import SymbolTable
-from planloop.compiler.resolve.toolsets import Toolsets
+from planloop.compiler.resolve.symbols import SymbolTable, Toolsets
 from planloop.compiler.source import SizeLimits, SourceTree
-from planloop.compiler.unsupported import warn_unsupported
 from planloop.schemas import limits
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.diagnostic import Diagnostic, sort_diagnostics

@@ -1,7 +1,7 @@
-"""Read a plan's text, YAML or EDN, into plain values with positions.
+"""Read a plan's text, YAML or EDN, into plain values with positions, and print a document as canonical text.
 
-The suffix of the file says which spelling it is; without one the first character does. Nothing is raised for what
-is wrong with the text: that is in the tree's diagnostics.
+The suffix of the file says which format it is; without one the first character does. Nothing is raised for what is
+wrong with the text: that is in the tree's diagnostics. Reading a printed document gives the same document.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from planloop.compiler.source import (
     decode_source,
 )
 from planloop.compiler.yaml.reader import read_yaml
+from planloop.schemas.canonical_json import Json
 from planloop.schemas.diagnostic import Diagnostic
 from planloop.schemas.frozen import frozen
 
@@ -69,3 +70,28 @@ def source_format(file: str, text: str) -> Format:
     if suffix in _SUFFIXES:
         return _SUFFIXES[suffix]
     return "edn" if _LOOKS_LIKE_EDN.match(text) else "yaml"
+
+
+def format_document(document: Json, spelling: Format) -> str:
+    """`document` in the spelling asked for, ending with a line break."""
+    return format_yaml(document) if spelling == "yaml" else format_edn(document)
+
+
+def format_yaml(document: Json) -> str:
+    """Block style, two spaces a level, short lists of plain values in brackets; keys in the order they come in."""
+    from planloop.compiler.yaml import writer  # noqa: PLC0415 - most commands only read
+
+    if isinstance(document, dict) and document:
+        lines = writer.write_map(document, 0)
+    elif isinstance(document, list) and document and not writer.is_short(document):
+        lines = writer.write_list(document, 0)
+    else:
+        lines = [writer.write_flow(document)]
+    return "\n".join(lines) + "\n"
+
+
+def format_edn(document: Json) -> str:
+    """Maps with keyword keys where these read back, an entry a line where it does not fit on one."""
+    from planloop.compiler.edn import writer  # noqa: PLC0415 - most plans are YAML
+
+    return "\n".join(writer.write_lines(document, 0)) + "\n"

@@ -12,9 +12,9 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from planloop.compiler import names
+from planloop.compiler.names import did_you_mean
 from planloop.compiler.problems import Pointer, Problems
 from planloop.compiler.source import Form, Keyword, SourcePath, SourceValue, Symbol, YamlTrap
-from planloop.compiler.suggest import did_you_mean
 from planloop.schemas import quantities
 from planloop.schemas.rules.language import TEXT_EFFECTS
 from planloop.schemas.spec.field import SETTING_PATTERN, ScalarType

@@ -17,7 +17,7 @@ from planloop.client.plan_paths import PlanPaths, plan_label
 from planloop.owner import build
 from planloop.reconciler.engine.queue import AddressQueue
 from planloop.reconciler.engine.work_pools import WorkPools
-from planloop.schemas import amounts, limits
+from planloop.schemas import limits, quantities
 from planloop.schemas.objects.container import ContainerState
 from planloop.schemas.resource import Resource
 from planloop.server import opened_plan
@@ -38,7 +38,7 @@ def running_containers_note(containers: Iterable[Resource]) -> str:
         return ""
     verb, them = ("goes", "it") if len(runs) == 1 else ("go", "them")
     named = ", ".join(runs[:NAMED_MAX]) + (", …" if len(runs) > NAMED_MAX else "")
-    return f"{amounts.pluralize(len(runs), 'container')} {verb} on running: {named}; plan down removes {them}"
+    return f"{quantities.pluralize(len(runs), 'container')} {verb} on running: {named}; plan down removes {them}"
 
 
 def _goes_on(one: Resource) -> bool:
@@ -121,10 +121,10 @@ def teardown_lines(left: TeardownResult) -> list[str]:
 
 def removed_lines(left: TeardownResult) -> list[str]:
     """What has gone, and what stays because it is wanted to, one line each."""
-    out = [f"{amounts.pluralize(left.removed, 'container')} removed"] if left.removed else []
+    out = [f"{quantities.pluralize(left.removed, 'container')} removed"] if left.removed else []
     if left.volumes_removed:
         out.append(
-            f"{amounts.pluralize(len(left.volumes_removed), 'volume')} removed: {', '.join(left.volumes_removed)}"
+            f"{quantities.pluralize(len(left.volumes_removed), 'volume')} removed: {', '.join(left.volumes_removed)}"
         )
     out += [f"{address} is kept; plan delete {address} removes it" for address in left.kept]
     return out + _with_data(left.volumes)
@@ -140,7 +140,7 @@ def teardown_report(
     had = {one.address for one in before if one.status.get("seen")}
     left = [one for one in after if one.status.get("seen")]
     removed = len(had - {one.address for one in left})
-    out = [f"{amounts.pluralize(removed, 'container')} removed"] if removed else []
+    out = [f"{quantities.pluralize(removed, 'container')} removed"] if removed else []
     for one in left:
         ready = one.status.get("conditions", {}).get("Ready", {})
         out.append(f"{one.address} is {one.state}: {ready.get('message', '')}")
@@ -152,7 +152,7 @@ def teardown_report(
 
 def _with_data(volumes: Sequence[str]) -> list[str]:
     them = "it" if len(volumes) == 1 else "them"
-    stay = f"{amounts.pluralize(len(volumes), 'volume')} with data left: {', '.join(volumes)}"
+    stay = f"{quantities.pluralize(len(volumes), 'volume')} with data left: {', '.join(volumes)}"
     return [f"{stay}; plan down --volumes removes {them}"] if volumes else []
 
 

@@ -29,7 +29,7 @@ from planloop.reconciler.diff.file_patch import FileSave
 from planloop.reconciler.effects.journal import Recovery, recover_calls
 from planloop.reconciler.engine.work_pools import WorkPools
 from planloop.reconciler.store.store import View
-from planloop.schemas import amounts
+from planloop.schemas import quantities
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.gc_control import freeze_and_collect_rarely
@@ -216,10 +216,10 @@ class OwnerProcess:
         """Says what was left behind; nothing of a plan that had come to its end."""
         core = self._core
         parts = [
-            f"{amounts.pluralize(len(recovery.adoptable), 'command')} taken over" if recovery.adoptable else "",
-            f"{amounts.pluralize(len(recovery.again), 'call')} made again" if recovery.again else "",
+            f"{quantities.pluralize(len(recovery.adoptable), 'command')} taken over" if recovery.adoptable else "",
+            f"{quantities.pluralize(len(recovery.again), 'call')} made again" if recovery.again else "",
             f"{len(recovery.in_doubt)} in doubt" if recovery.in_doubt else "",
-            f"{amounts.pluralize(len(swept), 'stray process', 'stray processes')} stopped" if swept else "",
+            f"{quantities.pluralize(len(swept), 'stray process', 'stray processes')} stopped" if swept else "",
         ]
         if not core.had_plan or (self._is_ended() and not any(parts)):
             return

@@ -12,7 +12,7 @@ from pathlib import Path
 from planloop.client import plan_file, plan_file_update, plan_paths
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.plan_paths import PlanPaths
-from planloop.compiler import document_writer
+from planloop.compiler import read
 from planloop.compiler.names import id_hint, is_valid_id
 from planloop.compiler.splice.write_back import Spliced
 from planloop.reconciler.admission import plan_fork
@@ -138,7 +138,7 @@ def _file(past: _Past, place: PlanPaths, log: LogReader) -> tuple[Path, bytes, b
         result = plan_file_update.splice_document(known, wanted) if not known.errors else None
         if isinstance(result, Spliced):
             return path, result.content, True
-    text_of = document_writer.format_edn if path.suffix == ".edn" else document_writer.format_yaml
+    text_of = read.format_edn if path.suffix == ".edn" else read.format_yaml
     return path, text_of(wanted).encode(), False
 
 

@@ -10,8 +10,8 @@ from difflib import SequenceMatcher
 from typing import Final
 
 from planloop.schemas import limits
-from planloop.schemas.amounts import pluralize
 from planloop.schemas.frozen import frozen
+from planloop.schemas.quantities import pluralize
 
 # Which encoding the bytes of a text file are in, when they are not UTF-8. Pure.
 #

@@ -53,11 +53,21 @@ def members(one: Any) -> dict[str, Any]:
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def frozen(cls: type[T]) -> type[T]:
     """The class as a frozen dataclass with slots, its own annotations being its fields."""
+    return _frozen(cls)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def tagged(kind: str) -> Callable[[type[T]], type[T]]:
+    """`frozen` for a member of a union: its JSON (`planloop.schemas.codec`) has `kind` in the member of that name."""
+    return lambda cls: _frozen(cls, tag_field="kind", tag=kind)
+
+
+def _frozen(cls: type[T], **config: Any) -> type[T]:
     fields = _fields(cls)
     namespace = _namespace(cls, fields) | {"__dataclass_params__": _OF_FROZEN}
     if compared := _compared(fields):
         namespace |= {"__eq__": _eq(compared), "__hash__": lambda self: hash(compared(self))}
-    made: Any = msgspec.StructMeta(cls.__name__, (msgspec.Struct,), namespace, frozen=True)
+    made: Any = msgspec.StructMeta(cls.__name__, (msgspec.Struct,), namespace, frozen=True, **config)
     return made  # type: ignore[no-any-return]
 
 

@@ -28,7 +28,7 @@ def parse_pointer(text: str) -> tuple[str, ...]:
 
 
 def render_pointer(tokens: Sequence[str]) -> str:
-    """The pointer with these tokens; inverse of `parse`."""
+    """The pointer with these tokens; inverse of `parse_pointer`."""
     return "".join("/" + token.replace("~", "~0").replace("/", "~1") for token in tokens)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, Literal, NewType, TypeAlias
 
+from planloop.schemas import codec
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen
 
@@ -34,29 +35,18 @@ class Condition:
     unblocks: tuple[str, ...] = ()
 
     def to_json(self) -> JsonObject:
-        out: JsonObject = {
-            "status": self.status,
-            "reason": self.reason,
-            "message": self.message,
-            "since": self.since,
-            "observed_generation": self.observed_generation,
-            # An empty list replaces an older one in the merge; leaving it out would keep stale advice.
-            "unblocks": list(self.unblocks),
-        }
+        """All but the type, which is the key that it is stored under.
+
+        `unblocks` is written when it is empty too: the merge into the status then replaces an older list.
+        """
+        out = codec.to_json(self)
+        del out["type"]
         return out
 
 
 def condition_from_json(type_: str, raw: JsonObject) -> Condition:
     """Inverse of `Condition.to_json`, given the key it was stored under."""
-    return Condition(
-        type=type_,
-        status=raw["status"],
-        reason=raw["reason"],
-        message=raw["message"],
-        since=raw["since"],
-        observed_generation=raw["observed_generation"],
-        unblocks=tuple(raw.get("unblocks", ())),
-    )
+    return codec.from_json(Condition, {**raw, "type": type_})
 
 
 def conditions_of_status(status: Mapping[str, JsonObject]) -> dict[str, Condition]:
@@ -118,37 +108,12 @@ class Resource:
 
     def to_json(self) -> JsonObject:
         """The form of `-o json` and of the API."""
-        return {
-            "kind": self.kind,
-            "address": self.address,
-            "uid": self.uid,
-            "generation": self.generation,
-            "spec": self.spec,
-            "status": self.status,
-            "refs": list(self.refs),
-            "owner": self.owner,
-            "finalizers": list(self.finalizers),
-            "deleting": self.deleting,
-            "created_rev": self.created_rev,
-            "rev": self.rev,
-        }
+        return {"kind": self.kind, **codec.to_json(self)}
 
 
 def resource_from_json(raw: JsonObject) -> Resource:
     """Inverse of `Resource.to_json`."""
-    return Resource(
-        address=raw["address"],
-        uid=Uid(raw["uid"]),
-        generation=raw["generation"],
-        spec=raw["spec"],
-        status=raw["status"],
-        refs=tuple(raw["refs"]),
-        owner=raw["owner"],
-        finalizers=tuple(raw["finalizers"]),
-        deleting=raw["deleting"],
-        created_rev=raw["created_rev"],
-        rev=raw["rev"],
-    )
+    return codec.from_json(Resource, raw)
 
 
 @frozen

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Final, TypeAlias
 
+from planloop.schemas import codec
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.patterns import parse_call_pattern, split_glob, star_regex
@@ -45,48 +46,12 @@ class Rights:
     ports: tuple[int, ...] = ()
 
     def to_json(self) -> JsonObject:
-        rare: JsonObject = {"guarded": list(self.guarded), "containers": self.containers, "ports": list(self.ports)}
-        return {name: value for name, value in rare.items() if value not in (None, [])} | {
-            "models": _listed(self.models),
-            "tools": _listed(self.tools),
-            "deny": list(self.deny),
-            "read": _listed(self.read),
-            "write": _listed(self.write),
-            "network": self.network,
-            "hosts": list(self.hosts),
-            "spawn": self.spawn,
-            "depth": self.depth,
-            "grant_models": _listed(self.grant_models),
-            "grant_tools": _listed(self.grant_tools),
-        }
+        return codec.to_json(self, "guarded", "containers", "ports")
 
 
 def rights_from_json(raw: JsonObject) -> Rights:
     """Inverse of `Rights.to_json`."""
-    return Rights(
-        models=_tupled(raw["models"]),
-        tools=_tupled(raw["tools"]),
-        deny=tuple(raw["deny"]),
-        read=_tupled(raw["read"]),
-        write=_tupled(raw["write"]),
-        network=raw["network"],
-        hosts=tuple(raw.get("hosts", ())),
-        spawn=raw["spawn"],
-        depth=raw["depth"],
-        grant_models=_tupled(raw["grant_models"]),
-        grant_tools=_tupled(raw["grant_tools"]),
-        guarded=tuple(raw.get("guarded", ())),
-        containers=raw.get("containers"),
-        ports=tuple(raw.get("ports", ())),
-    )
-
-
-def _listed(patterns: tuple[str, ...] | None) -> list[str] | None:
-    return None if patterns is None else list(patterns)
-
-
-def _tupled(patterns: list[str] | None) -> tuple[str, ...] | None:
-    return None if patterns is None else tuple(patterns)
+    return codec.from_json(Rights, raw)
 
 
 # Which pattern covers which, and what two lists of patterns both allow: the order of rights (law 6).

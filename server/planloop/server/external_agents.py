@@ -17,7 +17,7 @@ from planloop.controllers.agent.tools.plan import absolute_operation
 from planloop.controllers.agent.turn import prompt
 from planloop.reconciler.engine.work_pools import WorkPlane
 from planloop.schemas import address as addresses
-from planloop.schemas import amounts, limits
+from planloop.schemas import limits, quantities
 from planloop.schemas.canonical_json import JsonObject, encode, sha256_hex
 from planloop.schemas.frozen import frozen
 from planloop.schemas.json_patch import PatchFailed, ops_from_json
@@ -113,7 +113,7 @@ async def _take(core: OpenedPlan, played: ExternalAgent, body: JsonObject, *, is
         lost = (
             "it is being given up"
             if played.why_vacated
-            else f"silent for {amounts.format_duration(played.lease_s)} it has it no longer"
+            else f"silent for {quantities.format_duration(played.lease_s)} it has it no longer"
         )
         raise CommandError(ExitCode.CONFLICT, f"{seat.client} has {played.spec.task}", lost)
     rev = core.store.durable_rev

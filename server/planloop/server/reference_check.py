@@ -44,7 +44,7 @@ Pointer = tuple[str, ...]
 
 
 def check_as_author(document: JsonObject, visit: PatchingAgent, folder: Path) -> graph.CheckedPlan:
-    """Checks what the patch of an agent makes of the plan in `folder`, for `Language.check_by`."""
+    """Checks what the patch of an agent makes of the plan in `folder`, for `PlanLanguage.check_by`."""
     sources = AuthorSources(folder, visit)
     refused = tuple(sources.faults_of(json_patch.diff_values(visit.present.document, document)))
     return graph.CheckedPlan(None, refused) if refused else plan_compiler.check_document(document, sources=sources)

@@ -18,7 +18,7 @@ from planloop.benchmarks.reporting import report as reporting_report
 from planloop.benchmarks.reporting import report_text
 from planloop.benchmarks.reporting.html import write_html
 from planloop.benchmarks.reporting.markdown import escape_markdown, write_markdown
-from planloop.schemas.amounts import cell_width
+from planloop.schemas.quantities import cell_width
 from tests import sets
 from tests.benchmarks.runs import Outcome, Told, outcomes, summarised
 from tests.golden_text import said

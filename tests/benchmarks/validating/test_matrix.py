@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from planloop.benchmarks.validation import SuiteMatrix, judge_cases, matrix_lines, matrix_page
-from planloop.schemas.amounts import cell_width
 from planloop.schemas.objects.case import CaseVerdict
+from planloop.schemas.quantities import cell_width
 from tests.benchmarks.validating.suites import SOUND, entries, suite_of
 from tests.golden_text import said
 

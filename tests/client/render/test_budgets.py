@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from planloop.client.render import object_details, object_tables, task_tree
 from planloop.client.render.budgets import Costs
-from planloop.schemas.objects.ledger import Account, account_to_json
+from planloop.schemas.objects.budget import Account, account_to_json
 from tests.golden_text import said, said_in
 from tests.product import JsonObject, Resource, Uid
 

@@ -15,7 +15,7 @@ import pytest
 
 from planloop.client.render import budgets, object_tables, tables
 from planloop.client.render import locks as render_locks
-from planloop.schemas import amounts, json_patch
+from planloop.schemas import json_patch, quantities
 from planloop.schemas.resource import conditions_of_status
 from tests import product
 from tests.architecture.tree import ROOT
@@ -157,9 +157,9 @@ def _worded() -> JsonObject:
     seconds = (-1.0, 0.0, 0.44, 9.94, 9.96, 38.4, 59.6, 100.0, 3599.7, 7500.0, 90000.0, 400000.0)
     dollars = (0, 0.0042, 0.00001234, 0.01, 0.84, 12.3, 1234.5)
     return {
-        "duration": [[one, amounts.format_duration(one)] for one in seconds],
-        "money": [[one, amounts.format_money(Decimal(str(one)))] for one in dollars],
-        "count": [[one, amounts.format_count(one)] for one in (0, 7, 950, 1000, 212345, 2_000_000, 1_550_000, 3e9)],
+        "duration": [[one, quantities.format_duration(one)] for one in seconds],
+        "money": [[one, quantities.format_money(Decimal(str(one)))] for one in dollars],
+        "count": [[one, quantities.format_count(one)] for one in (0, 7, 950, 1000, 212345, 2_000_000, 1_550_000, 3e9)],
         "objects": [
             {
                 "object": one.to_json(),

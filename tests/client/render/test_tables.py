@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planloop.client.render import explanations, object_tables, tables, task_graph, task_tree
-from planloop.schemas import amounts
+from planloop.schemas import quantities
 from planloop.schemas.spec.tables import TABLE_BY_NAME
 from tests.product import JsonObject, Resource, Uid
 
@@ -28,24 +28,24 @@ from tests.product import JsonObject, Resource, Uid
     ],
 )
 def test_a_duration_has_two_units_at_most(seconds: float, text: str) -> None:
-    assert amounts.format_duration(seconds) == text
+    assert quantities.format_duration(seconds) == text
 
 
 @pytest.mark.parametrize(
     ("usd", "text"), [("0", "$0.00"), ("12.3", "$12.30"), ("0.0042", "$0.0042"), ("0.00004", "$0.000040")]
 )
 def test_money_has_two_digits_until_it_is_small(usd: str, text: str) -> None:
-    assert amounts.format_money(Decimal(usd)) == text
+    assert quantities.format_money(Decimal(usd)) == text
 
 
 @pytest.mark.parametrize(("number", "text"), [(950, "950"), (212_400, "212k"), (2_000_000, "2M")])
 def test_counts_keep_three_digits(number: int, text: str) -> None:
-    assert amounts.format_count(number) == text
+    assert quantities.format_count(number) == text
 
 
 @given(st.text(), st.integers(1, 60))
 def test_cut_text_never_takes_more_cells_than_it_may(text: str, width: int) -> None:
-    assert amounts.cell_width(amounts.truncate_cells(text, width)) <= width
+    assert quantities.cell_width(quantities.truncate_cells(text, width)) <= width
 
 
 def test_columns_are_padded_by_cells_and_not_by_characters() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from planloop.reconciler.store.store import View
-from planloop.schemas.objects.ledger import ZERO, Account, Unit, accounts_of
+from planloop.schemas.objects.budget import ZERO, Account, Unit, accounts_of
 from tests.product import Resource
 
 

@@ -9,8 +9,7 @@ from decimal import Decimal
 from planloop.controllers.agent import budget
 from planloop.controllers.shared.ledger import BudgetShortage
 from planloop.controllers.task.counters import TaskCounters
-from planloop.schemas.objects.budget import Budget, Cost
-from planloop.schemas.objects.ledger import UNITS, ZERO, amounts_from_json
+from planloop.schemas.objects.budget import UNITS, ZERO, Budget, Cost, amounts_from_json
 from tests.controllers.ledger.balancing import check_balanced
 from tests.controllers.task.world import World, by_agent
 from tests.controllers.task.yard import spec

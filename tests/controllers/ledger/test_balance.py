@@ -7,8 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from planloop.schemas.objects.budget import Budget, Cost
-from planloop.schemas.objects.ledger import accounts_of
+from planloop.schemas.objects.budget import Budget, Cost, accounts_of
 from tests import sets
 from tests.controllers.ledger.bank import GROUP, Bank, Request, thinks
 from tests.controllers.task.yard import spec

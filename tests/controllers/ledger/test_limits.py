@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planloop.schemas.objects.budget import Budget, Cost
-from planloop.schemas.objects.ledger import ZERO, accounts_of
+from planloop.schemas.objects.budget import ZERO, Budget, Cost, accounts_of
 from tests import sets
 from tests.controllers.ledger.balancing import used_below
 from tests.controllers.ledger.bank import GROUP, Bank, thinks

@@ -1,4 +1,4 @@
-// Numbers for people: the words of schemas/planloop/schemas/amounts.py, held to them by a shared test.
+// Numbers for people: the words of schemas/planloop/schemas/quantities.py, held to them by a shared test.
 
 const MINUTE_S = 60;
 const HOUR_S = 3600;

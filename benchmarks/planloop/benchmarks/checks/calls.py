@@ -45,7 +45,7 @@ class ClassifiedCalls:
 
 
 def classify_calls(rules: CallRules, seen: Evidence) -> ClassifiedCalls:
-    """The classes of all calls in `seen`. Raises `assignment.TooManyWays`."""
+    """The classes of all calls in `seen`. Raises TooManyWays."""
     fits = [
         [
             place

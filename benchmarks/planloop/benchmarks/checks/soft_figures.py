@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from planloop.compiler.suggest import did_you_mean
+from planloop.compiler.names import did_you_mean
 from planloop.controllers.task.checks.run import CheckFinding
 from planloop.schemas import json_pointer
 from planloop.schemas.canonical_json import Json, JsonObject, decode_foreign

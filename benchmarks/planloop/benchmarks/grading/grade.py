@@ -23,11 +23,12 @@ from planloop.benchmarks.runs.run_compiler import CompiledRun, RunEntry, fill_fo
 from planloop.containers.engine.engine import EngineFailed
 from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding
 from planloop.reconciler.effects.processes import CommandSandbox
+from planloop.schemas import codec
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.case import CaseSpec, CaseStopReason, CaseVerdict, case_from_json
 from planloop.schemas.objects.sandbox import BUBBLEWRAP
-from planloop.schemas.objects.task import CheckSpec, TaskState, check_from_json
+from planloop.schemas.objects.task import CheckSpec, TaskState
 from planloop.schemas.resource import Resource
 from planloop.schemas.spec.template_placeholders import nonce_names
 
@@ -125,7 +126,7 @@ async def _attempt(context: GradingContext, case: CaseSpec, entry: RunEntry) -> 
 
 def _check(compiled: CompiledRun, entry: RunEntry, written: JsonObject, filled: JsonObject) -> CheckSpec:
     """A check with the entry's nonces; a repeated check gets them as arguments, to make more of them."""
-    spec = check_from_json(filled)
+    spec = codec.from_json(CheckSpec, filled)
     if spec.kind not in REPEATED:
         return spec
     nonces = {name: make_nonce(compiled.settings.seed, entry.case, entry.trial, name) for name in nonce_names(written)}

@@ -18,9 +18,9 @@ from planloop.benchmarks.reporting import report_text
 from planloop.benchmarks.reporting.report import BenchReport, ModelComparison, ReportColumn, ReportSection
 from planloop.benchmarks.reporting.report_text import ReportTable
 from planloop.benchmarks.scoring.statistics import Interval
-from planloop.schemas import amounts
-from planloop.schemas.amounts import replace_control_chars, truncate_cells
+from planloop.schemas import quantities
 from planloop.schemas.frozen import frozen
+from planloop.schemas.quantities import replace_control_chars, truncate_cells
 
 TEMPLATE: Final = Path(__file__).with_name("report.html.j2")
 ROW: Final = 44
@@ -126,7 +126,7 @@ def _section_page(section: ReportSection, ident: str) -> dict[str, Any]:
         "pairs": ReportTable("Models in pairs", head, pairs, names=3, note=report_text.PAIRS) if pairs else None,
         "suspicions": report_text.describe_suspicions(section.suspects),
         "verdicts": verdicts,
-        "case_count": amounts.pluralize(len(verdicts.rows), "case"),
+        "case_count": quantities.pluralize(len(verdicts.rows), "case"),
     }
 
 

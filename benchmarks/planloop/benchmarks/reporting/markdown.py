@@ -12,7 +12,7 @@ from typing import Final
 from planloop.benchmarks.reporting import report_text
 from planloop.benchmarks.reporting.report import BenchReport, ReportSection, RunCaveats
 from planloop.benchmarks.reporting.report_text import ReportTable
-from planloop.schemas.amounts import cell_width, pad_cells, replace_control_chars, truncate_cells
+from planloop.schemas.quantities import cell_width, pad_cells, replace_control_chars, truncate_cells
 
 NAME_MAX: Final = 28
 """Terminal cells of a name in a table."""

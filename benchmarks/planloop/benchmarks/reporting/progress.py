@@ -11,10 +11,10 @@ from decimal import Decimal
 from typing import Final
 
 from planloop.benchmarks.scoring.fold import EntryResult, RunFold
-from planloop.schemas import amounts
-from planloop.schemas.amounts import cell_width, replace_control_chars, truncate_cells
+from planloop.schemas import quantities
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.case import CaseVerdict
+from planloop.schemas.quantities import cell_width, replace_control_chars, truncate_cells
 
 GAP: Final = "  "
 NAME_MAX: Final = 24
@@ -82,13 +82,13 @@ def _parts(found: RunProgress) -> list[tuple[int, str]]:
     if decided:
         parts.append((1, f"{100 * found.passed / decided:.0f} %"))
     if found.usd:
-        parts.append((2, amounts.format_money(Decimal(repr(found.usd)))))
+        parts.append((2, quantities.format_money(Decimal(repr(found.usd)))))
     if found.running:
         parts.append((5, f"{found.running} running"))
     if found.done == found.total:
         parts.append((2, "done"))
     elif found.left_s is not None:
-        parts.append((2, f"{amounts.format_duration(found.left_s)} left"))
+        parts.append((2, f"{quantities.format_duration(found.left_s)} left"))
     return parts
 
 

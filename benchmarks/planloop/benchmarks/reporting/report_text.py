@@ -16,9 +16,9 @@ from planloop.benchmarks.reporting.report import (
 from planloop.benchmarks.scoring.fold import ModelKind
 from planloop.benchmarks.scoring.statistics import Interval
 from planloop.benchmarks.scoring.summary import EntryCounts, FigureSpread, PassAtK, SuspectCases
-from planloop.schemas import amounts
-from planloop.schemas.amounts import pluralize
+from planloop.schemas import quantities
 from planloop.schemas.frozen import frozen
+from planloop.schemas.quantities import pluralize
 
 NOTHING = "–"
 """Where there is no figure."""
@@ -48,17 +48,17 @@ def format_points(share: float | None) -> str:
 
 def format_usd(usd: float | None) -> str:
     """`$0.0042`."""
-    return NOTHING if usd is None else amounts.format_money(Decimal(repr(usd)))
+    return NOTHING if usd is None else quantities.format_money(Decimal(repr(usd)))
 
 
 def format_seconds(value: float | None) -> str:
     """`1m40s`."""
-    return NOTHING if value is None else amounts.format_duration(value)
+    return NOTHING if value is None else quantities.format_duration(value)
 
 
 def format_number(value: float | None) -> str:
     """Three digits that matter."""
-    return NOTHING if value is None else amounts.format_count(float(f"{value:.3g}"))
+    return NOTHING if value is None else quantities.format_count(float(f"{value:.3g}"))
 
 
 def describe_passed(counts: EntryCounts) -> str:

@@ -8,7 +8,7 @@ from dataclasses import field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-from planloop.compiler.suggest import did_you_mean
+from planloop.compiler.names import did_you_mean
 from planloop.schemas.canonical_json import Json, JsonObject, encode_text
 from planloop.schemas.frozen import mutable
 from planloop.schemas.predicates import is_number

@@ -18,11 +18,11 @@ from planloop.benchmarks.worlds.world import (
     parse_expression,
 )
 from planloop.compiler.check.tasks import check_exactly_one
+from planloop.compiler.names import did_you_mean
 from planloop.compiler.normalise import Normalisation, normalise_document
 from planloop.compiler.problems import Origins, Pointer, Problems, place_problems
 from planloop.compiler.read import read_source
 from planloop.compiler.source import SizeLimits
-from planloop.compiler.suggest import did_you_mean
 from planloop.schemas import json_patch, limits
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.diagnostic import Diagnostic, sort_diagnostics

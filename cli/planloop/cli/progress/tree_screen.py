@@ -22,7 +22,7 @@ from planloop.client.render import differences as differing
 from planloop.client.render.budgets import COUNTED, Costs
 from planloop.owner.screen import ScreenKey
 from planloop.reconciler.store.store import View
-from planloop.schemas import amounts
+from planloop.schemas import quantities
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.log.patch import describe_author
 from planloop.schemas.log.record import Record
@@ -184,7 +184,7 @@ class TreeScreen:
         if self._view is None:
             return out
         width = self._console.width
-        out.append(amounts.truncate_cells(self._head(), width) + "\n", style="bold")
+        out.append(quantities.truncate_cells(self._head(), width) + "\n", style="bold")
         known = {one.address: one for kind in ("task", "container") for one in self._view.list(kind)}
         found = task_tree.tree_rows(known, now=context.now(), costs=self._costs())
         shown = found if is_last else _fitting(found, self._console.height - ROWS_KEPT)
@@ -192,11 +192,11 @@ class TreeScreen:
         for row, line in zip(shown, task_tree.tree_lines(shown, width=width, plain=plain), strict=True):
             out.append(streams.escaped(line) + "\n", style=STYLES.get(row.state, ""))
         if len(shown) < len(found):
-            out.append(f"… {amounts.pluralize(len(found) - len(shown), 'more row')}: plan tree\n", style="dim")
+            out.append(f"… {quantities.pluralize(len(found) - len(shown), 'more row')}: plan tree\n", style="dim")
         if not is_last:
             for message in self._messages:
-                out.append(amounts.truncate_cells(streams.escaped(f"  {message}"), width) + "\n")
-            out.append(HELP if len(HELP) <= width else amounts.truncate_cells(HELP_NARROW, width), style="dim")
+                out.append(quantities.truncate_cells(streams.escaped(f"  {message}"), width) + "\n")
+            out.append(HELP if len(HELP) <= width else quantities.truncate_cells(HELP_NARROW, width), style="dim")
         else:
             out.rstrip()
         return out
@@ -208,12 +208,12 @@ class TreeScreen:
     def _head(self) -> str:
         assert self._view is not None
         root = self._view.get("task/.")
-        parts = [f"{self._plan}  rev {self._view.rev}  {amounts.format_stopwatch(context.now() - self._began)}"]
+        parts = [f"{self._plan}  rev {self._view.rev}  {quantities.format_stopwatch(context.now() - self._began)}"]
         if root is not None:
             parts.append(self._costs().line(root, units=COUNTED))
         waiting = [one for one in self._view.list("approval") if one.state == WAITING and needs_person(one.spec)]
         if waiting:
-            parts.append(f"{amounts.pluralize(len(waiting), 'approval')} waiting: plan get approvals")
+            parts.append(f"{quantities.pluralize(len(waiting), 'approval')} waiting: plan get approvals")
         return "   ".join(part for part in parts if part)
 
 

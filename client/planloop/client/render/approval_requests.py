@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planloop.client.render import differences, records
 from planloop.client.render.tables import call_words, one_line
-from planloop.schemas import amounts
+from planloop.schemas import quantities
 from planloop.schemas.canonical_json import Json, JsonObject, encode_text
 from planloop.schemas.log.patch import describe_author
 from planloop.schemas.objects.approval import APPROVED, REJECTED, describe_request, needs_person, patch_from_json
@@ -23,7 +23,7 @@ def conflict_row(item: Resource, now: float) -> tuple[str, ...]:
     """Number, state, before whom, age and words of one conflict, for a table."""
     spec, status = conflict_from_json(item.spec), conflict_status_from_json(item.status)
     ended = float(item.status.get("ended_at") or now)
-    age = amounts.format_duration(ended - status.since) if status.since else ""
+    age = quantities.format_duration(ended - status.since) if status.since else ""
     words = f"{_path(spec.wants)} wants {', '.join(status.paths)} of {_path(spec.holds)}"
     said = f"{words}: {status.why}" if status.why and status.state != OPEN else words
     before = _conflict_owner(status) if status.state == OPEN else ""
@@ -40,7 +40,7 @@ def conflict_facts(item: Resource) -> list[tuple[str, str]]:
         means = conflict_from_json(item.spec).means(ruling.how, ruling.for_agent)
         out.append(("ruled", f"{ruling.how} by {describe_author(ruling.by)}: {means}{plan}"))
     if status.state == OPEN:
-        raised = f", after {amounts.pluralize(status.raised, 'time')} without an answer" if status.raised else ""
+        raised = f", after {quantities.pluralize(status.raised, 'time')} without an answer" if status.raised else ""
         out.append(("before", (_conflict_owner(status) or "nobody yet") + raised))
     if status.is_open:
         out += resolution_commands(item.address, conflict_from_json(item.spec))
@@ -169,8 +169,8 @@ def _kind(field: JsonObject) -> str:
 def _tool(what: JsonObject) -> list[tuple[str, str]]:
     before, after = what.get("before") or {}, what["after"]
     out = [
-        ("before", amounts.truncate_cells(str(before.get("description", "")), TEXT_MAX)),
-        ("after", amounts.truncate_cells(str(after["description"]), TEXT_MAX)),
+        ("before", quantities.truncate_cells(str(before.get("description", "")), TEXT_MAX)),
+        ("after", quantities.truncate_cells(str(after["description"]), TEXT_MAX)),
     ]
     if before and before.get("parameters") != after["parameters"]:
         out.append(("arguments", f"{encode_text(before['parameters'])} -> {encode_text(after['parameters'])}"))

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Final
 
-from planloop.schemas import amounts
-from planloop.schemas.objects.ledger import UNITS, ZERO, Account, Unit, accounts_of
+from planloop.schemas import quantities
+from planloop.schemas.objects.budget import UNITS, ZERO, Account, Unit, accounts_of
 from planloop.schemas.resource import Resource
 
 IN_ORDER: Final = ("usd", "tokens", "time_s", "calls", "turns", "retries")
@@ -93,16 +93,16 @@ def budget_words(unit: Unit, used: Decimal, bound: Decimal) -> str:
     """`212k of 2M tokens`."""
     if unit in ("usd", "time_s"):
         return f"{spent_words(unit, used)} of {spent_words(unit, bound)}"
-    return f"{amounts.format_count(float(used))} of {spent_words(unit, bound)}"
+    return f"{quantities.format_count(float(used))} of {spent_words(unit, bound)}"
 
 
 def spent_words(unit: Unit, amount: Decimal) -> str:
     """`$0.84`, `212k tokens`, `1m40s`."""
     if unit == "usd":
-        return amounts.format_money(amount)
+        return quantities.format_money(amount)
     if unit == "time_s":
-        return amounts.format_duration(float(amount))
-    return f"{amounts.format_count(float(amount))} {unit}"
+        return quantities.format_duration(float(amount))
+    return f"{quantities.format_count(float(amount))} {unit}"
 
 
 def _used_by(agent: Resource) -> dict[Unit, Decimal]:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
-from planloop.schemas import amounts, quantities
+from planloop.schemas import quantities
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.log.record import Record, RecordDraft, SetStatus
 from planloop.schemas.objects.container import (
@@ -76,7 +76,7 @@ def age(item: Resource, now: float) -> str:
     if not found.get("started_at"):
         return ""
     end = now if _is_up(found) else float(found.get("ended_at") or now)
-    return amounts.format_duration(end - float(found["started_at"]))
+    return quantities.format_duration(end - float(found["started_at"]))
 
 
 def _is_up(found: JsonObject) -> bool:
@@ -108,7 +108,7 @@ def containers_headline(found: Sequence[Resource]) -> str:
     up = sum(1 for one in found if is_well(one))
     completed = sum(1 for one in found if one.state == ContainerState.COMPLETED)
     rest = f", {completed} completed" if completed else ""
-    return f"{up} of {amounts.pluralize(len(found), 'container')} up{rest}" if found else ""
+    return f"{up} of {quantities.pluralize(len(found), 'container')} up{rest}" if found else ""
 
 
 def container_facts(item: Resource, now: float) -> list[tuple[str, str]]:
@@ -144,7 +144,7 @@ def _settings(spec: ContainerSpec) -> list[tuple[str, str]]:
     out += [("powers", "; ".join(filter(None, (dropped, added))))] if dropped or added else []
     lives = [f"restart {spec.restart}"] if spec.restart != "no" else []
     lives += [f"keep {spec.keep}"] if spec.keep != "never" else []
-    lives += [f"for {amounts.format_duration(spec.ttl_s)} at most"] if spec.ttl_s is not None else []
+    lives += [f"for {quantities.format_duration(spec.ttl_s)} at most"] if spec.ttl_s is not None else []
     lives += [f"while task/{spec.task} is at work"] if spec.task else []
     return out + ([("life", ", ".join(lives))] if lives else [])
 
@@ -153,7 +153,7 @@ def limits_words(cpu: float | None, memory_bytes: int | None, pids: int | None) 
     """`0.5 cpu, 64 MiB memory, 100 processes`; empty without any."""
     parts = [f"{cpu:g} cpu"] if cpu is not None else []
     parts += [f"{quantities.format_exact_size(memory_bytes)} memory"] if memory_bytes is not None else []
-    parts += [amounts.pluralize(pids, "process", "processes")] if pids is not None else []
+    parts += [quantities.pluralize(pids, "process", "processes")] if pids is not None else []
     return ", ".join(parts)
 
 
@@ -164,7 +164,7 @@ def _mount_words(mount: Mount) -> str:
 
 def _health_words(health: Health, status: JsonObject, found: JsonObject) -> str:
     asked = shlex.join(health.cmd) if health.cmd else f"http {health.http}" if health.http else f"tcp {health.tcp}"
-    often = f"every {health.interval_s:g} s, {amounts.pluralize(health.retries, 'try', 'tries')}"
+    often = f"every {health.interval_s:g} s, {quantities.pluralize(health.retries, 'try', 'tries')}"
     probed: JsonObject = status.get("probed") or {}
     is_of_now = _is_up(found) and probed.get("started_at") == found.get("started_at")
     if not is_of_now or probed.get("is_well") is None:
@@ -190,10 +190,10 @@ def _run_words(found: JsonObject, status: JsonObject, now: float) -> str:
     started, again = float(found.get("started_at") or 0), restarts(status)
     parts = [str(found.get("id", ""))[:ID_CHARS], str(found.get("run", ""))]
     if started and _is_up(found):
-        parts.append(f"since {amounts.format_duration(now - started)}")
+        parts.append(f"since {quantities.format_duration(now - started)}")
     elif started:
-        parts.append(f"for {amounts.format_duration(max(0.0, float(found.get('ended_at') or started) - started))}")
-    parts += [f"started again {amounts.pluralize(again, 'time')}"] if again else []
+        parts.append(f"for {quantities.format_duration(max(0.0, float(found.get('ended_at') or started) - started))}")
+    parts += [f"started again {quantities.pluralize(again, 'time')}"] if again else []
     return ", ".join(filter(None, parts))
 
 
@@ -202,7 +202,7 @@ def _ended(item: Resource, status: JsonObject) -> list[tuple[str, str]]:
     out = []
     if found.get("run") in ("exited", "dead"):
         memory = ", it used more memory than it may" if found.get("is_out_of_memory") else ""
-        meaning = "" if memory else amounts.signal_meaning(found.get("exit_code", 0))
+        meaning = "" if memory else quantities.signal_meaning(found.get("exit_code", 0))
         out.append(("exit code", f"{found.get('exit_code', 0)}{memory}{f', {meaning}' if meaning else ''}"))
     last = str(status.get("last") or "").rstrip().splitlines()
     if last and not _is_up(found):
@@ -259,7 +259,7 @@ def container_notice(item: Resource, at: float) -> str | None:
         case ContainerState.RUNNING | ContainerState.HEALTHY:
             started = float((item.status.get("seen") or {}).get("started_at") or at)
             where = "".join(f", {HOST}:{one}" for one in ports(item.status))
-            return f"after {amounts.format_duration(at - started)}{where}"
+            return f"after {quantities.format_duration(at - started)}{where}"
         case ContainerState.PREPARING:
             return why or None
         case ContainerState.WAITING:
@@ -285,7 +285,7 @@ def _next_try(status: JsonObject, at: float) -> str:
     retry_at = status.get("retry_at")
     if retry_at is None or status.get("state") not in (ContainerState.WAITING, ContainerState.RESTARTING):
         return ""
-    return f", next in {amounts.format_duration(max(0.0, float(retry_at) - at))}"
+    return f", next in {quantities.format_duration(max(0.0, float(retry_at) - at))}"
 
 
 def container_words(draft: RecordDraft) -> str:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
 from planloop.schemas import json_pointer
-from planloop.schemas.amounts import cell_width, replace_control_chars
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.diagnostic import Diagnostic, Related, Span, sort_diagnostics
 from planloop.schemas.limits import DIAGNOSTICS_SHOWN_MAX
+from planloop.schemas.quantities import cell_width, replace_control_chars
 
 _LINE_SHOWN_MAX: Final = 100  # Columns of a source line; a longer one is cut around its fault.
 _LEAD: Final = 30  # Columns kept before the fault when a line is cut.

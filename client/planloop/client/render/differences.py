@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Final
 
 from planloop.reconciler.diff import describe
-from planloop.schemas import amounts
+from planloop.schemas import quantities
 from planloop.schemas.canonical_json import JsonObject
 
 SIGNS: Final = {
@@ -26,12 +26,12 @@ UNNAMED: Final = ("work", "mind")  # No fields of a plan file: the words say wha
 def differences_text(differences: Sequence[JsonObject], *, now: float, width: int | None = None) -> str:
     """One line an object, in the order given."""
     shown = difference_rows(differences, now=now)
-    names = max((amounts.cell_width(name) for _, name, _, _ in shown), default=0)
+    names = max((quantities.cell_width(name) for _, name, _, _ in shown), default=0)
     verbs = max((len(verb) for _, _, verb, _ in shown), default=0)
     lines = []
     for sign, name, verb, said in shown:
-        line = f"  {sign} {amounts.pad_cells(name, names)}   {verb:<{verbs}}   {said}".rstrip()
-        lines.append(line if width is None else amounts.truncate_cells(line, width))
+        line = f"  {sign} {quantities.pad_cells(name, names)}   {verb:<{verbs}}   {said}".rstrip()
+        lines.append(line if width is None else quantities.truncate_cells(line, width))
     return "\n".join(lines)
 
 
@@ -46,8 +46,8 @@ def difference_rows(differences: Sequence[JsonObject], *, now: float) -> list[tu
 
 def unchanged_text(differences: Sequence[JsonObject]) -> str:
     """What a patch named and did not move, with the reason: said only where nothing else is to be said."""
-    wide = max((amounts.cell_width(one["address"]) for one in differences), default=0)
-    lines = [f"  {amounts.pad_cells(one['address'], wide)}   {one['words']}" for one in differences[:UNMOVED_MAX]]
+    wide = max((quantities.cell_width(one["address"]) for one in differences), default=0)
+    lines = [f"  {quantities.pad_cells(one['address'], wide)}   {one['words']}" for one in differences[:UNMOVED_MAX]]
     rest = len(differences) - UNMOVED_MAX
     return "\n".join([*lines, f"  and {rest} more"] if rest > 0 else lines)
 
@@ -84,11 +84,13 @@ def budget_words(budget: JsonObject | None) -> str:
         return ""
     words = []
     if "usd" in budget:
-        words.append(amounts.format_money(Decimal(str(budget["usd"]))))
-    words += [f"{amounts.format_count(budget[unit])} {unit}" for unit in ("tokens", "calls", "turns") if unit in budget]
+        words.append(quantities.format_money(Decimal(str(budget["usd"]))))
+    words += [
+        f"{quantities.format_count(budget[unit])} {unit}" for unit in ("tokens", "calls", "turns") if unit in budget
+    ]
     time_s = budget.get("time_s", budget.get("time"))
     if time_s is not None:
-        words.append(amounts.format_duration(float(time_s)))
+        words.append(quantities.format_duration(float(time_s)))
     return f"at most {', '.join(words)}"
 
 
@@ -103,10 +105,10 @@ def _said(one: JsonObject, now: float) -> str:
     parts = [one["words"]]
     if stake.get("is_running") or stake.get("state") in ("running", "checking"):
         since = stake.get("started_at")
-        parts.append(f"running for {amounts.format_duration(now - since)}" if since else "running")
+        parts.append(f"running for {quantities.format_duration(now - since)}" if since else "running")
     spent = stake.get("spent") or {}
     if spent.get("usd"):
-        parts.append(f"spent {amounts.format_money(Decimal(str(spent['usd'])))}")
+        parts.append(f"spent {quantities.format_money(Decimal(str(spent['usd'])))}")
     if spent.get("time_s"):
-        parts.append(f"{amounts.format_duration(spent['time_s'])} of work")
+        parts.append(f"{quantities.format_duration(spent['time_s'])} of work")
     return "; ".join(parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from planloop.reconciler.diff import describe
-from planloop.schemas import amounts
+from planloop.schemas import quantities
 from planloop.schemas.canonical_json import JsonObject, encode
 from planloop.schemas.objects.hook import ACTIVE, default_on_error
 from planloop.schemas.resource import Resource
@@ -16,7 +16,7 @@ def hook_row(item: Resource, now: float) -> tuple[str, ...]:
     spec, status = item.spec, item.status
     points = ",".join(spec["on"])
     since = status.get("since")
-    age = amounts.format_duration(now - float(since)) if since is not None and hook_state(item) == ACTIVE else ""
+    age = quantities.format_duration(now - float(since)) if since is not None and hook_state(item) == ACTIVE else ""
     broke = sum(one["count"] for one in _broke(item).values())
     asks = describe.describe_hook_mind(spec["mind"]) + (f" · broke {_times(broke)}" if broke else "")
     what = str(status.get("why") or asks)
@@ -63,7 +63,9 @@ def _broke(item: Resource) -> JsonObject:
 
 def _faults(spec: JsonObject) -> str:
     """What a fault means at each point: where the hook does not say, what guards calls denies."""
-    late = f", after {amounts.format_duration(spec['timeout_s'])} it is late" if spec["timeout_s"] is not None else ""
+    late = (
+        f", after {quantities.format_duration(spec['timeout_s'])} it is late" if spec["timeout_s"] is not None else ""
+    )
     policies: dict[str, list[str]] = {}
     for point in spec["on"]:
         policies.setdefault(spec["on_fault"] or default_on_error(point), []).append(point)
@@ -80,9 +82,11 @@ def _ends(expires: JsonObject, status: JsonObject, now: float) -> str:
     if expires["time_s"] is not None:
         since = status.get("since")
         left = (
-            "" if since is None else f", in {amounts.format_duration(max(0.0, float(since) + expires['time_s'] - now))}"
+            ""
+            if since is None
+            else f", in {quantities.format_duration(max(0.0, float(since) + expires['time_s'] - now))}"
         )
-        ways.append(f"after {amounts.format_duration(expires['time_s'])}{left}")
+        ways.append(f"after {quantities.format_duration(expires['time_s'])}{left}")
     if expires["when"]:
         ways.append(f"when {encode(expires['when']).decode()}")
     if expires["is_by_approval"]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final
 
-from planloop.schemas import amounts, limits
+from planloop.schemas import limits, quantities
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.objects.lock import LockGrant, LockStatus, LostGrant, lock_status_from_json
 from planloop.schemas.resource import Resource
@@ -27,7 +27,7 @@ def lock_row(item: Resource, now: float) -> tuple[str, ...]:
         return (path, "", "", "", waits, "")
     first = _first_holder(status)
     more = f" and {len(status.holders) - 1} more" if len(status.holders) > 1 else ""
-    return (path, first.owner + more, first.mode, amounts.format_duration(now - first.since), waits, first.reason)
+    return (path, first.owner + more, first.mode, quantities.format_duration(now - first.since), waits, first.reason)
 
 
 def lock_facts(item: Resource, now: float) -> list[tuple[str, str]]:
@@ -40,7 +40,7 @@ def lock_facts(item: Resource, now: float) -> list[tuple[str, str]]:
         out.append(
             (
                 "waits",
-                _lock_words(f"{one.owner} ({one.mode}) for {amounts.format_duration(now - one.since)}", one.reason),
+                _lock_words(f"{one.owner} ({one.mode}) for {quantities.format_duration(now - one.since)}", one.reason),
             )
         )
     if len(status.waiters) > limits.LOCK_WAITERS_SHOWN:
@@ -64,7 +64,7 @@ def lock_relation(lock: Resource, item: Resource, now: float) -> list[tuple[str,
     if loss := status.lost.get(item.address):
         is_command = item.kind == "task" and item.spec["work"]["kind"] == "run"
         goes_on = "; its command goes on, and may still write there" if is_command else ""
-        ago = amounts.format_duration(now - loss.at)
+        ago = quantities.format_duration(now - loss.at)
         out.append(("lost", _lock_words(f"{lock.address}, {_lock_mode(loss)} {ago} ago", loss.reason) + goes_on))
     wishes = [one for waiting, one in status.waiters.items() if item.address in (waiting, one.owner)]
     for one in wishes[:1]:
@@ -73,7 +73,7 @@ def lock_relation(lock: Resource, item: Resource, now: float) -> list[tuple[str,
             has = f"held by {first.owner} {_grant(first, now)}"
         else:
             has = "others that overlap with it are held, or were wanted before: plan get locks"
-        out.append(("waits", f"{lock.address} ({one.mode}) for {amounts.format_duration(now - one.since)}; {has}"))
+        out.append(("waits", f"{lock.address} ({one.mode}) for {quantities.format_duration(now - one.since)}; {has}"))
     return out
 
 
@@ -88,7 +88,7 @@ def _first_holder(status: LockStatus) -> LockGrant:
 def _grant(grant: LockGrant, now: float) -> str:
     """`(write), for 38 s, to the end of its turn, "update examples"`."""
     until = _UNTIL.get(grant.kept, "to the end of its task")
-    return _lock_words(f"({grant.mode}), for {amounts.format_duration(now - grant.since)}, {until}", grant.reason)
+    return _lock_words(f"({grant.mode}), for {quantities.format_duration(now - grant.since)}, {until}", grant.reason)
 
 
 def _lock_words(words: str, reason: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planloop.schemas import amounts
+from planloop.schemas import quantities
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.limits import VALUE_SHOWN_CHARS
 from planloop.schemas.objects.mcp import SHARED, McpSpec, ServedTool, mcp_from_json, served_tool_from_json, tool_effect
@@ -19,7 +19,7 @@ def mcp_server_row(item: Resource, now: float) -> tuple[str, ...]:
     withheld = sum(1 for tool in tools if tool.withheld)
     count = f"{len(tools)}, {withheld} withheld" if withheld else str(len(tools)) if "tools" in status else ""
     ready_at = _run(status).get("ready_at")
-    age = "" if ready_at is None else amounts.format_duration(now - float(ready_at))
+    age = "" if ready_at is None else quantities.format_duration(now - float(ready_at))
     server: JsonObject = status.get("server") or {}
     words = str(status.get("why") or " ".join(filter(None, (server.get("name"), server.get("version")))))
     return (item.address.partition("/")[2], item.state or "new", count, age, words)
@@ -53,7 +53,7 @@ def _tool_words(tool: ServedTool, spec: McpSpec) -> str:
     hints = ", ".join(words for hint, words in HINTS.items() if tool.hints.get(hint))
     said = f" (says: {hints})" if hints and not spec.world else ""
     held = f"  WITHHELD: {tool.withheld}" if tool.withheld else ""
-    words = amounts.truncate_cells(tool.description.strip().partition("\n")[0], VALUE_SHOWN_CHARS)
+    words = quantities.truncate_cells(tool.description.strip().partition("\n")[0], VALUE_SHOWN_CHARS)
     return f"{tool.name}  {effect}{said}{held}  {words}"
 
 

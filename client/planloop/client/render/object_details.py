@@ -18,10 +18,10 @@ from planloop.client.render import (
 )
 from planloop.client.render.budgets import Costs
 from planloop.reconciler.diff import describe
-from planloop.schemas import amounts
+from planloop.schemas import quantities
 from planloop.schemas.canonical_json import Json
 from planloop.schemas.log.record import Record
-from planloop.schemas.objects.ledger import amounts_from_json, format_amount
+from planloop.schemas.objects.budget import amounts_from_json, format_amount
 from planloop.schemas.objects.message import thread_from_json
 from planloop.schemas.objects.sandbox import sandbox_request
 from planloop.schemas.resource import Condition, Resource, conditions_of_status
@@ -95,7 +95,7 @@ def recent_records(found: Sequence[Record], width: int | None) -> list[str]:
     """What happened last, a line each, cut to `width`: `plan events` has the whole of it."""
     labels = ["recent", *("" for _ in found[1:])]
     lines = [labelled_lines(label, records.record_line(record)) for label, record in zip(labels, found, strict=False)]
-    return lines if width is None else [amounts.truncate_cells(line, width) for line in lines]
+    return lines if width is None else [quantities.truncate_cells(line, width) for line in lines]
 
 
 def _head(item: Resource) -> str:
@@ -116,7 +116,7 @@ def _conditions(item: Resource, now: float) -> list[str]:
 
 
 def _said(condition: Condition, now: float) -> str:
-    since = f"for {amounts.format_duration(now - condition.since)}" if condition.since else ""
+    since = f"for {quantities.format_duration(now - condition.since)}" if condition.since else ""
     return " · ".join(part for part in (tables.one_line(condition.message), since) if part)
 
 
@@ -212,7 +212,7 @@ def _check_words(kind: str, arguments: dict[str, Json]) -> str:
         for value in arguments.values()
         if isinstance(value, str | int) and not isinstance(value, bool) and value != ""
     ]
-    return amounts.truncate_cells(f"{kind} {' '.join(values)}", 60)
+    return quantities.truncate_cells(f"{kind} {' '.join(values)}", 60)
 
 
 def labelled_lines(label: str, said: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from planloop.client.render import tables
 from planloop.client.render.tables import call_text, one_line, value_text
-from planloop.schemas import amounts
+from planloop.schemas import quantities
 from planloop.schemas.frozen import frozen
 from planloop.schemas.log.patch import describe_author
 from planloop.schemas.resource import Condition, Resource, conditions_of_status
@@ -169,7 +169,7 @@ def age_of(item: Resource, now: float) -> str:
     started, ended = item.status.get("started_at"), item.status.get("ended_at")
     if started is None:
         return ""
-    return amounts.format_duration((now if ended is None else ended) - started)
+    return quantities.format_duration((now if ended is None else ended) - started)
 
 
 def state_reason(item: Resource) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 
 from planloop.client.render import containers, forks
 from planloop.client.render.tables import call_words, one_line
-from planloop.schemas import amounts, json_pointer
+from planloop.schemas import json_pointer, quantities
 from planloop.schemas.canonical_json import Json, JsonObject, encode_text
 from planloop.schemas.json_patch import PatchOp
 from planloop.schemas.log.patch import describe_author
@@ -26,7 +26,7 @@ def verdict_words(data: JsonObject) -> str:
     said = "; ".join(_line(one) for one in data.get("fired", ()))
     took = float(data.get("cost", {}).get("time_s", 0.0))
     late = " (late, of no effect)" if data.get("late") else ""
-    return said + (f", {amounts.format_duration(took)}" if took >= COUNTED_S else "") + late
+    return said + (f", {quantities.format_duration(took)}" if took >= COUNTED_S else "") + late
 
 
 def verdict_lines(data: JsonObject) -> Iterator[str]:
@@ -247,7 +247,7 @@ def _settled(data: JsonObject) -> str:
     ended = "ok" if result.get("state") == "Succeeded" else str(result.get("state", "")).lower()
     words = f"{data['tool']} {ended}" + (f", {_spaced(result['error'])}" if result.get("error") else "")
     trace = data.get("trace")
-    took = f", {amounts.format_duration(float(trace['seconds']))}" if isinstance(trace, dict) else ""
+    took = f", {quantities.format_duration(float(trace['seconds']))}" if isinstance(trace, dict) else ""
     tries = f", {trace['tries']} tries" if isinstance(trace, dict) and "tries" in trace else ""
     against = f"; it {said}" if (said := violation_words(data)) else ""
     return words + took + tries + (", from memory" if data.get("cached") else "") + against
@@ -268,7 +268,7 @@ def _reconciled(data: JsonObject) -> str:
 
 
 def _requested(data: JsonObject) -> str:
-    tokens = f", about {amounts.format_count(int(data['tokens']))} tokens" if data.get("tokens") else ""
+    tokens = f", about {quantities.format_count(int(data['tokens']))} tokens" if data.get("tokens") else ""
     purpose = f" for a {data['purpose']}" if data.get("purpose") else ""
     return f"attempt {data.get('attempt', 1)}: asks {data.get('model', '')}{purpose}{tokens}"
 
@@ -277,7 +277,7 @@ def _unanswered(data: JsonObject) -> str:
     if data.get("reason") == "Cancelled":
         return f"attempt {data['attempt']}: called off" if data.get("attempt") else "called off"
     tried = f"attempt {data.get('attempt', 1)}: {data.get('reason', '')}, {data.get('message', '')}"
-    return tried + (f"; tried again in {amounts.format_duration(float(data['wait_s']))}" if "wait_s" in data else "")
+    return tried + (f"; tried again in {quantities.format_duration(float(data['wait_s']))}" if "wait_s" in data else "")
 
 
 def _checked(data: JsonObject) -> str:
@@ -292,9 +292,11 @@ def _began(data: JsonObject) -> str:
 def _turned(data: JsonObject) -> str:
     if "called_off" in data:  # Its calls are those that had not ended, by address.
         left = data.get("calls") or ()
-        return f"called off: {data['called_off']}" + (f", with {amounts.pluralize(len(left), 'call')}" if left else "")
-    calls = amounts.pluralize(int(data.get("calls", 0)), "call")
-    return f"turn {data.get('turn', '')}: {calls}, {amounts.format_duration(float(data.get('active_s', 0.0)))}"
+        return f"called off: {data['called_off']}" + (
+            f", with {quantities.pluralize(len(left), 'call')}" if left else ""
+        )
+    calls = quantities.pluralize(int(data.get("calls", 0)), "call")
+    return f"turn {data.get('turn', '')}: {calls}, {quantities.format_duration(float(data.get('active_s', 0.0)))}"
 
 
 def _stood(data: JsonObject) -> str:
@@ -366,7 +368,7 @@ def _ruled(data: JsonObject) -> str:
 
 
 def _locked(data: JsonObject) -> str:
-    waited = f", after {amounts.format_duration(data['waited_s'])}" if data.get("waited_s") else ""
+    waited = f", after {quantities.format_duration(data['waited_s'])}" if data.get("waited_s") else ""
     why = f" ({data['why']})" if data.get("why") else ""
     return f"{data.get('owner', '')}{waited}{why}"
 
@@ -381,7 +383,7 @@ def _taken_by(data: JsonObject) -> str:
 
 def _left_by(data: JsonObject) -> str:
     dropped = data.get("dropped") or ()
-    lost = f"; {amounts.pluralize(len(dropped), 'call')} not made" if dropped else ""
+    lost = f"; {quantities.pluralize(len(dropped), 'call')} not made" if dropped else ""
     return f"by {data.get('client', '')}: {data.get('why', '')}{lost}"
 
 

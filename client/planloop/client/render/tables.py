@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planloop.schemas import amounts
-from planloop.schemas.amounts import cell_width, pad_cells, truncate_cells
+from planloop.schemas import quantities
 from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.quantities import cell_width, pad_cells, truncate_cells
 from planloop.schemas.resource import Resource
 
 GAP = "   "
@@ -92,7 +92,7 @@ def _shown_arguments(arguments: Json) -> str:
         arguments = {"given": arguments}
     values = [value for value in arguments.values() if isinstance(value, str | int | list)]
     shown = (repr(value) if isinstance(value, str) else str(value) for value in values[:3])
-    return ", ".join(amounts.truncate_cells(value, ARGUMENT_MAX) for value in shown)
+    return ", ".join(quantities.truncate_cells(value, ARGUMENT_MAX) for value in shown)
 
 
 def one_line(text_: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from planloop.client.render import object_tables, tables
-from planloop.schemas import amounts
+from planloop.schemas import quantities
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.case import CaseVerdict
 from planloop.schemas.resource import Resource
@@ -161,17 +161,17 @@ def tree_lines(found: Sequence[TreeRow], *, width: int | None = None, plain: boo
     heads = [f"{row.branch}{signs.get(row.mark or row.state, '?')} {row.name}" for row in found]
     if plain:
         heads = [head.translate({ord("├"): "|", ord("└"): "`", ord("─"): "-", ord("│"): "|"}) for head in heads]
-    name_width = tables.name_width(max((amounts.cell_width(head) for head in heads), default=0), width)
-    heads = [amounts.truncate_cells(head, name_width) for head in heads]
+    name_width = tables.name_width(max((quantities.cell_width(head) for head in heads), default=0), width)
+    heads = [quantities.truncate_cells(head, name_width) for head in heads]
     state_width = max((len(row.state) for row in found), default=0)
     checks_width = max((len(row.checks) for row in found), default=0)
     age_width = max((len(row.age) for row in found), default=0)
     cost_width = max((len(row.cost) for row in found), default=0)
     out = []
     for head, row in zip(heads, found, strict=True):
-        line = f"{amounts.pad_cells(head, name_width)}  {row.state:<{state_width}}  {row.checks:<{checks_width}}"
+        line = f"{quantities.pad_cells(head, name_width)}  {row.state:<{state_width}}  {row.checks:<{checks_width}}"
         line = f"{line.rstrip() if not checks_width else line}  {row.age:>{age_width}}"
         line = f"{line}  {row.cost:<{cost_width}}" if cost_width else line
         line = f"{line}  {row.what}".rstrip()
-        out.append(line if width is None else amounts.truncate_cells(line, width))
+        out.append(line if width is None else quantities.truncate_cells(line, width))
     return out

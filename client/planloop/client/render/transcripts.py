@@ -11,7 +11,7 @@ from dataclasses import field
 from planloop.client.render import records
 from planloop.client.render.records import body_words, clock_time, expand_record, record_words
 from planloop.client.render.tables import call_words, one_line
-from planloop.schemas import amounts, limits
+from planloop.schemas import limits, quantities
 from planloop.schemas.canonical_json import Json, JsonObject, encode_text
 from planloop.schemas.frozen import mutable
 from planloop.schemas.log.record import Record, RecordDraft, SetStatus
@@ -111,7 +111,7 @@ def _aside(draft: RecordDraft) -> list[str]:
         case "turn.ended":
             if "called_off" in draft.data:
                 return [f"    called off: {draft.data['called_off']}"]
-            return [f"    ended after {amounts.format_duration(float(draft.data.get('active_s', 0.0)))}"]
+            return [f"    ended after {quantities.format_duration(float(draft.data.get('active_s', 0.0)))}"]
         case _:
             return []
 

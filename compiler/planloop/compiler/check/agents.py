@@ -9,10 +9,9 @@ from typing import Final
 from planloop.compiler.check.containers import check_containers
 from planloop.compiler.check.tasks import TaskTree, check_command, check_exactly_one, check_rights_line
 from planloop.compiler.graph import Sources
-from planloop.compiler.names import leaves_folder
+from planloop.compiler.names import did_you_mean, leaves_folder, nearest_name
 from planloop.compiler.problems import Pointer, Problems
 from planloop.compiler.resolve.agents import DECIDERS, is_mcp_client
-from planloop.compiler.suggest import did_you_mean, nearest_name
 from planloop.schemas import address as addresses
 from planloop.schemas import json_pointer, limits
 from planloop.schemas.canonical_json import JsonObject

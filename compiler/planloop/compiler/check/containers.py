@@ -8,10 +8,9 @@ from posixpath import normpath
 from typing import Final
 
 from planloop.compiler.check.tasks import TaskTree, check_command, check_exactly_one, check_health
-from planloop.compiler.names import leaves_folder
+from planloop.compiler.names import did_you_mean, leaves_folder
 from planloop.compiler.problems import Pointer, Problems
 from planloop.compiler.resolve.needs import TaskPath, find_cycles
-from planloop.compiler.suggest import did_you_mean
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.json_pointer import task_pointer

@@ -8,7 +8,7 @@ from typing import Final
 from planloop.compiler.check.agents import check_target
 from planloop.compiler.check.tasks import check_command
 from planloop.compiler.problems import Pointer, Problems
-from planloop.compiler.resolve.toolsets import Toolsets
+from planloop.compiler.resolve.symbols import Toolsets
 from planloop.schemas import limits
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.diagnostic import ValueProblem

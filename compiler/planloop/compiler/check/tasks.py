@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from planloop.compiler.names import leaves_folder
+from planloop.compiler.names import did_you_mean, leaves_folder
 from planloop.compiler.problems import Pointer, Problems
 from planloop.compiler.resolve.needs import NeedsResolver, TaskPath, find_cycles
 from planloop.compiler.scalars import field_name
-from planloop.compiler.suggest import did_you_mean
 from planloop.schemas import json_pointer, limits
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.checks.kinds import CHECK_KINDS, OPTION_OWNERS, ContainerUse, DeclaredCheck, kinds_in

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
+from planloop.compiler.names import did_you_mean
 from planloop.compiler.problems import Pointer, Problems
 from planloop.compiler.scalars import is_elision, value_text
 from planloop.compiler.source import Form, Keyword, SourcePath, SourceValue, Symbol
-from planloop.compiler.suggest import did_you_mean
 from planloop.schemas.checks.kinds import CHECK_KINDS
 from planloop.schemas.frozen import frozen
 

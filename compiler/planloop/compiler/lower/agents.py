@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Final
 
+from planloop.compiler.names import nearest_name
 from planloop.compiler.problems import Pointer, Problems
 from planloop.compiler.resolve.agents import NOBODY, AgentResolver, ResolvedAgent, is_mcp_client, smaller_budget
 from planloop.compiler.resolve.budgets import TaskBounds, lower_budget, task_bounds
 from planloop.compiler.resolve.needs import TaskPath
 from planloop.compiler.resolve.rights import RightsTree
-from planloop.compiler.resolve.toolsets import list_patterns
-from planloop.compiler.suggest import nearest_name
+from planloop.compiler.resolve.symbols import list_patterns
 from planloop.schemas import json_pointer, limits
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen, mutable, remade
@@ -27,7 +27,7 @@ from planloop.schemas.objects.agent import (
     PythonFunctionSpec,
     ScriptSpec,
 )
-from planloop.schemas.objects.ledger import amounts_from_json, exact_amount, format_amount, unit_to_name
+from planloop.schemas.objects.budget import amounts_from_json, exact_amount, format_amount, unit_to_name
 from planloop.schemas.objects.model import ModelTable, parse_model_name
 from planloop.schemas.rights import (
     Patterns,

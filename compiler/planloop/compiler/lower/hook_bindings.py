@@ -12,9 +12,9 @@ from typing import Final
 
 from planloop.compiler.lower.agents import AgentChoice, AgentSpecBuilder
 from planloop.compiler.lower.hooks import HookResolver, ResolvedHook
+from planloop.compiler.names import did_you_mean
 from planloop.compiler.problems import Problems
 from planloop.compiler.resolve.needs import TaskPath
-from planloop.compiler.suggest import did_you_mean
 from planloop.schemas import json_pointer, limits
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen, mutable

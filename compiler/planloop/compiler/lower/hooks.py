@@ -12,11 +12,11 @@ from typing import Final
 from planloop.compiler import names
 from planloop.compiler.check.hooks import GOES_WITH, MadeHook, check_hook, check_rules
 from planloop.compiler.lower.agents import command_argv
+from planloop.compiler.names import did_you_mean
 from planloop.compiler.problems import DeclaredAt, Pointer, Problems
 from planloop.compiler.resolve.agents import AgentResolver, ResolvedAgent
 from planloop.compiler.resolve.mixins import SettingsContext, fill_settings, settings_named_in
 from planloop.compiler.resolve.symbols import SymbolTable
-from planloop.compiler.suggest import did_you_mean
 from planloop.schemas import canonical_json, limits
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen, mutable

@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Final
 
+from planloop.compiler.names import did_you_mean
 from planloop.compiler.problems import Pointer, Problems
 from planloop.compiler.resolve.mixins import MixinSteps, lower_mixin, mixin_steps
-from planloop.compiler.resolve.symbols import Declaration, SymbolTable
-from planloop.compiler.resolve.toolsets import Toolsets, list_patterns
-from planloop.compiler.suggest import did_you_mean
+from planloop.compiler.resolve.symbols import Declaration, SymbolTable, Toolsets, list_patterns
 from planloop.schemas import limits
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen, mutable, remade

@@ -16,8 +16,7 @@ from planloop.compiler.resolve.needs import TaskPath
 from planloop.schemas import json_pointer
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen, mutable
-from planloop.schemas.objects.budget import Budget
-from planloop.schemas.objects.ledger import unit_from_name
+from planloop.schemas.objects.budget import Budget, budget_from_json, unit_from_name
 
 
 def lower_budget(written: Mapping[str, object]) -> Budget:
@@ -58,16 +57,7 @@ def task_bounds(
 
 @lru_cache(maxsize=1024)
 def _budget(pairs: tuple[tuple[str, object], ...]) -> Budget:
-    raw: JsonObject = dict(pairs)
-    usd = raw.get("usd")
-    return Budget(
-        tokens=raw.get("tokens"),
-        usd=None if usd is None else Decimal(str(usd)),
-        time_s=raw.get("time"),
-        calls=raw.get("calls"),
-        turns=raw.get("turns"),
-        retries=raw.get("retries"),
-    )
+    return budget_from_json({unit_from_name(name): value for name, value in pairs})
 
 
 @mutable

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from planloop.compiler.names import did_you_mean
 from planloop.compiler.normalise import Normalisation, reader_for_type
 from planloop.compiler.problems import DeclaredAt, Pointer, Problems
 from planloop.compiler.scalars import NOTHING, setting_name
-from planloop.compiler.suggest import did_you_mean
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.spec.field import TableType

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
+from planloop.compiler.names import nearest_name
 from planloop.compiler.problems import Problems
-from planloop.compiler.suggest import nearest_name
 from planloop.schemas import json_pointer
 from planloop.schemas.frozen import mutable
 

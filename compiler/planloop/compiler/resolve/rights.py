@@ -12,7 +12,7 @@ from typing import Final
 
 from planloop.compiler.problems import Pointer, Problems
 from planloop.compiler.resolve.budgets import lower_budget
-from planloop.compiler.resolve.toolsets import ALL, Toolsets, list_patterns
+from planloop.compiler.resolve.symbols import ALL, Toolsets, list_patterns
 from planloop.schemas import json_pointer
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen, mutable

@@ -1,7 +1,7 @@
 """Write plain values as YAML text: scalars in a given style, collections as blocks or flow.
 
 What is written reads back to the same value, by our reader and by YAML 1.1 readers: a text that any of them would take
-for something else is quoted. `planloop.compiler.document_writer` prints whole documents with it,
+for something else is quoted. `planloop.compiler.read` prints whole documents with it,
 `planloop.compiler.splice.yaml_editor` pieces.
 """
 

@@ -1,6 +1,6 @@
 """What an agent may still use: its limits, the reservations for its requests, and what is billed. Pure.
 
-The ledgers are in the statuses of tasks (`planloop.schemas.objects.ledger`); an agent draws from the nearest one, unit
+The ledgers are in the statuses of tasks (`planloop.schemas.objects.budget`); an agent draws from the nearest one, unit
 by unit. A reservation is keyed by the agent's uid and the operation id of the request. The record of the reply settles
 it, or the record that cancels or repeats the request releases it, so that no crash leaves one behind.
 """
@@ -22,9 +22,10 @@ from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.log.record import Change, SetStatus
 from planloop.schemas.objects.agent import AgentSpec, ModelDeciderSpec, TierCap
-from planloop.schemas.objects.budget import Budget, Cost
-from planloop.schemas.objects.ledger import (
+from planloop.schemas.objects.budget import (
     ZERO,
+    Budget,
+    Cost,
     Unit,
     amount_to_json,
     amounts_from_json,

@@ -26,9 +26,9 @@ from planloop.schemas import limits
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.agent import NO_MCP_CLIENT, NO_MODEL, UNPRICED, AgentState
 from planloop.schemas.objects.approval import WAITING, describe_request, needs_person
+from planloop.schemas.objects.budget import format_amount, unit_to_name
 from planloop.schemas.objects.call import FINAL_STATES, CallState
 from planloop.schemas.objects.fork import AWAITING_FORK
-from planloop.schemas.objects.ledger import format_amount, unit_to_name
 from planloop.schemas.objects.mcp import is_offer_known
 from planloop.schemas.objects.message import ThreadAnswer as GivenAnswer
 from planloop.schemas.objects.task import ENDED

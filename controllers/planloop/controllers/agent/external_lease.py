@@ -10,7 +10,7 @@ from __future__ import annotations
 from planloop.controllers.agent.observe import ObservedAgent
 from planloop.controllers.agent.status import AGENT_ACTOR, ExternalLease
 from planloop.reconciler.engine.reconcile import Again, Done, Outcome
-from planloop.schemas import amounts
+from planloop.schemas import quantities
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.log.record import RecordDraft, SetStatus
 from planloop.schemas.objects.agent import McpClientSpec
@@ -26,7 +26,7 @@ def why_lease_ends(lease: ExternalLease, lease_s: float, now: float) -> str:
     """Why the lease ends now; empty while it lasts."""
     if lease.leaving:
         return lease.leaving
-    return f"silent for {amounts.format_duration(lease_s)}" if lease.heard_at + lease_s <= now else ""
+    return f"silent for {quantities.format_duration(lease_s)}" if lease.heard_at + lease_s <= now else ""
 
 
 def why_agent_lease_ends(agent: ObservedAgent) -> str:

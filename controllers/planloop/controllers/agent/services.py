@@ -103,7 +103,7 @@ def _no_server(name: str) -> ServerFailed:
 
 
 class HookReplay(Protocol):
-    """Answers in place of hooks that are rules, programs and functions, as in a replay. `key` is `status.Fired.key`."""
+    """Answers in place of hooks that are rules, programs and functions, as in a replay. `key` is the question's."""
 
     def at_once(self, agent: str, turn: int, key: str) -> HookVerdict:
         """The verdict of a rule. Raises `Conflict` when it is not its place yet."""

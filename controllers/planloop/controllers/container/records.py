@@ -19,7 +19,7 @@ from planloop.controllers.container.status import (
     seen_container,
 )
 from planloop.reconciler.errors import WriteConflict
-from planloop.schemas import amounts, json_patch, limits
+from planloop.schemas import json_patch, limits, quantities
 from planloop.schemas import resource as schemas_resource
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
@@ -78,7 +78,7 @@ def end_merge(seen: ObservedContainer, found: SeenContainer) -> JsonObject:
     was_steady = found.ended_at - found.started_at >= limits.CONTAINER_STEADY_S
     failures = 1 if was_steady else seen.status.failures + 1
     said = seen.status.last.strip().rpartition("\n")[2]
-    why = f"it ended with {amounts.describe_exit_code(found.exit_code)}{f': {said}' if said else ''}"
+    why = f"it ended with {quantities.describe_exit_code(found.exit_code)}{f': {said}' if said else ''}"
     reason, hint = "Exited", f"plan logs {seen.resource.address}"
     if found.is_out_of_memory:
         reason, why, hint = "OutOfMemory", "it used more memory than it may", _MORE_MEMORY

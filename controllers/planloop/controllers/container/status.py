@@ -112,7 +112,7 @@ class EngineTrouble:
 
 @frozen
 class ContainerStatus:
-    """What is known of a container. Runs are named by their `started_at`, what runs by its digest (`what_runs`).
+    """What is known of a container. Runs are named by their `started_at`, what runs by its digest.
 
     `looked` says which owner last looked at the engine (`ContainerContext.look_token`); `seen` is None when there is no
     container. `doing` is what a job is at, `why` then how far it is; `starts` are those of this `incarnation`.

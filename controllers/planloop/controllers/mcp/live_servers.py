@@ -60,14 +60,14 @@ class LiveServers:
     async def call(
         self, server: str, tool: str, arguments: JsonObject, *, by: str, op: str, on_progress: Callable[[str], None]
     ) -> CallResult:
-        """See `Servers.call`."""
+        """See `ToolServers.call`."""
         call: JsonObject = {"server": server, "tool": tool, "arguments": arguments, "by": by, "op": op, "rounds": 0}
         return await self._round(call, {}, on_progress)
 
     async def answer(
         self, asked: JsonObject, content: JsonObject | None, *, op: str, on_progress: Callable[[str], None]
     ) -> CallResult:
-        """See `Servers.answer`."""
+        """See `ToolServers.answer`."""
         call: JsonObject = {**asked["call"], "op": op}
         waiting = self._asked.pop(str(asked["call"]["op"]), None)
         if waiting is not None and not waiting.is_over:
@@ -81,12 +81,12 @@ class LiveServers:
         return await self._round({**call, "rounds": call["rounds"] + 1}, again, on_progress)
 
     async def prompt(self, server: str, name: str, arguments: JsonObject, *, by: str) -> str:
-        """See `Servers.prompt`."""
+        """See `ToolServers.prompt`."""
         _, answer = await self._heard(server, by, lambda link: partial(link.prompt, name, arguments))
         return results.prompt_text(answer, self._store.put_blob)
 
     async def resource(self, server: str, uri: str, *, by: str) -> str:
-        """See `Servers.resource`."""
+        """See `ToolServers.resource`."""
         _, answer = await self._heard(server, by, lambda link: partial(link.resource, uri))
         return results.resource_text(answer, self._store.put_blob)
 

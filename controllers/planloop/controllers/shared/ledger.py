@@ -12,10 +12,10 @@ from planloop.schemas import json_pointer
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen, remade
 from planloop.schemas.log.record import SetStatus
-from planloop.schemas.objects.budget import Cost
-from planloop.schemas.objects.ledger import (
+from planloop.schemas.objects.budget import (
     ZERO,
     Account,
+    Cost,
     Unit,
     account_to_json,
     accounts_of,

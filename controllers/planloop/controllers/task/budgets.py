@@ -1,6 +1,6 @@
 """A task's budget: granted out of what is left above it, and charged for its commands and retries. Pure.
 
-The ledgers are in the statuses of tasks (`planloop.schemas.objects.ledger`). A grant is carved in the record that
+The ledgers are in the statuses of tasks (`planloop.schemas.objects.budget`). A grant is carved in the record that
 starts the task, a refund made when it and all below it have ended; in between, edits of the budget change the grant.
 Waiting does not count as time: only a command that runs, and a turn of an agent, spend it.
 """
@@ -19,8 +19,15 @@ from planloop.schemas import json_patch
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen, remade
 from planloop.schemas.log.record import Change, SetStatus
-from planloop.schemas.objects.budget import Cost
-from planloop.schemas.objects.ledger import ZERO, Unit, accounts_of, amounts_from_json, format_amount, handover_reserve
+from planloop.schemas.objects.budget import (
+    ZERO,
+    Cost,
+    Unit,
+    accounts_of,
+    amounts_from_json,
+    format_amount,
+    handover_reserve,
+)
 from planloop.schemas.objects.task import ENDED, RunWork, TaskState
 from planloop.schemas.resource import Resource
 

@@ -26,7 +26,7 @@ POOL = "tools"
 
 
 class TaskReconciler:
-    """A `contract.Reconciler` for `task`. Made after the store is open and before anything is reconciled."""
+    """The `Reconciler` of tasks. Made after the store is open and before anything is reconciled."""
 
     kind = "task"
 

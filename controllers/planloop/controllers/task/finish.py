@@ -8,7 +8,7 @@ from planloop.controllers.task.observe import ObservedTask
 from planloop.controllers.task.step import TaskExplanation, TaskStep
 from planloop.reconciler.effects.processes import ExitCause, ProcessExit
 from planloop.reconciler.effects.truncate import last_line, truncate_output
-from planloop.schemas import amounts, limits
+from planloop.schemas import limits, quantities
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen, remade
 from planloop.schemas.objects.call import CallResult, CallState, EffectClass
@@ -73,7 +73,7 @@ def _trouble(exit_: ProcessExit, work: RunWork) -> tuple[str, str]:
         case _ if exit_.code == 0:
             return "", ""
         case _:
-            return "CommandFailed", f"`{name}` ended with {amounts.describe_exit_code(exit_.code)}{said}"
+            return "CommandFailed", f"`{name}` ended with {quantities.describe_exit_code(exit_.code)}{said}"
 
 
 # The children of a task as it sees them: whether they are done, may still run, or will not be done.

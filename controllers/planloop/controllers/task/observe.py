@@ -28,7 +28,7 @@ from planloop.schemas.frozen import frozen, mutable
 from planloop.schemas.log.record import Change
 from planloop.schemas.objects import sandbox
 from planloop.schemas.objects.sandbox import SANDBOX_AVAILABLE, SandboxAvailability
-from planloop.schemas.objects.task import ENDED, AgentWork, GroupWork, RunWork, TaskSpec, task_from_json, work_to_json
+from planloop.schemas.objects.task import ENDED, AgentWork, GroupWork, RunWork, TaskSpec, task_from_json
 from planloop.schemas.resource import Resource
 
 # The keys of a task's jobs. A key says whose job it is (by uid, so that it survives a move), which, and how urgent.
@@ -183,7 +183,7 @@ def _own(spec: TaskSpec) -> Basis:
 
 def _command(work: RunWork) -> JsonObject:
     # How long it may take and what an unknown outcome means are hot: they change nothing about what was run.
-    return {key: value for key, value in work_to_json(work).items() if key in ("shell", "argv")}
+    return {key: value for key, value in work.to_json().items() if key in ("shell", "argv")}
 
 
 # Whether the locks that a task names are held by it, and the wish that puts it into their queues.

@@ -18,7 +18,7 @@ from planloop.owner.replay.history import ReplayHistory
 from planloop.owner.replay.replay_store import OwnerStoreView, ReplayStore
 from planloop.owner.replay.scheduler import TELLING_TYPES, ReplayDiverged, ReplayNote, ReplayScheduler, Unplayable
 from planloop.reconciler.errors import EngineError
-from planloop.schemas import amounts
+from planloop.schemas import quantities
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.log.record import Record
@@ -240,9 +240,9 @@ NOTES_SHOWN = 5
 
 def replay_lines(found: ReplayOutcome, plan: str) -> Iterator[str]:
     """The verdict first, then where and how."""
-    prompts = f", {amounts.pluralize(found.prompts, 'prompt')} the same" if found.prompts else ""
+    prompts = f", {quantities.pluralize(found.prompts, 'prompt')} the same" if found.prompts else ""
     if found.verdict == "same":
-        again = amounts.pluralize(found.records - len(found.taken_over), "record")
+        again = quantities.pluralize(found.records - len(found.taken_over), "record")
         yield f"{plan}: same: {again} came about again{prompts}, and the end state"
         if found.taken_over:
             revs = ", ".join(str(rev) for rev in found.taken_over[:NOTES_SHOWN])
@@ -254,7 +254,7 @@ def replay_lines(found: ReplayOutcome, plan: str) -> Iterator[str]:
     yield from (f"    {line}" for line in found.details)
     yield from (f"    {one.words()}" for one in found.end)
     if found.notes:
-        yield f"    {amounts.pluralize(len(found.notes), 'record')} in other words:"
+        yield f"    {quantities.pluralize(len(found.notes), 'record')} in other words:"
     for note in found.notes[:NOTES_SHOWN]:
         yield f"    rev {note.rev} {note.type} {note.subject} · {note.differences[0].words()}"
 

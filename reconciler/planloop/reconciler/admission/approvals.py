@@ -21,9 +21,9 @@ from planloop.schemas.json_patch import PatchOp
 from planloop.schemas.log.patch import Author, Patch, PatchProblem
 from planloop.schemas.log.record import Change, Drop, RecordDraft, SetStatus
 from planloop.schemas.objects.approval import WAITING, describe_request, patch_from_json
+from planloop.schemas.objects.budget import exact_amount, format_amount, round_up, unit_from_name, unit_to_name
 from planloop.schemas.objects.conflict import WAYS
 from planloop.schemas.objects.hook import OVER
-from planloop.schemas.objects.ledger import exact_amount, format_amount, round_up, unit_from_name, unit_to_name
 from planloop.schemas.quantities import parse_duration
 from planloop.schemas.resource import Resource, conditions_of_status
 

@@ -17,7 +17,7 @@ from planloop.schemas import json_pointer
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.log.patch import PatchProblem
-from planloop.schemas.objects.ledger import (
+from planloop.schemas.objects.budget import (
     ZERO,
     Account,
     Unit,

@@ -11,7 +11,7 @@ from typing import Final
 
 from planloop.schemas import quantities
 from planloop.schemas.canonical_json import Json, JsonObject
-from planloop.schemas.objects.ledger import amounts_from_json, format_amount
+from planloop.schemas.objects.budget import amounts_from_json, format_amount
 from planloop.schemas.objects.lock import declared_locks
 from planloop.schemas.resource import WantedObject
 from planloop.schemas.tools import CORE_TOOLS

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from math import inf
 from typing import Final, TypeAlias
 
-from planloop.schemas import amounts, limits, quantities
+from planloop.schemas import limits, quantities
 from planloop.schemas.canonical_json import Json, JsonObject, encode_text
 from planloop.schemas.checks.matchers import pattern_problems as pattern_faults
 from planloop.schemas.diagnostic import ValuePath, ValueProblem
@@ -241,9 +241,9 @@ def _waits_faults(arguments: JsonObject, timeout_s: float) -> Iterator[ValueProb
     comings = 1 + sum(isinstance(act, WsConnect) for act in acts)
     waits_s = sum(act.for_s for act in acts if isinstance(act, WsStayOpen)) + comings * limits.SOCKET_SETTLE_S
     if waits_s >= timeout_s:
-        words = f"the steps take {amounts.format_duration(waits_s)} at least, and the check may take"
+        words = f"the steps take {quantities.format_duration(waits_s)} at least, and the check may take"
         hint = "give it a longer `timeout`, or ask for less"
-        yield ValueProblem(("steps",), "P0212", f"{words} {amounts.format_duration(timeout_s)}", hint, is_key=True)
+        yield ValueProblem(("steps",), "P0212", f"{words} {quantities.format_duration(timeout_s)}", hint, is_key=True)
 
 
 def _gone_faults(steps: list[Json]) -> Iterator[ValueProblem]:

@@ -10,10 +10,11 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
+from planloop.schemas import codec
 from planloop.schemas.canonical_json import Json, JsonObject
-from planloop.schemas.frozen import frozen
-from planloop.schemas.objects.budget import Budget, budget_from_json
-from planloop.schemas.rights import Rights, rights_from_json
+from planloop.schemas.frozen import frozen, tagged
+from planloop.schemas.objects.budget import Budget
+from planloop.schemas.rights import Rights
 
 DUMP: Final = "dump:"
 """Before the digest of a restored dump, where an agent says what it begins as a copy of."""
@@ -64,21 +65,21 @@ FOR_OTHERS: Final = WITHOUT_MODEL | {"AwaitingApproval", "AwaitingInput", "Budge
 """The conditions in which an agent, and its task with it, goes on only when somebody else does something."""
 
 
-@frozen
+@tagged("script")
 class ScriptSpec:
     """A deterministic agent: steps (`say call patch expect sleep done fail`), each with an optional `when`."""
 
     steps: tuple[JsonObject, ...]
 
 
-@frozen
+@tagged("program")
 class ProgramSpec:
     """A program that is given a turn as one JSON line and answers with JSON lines of actions."""
 
     argv: tuple[str, ...]
 
 
-@frozen
+@tagged("python")
 class PythonFunctionSpec:
     """`file.py:name`, run in a process of its own with the same JSON lines as a program; `lib:name` is one of ours.
 
@@ -89,7 +90,7 @@ class PythonFunctionSpec:
     options: JsonObject = field(default_factory=dict)
 
 
-@frozen
+@tagged("model")
 class ModelDeciderSpec:
     """A language model by the name that is asked (`planloop.schemas.objects.model`).
 
@@ -102,7 +103,7 @@ class ModelDeciderSpec:
     stated: str = ""
 
 
-@frozen
+@tagged("outside")
 class CliAgentSpec:
     """Another command-line agent: given a prompt on stdin or as its last argument, it prints text or JSON.
 
@@ -121,7 +122,7 @@ class CliAgentSpec:
     timeout_s: float | None = None
 
 
-@frozen
+@tagged("guest")
 class McpClientSpec:
     """A program outside the plan that takes the agent's task over MCP and makes its calls.
 
@@ -143,17 +144,6 @@ class Escalation:
     budget: Budget = Budget()
     at: str = ""
 
-    def to_json(self) -> JsonObject:
-        return {"to": decider_to_json(self.to), "after": self.after, "budget": self.budget.to_json(), "at": self.at}
-
-
-def _escalation(raw: JsonObject | None) -> Escalation | None:
-    if raw is None:
-        return None
-    to = decider_from_json(raw["to"])
-    assert isinstance(to, ModelDeciderSpec), "an escalation is to a model"
-    return Escalation(to, raw["after"], budget_from_json(raw["budget"]), raw["at"])
-
 
 @frozen
 class TierCap:
@@ -161,9 +151,6 @@ class TierCap:
 
     budget: Budget
     at: str
-
-    def to_json(self) -> JsonObject:
-        return {"budget": self.budget.to_json(), "at": self.at}
 
 
 NO_TIER_CAP: Final = TierCap(Budget(), "")
@@ -208,66 +195,12 @@ class AgentSpec:
     escalate: Escalation | None = None
 
     def to_json(self) -> JsonObject:
-        # Few are copies, and few are hooks.
-        own: JsonObject = {name: value for name in ("source", "watches") if (value := getattr(self, name))}
-        if self.granted is not None:
-            own["granted"] = decider_to_json(self.granted)
-        if self.cap != NO_TIER_CAP:
-            own["cap"] = self.cap.to_json()
-        if self.escalate is not None:
-            own["escalate"] = self.escalate.to_json()
-        return own | {
-            "task": self.task,
-            "mind": decider_to_json(self.mind),
-            "rights": self.rights.to_json(),
-            "parent": self.parent,
-            "prototype": self.prototype,
-            "prompt": self.prompt,
-            "served_prompts": list(self.served_prompts),
-            "tools": list(self.tools),
-            "effects": self.effects,
-            "mixins": list(self.mixins),
-            "hooks": list(self.hooks),
-            "talk_to": list(self.talk_to),
-            "wake_every_s": self.wake_every_s,
-            "lock": self.lock,
-            "compact": self.compact,
-            "sandbox": self.sandbox,
-            "budget": self.budget.to_json(),
-        }
+        return codec.to_json(self, "source", "watches", "granted", "cap", "escalate")
 
 
 def agent_from_json(raw: JsonObject) -> AgentSpec:
     """Inverse of `AgentSpec.to_json`."""
-    return AgentSpec(
-        task=raw["task"],
-        mind=decider_from_json(raw["mind"]),
-        rights=rights_from_json(raw["rights"]),
-        parent=raw["parent"],
-        prototype=raw["prototype"],
-        prompt=raw["prompt"],
-        served_prompts=tuple(raw.get("served_prompts", ())),
-        tools=tuple(raw["tools"]),
-        effects=raw["effects"],
-        mixins=tuple(raw["mixins"]),
-        hooks=tuple(raw["hooks"]),
-        talk_to=tuple(raw["talk_to"]),
-        wake_every_s=raw["wake_every_s"],
-        lock=raw["lock"],
-        compact=raw.get("compact", {}),
-        sandbox=raw["sandbox"],
-        budget=budget_from_json(raw["budget"]),
-        source=raw.get("source", ""),
-        watches=raw.get("watches", ""),
-        granted=_granted(raw.get("granted")),
-        cap=TierCap(budget_from_json(raw["cap"]["budget"]), raw["cap"]["at"]) if "cap" in raw else NO_TIER_CAP,
-        escalate=_escalation(raw.get("escalate")),
-    )
-
-
-def _granted(raw: JsonObject | None) -> ModelDeciderSpec | None:
-    made = None if raw is None else decider_from_json(raw)
-    return made if isinstance(made, ModelDeciderSpec) else None
+    return codec.from_json(AgentSpec, raw)
 
 
 def stated_models(spec: JsonObject) -> list[str]:
@@ -277,51 +210,6 @@ def stated_models(spec: JsonObject) -> list[str]:
     named = [str(mind.get("stated") or mind["model"]) for mind in minds]
     summary = (spec.get("compact") or {}).get("model")
     return [*named, str(summary)] if summary else named
-
-
-def decider_to_json(mind: DeciderSpec) -> JsonObject:
-    """A map whose `kind` is script, program, python, model, outside or guest."""
-    match mind:
-        case ScriptSpec():
-            return {"kind": "script", "steps": list(mind.steps)}
-        case ProgramSpec():
-            return {"kind": "program", "argv": list(mind.argv)}
-        case PythonFunctionSpec():
-            return {"kind": "python", "target": mind.target, "options": mind.options}
-        case ModelDeciderSpec():
-            return {"kind": "model", "model": mind.model, "options": mind.options, "stated": mind.stated}
-        case CliAgentSpec():
-            shape = {"prompt": mind.prompt, "output": mind.output, "pointer": mind.pointer, "session": mind.session}
-            bounds = {"resume": list(mind.resume), "env": mind.env, "timeout_s": mind.timeout_s}
-            return {"kind": "outside", "argv": list(mind.argv), **shape, **bounds}
-        case McpClientSpec():
-            return {"kind": "guest", "lease_s": mind.lease_s}
-
-
-def decider_from_json(raw: JsonObject) -> DeciderSpec:
-    """Inverse of `decider_to_json`."""
-    match raw["kind"]:
-        case "script":
-            return ScriptSpec(tuple(raw["steps"]))
-        case "program":
-            return ProgramSpec(tuple(raw["argv"]))
-        case "python":
-            return PythonFunctionSpec(raw["target"], raw.get("options", {}))
-        case "outside":
-            return CliAgentSpec(
-                argv=tuple(raw["argv"]),
-                prompt=raw["prompt"],
-                output=raw["output"],
-                pointer=raw["pointer"],
-                resume=tuple(raw["resume"]),
-                session=raw["session"],
-                env=raw["env"],
-                timeout_s=raw["timeout_s"],
-            )
-        case "guest":
-            return McpClientSpec(raw["lease_s"])
-        case _:
-            return ModelDeciderSpec(raw["model"], raw["options"], raw.get("stated") or raw["model"])
 
 
 def surviving_request(spec: JsonObject, status: JsonObject) -> str | None:

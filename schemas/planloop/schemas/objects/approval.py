@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Final, Literal, TypeAlias
 
+from planloop.schemas import codec
 from planloop.schemas.canonical_json import JsonObject, encode_text
 from planloop.schemas.frozen import frozen
 from planloop.schemas.json_patch import op_from_json
@@ -43,14 +44,7 @@ class ApprovalSpec:
     difference_counts: JsonObject = field(default_factory=dict)
 
     def to_json(self) -> JsonObject:
-        out: JsonObject = {
-            "kind": self.kind,
-            "by": self.by,
-            "why": self.why,
-            "what": self.what,
-            "differences": list(self.differences),
-        }
-        return out | ({"difference_counts": self.difference_counts} if self.difference_counts else {})
+        return codec.to_json(self, "difference_counts")
 
 
 def describe_request(spec: JsonObject) -> str:
@@ -76,6 +70,6 @@ def patch_to_json(patch: Patch) -> JsonObject:
 
 
 def patch_from_json(raw: JsonObject) -> Patch:
-    """Inverse of `patch_to_json`. Raises `patching.PatchFailed` for operations that are none."""
+    """Inverse of `patch_to_json`. Raises PatchFailed for an invalid operation."""
     ops = tuple(op_from_json(index, op) for index, op in enumerate(raw["ops"]))
     return Patch(author_from_text(raw["author"]), ops, raw["base_rev"], raw["reason"], raw["source"])

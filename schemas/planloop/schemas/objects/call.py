@@ -6,10 +6,10 @@ decides what then happens (law 5). Source: design/runtime.md, "Calls".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
+from planloop.schemas import codec
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen
 
@@ -81,21 +81,7 @@ class CallSpec:
     is_process: bool = False
 
     def to_json(self) -> JsonObject:
-        return {
-            "owner": self.owner,
-            "owner_uid": self.owner_uid,
-            "incarnation": self.incarnation,
-            "op": self.op,
-            "tool": self.tool,
-            "arguments": self.arguments,
-            "effect": str(self.effect),
-            "turn": self.turn,
-            "index": self.index,
-        } | ({"is_process": True} if self.is_process else {})
-
-
-_STATES: Final[Mapping[str, CallState]] = {str(one): one for one in CallState}
-_EFFECTS: Final[Mapping[str, EffectClass]] = {str(one): one for one in EffectClass}
+        return codec.to_json(self, "is_process")
 
 
 def arguments_as_map(arguments: Json) -> JsonObject:
@@ -113,18 +99,7 @@ def given_arguments(arguments: Json) -> Json:
 
 def call_from_json(raw: JsonObject) -> CallSpec:
     """Inverse of `CallSpec.to_json`."""
-    return CallSpec(
-        owner=raw["owner"],
-        owner_uid=raw["owner_uid"],
-        incarnation=raw["incarnation"],
-        op=raw["op"],
-        tool=raw["tool"],
-        arguments=raw["arguments"],
-        effect=_EFFECTS[raw["effect"]],
-        turn=raw["turn"],
-        index=raw["index"],
-        is_process=raw.get("is_process", False),
-    )
+    return codec.from_json(CallSpec, raw)
 
 
 @frozen
@@ -142,25 +117,9 @@ class CallResult:
     value: Json = None
 
     def to_json(self) -> JsonObject:
-        out: JsonObject = {"state": str(self.state), "text": self.text}
-        if self.error:
-            out["error"] = self.error
-        if self.exit_code is not None:
-            out["exit_code"] = self.exit_code
-        if self.blob is not None:
-            out["blob"] = self.blob
-        if self.value is not None:
-            out["value"] = self.value
-        return out
+        return codec.to_json(self, "error", "exit_code", "blob", "value")
 
 
 def result_from_json(raw: JsonObject) -> CallResult:
     """Inverse of `CallResult.to_json`."""
-    return CallResult(
-        state=_STATES[raw["state"]],
-        text=raw.get("text", ""),
-        error=raw.get("error", ""),
-        exit_code=raw.get("exit_code"),
-        blob=raw.get("blob"),
-        value=raw.get("value"),
-    )
+    return codec.from_json(CallResult, raw)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
+from planloop.schemas import codec
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 
@@ -66,15 +67,9 @@ class CaseSpec:
     within_s: float = CASE_S
 
     def to_json(self) -> JsonObject:
-        return {
-            "task": self.task,
-            "entry": self.entry,
-            "key": self.key,
-            "attempt": self.attempt,
-            "within_s": self.within_s,
-        }
+        return codec.to_json(self)
 
 
 def case_from_json(raw: JsonObject) -> CaseSpec:
     """Inverse of `CaseSpec.to_json`."""
-    return CaseSpec(raw["task"], raw["entry"], raw["key"], raw["attempt"], raw["within_s"])
+    return codec.from_json(CaseSpec, raw)

@@ -10,8 +10,9 @@ from dataclasses import field
 from typing import Final, Literal, TypeAlias
 
 from planloop.schemas import address as addresses
+from planloop.schemas import codec
 from planloop.schemas.canonical_json import JsonObject
-from planloop.schemas.frozen import frozen, members
+from planloop.schemas.frozen import frozen
 from planloop.schemas.resource import Uid
 
 CONFLICT_KIND: Final = "conflict"
@@ -59,7 +60,7 @@ class ConflictParty:
     call: str = ""
 
     def to_json(self) -> JsonObject:
-        return members(self)
+        return codec.to_json(self)
 
 
 @frozen
@@ -73,7 +74,7 @@ class Ruling:
     at: float = 0.0
 
     def to_json(self) -> JsonObject:
-        return members(self)
+        return codec.to_json(self)
 
 
 @frozen
@@ -102,12 +103,12 @@ class ConflictSpec:
         return ruling_meaning(how, party_name(who), party_name(other))
 
     def to_json(self) -> JsonObject:
-        return {"wants": self.wants, "holds": self.holds, "because": self.because}
+        return codec.to_json(self)
 
 
 def conflict_from_json(raw: JsonObject) -> ConflictSpec:
     """Inverse of `ConflictSpec.to_json`."""
-    return ConflictSpec(raw["wants"], raw["holds"], raw["because"])
+    return codec.from_json(ConflictSpec, raw)
 
 
 @frozen
@@ -135,20 +136,10 @@ class ConflictStatus:
 
 
 def conflict_status_from_json(raw: JsonObject) -> ConflictStatus:
-    """The typed form of a conflict's `status`. Parties and the ruling stand in one-item lists, replaced whole."""
-    ruling = raw.get("ruling")
-    return ConflictStatus(
-        state=raw.get("state", OPEN),
-        paths=tuple(raw.get("paths", ())),
-        parties={agent: ConflictParty(**one[0]) for agent, one in raw.get("parties", {}).items()},
-        since=raw.get("since", 0.0),
-        before=raw.get("before", ""),
-        told=raw.get("told", 0),
-        raised=raw.get("raised", 0),
-        due_at=raw.get("due_at"),
-        ruling=Ruling(**ruling[0]) if ruling else None,
-        why=raw.get("why", ""),
-    )
+    """The typed form of a conflict's `status`. Parties and the ruling are in one-item lists, which a merge replaces."""
+    parties = {agent: one[0] for agent, one in raw.get("parties", {}).items()}
+    ruling = (raw.get("ruling") or [None])[0]
+    return codec.from_json(ConflictStatus, {**raw, "parties": parties, "ruling": ruling})
 
 
 def ruling_meaning(how: RulingKind, who: str, other: str = "the other one") -> str:

@@ -12,7 +12,8 @@ from enum import StrEnum
 from posixpath import normpath
 from typing import Final, Literal, TypeAlias
 
-from planloop.schemas.canonical_json import Json, JsonObject, sha256_of_value
+from planloop.schemas import codec
+from planloop.schemas.canonical_json import JsonObject, sha256_of_value
 from planloop.schemas.frozen import frozen
 
 CONTAINER_KIND: Final = "container"
@@ -82,9 +83,6 @@ class Mount:
     volume: str = ""
     is_read_only: bool = False
 
-    def to_json(self) -> JsonObject:
-        return {"target": self.target, "host": self.host, "volume": self.volume, "is_read_only": self.is_read_only}
-
 
 @frozen
 class Port:
@@ -92,9 +90,6 @@ class Port:
 
     inside: int
     host: int = 0
-
-    def to_json(self) -> JsonObject:
-        return {"inside": self.inside, "host": self.host}
 
 
 @frozen
@@ -108,17 +103,6 @@ class Health:
     timeout_s: float = 5.0
     retries: int = 3
     start_period_s: float = 0.0
-
-    def to_json(self) -> JsonObject:
-        return {
-            "cmd": list(self.cmd),
-            "http": self.http,
-            "tcp": self.tcp,
-            "interval_s": self.interval_s,
-            "timeout_s": self.timeout_s,
-            "retries": self.retries,
-            "start_period_s": self.start_period_s,
-        }
 
 
 @frozen
@@ -169,34 +153,7 @@ class ContainerSpec:
         return self.networks == (NO_NETWORK,)
 
     def to_json(self) -> JsonObject:
-        return {
-            "image": self.image,
-            "build": self.build,
-            "rootfs": self.rootfs,
-            "cmd": None if self.cmd is None else list(self.cmd),
-            "entrypoint": None if self.entrypoint is None else list(self.entrypoint),
-            "env": dict(self.env),
-            "workdir": self.workdir,
-            "user": self.user,
-            "mounts": [each.to_json() for each in self.mounts],
-            "ports": [each.to_json() for each in self.ports],
-            "networks": list(self.networks),
-            "needs": dict(self.needs),
-            "health": None if self.health is None else self.health.to_json(),
-            "cpu": self.cpu,
-            "memory_bytes": self.memory_bytes,
-            "pids": self.pids,
-            "is_read_only": self.is_read_only,
-            "cap_drop": list(self.cap_drop),
-            "cap_add": list(self.cap_add),
-            "restart": self.restart,
-            "logs_bytes": self.logs_bytes,
-            "keep": self.keep,
-            "ttl_s": self.ttl_s,
-            "labels": dict(self.labels),
-            "task": self.task,
-            "again": self.again,
-        }
+        return codec.to_json(self)
 
 
 def default_capabilities(mounts: Iterable[Mount]) -> tuple[str, ...]:
@@ -233,24 +190,7 @@ def has_health(spec: JsonObject) -> bool:
 
 def container_from_json(raw: JsonObject) -> ContainerSpec:
     """Inverse of `ContainerSpec.to_json`."""
-    health = raw["health"]
-    return ContainerSpec(
-        **{
-            **raw,
-            "cmd": _words(raw["cmd"]),
-            "entrypoint": _words(raw["entrypoint"]),
-            "mounts": tuple(Mount(**each) for each in raw["mounts"]),
-            "ports": tuple(Port(**each) for each in raw["ports"]),
-            "networks": tuple(raw["networks"]),
-            "health": None if health is None else Health(**{**health, "cmd": tuple(health["cmd"])}),
-            "cap_drop": tuple(raw["cap_drop"]),
-            "cap_add": tuple(raw["cap_add"]),
-        }
-    )
-
-
-def _words(raw: Json) -> tuple[str, ...] | None:
-    return None if raw is None else tuple(raw)
+    return codec.from_json(ContainerSpec, raw)
 
 
 _HOT: Final = frozenset({"cpu", "memory_bytes", "pids"})

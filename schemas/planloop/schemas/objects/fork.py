@@ -10,6 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
+from planloop.schemas import codec
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen
 
@@ -51,12 +52,12 @@ class ForkSpec:
     outer: str | None = None
 
     def to_json(self) -> JsonObject:
-        return {"task": self.task, "branch": self.branch, "outer": self.outer}
+        return codec.to_json(self)
 
 
 def fork_from_json(raw: JsonObject) -> ForkSpec:
     """Inverse of `ForkSpec.to_json`."""
-    return ForkSpec(raw["task"], raw["branch"], raw["outer"])
+    return codec.from_json(ForkSpec, raw)
 
 
 @frozen
@@ -98,24 +99,7 @@ class ForkStatus:
 
 def fork_status_from_json(raw: JsonObject) -> ForkStatus:
     """The typed form of a fork's `status`; an empty one is a fork that was never made."""
-    return ForkStatus(
-        state=ForkState(raw.get("state") or ""),
-        folder=raw.get("folder") or "",
-        prefix=raw.get("prefix") or "",
-        branch=raw.get("branch") or "",
-        base=raw.get("base") or "",
-        incoming=raw.get("incoming") or "",
-        head=raw.get("head") or "",
-        answered=raw.get("answered") or 0,
-        files=tuple(raw.get("files") or ()),
-        left_out=tuple(raw.get("left_out") or ()),
-        ignored=tuple(raw.get("ignored") or ()),
-        unchecked=raw.get("unchecked") or False,
-        rounds=raw.get("rounds") or 0,
-        fault=raw.get("fault") or "",
-        tries=raw.get("tries") or 0,
-        retry_at=raw.get("retry_at") or 0.0,
-    )
+    return codec.from_json(ForkStatus, raw)
 
 
 @frozen

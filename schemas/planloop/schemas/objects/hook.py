@@ -8,10 +8,11 @@ the same for rules, Python functions, programs and agents.
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Final, Literal, TypeAlias, assert_never, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
+from planloop.schemas import codec
 from planloop.schemas.canonical_json import Json, JsonObject
-from planloop.schemas.frozen import frozen, members
+from planloop.schemas.frozen import frozen, tagged
 
 HOOK_VERSION: Final = 1
 
@@ -52,7 +53,7 @@ OnError: TypeAlias = Literal["deny", "note"]
 HookCopyMode: TypeAlias = Literal["same", "read-only", "none"]
 
 
-@frozen
+@tagged("rule")
 class HookRule:
     """Clauses, the first that holds gives the verdict; `planloop.controllers.agent.hooks.rules` has what they may
     say."""
@@ -60,7 +61,7 @@ class HookRule:
     clauses: tuple[JsonObject, ...]
 
 
-@frozen
+@tagged("program")
 class HookProgram:
     """A program given one JSON value on stdin. `contract` says which: ours, or that of Claude Code's hook scripts."""
 
@@ -68,14 +69,14 @@ class HookProgram:
     contract: Literal["planloop", "claude-code"] = "planloop"
 
 
-@frozen
+@tagged("python")
 class HookFunction:
     """A Python function `file.py:name`, run in a process of its own: a map in, a map out."""
 
     target: str
 
 
-@frozen
+@tagged("agent")
 class HookAgent:
     """The agent at `address` is asked by a message: one made for this hook (`agent/<path>/~<name>`), or any other."""
 
@@ -96,9 +97,6 @@ class Expiry:
     time_s: float | None = None
     when: JsonObject = field(default_factory=dict)
     is_by_approval: bool = False
-
-    def to_json(self) -> JsonObject:
-        return members(self)
 
 
 @frozen
@@ -132,60 +130,12 @@ class HookSpec:
     transcript: Json = None
 
     def to_json(self) -> JsonObject:
-        own: JsonObject = {"first": list(self.first)} if self.first else {}  # Few have these.
-        own |= {"stated_as": self.stated_as} if self.stated_as else {}
-        own |= {"transcript": self.transcript} if self.transcript is not None else {}
-        return own | {
-            "name": self.name,
-            "watches": self.watches,
-            "on": list(self.on),
-            "mind": hook_decider_to_json(self.mind),
-            "match": self.match,
-            "original": self.original,
-            "is_root": self.is_root,
-            "is_read_only": self.is_read_only,
-            "copy": self.copy,
-            "expires": self.expires.to_json(),
-            "on_fault": self.on_fault,
-            "timeout_s": self.timeout_s,
-            "options": self.options,
-            "set_at": self.set_at,
-        }
+        return codec.to_json(self, "first", "stated_as", "transcript")
 
 
 def hook_from_json(raw: JsonObject) -> HookSpec:
     """Inverse of `HookSpec.to_json`."""
-    made = {"on": tuple(raw["on"]), "mind": hook_decider_from_json(raw["mind"]), "expires": Expiry(**raw["expires"])}
-    made["first"] = tuple(raw.get("first", ()))
-    return HookSpec(**{**raw, **made})
-
-
-def hook_decider_to_json(mind: HookDeciderSpec) -> JsonObject:
-    """A map whose `kind` is rule, program, python or agent."""
-    match mind:
-        case HookRule():
-            return {"kind": "rule", "clauses": list(mind.clauses)}
-        case HookProgram():
-            return {"kind": "program", "argv": list(mind.argv), "contract": mind.contract}
-        case HookFunction():
-            return {"kind": "python", "target": mind.target}
-        case HookAgent():
-            return {"kind": "agent", "address": mind.address}
-        case other:
-            assert_never(other)
-
-
-def hook_decider_from_json(raw: JsonObject) -> HookDeciderSpec:
-    """Inverse of `hook_decider_to_json`."""
-    match raw["kind"]:
-        case "rule":
-            return HookRule(tuple(raw["clauses"]))
-        case "program":
-            return HookProgram(tuple(raw["argv"]), raw["contract"])
-        case "python":
-            return HookFunction(raw["target"])
-        case _:
-            return HookAgent(raw["address"])
+    return codec.from_json(HookSpec, raw)
 
 
 @frozen
@@ -205,15 +155,13 @@ class HookVerdict:
     fault: str = ""
 
     def to_json(self) -> JsonObject:
-        """Only what is not as in a plain `allow`."""
-        plain = HookVerdict()
-        found = members(self)
-        return {name: value for name, value in found.items() if value != getattr(plain, name)}
+        """Only what differs from a plain `allow`."""
+        return codec.to_json(self, "decision", "reason", "arguments", "comment", "memory", "is_last", "fault")
 
 
 def hook_verdict_from_json(raw: JsonObject) -> HookVerdict:
     """Inverse of `HookVerdict.to_json`."""
-    return HookVerdict(**raw)
+    return codec.from_json(HookVerdict, raw)
 
 
 def default_on_error(point: HookPoint) -> OnError:

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import field
 from typing import Final, Literal, TypeAlias
 
+from planloop.schemas import codec
 from planloop.schemas.canonical_json import JsonObject
-from planloop.schemas.frozen import frozen, members
+from planloop.schemas.frozen import frozen
 
 LockMode: TypeAlias = Literal["read", "write"]
 """`write` is exclusive; `read` is shared with other readers."""
@@ -52,7 +53,7 @@ class LockGrant:
     progress: int = 0
 
     def to_json(self) -> JsonObject:
-        return members(self)
+        return codec.to_json(self)
 
 
 @frozen
@@ -65,7 +66,7 @@ class LockRequest:
     reason: str = ""
 
     def to_json(self) -> JsonObject:
-        return members(self)
+        return codec.to_json(self)
 
 
 @frozen
@@ -86,7 +87,7 @@ class LostGrant:
     kept: LockKept = "turn"
 
     def to_json(self) -> JsonObject:
-        return members(self)
+        return codec.to_json(self)
 
 
 @frozen
@@ -96,8 +97,8 @@ class LockStatus:
     `place` is the path that the lock is about where that is not what it is called, as behind a symbolic link.
     """
 
-    holders: dict[str, LockGrant]
-    waiters: dict[str, LockRequest]
+    holders: dict[str, LockGrant] = field(default_factory=dict)
+    waiters: dict[str, LockRequest] = field(default_factory=dict)
     lost: dict[str, LostGrant] = field(default_factory=dict)
     place: str = ""
 
@@ -116,7 +117,4 @@ def describe_cycle(cycle: Sequence[str]) -> str:
 
 def lock_status_from_json(raw: JsonObject) -> LockStatus:
     """The typed form of a lock's `status`; an empty one is a free lock."""
-    holders = {owner: LockGrant(**one) for owner, one in raw.get("holders", {}).items()}
-    waiters = {address: LockRequest(**one) for address, one in raw.get("waiters", {}).items()}
-    lost = {owner: LostGrant(**one) for owner, one in raw.get("lost", {}).items()}
-    return LockStatus(holders, waiters, lost, raw.get("place", ""))
+    return codec.from_json(LockStatus, raw)

@@ -11,7 +11,7 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
-from planloop.schemas import patterns
+from planloop.schemas import codec, patterns
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.call import EffectClass
@@ -82,37 +82,12 @@ class McpSpec:
     world: str = ""
 
     def to_json(self) -> JsonObject:
-        own: JsonObject = {"writes": self.writes} if self.writes else {}  # Few are told of it.
-        own |= {"world": self.world} if self.world else {}
-        return own | {
-            "command": list(self.command),
-            "url": self.url,
-            "env": self.env,
-            "tools": None if self.tools is None else list(self.tools),
-            "effects": self.effects,
-            "share": self.share,
-            "timeout_s": self.timeout_s,
-            "prompts": list(self.prompts),
-            "headers": self.headers,
-        }
+        return codec.to_json(self, "writes", "world")
 
 
 def mcp_from_json(raw: JsonObject) -> McpSpec:
     """Inverse of `McpSpec.to_json`."""
-    tools = raw["tools"]
-    return McpSpec(
-        command=tuple(raw["command"]),
-        url=raw["url"],
-        env=raw["env"],
-        tools=None if tools is None else tuple(tools),
-        effects=raw["effects"],
-        share=raw["share"],
-        timeout_s=raw["timeout_s"],
-        prompts=tuple(raw["prompts"]),
-        headers=raw.get("headers", {}),
-        writes=raw.get("writes", {}),
-        world=raw.get("world", ""),
-    )
+    return codec.from_json(McpSpec, raw)
 
 
 @frozen
@@ -131,21 +106,12 @@ class ServedTool:
     withheld: str = ""
 
     def to_json(self) -> JsonObject:
-        return {
-            "name": self.name,
-            "description": self.description,
-            "parameters": self.parameters,
-            "hints": self.hints,
-            "digest": self.digest,
-            "withheld": self.withheld,
-        }
+        return codec.to_json(self)
 
 
 def served_tool_from_json(raw: JsonObject) -> ServedTool:
     """Inverse of `ServedTool.to_json`."""
-    return ServedTool(
-        raw["name"], raw["description"], raw["parameters"], raw["hints"], raw["digest"], raw.get("withheld", "")
-    )
+    return codec.from_json(ServedTool, raw)
 
 
 def tool_effect(spec: McpSpec, tool: ServedTool) -> EffectClass:
@@ -173,13 +139,13 @@ class ServedPrompt:
     fault: str = ""
 
     def to_json(self) -> JsonObject:
-        return {"text": self.text, "fault": self.fault}
+        return codec.to_json(self)
 
 
 def find_served_prompt(status: JsonObject, name: str) -> ServedPrompt | None:
     """What is known of the prompt `name`; None when the server has not been asked for it yet."""
     raw = (status.get("texts") or {}).get(name)
-    return None if raw is None else ServedPrompt(raw["text"], raw["fault"])
+    return None if raw is None else codec.from_json(ServedPrompt, raw)
 
 
 def full_tool_name(server: str, tool: str) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+from planloop.schemas import codec
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.resource import Uid
@@ -54,36 +55,14 @@ class Message:
         return is_late or (self.to_incarnation is not None and self.to_incarnation < incarnation)
 
     def to_json(self) -> JsonObject:
-        out: JsonObject = {
-            "id": self.id,
-            "kind": self.kind,
-            "sender": self.sender,
-            "receiver": self.receiver,
-            "body": self.body,
-            "sent_at": self.sent_at,
-            "thread": self.thread,
-            "seq": self.seq,
-            "delivery": self.delivery,
-            "cause": self.cause,
-        }
-        # Most messages have none of these: they are left out, because every message is in the log twice.
-        return out | {name: value for name, default in _RARE if (value := getattr(self, name)) != default}
-
-
-_RARE: Final[tuple[tuple[str, Json], ...]] = (
-    ("asks", False),
-    ("from_incarnation", None),
-    ("to_incarnation", None),
-    ("expires_at", None),
-    ("idempotency", ""),
-    ("trust", "trusted"),
-    ("wakes", True),
-)
+        return codec.to_json(
+            self, "asks", "from_incarnation", "to_incarnation", "expires_at", "idempotency", "trust", "wakes"
+        )
 
 
 def message_from_json(raw: JsonObject) -> Message:
     """Inverse of `Message.to_json`."""
-    return Message(**raw)
+    return codec.from_json(Message, raw)
 
 
 # A thread: a conversation with an end, as an object at `thread/<op>` owned by the agent that opened it.
@@ -110,26 +89,12 @@ class ThreadSpec:
     call: str = ""
 
     def to_json(self) -> JsonObject:
-        return {
-            "kind": self.kind,
-            "owner": self.owner,
-            "prompt": self.prompt,
-            "speakers": list(self.speakers),
-            "listeners": list(self.listeners),
-            "call": self.call,
-        }
+        return codec.to_json(self)
 
 
 def thread_from_json(raw: JsonObject) -> ThreadSpec:
     """Inverse of `ThreadSpec.to_json`."""
-    return ThreadSpec(
-        kind=raw["kind"],
-        owner=raw["owner"],
-        prompt=raw["prompt"],
-        speakers=tuple(raw["speakers"]),
-        listeners=tuple(raw["listeners"]),
-        call=raw["call"],
-    )
+    return codec.from_json(ThreadSpec, raw)
 
 
 @frozen
@@ -144,7 +109,7 @@ class ThreadAnswer:
     value: Json = None
 
     def to_json(self) -> JsonObject:
-        return {"text": self.text, "error": self.error, "value": self.value}
+        return codec.to_json(self)
 
 
 @frozen
@@ -160,9 +125,9 @@ class ThreadStatus:
 
 
 def thread_status_from_json(raw: JsonObject) -> ThreadStatus:
-    """The typed form of a thread's `status`. Answers stand in one-item lists, so that a merge replaces them whole."""
-    answers = {key: ThreadAnswer(**value[0]) for key, value in raw.get("answers", {}).items()}
-    return ThreadStatus(raw.get("asked", 0), raw.get("asked_at", 0.0), answers)
+    """The typed form of a thread's `status`. Answers are in one-item lists, so that a merge replaces them whole."""
+    answers = {key: value[0] for key, value in raw.get("answers", {}).items()}
+    return codec.from_json(ThreadStatus, {**raw, "answers": answers})
 
 
 def thread_uid(address: str) -> Uid:

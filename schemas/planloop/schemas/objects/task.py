@@ -10,9 +10,10 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Final, Literal, TypeAlias
 
+from planloop.schemas import codec
 from planloop.schemas.canonical_json import JsonObject
-from planloop.schemas.frozen import frozen
-from planloop.schemas.objects.budget import Budget, budget_from_json
+from planloop.schemas.frozen import frozen, tagged
+from planloop.schemas.objects.budget import Budget
 from planloop.schemas.objects.lock import LockMode, declared_locks
 
 
@@ -48,12 +49,12 @@ def is_task_over(status: JsonObject) -> bool:
     return has_ended or state in (TaskState.DONE, TaskState.FAILED)
 
 
-@frozen
+@tagged("group")
 class GroupWork:
     """Only child tasks: done when they are."""
 
 
-@frozen
+@tagged("run")
 class RunWork:
     """A command. Exactly one of `shell` and `argv` is set. `effect` is an EffectClass's text."""
 
@@ -62,8 +63,11 @@ class RunWork:
     effect: str = "once"
     timeout_s: float | None = None
 
+    def to_json(self) -> JsonObject:
+        return codec.to_json(self, "shell", "argv")
 
-@frozen
+
+@tagged("agent")
 class AgentWork:
     """Done by the agent at this address."""
 
@@ -89,12 +93,7 @@ class CheckSpec:
     timeout_s: float
 
     def to_json(self) -> JsonObject:
-        return {"key": self.key, "kind": self.kind, "arguments": self.arguments, "timeout_s": self.timeout_s}
-
-
-def check_from_json(raw: JsonObject) -> CheckSpec:
-    """Inverse of `CheckSpec.to_json`."""
-    return CheckSpec(raw["key"], raw["kind"], raw["arguments"], raw["timeout_s"])
+        return codec.to_json(self)
 
 
 @frozen
@@ -133,86 +132,9 @@ class TaskSpec:
     agent_bounds: JsonObject = field(default_factory=dict)
 
     def to_json(self) -> JsonObject:
-        own: JsonObject = {"fork": self.fork} if self.fork else {}
-        if self.rulings:
-            own["rulings"] = list(self.rulings)
-        if self.agent_bounds:
-            own["agent_bounds"] = self.agent_bounds
-        return own | {
-            "goal": self.goal,
-            "work": work_to_json(self.work),
-            "notes": self.notes,
-            "parent": self.parent,
-            "children": list(self.children),
-            "needs": list(self.needs),
-            "cwd": self.cwd,
-            "env": self.env,
-            "acceptance": [check.to_json() for check in self.acceptance],
-            "when": self.when,
-            "heal": self.heal,
-            "heal_every_s": self.heal_every_s,
-            "locks": self.locks,
-            "containers": list(self.containers),
-            "budget": self.budget.to_json(),
-            "retries": self.retries,
-            "again": self.again,
-            "on_change": self.on_change,
-            "pause": self.pause,
-            "cancel": self.cancel,
-            "protect": self.protect,
-            "priority": self.priority,
-        }
+        return codec.to_json(self, "fork", "rulings", "agent_bounds")
 
 
 def task_from_json(raw: JsonObject) -> TaskSpec:
     """Inverse of `TaskSpec.to_json`."""
-    return TaskSpec(
-        goal=raw["goal"],
-        work=work_from_json(raw["work"]),
-        notes=raw["notes"],
-        parent=raw["parent"],
-        children=tuple(raw["children"]),
-        needs=tuple(raw["needs"]),
-        cwd=raw["cwd"],
-        env=raw["env"],
-        acceptance=tuple(check_from_json(check) for check in raw["acceptance"]),
-        when=raw["when"],
-        heal=raw["heal"],
-        heal_every_s=raw["heal_every_s"],
-        locks=declared_locks(raw),
-        containers=tuple(raw["containers"]),
-        budget=budget_from_json(raw["budget"]),
-        retries=raw["retries"],
-        again=raw.get("again", 0),
-        on_change=raw["on_change"],
-        pause=raw["pause"],
-        cancel=raw["cancel"],
-        protect=raw["protect"],
-        priority=raw["priority"],
-        fork=raw.get("fork", ""),
-        rulings=tuple(raw.get("rulings", ())),
-        agent_bounds=raw.get("agent_bounds", {}),
-    )
-
-
-def work_to_json(work: Work) -> JsonObject:
-    """A map whose `kind` is group, run or agent."""
-    match work:
-        case GroupWork():
-            return {"kind": "group"}
-        case RunWork():
-            out: JsonObject = {"kind": "run", "effect": work.effect, "timeout_s": work.timeout_s}
-            return out | ({"shell": work.shell} if work.shell else {"argv": list(work.argv)})
-        case AgentWork():
-            return {"kind": "agent", "agent": work.agent}
-
-
-def work_from_json(raw: JsonObject) -> Work:
-    """Inverse of `work_to_json`."""
-    match raw["kind"]:
-        case "group":
-            return GroupWork()
-        case "run":
-            return RunWork(raw.get("shell", ""), tuple(raw.get("argv", ())), raw["effect"], raw["timeout_s"])
-        case _:
-            return AgentWork(raw["agent"])
+    return codec.from_json(TaskSpec, {**raw, "locks": declared_locks(raw)})

@@ -22,9 +22,8 @@ from planloop.schemas.spec.field import (
 from planloop.schemas.spec.hook import HOOK_TABLES
 from planloop.schemas.spec.mixin import MIXIN_TABLES
 from planloop.schemas.spec.plan import MODEL_TABLES, PLAN_TABLES
-from planloop.schemas.spec.suite import CALL_TABLES, LOG_TABLES, SUITE_TABLES
+from planloop.schemas.spec.suite import CALL_TABLES, LOG_TABLES, SUITE_TABLES, WORLD_TABLES
 from planloop.schemas.spec.task import BUDGET, CASE, FORK, GRANTED, HEAL, LOCK, TASK
-from planloop.schemas.spec.world import WORLD_TABLES
 
 TABLES: Final[Mapping[str, FieldTable]] = MappingProxyType(
     {

@@ -20,9 +20,8 @@ from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.plan_sources import FolderSources, read_bounded
 from planloop.client.render import diagnostics as rendering
 from planloop.client.streams import write_styled
-from planloop.compiler.names import is_valid_id
+from planloop.compiler.names import is_valid_id, nearest_name
 from planloop.compiler.source import SizeLimits
-from planloop.compiler.suggest import nearest_name
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.diagnostic import Diagnostic
 from planloop.schemas.frozen import frozen

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 from planloop.client import plan_file
 from planloop.client.plan_file import PlanFile
 from planloop.client.render import diagnostics
-from planloop.compiler import document_writer, merge
+from planloop.compiler import merge, read
 from planloop.compiler.merge import Absent, MergeConflict, MergeSide
 from planloop.schemas import canonical_json, json_patch, json_pointer
 from planloop.schemas.canonical_json import Json, JsonObject
@@ -72,7 +72,7 @@ def _clash(conflict: MergeConflict, chosen: Mapping[str, str]) -> DraftConflict:
 
 
 def _value_text(side: MergeSide) -> str | None:
-    return None if isinstance(side, Absent) else document_writer.format_yaml(side).rstrip("\n")
+    return None if isinstance(side, Absent) else read.format_yaml(side).rstrip("\n")
 
 
 def _with(document: JsonObject, path: tuple[str, ...], value: MergeSide) -> JsonObject:

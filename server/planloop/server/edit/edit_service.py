@@ -19,7 +19,7 @@ from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.owner_client import OwnerClient, OwnerGone
 from planloop.client.render import differences
 from planloop.client.render.records import short_path
-from planloop.compiler import document_writer
+from planloop.compiler import read
 from planloop.compiler.source import Format
 from planloop.compiler.splice.write_back import NotSpliced
 from planloop.reconciler.admission import field_ownership
@@ -116,7 +116,7 @@ def _who(path: tuple[str, ...], stamps: JsonObject, *, is_gone: bool) -> JsonObj
 
 
 def _shown(value: Json) -> str:
-    text = document_writer.format_yaml(value).rstrip("\n")
+    text = read.format_yaml(value).rstrip("\n")
     return text if len(text) <= VALUE_CHARS_MAX else f"{text[:VALUE_CHARS_MAX]}…"
 
 

@@ -10,7 +10,7 @@ from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.owner_client import OwnerClient, OwnerGone
 from planloop.client.plan_file import PlanFile
 from planloop.client.plan_paths import PlanPaths
-from planloop.compiler import document_writer
+from planloop.compiler import read
 from planloop.compiler.edn.reader import EdnTree
 from planloop.compiler.source import Format
 from planloop.compiler.splice.write_back import NotSpliced
@@ -43,15 +43,15 @@ class LiveText:
 def live_text(path: Path, content: bytes | None, live: JsonObject) -> LiveText:
     """`live` written into `content`, the text of the plan file `path` at its last apply; None when there was none."""
     if content is None:
-        return LiveText(document_writer.format_yaml(live), "yaml", NO_FILE)
+        return LiveText(read.format_yaml(live), "yaml", NO_FILE)
     file = plan_file.compile_plan(path, content)
     spelling = file.compiled.tree.format
     if file.errors:
         why = f"{path.name} does not compile any more: {file.errors[0].summary}"
-        return LiveText(document_writer.format_document(live, spelling), spelling, why)
+        return LiveText(read.format_document(live, spelling), spelling, why)
     found = plan_file_update.splice_document(file, live)
     if isinstance(found, NotSpliced):
-        return LiveText(document_writer.format_document(live, spelling), spelling, f"{path.name}: {found.reason}")
+        return LiveText(read.format_document(live, spelling), spelling, f"{path.name}: {found.reason}")
     return LiveText(found.content.decode().removeprefix("\ufeff"), spelling, "")
 
 

@@ -24,7 +24,7 @@ from planloop.controllers.agent.tools.tool import Tool, arguments_schema
 from planloop.controllers.agent.turn import permissions
 from planloop.controllers.agent.turn.transcript import result_text
 from planloop.controllers.shared import container_exec
-from planloop.schemas import amounts, limits
+from planloop.schemas import limits, quantities
 from planloop.schemas.canonical_json import JsonObject, encode
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.agent import AgentState, agent_from_json
@@ -148,7 +148,7 @@ def news_answer(ended: CallEnded) -> ToolAnswer:
 
 def lease_answer(lease: TaskLease, ended: CallEnded, *, shows_lease: bool) -> ToolAnswer:
     """Return the briefing of a task that the client has just taken."""
-    silence = amounts.format_duration(lease.lease_s)
+    silence = quantities.format_duration(lease.lease_s)
     yours = f"{lease.task} is yours for as long as you go on: after {silence} of silence it is not."
     handle = f"Give `lease: {lease.key}` with every call." if shows_lease else ""
     facts: JsonObject = {"task": lease.path, "agent": lease.agent, "lease_s": lease.lease_s}

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from planloop.schemas import address as addresses
 from planloop.schemas.frozen import frozen, mutable
 from planloop.schemas.log.record import Record
-from planloop.schemas.objects.ledger import accounts_of
+from planloop.schemas.objects.budget import accounts_of
 from planloop.schemas.objects.lock import lock_status_from_json
 from planloop.schemas.resource import Resource
 from planloop.server.observability.spans import SpanEnd, SpanReader, SpanStart, ViewLookup

@@ -185,7 +185,7 @@ InnerCall: TypeAlias = Callable[[], Awaitable[CallEnding]]
 
 
 class CallAttempts(Protocol):
-    """The start of a call as its layers see it: `running.CallRun`."""
+    """The start of a call as its layers see it."""
 
     context: ToolContext
     tool: Tool

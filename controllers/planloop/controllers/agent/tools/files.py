@@ -31,7 +31,6 @@ from planloop.controllers.agent.tools.workspace import BINARY_FILE, FoundFile, f
 from planloop.controllers.agent.turn import call_locks
 from planloop.reconciler.effects.truncate import truncate_output
 from planloop.schemas import limits, patterns
-from planloop.schemas.amounts import format_size, pluralize
 from planloop.schemas.canonical_json import Json, JsonObject, sha256_hex
 from planloop.schemas.file_text import (
     FileText,
@@ -41,6 +40,7 @@ from planloop.schemas.file_text import (
     rewrite_text,
     split_lines,
 )
+from planloop.schemas.quantities import format_size, pluralize
 
 
 def text_difference(old: bytes | None, new: bytes, path: str) -> str:

@@ -18,11 +18,11 @@ from typing import Final, Literal
 
 from planloop.controllers.agent.tools.errors import ToolDenied, ToolError, ToolFailed
 from planloop.schemas import limits, patterns
-from planloop.schemas.amounts import format_size
 from planloop.schemas.canonical_json import printable_name, sha256_hex
 from planloop.schemas.file_text import decode_file_text, is_binary, split_lines
 from planloop.schemas.frozen import frozen, mutable
 from planloop.schemas.objects.fork import LOCK_PLACES
+from planloop.schemas.quantities import format_size
 
 CLOSED_NAMES: Final = frozenset({".plan"})
 UNWRITABLE_NAMES: Final = frozenset({".git", ".plan"})

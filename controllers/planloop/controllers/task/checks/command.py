@@ -12,7 +12,7 @@ from planloop.controllers.shared.container_exec import ContainerProgress
 from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding
 from planloop.reconciler.effects.processes import ExitCause, ProcessCommand, ProcessExit
 from planloop.reconciler.effects.truncate import last_line
-from planloop.schemas import amounts, limits
+from planloop.schemas import limits, quantities
 from planloop.schemas.canonical_json import JsonObject, sha256_hex
 from planloop.schemas.objects.task import CheckSpec
 
@@ -53,7 +53,7 @@ def judge_exit(command: str, code: int | None, output: bytes) -> CheckFinding:
     if code == 0:
         return CheckFinding("pass", f"{command}: exit code 0", output)
     line = last_line(output)
-    message = f"{command}: {amounts.describe_exit_code(code)}{f': {line}' if line else ''}"
+    message = f"{command}: {quantities.describe_exit_code(code)}{f': {line}' if line else ''}"
     return CheckFinding("error" if code in _CANNOT_RUN else "fail", message, output)
 
 

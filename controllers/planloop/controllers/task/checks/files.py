@@ -17,7 +17,7 @@ from planloop.controllers.task.checks import command as checks_command
 from planloop.controllers.task.checks.pattern_child import FOUND, NOT_A_PATTERN, NOT_FOUND
 from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding
 from planloop.reconciler.effects.processes import ProcessCommand
-from planloop.schemas import amounts, limits
+from planloop.schemas import limits, quantities
 from planloop.schemas.canonical_json import Json, decode_foreign
 from planloop.schemas.file_text import decode_file_text
 from planloop.schemas.frozen import frozen
@@ -210,7 +210,7 @@ async def check_json(spec: CheckSpec, environment: CheckEnvironment) -> CheckFin
 def judge_printed_json(spec: CheckSpec, code: int | None, output: bytes) -> CheckFinding:
     """What is found by the command of `spec` that came to an end of its own."""
     if code != 0:
-        return CheckFinding("error", f"{_json_source(spec)}: {amounts.describe_exit_code(code)}", output)
+        return CheckFinding("error", f"{_json_source(spec)}: {quantities.describe_exit_code(code)}", output)
     return _compare_content(spec, output)
 
 

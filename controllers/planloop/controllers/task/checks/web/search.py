@@ -17,10 +17,10 @@ from playwright.async_api import Error as PlaywrightError
 from planloop.controllers.task.checks.web.browser import BrowserGone, PageFailed, TabGone
 from planloop.controllers.task.checks.web.play import ChoicePath, PlayStuck, WayPlay, WayQueue, play_way
 from planloop.schemas import limits
-from planloop.schemas.amounts import pluralize
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.checks.web_check import WebCheck
 from planloop.schemas.frozen import frozen
+from planloop.schemas.quantities import pluralize
 
 CRASHED: Final = "the page made the browser's tab crash"
 

@@ -1,24 +1,30 @@
-"""Warn about parts of a plan that this version reads but does not run.
+"""Warn about parts of a plan that this version does not run, and about hooks that guard nothing.
 
-All are warnings, because a preview is still worth having; `codes.STOPS_APPLY` names those that a run must not start
-with.
+All are warnings, because a preview is still useful; `error_codes.STOPS_APPLY` names those that prevent a run. A hook's
+agent or file may be added later, by the plan's own tasks too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from planloop.compiler.check.tasks import TaskTree
-from planloop.compiler.graph import Graph
+from planloop.compiler.graph import Graph, Sources
+from planloop.compiler.lower import hooks
 from planloop.compiler.lower.document import Provenance
+from planloop.compiler.lower.hooks import ResolvedHook
+from planloop.compiler.names import did_you_mean
 from planloop.compiler.problems import Pointer, Problems
 from planloop.compiler.resolve.agents import ResolvedAgent, is_mcp_client
-from planloop.compiler.suggest import did_you_mean
+from planloop.compiler.resolve.needs import TaskPath
+from planloop.schemas import address as addresses
 from planloop.schemas import json_pointer
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.checks.kinds import CHECK_KINDS, kinds_in
 from planloop.schemas.objects.container import is_outside_plan
+from planloop.schemas.objects.hook import HookFunction, HookProgram
 from planloop.schemas.objects.sandbox import BUBBLEWRAP, CONTAINER, sandbox_request
+from planloop.schemas.resource import WantedObject
 
 
 def warn_unsupported(document: JsonObject, tree: TaskTree, graph: Graph, faults: Problems) -> None:
@@ -83,11 +89,11 @@ def _tell_agents(graph: Graph, faults: Problems) -> None:
     for address, choice in provenance.choices.items():
         users.setdefault(id(choice.resolved), []).append(address)
     boxes = [address.partition("/")[2] for address in graph.objects if address.startswith("container/")]
-    for addresses in users.values():
-        # One agent may do thousands of tasks: what it lacks is said once, with their number.
-        choice = provenance.choices[addresses[0]]
-        to = choice.resolved.at or choice.to or json_pointer.task_pointer(_path_of(addresses[0]))
-        without = [address for address in addresses if graph.objects[address].spec["mind"].get("model") == ""]
+    for agents in users.values():
+        # One agent may do thousands of tasks: it gets one warning, with their number.
+        choice = provenance.choices[agents[0]]
+        to = choice.resolved.at or choice.to or json_pointer.task_pointer(_path_of(agents[0]))
+        without = [address for address in agents if graph.objects[address].spec["mind"].get("model") == ""]
         if without:
             who = _who(choice.resolved, without)
             hint = "give it a `model:`, or an agent above it; or all of them one: `plan apply --model provider/name`"
@@ -141,13 +147,86 @@ def _fork_of(graph: Graph, task: str) -> str:
     return "" if found is None else str(found.spec.get("fork") or "")
 
 
-def _who(resolved: ResolvedAgent, addresses: list[str]) -> str:
-    path, _, hook = addresses[0].partition("~")
+def _who(resolved: ResolvedAgent, agents: list[str]) -> str:
+    path, _, hook = agents[0].partition("~")
     task = f"the agent of hook `{hook}`" if hook else path.replace("agent/", "task/", 1)
-    count = f" and {len(addresses) - 1:,} more" if len(addresses) > 1 else ""
+    count = f" and {len(agents) - 1:,} more" if len(agents) > 1 else ""
     return f"{task}{count}" if not resolved.name else f"`{resolved.name}`, for {task}{count},"
 
 
 def _path_of(address: str) -> tuple[str, ...]:
     rest = address.partition("/")[2]
     return () if rest == "." else tuple(rest.split("/"))
+
+
+def warn_idle_hooks(
+    tree: TaskTree,
+    objects: Mapping[str, WantedObject],
+    made: Mapping[str, ResolvedHook],
+    sources: Sources,
+    faults: Problems,
+) -> None:
+    """Tells of every hook in `tree` that watches no agent of `objects`, and of those `made` that cannot be asked."""
+    _tell_unwatching(tree, objects, faults)
+    told: set[Pointer] = set()
+    for at, hook in made.items():
+        if hook.to not in told:
+            told.add(hook.to)
+            _tell_program(hook, _cwd(objects, str(objects[at].spec["set_at"])), sources, faults)
+
+
+def _tell_unwatching(tree: TaskTree, objects: Mapping[str, WantedObject], faults: Problems) -> None:
+    watchable: set[TaskPath] = set()
+    for path, task in tree:
+        if task.get("hooks") and not watchable:
+            watchable = _with_agents(objects)
+        for name in task.get("hooks", ()) if path not in watchable else ():
+            why = "`run` is a command" if "run" in task else "no task here has an agent"
+            hint = "hooks watch agents: set it where there is one"
+            to = (*json_pointer.task_pointer(path), "hooks", name)
+            faults.warn_on_key("P0228", f"hook `{name}` watches nobody: {why}", hint, to=to)
+
+
+def _with_agents(objects: Mapping[str, WantedObject]) -> set[TaskPath]:
+    """The tasks that have an agent, or one below them."""
+    paths = {addresses.parse_address(address).path for address in objects if address.startswith("agent/")}
+    return {path[:depth] for path in paths for depth in range(len(path) + 1)}
+
+
+def _cwd(objects: Mapping[str, WantedObject], set_at: str) -> str:
+    task = objects.get(f"task/{set_at.partition('/')[2]}")
+    return str(task.spec.get("cwd") or ".") if task is not None else "."
+
+
+def _tell_program(hook: ResolvedHook, cwd: str, sources: Sources, faults: Problems) -> None:
+    match hook.mind:
+        case HookProgram(argv=argv):
+            program, script = hooks.program_words(argv)
+            if program and not sources.has_program(program, cwd):
+                _warn_not_asked(hook, *_not_run(program, cwd, sources), faults)
+            elif script and not sources.has_file(f"{cwd}/{script}"):
+                _warn_not_asked(hook, f"there is no file `{script}`", _looked_for(cwd), faults)
+        case HookFunction(target=target) if not target.startswith("lib:"):
+            file = target.rpartition(":")[0]
+            if not sources.has_file(file):
+                _warn_not_asked(hook, f"there is no file `{file}`", _looked_for("."), faults)
+        case _:
+            pass
+
+
+def _not_run(program: str, cwd: str, sources: Sources) -> tuple[str, str]:
+    if "/" not in program:
+        return f"there is no program `{program}`", "install it, or put the folder where it is into PATH"
+    if sources.has_file(f"{cwd}/{program}"):
+        return f"the file `{program}` is not executable", f"chmod +x {program.removeprefix('./')}"
+    return f"there is no file `{program}`", _looked_for(cwd)
+
+
+def _looked_for(cwd: str) -> str:
+    where = "beside the plan file" if cwd in ("", ".") else f"in `{cwd}`, where the hook is set"
+    return f"it is looked for {where}"
+
+
+def _warn_not_asked(hook: ResolvedHook, summary: str, hint: str, faults: Problems) -> None:
+    to = (*hook.to, "run" if isinstance(hook.mind, HookProgram) else "python")
+    faults.warn("P0229", f"hook `{hook.name}` cannot be asked: {summary}", hint, to=to)
