@@ -308,7 +308,7 @@ async def test_law_12_a_quiet_plan_takes_no_step_at_all(tmp_path: Path) -> None:
         await anyio.sleep(86_400)
 
         assert (len(on.seen()), on.store.view.rev) == (steps, rev)
-        assert on.engine.quiescent()
+        assert on.engine.is_quiescent()
 
 
 async def test_a_plan_with_work_under_way_is_not_quiet(tmp_path: Path) -> None:
@@ -322,7 +322,7 @@ async def test_a_plan_with_work_under_way_is_not_quiet(tmp_path: Path) -> None:
             ended.append(anyio.current_time())
 
         on.work.start("job", "task/a", job, pool="free")
-        assert not on.engine.quiescent()
+        assert not on.engine.is_quiescent()
         await on.quiet()
 
         assert ended and not on.work.is_live("job")

@@ -120,8 +120,8 @@ def test_success_starts_the_delays_again() -> None:
 
 def test_the_failures_of_a_job_are_not_those_of_its_owner() -> None:
     queue = AddressQueue(Time(), backoff=Backoff(1.0, 60.0, 0.0))
-    queue.retry("task/a", row="job")
-    queue.retry("task/a", row="job")
+    queue.retry("task/a", key="job")
+    queue.retry("task/a", key="job")
 
     assert queue.retry("task/a") == 1.0
 

@@ -213,11 +213,11 @@ async def test_a_job_that_raises_is_told_as_a_fault_and_stops_nobody(
     async def broken() -> None:
         raise error
 
-    async def on_fault(owner: str, key: str, fault: AttemptFailure) -> None:
+    async def on_failure(owner: str, key: str, fault: AttemptFailure) -> None:
         faults.append((owner, key, fault))
 
     async with running(Stage()) as stage:
-        stage.work.on_fault = on_fault
+        stage.work.on_failure = on_failure
         stage.work.start("broken", "task/broken", broken, pool="tools")
         stage.start("b")
         await stage.settle()

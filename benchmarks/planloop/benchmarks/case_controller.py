@@ -299,7 +299,7 @@ class CaseReconciler:
         ended: JsonObject = {"state": CaseState.ENDED, "verdict": graded.verdict, "why": graded.why}
         data = ended | {"results": list(graded.results), "soft": graded.soft or {}}
         draft = RecordDraft("case.ended", ACTOR, case.address, (SetStatus(case.address, case.uid, ended),), data)
-        with self._work.driving(case.address):  # An ended case has nothing to learn from its own end.
+        with self._work.without_waking(case.address):  # An ended case has nothing to learn from its own end.
             rev = self._store.propose(draft)
         await self._store.flush(rev)
 

@@ -139,7 +139,7 @@ async def test_law_12_an_agent_that_waits_for_a_message_is_in_no_queue(tmp_path:
         await here.apply("agent: {script: [{when: {message: never}, say: x}]}")
         await here.until_state("agent/.", "asleep")
         await here.settled_but_timers()
-        assert here.engine.quiescent()
+        assert here.engine.is_quiescent()
 
 
 @pytest.mark.process
@@ -161,7 +161,7 @@ async def test_law_12_thousands_of_sleeping_agents_are_rows_and_nothing_else(tmp
             changes.append(SetStatus(f"task/{path}", uid, task.status))
         await here.store.append(RecordDraft("plan.patched", "human:cli", PLAN, tuple(changes)))
         await here.settled_but_timers()
-        assert here.work.live_count == 0 and here.engine.quiescent()
+        assert here.work.live_count == 0 and here.engine.is_quiescent()
         assert sum(agent.state == "asleep" for agent in here.store.view.list("agent")) == count + 1
         await here.tell("agent/sleeper-77", "hello", "m")
         await here.settled_but_timers()

@@ -132,7 +132,7 @@ async def test_a_new_goal_budget_or_check_leaves_a_running_command_alone(tmp_pat
         here.apply(root=spec(), a=spec("echo begin >> out; read x < gate"))
         await here.until(lambda: here.lines("out") == ["begin"])
         here.change("task/a", goal="another", acceptance=(sh("true"),), budget=Budget(time_s=60), priority=3)
-        await here.until(lambda: here.engine.quiescent() or here.task("task/a").generation > 1)
+        await here.until(lambda: here.engine.is_quiescent() or here.task("task/a").generation > 1)
         (tmp_path / "gate").write_text("go\n")
         await here.until_state("task/.", "done")
 

@@ -57,7 +57,7 @@ class NotedPlane:
     def start(self, key: str, owner: str, job: Callable[[], Awaitable[None]], *, pool: str, priority: int = 0) -> None:
         raise AssertionError("the pure core starts nothing")
 
-    def driving(self, address: str) -> AbstractContextManager[None]:
+    def without_waking(self, address: str) -> AbstractContextManager[None]:
         raise AssertionError("the pure core writes nothing")
 
     def poke(self, address: str, *, after_s: float = 0.0, priority: int = 0) -> None:

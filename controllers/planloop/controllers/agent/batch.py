@@ -66,12 +66,12 @@ class _Overlay(MutableMapping[str, Resource]):
 class WriteBatch:
     """A `View` of the state after the steps in the batch. After `commit` it shows the store again.
 
-    `driving` is entered while a record is proposed: the caller continues with the agent, so it need not be woken.
+    `without_waking` is entered while a record is proposed: the caller continues with the agent, so it is not woken.
     """
 
-    def __init__(self, store: Store, driving: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+    def __init__(self, store: Store, without_waking: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
         self._store = store
-        self._driving = driving
+        self._without_waking = without_waking
         self._objects = _Overlay(store.view)
         self.get: Callable[[str], Resource | None] = self._objects.get
         """The object at an address as it will be, None when there is none."""
@@ -119,7 +119,7 @@ class WriteBatch:
         self._objects.clear()
         if not drafts:
             return self.rev
-        with self._driving():
+        with self._without_waking():
             return self._store.propose(
                 joined_draft(drafts, lambda address: self._store.view.get(address) is None), expect
             )

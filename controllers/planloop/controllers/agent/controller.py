@@ -127,7 +127,7 @@ class AgentReconciler:
         return not self._permits.are_out
 
     def _batch(self, address: str) -> WriteBatch:
-        return WriteBatch(self._services.store, lambda: self._services.work.driving(address))
+        return WriteBatch(self._services.store, lambda: self._services.work.without_waking(address))
 
     async def _take(self, agent: ObservedAgent, batch: WriteBatch) -> Outcome | None:
         """Decide the next step and take it; None when another may follow immediately."""

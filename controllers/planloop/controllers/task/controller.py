@@ -59,7 +59,7 @@ class TaskReconciler:
         if observed is None:
             return Done()
         step = decide_task(observed)
-        with nullcontext() if _leads_on(observed, step) else self._plane.driving(observed.address):
+        with nullcontext() if _leads_on(observed, step) else self._plane.without_waking(observed.address):
             write_step(self._store, observed, step)
         for key in step.cancel:
             self._plane.cancel(key)

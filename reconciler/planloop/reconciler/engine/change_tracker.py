@@ -1,4 +1,13 @@
-"""Which addresses a change wakes, and which address its controllers write in a hot loop. Pure."""
+"""Which addresses a change wakes (`ChangeWatcher`), and which controllers are in a hot loop (`HotLoopDetector`). Pure.
+
+A changed object wakes itself and its owner. If its `signal` changed, it also wakes the objects whose `refs` name it; an
+owner that has such a ref is woken by the signal only. The answer depends on the state before and after, never on the
+type of the record, so a lost wake-up is made up for by reconciling everything, as every start does.
+
+Controllers that work write ever new states; controllers that fight write the same states again and again. The detector
+slows an address down if, within one window, its controllers wrote the same content too often, or wrote more often than
+real work does.
+"""
 
 from __future__ import annotations
 
@@ -11,30 +20,29 @@ from planloop.schemas.canonical_json import Json
 from planloop.schemas.frozen import frozen, mutable
 from planloop.schemas.resource import Resource
 
-# A changed object wakes itself, its owner and, if its `signal` changed, the objects that name it in their `refs`. An
-# owner with such a ref is woken by the signal only. The answer depends on the state before and after, never on the
-# record's type, so a lost wake-up is made up for by reconciling every object, as each start does.
-
 
 @frozen
-class _Seen:
+class _Observed:
     signal: tuple[Json, ...]
     owner: str | None
 
 
 class ChangeWatcher:
-    """Remembers the signal of every object, to detect changes."""
+    """Remembers the signal and the owner of every object. `resources` are the objects at the start."""
 
     def __init__(self, resources: Iterable[Resource]) -> None:
-        self._seen = {resource.address: _Seen(resource.signal, resource.owner) for resource in resources}
+        self._observed = {resource.address: _Observed(resource.signal, resource.owner) for resource in resources}
 
     def concerned(self, view: View, changed: Sequence[str]) -> list[str]:
-        """The addresses to reconcile after a change of the objects `changed`, each once, the changed ones first."""
+        """The addresses to wake after the objects at `changed` changed, each once, those of `changed` first.
+
+        `view` is the state after the change. Remembers it, so call this once for every change.
+        """
         woken = dict.fromkeys(changed)
         for address in changed:
-            old = self._seen.get(address)
+            old = self._observed.get(address)
             resource = view.get(address)
-            new = None if resource is None else _Seen(resource.signal, resource.owner)
+            new = None if resource is None else _Observed(resource.signal, resource.owner)
             if old is not None and new is not None and old == new:
                 if new.owner is not None and new.owner not in view.referrers(address):
                     woken[new.owner] = None
@@ -43,24 +51,20 @@ class ChangeWatcher:
                 dict.fromkeys(each.owner for each in (old, new) if each is not None and each.owner is not None)
             )
             if new is None:
-                self._seen.pop(address, None)
+                self._observed.pop(address, None)
             else:
-                self._seen[address] = new
+                self._observed[address] = new
             if (old.signal if old else None) != (new.signal if new else None):
                 woken.update(dict.fromkeys(view.referrers(address)))
         return list(woken)
 
 
-# Hot loops: progress writes new states, while controllers that undo each other's writes return to earlier ones. An
-# address is delayed if, within one window, controllers wrote the same content repeatedly, or more often than any real
-# work does. The engine applies the delay and writes the condition.
-
 WINDOW_S: Final = 10.0
-FREE_WRITES: Final = 50  # Per window, before contents are compared: nearly every object stays below.
+FREE_WRITES: Final = 50  # In a window, before contents are compared at all: nearly every object has fewer.
 DELAY_BASE_S: Final = 1.0
 DELAY_CAP_S: Final = 60.0
 RECORDS_KEPT: Final = 1_000  # Addresses remembered before those of past windows are dropped.
-TRIPS_COUNTED: Final = 16  # The delay reaches its cap long before.
+TRIPS_COUNTED: Final = 16  # The delay reaches its cap much earlier.
 
 
 @mutable
@@ -68,19 +72,19 @@ class _WriteCount:
     since: float
     writes: int = 0
     contents: dict[int, int] | None = None
-    trips: int = 0  # Consecutive windows that were hot loops.
+    trips: int = 0  # Windows in a row with a hot loop.
     is_tripped: bool = False
 
 
 class HotLoopDetector:
-    """Counts controllers' writes per address."""
+    """Counts the writes of controllers by address. Times are in seconds of one monotonic clock."""
 
     def __init__(self) -> None:
         self._records: dict[str, _WriteCount] = {}
         self._prune_at = RECORDS_KEPT
 
     def wrote(self, address: str, now: float, content: Callable[[], str]) -> None:
-        """Count one write; calls `content`, which returns the object as text, only if there were many."""
+        """Count one write. `content` returns the object as text; it is called only after many writes."""
         record = self._records.get(address)
         if record is None:
             self._prune(now)
@@ -92,28 +96,28 @@ class HotLoopDetector:
         if record.is_tripped or record.writes <= FREE_WRITES:
             return
         contents = record.contents = record.contents or {}
-        seen = hash(content())  # Two texts with one hash would only slow an object down.
-        contents[seen] = contents.get(seen, 0) + 1
-        if contents[seen] > limits.FIGHT_REPEATS_MAX or record.writes > limits.FIGHT_WRITES_MAX:
+        digest = hash(content())  # Two texts with one hash would only slow an object down.
+        contents[digest] = contents.get(digest, 0) + 1
+        if contents[digest] > limits.FIGHT_REPEATS_MAX or record.writes > limits.FIGHT_WRITES_MAX:
             record.is_tripped = True
             record.trips += 1
+
+    def delay_s(self, address: str, now: Callable[[], float]) -> float:
+        """Seconds to delay a wake-up of `address` that a controller causes; 0 if it is not in a hot loop."""
+        record = self._records.get(address)
+        if record is None or not record.is_tripped or now() - record.since > _expiry_s(record):
+            return 0.0
+        return float(min(DELAY_CAP_S, DELAY_BASE_S * 2 ** min(record.trips - 1, TRIPS_COUNTED)))
 
     def _prune(self, now: float) -> None:
         if len(self._records) < self._prune_at:
             return
-        calm = [address for address, one in self._records.items() if now - one.since > _over_s(one)]
-        for address in calm:
+        expired = [address for address, one in self._records.items() if now - one.since > _expiry_s(one)]
+        for address in expired:
             del self._records[address]
         self._prune_at = max(RECORDS_KEPT, 2 * len(self._records))
 
-    def delay_s(self, address: str, now: Callable[[], float]) -> float:
-        """How long to delay wake-ups of `address` by controllers, in seconds; 0 outside a hot loop."""
-        record = self._records.get(address)
-        if record is None or not record.is_tripped or now() - record.since > _over_s(record):
-            return 0.0
-        return float(min(DELAY_CAP_S, DELAY_BASE_S * 2 ** min(record.trips - 1, TRIPS_COUNTED)))
 
-
-def _over_s(record: _WriteCount) -> float:
-    """Seconds after which a window no longer counts: that of a hot loop lasts longer than the longest delay."""
+def _expiry_s(record: _WriteCount) -> float:
+    """Seconds after which a window no longer counts; that of a hot loop lasts longer than the longest delay."""
     return WINDOW_S + DELAY_CAP_S if record.is_tripped else WINDOW_S

@@ -1,9 +1,8 @@
-"""The address queue: which address is reconciled next, and not before when.
+"""The work queue of addresses: which address is reconciled next, and not before what time.
 
-It has three sets: ready (ordered by priority, then arrival), delayed (until a time) and processing. An address is in
-processing at most once, so it is never reconciled twice at once; one that is added while it is processing runs again
-afterwards. Duplicates collapse to the highest priority and the earliest time. Time and randomness are arguments.
-`planloop.reconciler.engine.change_tracker` decides what to add, and `planloop.reconciler.engine.engine` runs it.
+An address is in one of three sets: ready (ordered by priority, then arrival), delayed (until a time), or processing. An
+address that is added while it is processing becomes ready again when it is done, so it is never reconciled twice at the
+same time. Adding an address twice keeps the higher priority and the earlier time. Time and randomness are arguments.
 """
 
 from __future__ import annotations
@@ -17,26 +16,26 @@ import anyio
 from planloop.schemas import limits
 from planloop.schemas.frozen import frozen
 
-DOUBLINGS_COUNTED: Final = 32  # 2**32 base delays exceed any cap; without it the power grows without bound.
+DOUBLINGS_COUNTED: Final = 32  # 2**32 base delays are over any cap; without a limit the power grows without bound.
 
 
 @frozen
 class Backoff:
-    """Delays of an address that keeps failing: `base_s` doubles up to `cap_s`, spread by `jitter` either way."""
+    """Delays after failures in a row: `base_s`, doubled each time up to `cap_s`, plus or minus the share `jitter`."""
 
     base_s: float = limits.BACKOFF_BASE_S
     cap_s: float = limits.BACKOFF_CAP_S
     jitter: float = limits.BACKOFF_JITTER
 
     def delay_s(self, failures: int, chance: float) -> float:
-        """Seconds before the next try after `failures` (from 1) in a row; `chance` is in [0, 1)."""
+        """Seconds before the next try after `failures` in a row, at least 1; `chance` in [0, 1) selects the jitter."""
         plain = min(self.cap_s, self.base_s * 2 ** min(failures - 1, DOUBLINGS_COUNTED))
         return float(plain * (1 + self.jitter * (2 * chance - 1)))
 
 
 @frozen
 class QueueCounts:
-    """How many addresses are in each set."""
+    """The number of addresses in each set."""
 
     ready: int
     processing: int
@@ -48,7 +47,11 @@ class QueueCounts:
 
 
 class AddressQueue:
-    """`now` is the event loop's monotonic clock in seconds; `chance` returns values in [0, 1)."""
+    """The queue of one engine, for one event loop.
+
+    `now` is the loop's monotonic clock in seconds, `chance` returns values in [0, 1). `keep_time` must run: without it,
+    no delayed address wakes a worker that waits in `take`.
+    """
 
     def __init__(
         self,
@@ -60,27 +63,28 @@ class AddressQueue:
         self._chance = chance
         self._backoff = backoff
         self._arrivals = 0
-        self._ready: dict[str, int] = {}  # address → priority; the heap may hold stale entries beside it
-        self._ready_heap: list[tuple[int, int, str]] = []
-        self._delayed: dict[str, tuple[float, int]] = {}
-        self._due_heap: list[tuple[float, int, str]] = []
-        self._processing: dict[str, int | None] = {}  # None: not added again since it was taken
+        # The dictionaries are the truth; the heaps may have stale entries beside them, which are skipped.
+        self._ready: dict[str, int] = {}  # address → priority
+        self._ready_heap: list[tuple[int, int, str]] = []  # (-priority, arrival, address)
+        self._delayed: dict[str, tuple[float, int]] = {}  # address → (due time, priority)
+        self._due_heap: list[tuple[float, int, str]] = []  # (due time, arrival, address)
+        self._processing: dict[str, int | None] = {}  # address → priority if it was added meanwhile, None if not
         self._failures: dict[str, int] = {}
         self._waiting: list[anyio.Event] = []
         self._timer_moved = anyio.Event()
 
     def add(self, address: str, *, after_s: float = 0.0, priority: int = 0) -> None:
-        """Request a reconcile of `address` in `after_s` seconds, or sooner if another request is sooner."""
+        """Queue `address`, not before `after_s` seconds from now unless another call asks for an earlier time."""
         if after_s > 0:
             self._add_delayed(address, self.now() + after_s, priority)
         elif address in self._processing:
-            known = self._processing[address]
-            self._processing[address] = priority if known is None else max(known, priority)
+            previous = self._processing[address]
+            self._processing[address] = priority if previous is None else max(previous, priority)
         else:
             self._make_ready(address, priority)
 
     def pop(self) -> str | None:
-        """The next address, now processing; None if none is ready. Call `done` after each."""
+        """Take the next address and mark it as processing; None if none is ready. Call `done` for each."""
         if self._delayed:
             self._promote_due()
         while self._ready_heap:
@@ -92,41 +96,42 @@ class AddressQueue:
         return None
 
     async def take(self) -> str:
-        """As `pop`, but waits for one."""
+        """As `pop`, but wait for an address."""
         while (address := self.pop()) is None:
             event = anyio.Event()
             self._waiting.append(event)
             try:
                 await event.wait()
             except BaseException:
-                self._pass_on(event)
+                self._pass_on_wake(event)
                 raise
         return address
 
     def done(self, address: str) -> None:
-        """End the processing of `address`; it is ready again if it was added meanwhile."""
-        dirtied = self._processing.pop(address)
-        if dirtied is not None:
-            self._make_ready(address, dirtied)
+        """End the processing of `address`, which is ready again if it was added meanwhile."""
+        priority = self._processing.pop(address)
+        if priority is not None:
+            self._make_ready(address, priority)
 
-    def retry(self, address: str, *, row: str | None = None, base_s: float | None = None) -> float:
-        """Count a failure and delay `address` accordingly (an earlier request still wins); returns the delay.
+    def retry(self, address: str, *, key: str | None = None, base_s: float | None = None) -> float:
+        """Count a failure and queue `address` after the back-off, which is returned in seconds.
 
-        Failures are counted per `row`, which is the address if None, so that a job's failures are not its owner's.
+        Failures are counted by `key` (None: the address), so that those of a job are not those of its owner. `base_s`
+        replaces the base of the back-off.
         """
-        row = row or address
-        failures = self._failures[row] = self._failures.get(row, 0) + 1
+        key = key or address
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
         backoff = self._backoff if base_s is None else Backoff(base_s, self._backoff.cap_s, self._backoff.jitter)
         delay_s = backoff.delay_s(failures, self._chance())
         self.add(address, after_s=delay_s)
         return delay_s
 
-    def forget(self, row: str) -> None:
-        """Reset the count of failures, after a success or when a retry does not help."""
-        self._failures.pop(row, None)
+    def forget(self, key: str) -> None:
+        """Reset the count of failures of an address or key: it succeeded, or a retry cannot help."""
+        self._failures.pop(key, None)
 
     def next_due(self) -> float | None:
-        """When the earliest delayed address is due, in `now`'s seconds; None if none is delayed."""
+        """When the earliest delayed address is due, in seconds of `now`; None if none is delayed."""
         while self._due_heap:
             due, _, address = self._due_heap[0]
             if self._delayed.get(address, (None, 0))[0] == due:
@@ -138,7 +143,7 @@ class AddressQueue:
         return QueueCounts(len(self._ready), len(self._processing), len(self._delayed))
 
     async def keep_time(self) -> None:
-        """Wake a taker whenever a delayed address is due; runs until cancelled and sleeps while none is delayed."""
+        """Make delayed addresses ready when they are due, until cancelled. Sleeps until the next due time."""
         while True:
             self._timer_moved = anyio.Event()
             due = self.next_due()
@@ -148,19 +153,19 @@ class AddressQueue:
                     await self._timer_moved.wait()
             self._promote_due()
 
-    def _pass_on(self, event: anyio.Event) -> None:
-        # A taker cancelled after it was woken must not swallow the wake-up.
+    def _pass_on_wake(self, event: anyio.Event) -> None:
+        # A `take` that is cancelled after it was woken must wake another one instead.
         if event in self._waiting:
             self._waiting.remove(event)
         elif self._waiting:
             self._waiting.pop().set()
 
     def _make_ready(self, address: str, priority: int) -> None:
-        held = self._delayed.pop(address, None)
-        if held is not None:
-            priority = max(priority, held[1])
-        known = self._ready.get(address)
-        if known is not None and known >= priority:
+        delayed = self._delayed.pop(address, None)
+        if delayed is not None:
+            priority = max(priority, delayed[1])
+        previous = self._ready.get(address)
+        if previous is not None and previous >= priority:
             return
         assert len(self._ready) < limits.QUEUE_LENGTH_MAX, "more addresses than objects may exist"
         self._arrivals += 1
@@ -173,11 +178,11 @@ class AddressQueue:
         if address in self._ready:
             self._make_ready(address, priority)  # Ready is sooner than any delay; only the priority may rise.
             return
-        held = self._delayed.get(address)
-        if held is not None:
-            due, priority = min(due, held[0]), max(priority, held[1])
+        delayed = self._delayed.get(address)
+        if delayed is not None:
+            due, priority = min(due, delayed[0]), max(priority, delayed[1])
         self._delayed[address] = (due, priority)
-        if held is None or due < held[0]:
+        if delayed is None or due < delayed[0]:
             self._arrivals += 1
             heapq.heappush(self._due_heap, (due, self._arrivals, address))
             if self._due_heap[0][2] == address:

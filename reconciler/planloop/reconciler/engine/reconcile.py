@@ -1,4 +1,17 @@
-"""The contract of a controller: `Reconciler`, the outcomes it returns, and how an exception becomes one."""
+"""The contract between the engine and a controller: `Reconciler`, its outcomes, and how an exception becomes one.
+
+A request is an address, never an event. The controller reads everything it needs from the view, compares, takes one
+step and returns an outcome.
+
+The engine guarantees that one address is never reconciled twice at the same time, that an address which changes while
+it is reconciled is reconciled again, and that the view has the controller's own last write. The controller guarantees
+that a second reconcile with nothing changed writes nothing, and that every write carries the revision that it was
+computed from (`expect` of `Store.propose`).
+
+A step that takes time (a process, a model call, a pause of a script) is a job in
+`planloop.reconciler.engine.work_pools`: `reconcile` starts or cancels it and returns; when the job ends, its owner is
+reconciled again.
+"""
 
 from __future__ import annotations
 
@@ -9,34 +22,28 @@ from planloop.reconciler.errors import NotOwner, StoreCorrupt, StoreFailed, Term
 from planloop.schemas.address import Address
 from planloop.schemas.frozen import frozen
 
-# What a controller and the engine guarantee each other.
-#
-# A request is an address, never an event. The controller reads everything it needs from the view, compares, does one
-# step, and returns an outcome. The engine guarantees: one address is never reconciled twice at once; an address that
-# changes while it is reconciled is reconciled again; the view holds the controller's own last write. The controller
-# guarantees: a second reconcile with nothing changed writes nothing; every write carries the revision it was computed
-# from (`expect`).
-#
-# A step that takes time (a process, a model call, a sleep in a script) is a job in a work pool
-# (`planloop.reconciler.engine.work_pools`): `reconcile` starts or cancels it and returns; the job's own append wakes
-# the address again.
+T = TypeVar("T")
+P = ParamSpec("P")
 
 
 @frozen
 class Done:
-    """Nothing more to do until something changes."""
+    """Nothing to do until something changes."""
 
 
 @frozen
 class Again:
-    """Reconcile again in `after_s` seconds even if nothing changes; the delay lives in the queue, not in the object."""
+    """Reconcile again in `after_s` seconds, or earlier if something changes. The delay is not stored in the log."""
 
     after_s: float
 
 
 @frozen
 class Failed:
-    """The world failed; try again with back-off. `reason` is one CamelCase word."""
+    """A transient failure: the engine writes the condition `Retrying` and tries again with back-off.
+
+    `reason` is one CamelCase word for programs, `message` a sentence for people.
+    """
 
     reason: str
     message: str
@@ -44,7 +51,7 @@ class Failed:
 
 @frozen
 class TerminalFailure:
-    """Trying again will not help; the engine writes the condition `Stalled` and waits for a change."""
+    """A failure that a retry cannot fix: the engine writes the condition `Stalled` and waits for a change."""
 
     reason: str
     message: str
@@ -54,33 +61,30 @@ Outcome: TypeAlias = Done | Again | Failed | TerminalFailure
 
 
 class Reconciler(Protocol):
-    """Drives the objects of one kind towards their specs."""
+    """Brings the state of the objects of one kind closer to their specs."""
 
     @property
     def kind(self) -> str: ...
 
     async def reconcile(self, address: Address) -> Outcome:
-        """Do one step for `address`, whose object may be gone. `TransientError` and `TerminalError` become outcomes."""
+        """Take one step for the object at `address`, which may have been deleted.
+
+        Instead of returning `Failed` or `TerminalFailure` it may raise TransientError or TerminalError. Any other
+        exception is reported as a bug, except WriteConflict (see `LostRace`) and those that `attempt` raises.
+        """
         ...
-
-
-# The only `except Exception` of the product: every exception of a reconciler or a job becomes a value here, except
-# those that stop the owner (a store that cannot be written, a lost plan) and cancellation.
-
-T = TypeVar("T")
-P = ParamSpec("P")
 
 
 @frozen
 class LostRace:
-    """The object changed since it was read: read and decide again very soon."""
+    """The object changed after it was read: reconcile again almost immediately."""
 
     conflict: WriteConflict
 
 
 @frozen
 class Bug:
-    """An internal error: an exception that no reconciler may raise."""
+    """A bug of planloop: `error` is an exception that the code must not raise."""
 
     error: Exception
 
@@ -88,13 +92,14 @@ class Bug:
 AttemptFailure: TypeAlias = Failed | TerminalFailure | LostRace | Bug
 
 
-async def attempt(step: Callable[P, Awaitable[T]], *given: P.args, **named: P.kwargs) -> T | AttemptFailure:
-    """Call `step` with the given arguments; returns its result, or the failure that it raised.
+async def attempt(step: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T | AttemptFailure:
+    """Await `step(*args, **kwargs)` and return its result, or its exception as a value.
 
-    Raises StoreFailed, StoreCorrupt and NotOwner.
+    Raises StoreFailed, StoreCorrupt and NotOwner, after which this process must stop; cancellation passes, too.
     """
+    # The only `except Exception` of the product, so that no reconciler or job can end the engine.
     try:
-        return await step(*given, **named)
+        return await step(*args, **kwargs)
     except (StoreFailed, StoreCorrupt, NotOwner):
         raise
     except WriteConflict as error:

@@ -1,4 +1,10 @@
-"""Long-running jobs in bounded pools, so that they never block a reconcile: the `WorkPlane` port and `WorkPools`."""
+"""Run jobs that take time in bounded pools, so that they never block a reconcile: the `WorkPlane` port, `WorkPools`.
+
+A job belongs to an address, its owner, and has a key; starting a key that is live does nothing. Cancelling a job
+cancels its scope: the job itself stops its effect and writes the record of it. Controllers ask which jobs are live and
+compare them with those that should be. What a job achieved is in the log, so an ended job leaves nothing behind except
+a reconcile of its owner.
+"""
 
 from __future__ import annotations
 
@@ -16,54 +22,42 @@ from planloop.reconciler.engine.reconcile import AttemptFailure, attempt
 from planloop.schemas import limits
 from planloop.schemas.frozen import mutable
 
-# The work plane: jobs that take time, in bounded pools, beside the control plane that is never blocked.
-#
-# A job belongs to an address and has a key; starting a key that is live does nothing. Cancelling a job cancels its
-# scope: the job's own clean-up stops its effect, and its record says so. What is live is observable, so a controller
-# can compare it with what should be.
-
 
 class WorkPlane(Protocol):
-    """`pool` names a bound: `tools`, `models`, `models:<pattern>`, or `free` for jobs that only wait."""
+    """What a controller may do with jobs."""
 
     def start(self, key: str, owner: str, job: Callable[[], Awaitable[None]], *, pool: str, priority: int = 0) -> None:
-        """Queues `job`; it runs when `pool` has room, higher priority first. A live or queued key is left alone.
+        """Queue `job` until `pool` has room: higher priority first, then first come, first served.
 
-        When the job ends, however it ends, `owner` is reconciled; but for a job that says (`went_on` is true of it)
-        that its last act, with nothing awaited after it, was to take its owner's next steps itself.
+        Does nothing if `key` is live. `pool` is `tools`, `models`, `models:<pattern>`, or `free` (no bound) for jobs
+        that only wait. When the job ends, in whatever way, `owner` is reconciled. The exception is a job that has
+        taken its owner's next steps itself: it sets its attribute `went_on` to true and awaits nothing after that.
         """
         ...
 
     def cancel(self, key: str) -> None:
-        """Takes a queued job out, or cancels the scope of a running one. Returns at once; unknown keys are ignored."""
+        """Remove a queued job, or cancel the scope of a running one without waiting. Does nothing for unknown keys."""
         ...
 
     def is_live(self, key: str) -> bool:
-        """Whether the job is queued, running or still cleaning up."""
+        """Whether the job is queued, running or cleaning up."""
         ...
 
     def is_running(self, key: str) -> bool:
-        """Whether the job has its slot in the pool."""
+        """Whether the job has a slot of its pool."""
         ...
 
     def live_for(self, owner: str) -> Sequence[str]:
         """The keys of live jobs of `owner`."""
         ...
 
-    def driving(self, address: str) -> AbstractContextManager[None]:
-        """While it holds, what is written does not wake `address`: whoever writes it takes its next steps already."""
+    def without_waking(self, address: str) -> AbstractContextManager[None]:
+        """In the block, writes do not wake `address`, because the writer takes its next steps itself."""
         ...
 
     def poke(self, address: str, *, after_s: float = 0.0, priority: int = 0) -> None:
-        """Asks the engine to reconcile `address`. Only a hint: state decides what happens."""
+        """Ask the engine to reconcile `address` in `after_s` seconds. Only a hint: the state decides what happens."""
         ...
-
-
-# The work plane for real: jobs in bounded pools, each in a cancel scope of its own.
-#
-# A job waits in its pool's queue, higher priority first and first come first served within one, then runs in the task
-# group of `run`. A finished or failed job leaves nothing behind but a poke of its owner; what it achieved is in the
-# log. Works on asyncio and trio. Who starts which job is the controllers' business.
 
 
 @dataclass(slots=True, eq=False)
@@ -87,8 +81,8 @@ class _Pool:
         return self.bound is None or self.running < self.bound
 
 
-class _Driving:
-    """One object is driven meanwhile. A class, since one that is a generator takes three times as long."""
+class _WithoutWaking:
+    """The block of `without_waking`. A class, because a generator takes three times as long."""
 
     __slots__ = ("_address", "_before", "_pools")
 
@@ -98,16 +92,16 @@ class _Driving:
         self._before: str | None = None
 
     def __enter__(self) -> None:
-        self._before, self._pools.driven = self._pools.driven, self._address
+        self._before, self._pools.unwoken_address = self._pools.unwoken_address, self._address
 
     def __exit__(self, *ended: object) -> None:
-        self._pools.driven = self._before
+        self._pools.unwoken_address = self._before
 
 
 class WorkPools:
-    """A `WorkPlane`. `bounds` gives each pool its number of slots; `free` has none, a pool not named the default.
+    """A `WorkPlane` whose jobs run in the task group of `run`, each in its own cancel scope, on asyncio or trio.
 
-    `on_fault` hears the owner and key of a job that raised, instead of the poke; the engine sets it.
+    `bounds` are the numbers of slots by pool; `free` has no bound, any other pool `limits.PARALLEL_DEFAULT`.
     """
 
     def __init__(self, queue: AddressQueue, bounds: Mapping[str, int] | None = None) -> None:
@@ -118,19 +112,20 @@ class WorkPools:
         self._by_owner: dict[str, dict[str, None]] = {}
         self._arrivals = 0
         self._group: TaskGroup | None = None
-        self.driven: str | None = None
-        """The address that nobody needs to wake for what is being written."""
-        self.on_fault: Callable[[str, str, AttemptFailure], Awaitable[None]] = self._only_poke
+        self.unwoken_address: str | None = None
+        """The address of the current `without_waking` block, None outside."""
+        self.on_failure: Callable[[str, str, AttemptFailure], Awaitable[None]] = self._reconcile_owner
+        """Called with the owner, the key and the failure of a job that raised, instead of reconciling the owner."""
 
     def start(self, key: str, owner: str, job: Callable[[], Awaitable[None]], *, pool: str, priority: int = 0) -> None:
-        """See `WorkPlane.start`. Before `run` has begun, jobs wait."""
+        """As `WorkPlane.start`. Jobs wait until `run` has begun."""
         if key in self._jobs:
             return
         started = self._jobs[key] = _Job(key, owner, job, pool)
         self._by_owner.setdefault(owner, {})[key] = None
         self._arrivals += 1
         heapq.heappush(self._pool(pool).waiting, (-priority, self._arrivals, started))
-        self._fill(pool)
+        self._start_waiting(pool)
 
     def cancel(self, key: str) -> None:
         job = self._jobs.get(key)
@@ -138,7 +133,7 @@ class WorkPools:
             return
         job.scope.cancel()
         if not job.is_running:
-            self._forget(job)  # Its entry in the pool's heap is skipped when its turn comes.
+            self._forget(job)  # Its entry in the heap of the pool is skipped later.
             self._queue.add(job.owner)
 
     def is_live(self, key: str) -> bool:
@@ -151,30 +146,30 @@ class WorkPools:
     def live_for(self, owner: str) -> Sequence[str]:
         return tuple(self._by_owner.get(owner, ()))
 
-    def driving(self, address: str) -> AbstractContextManager[None]:
-        return _Driving(self, address)
+    def without_waking(self, address: str) -> AbstractContextManager[None]:
+        return _WithoutWaking(self, address)
 
     def poke(self, address: str, *, after_s: float = 0.0, priority: int = 0) -> None:
         self._queue.add(address, after_s=after_s, priority=priority)
 
     @property
     def live_count(self) -> int:
-        """How many jobs are queued, running or cleaning up."""
+        """The number of jobs that are queued, running or cleaning up."""
         return len(self._jobs)
 
     def resize(self, pool: str, bound: int) -> None:
-        """Changes the number of slots at once; running jobs above a smaller bound are left to finish."""
+        """Change the number of slots. Running jobs over a smaller bound are not cancelled."""
         self._bounds[pool] = bound
         self._pool(pool).bound = bound
-        self._fill(pool)
+        self._start_waiting(pool)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Runs jobs until cancelled; then every running job is cancelled and has cleaned up before this returns."""
+        """Run jobs until cancelled. Every running job is then cancelled and has cleaned up before this returns."""
         async with anyio.create_task_group() as group:
             self._group = group
             try:
                 for pool in list(self._pools):
-                    self._fill(pool)
+                    self._start_waiting(pool)
                 task_status.started()
                 await anyio.sleep_forever()
             finally:
@@ -186,7 +181,7 @@ class WorkPools:
             pool = self._pools[name] = _Pool(self._bounds.get(name, limits.PARALLEL_DEFAULT))
         return pool
 
-    def _fill(self, name: str) -> None:
+    def _start_waiting(self, name: str) -> None:
         pool = self._pool(name)
         while self._group is not None and pool.waiting and pool.has_room:
             _, _, job = heapq.heappop(pool.waiting)
@@ -194,26 +189,26 @@ class WorkPools:
                 continue
             pool.running += 1
             job.is_running = True
-            self._group.start_soon(self._perform, job, pool, name=job.key)
+            self._group.start_soon(self._run_job, job, pool, name=job.key)
 
-    async def _perform(self, job: _Job, pool: _Pool) -> None:
-        fault: AttemptFailure | None = None
+    async def _run_job(self, job: _Job, pool: _Pool) -> None:
+        failure: AttemptFailure | None = None
         try:
             with job.scope:
-                fault = await attempt(job.work)
+                failure = await attempt(job.work)
         finally:
             pool.running -= 1
             self._forget(job)
-            self._fill(job.pool)
-        if fault is None:
+            self._start_waiting(job.pool)
+        if failure is None:
             self._queue.forget(job.key)
             if not getattr(job.work, "went_on", False):
                 self._queue.add(job.owner)
         else:
-            await self.on_fault(job.owner, job.key, fault)
+            await self.on_failure(job.owner, job.key, failure)
 
-    async def _only_poke(self, owner: str, key: str, fault: AttemptFailure) -> None:
-        del key, fault
+    async def _reconcile_owner(self, owner: str, key: str, failure: AttemptFailure) -> None:
+        del key, failure
         self._queue.add(owner)
 
     def _forget(self, job: _Job) -> None:

@@ -528,7 +528,7 @@ class HookRun:
             return
         took: JsonObject = {"time_s": round(max(0.0, world.clock.now() - began_at), 3)}
         address = seen.resource.address
-        ahead = WriteBatch(world.store, lambda: world.work.driving(address))
+        ahead = WriteBatch(world.store, lambda: world.work.without_waking(address))
         now = seen.hooks.watching[question.spec.name]
         asked = HookQuestion(now[0], now[1], question.point, question.index, question.rewrites, question.call)
         ahead.add(address, authorization.draft_verdicts(seen, [(asked, verdict)], took))

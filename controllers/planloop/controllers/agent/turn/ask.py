@@ -334,7 +334,7 @@ class AskJob:
 
     def _batch(self) -> WriteBatch:
         world = self.asking.services
-        return WriteBatch(world.store, lambda: world.work.driving(self.address))
+        return WriteBatch(world.store, lambda: world.work.without_waking(self.address))
 
     async def _go_on(self, batch: WriteBatch) -> None:
         is_alone = await self.asking.go_on(self.address, batch, self.key)
