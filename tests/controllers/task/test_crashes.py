@@ -67,7 +67,7 @@ def next_owner(world: World, *, had_begun: bool) -> None:
     world.settle()
     for key, job in world.plane.jobs.items():
         observed = world.observe(world.plane.owners[key].removeprefix("task/"))
-        if isinstance(job, RunJob) and observed.call is not None and observed.call.state == "Started":
+        if isinstance(job, RunJob) and observed.motion.call is not None and observed.motion.call.state == "Started":
             world.plane.slots.add(key)
 
 

@@ -90,7 +90,7 @@ def crash(world: World) -> None:
     world.settle()
     for key, job in list(world.plane.jobs.items()):
         name = world.plane.owners[key].removeprefix("task/")
-        if isinstance(job, RunJob) and world.observe(name).call is not None:
+        if isinstance(job, RunJob) and world.observe(name).motion.call is not None:
             world.plane.slots.add(key)
 
 

@@ -262,7 +262,7 @@ class World:
     def _end(self, name: str, outcome: CommandOutcome) -> None:
         running = [job.key for job in self._jobs(name) if isinstance(job, RunJob)]
         before = self._without(name, running[0] if running else "")
-        call = before.call
+        call = before.motion.call
         assert call is not None
         step = decide.command_ended_step(before, call, outcome)
         for key in running:

@@ -83,7 +83,7 @@ def request_budget(observed: ObservedTask) -> BudgetChange:
 
 def bill_usage(observed: ObservedTask, *, time_s: float = 0.0, retries: int = 0) -> BudgetChange:
     """What a command or a retry used, counted in the nearest ledger."""
-    if not observed.above and not _has_budget(observed.me):
+    if not observed.budget.above and not _has_budget(observed.me):
         return BudgetChange(observed, {})
     books = _books(observed)
     books.bill(Cost(time_s=time_s, retries=retries))
@@ -93,7 +93,7 @@ def bill_usage(observed: ObservedTask, *, time_s: float = 0.0, retries: int = 0)
 def refund_changes(observed: ObservedTask) -> tuple[Change, ...]:
     """The changes that give back the grants of tasks that are over: this one, or some above it."""
     books = _books(observed)
-    for uid in observed.over:
+    for uid in observed.budget.over:
         books.refund(uid)
     return books.changes()
 
@@ -102,7 +102,7 @@ def removal_changes(observed: ObservedTask) -> tuple[Change, ...]:
     """The changes that give back the grants of this task, which is about to go, and keep what it cost at its parent."""
     books = _books(observed)
     books.refund(observed.me.uid)
-    gone, parent = observed.me.status.get("gone"), observed.parent
+    gone, parent = observed.me.status.get("gone"), observed.family.parent
     if not gone or parent is None:
         return books.changes()
     kept = SetStatus(parent.address, parent.uid, {"gone": add_usage(parent.status.get("gone", {}), gone)})
@@ -111,7 +111,7 @@ def removal_changes(observed: ObservedTask) -> tuple[Change, ...]:
 
 def missing_budget(observed: ObservedTask) -> TaskExplanation | None:
     """Why the task cannot begin with the budget that its plan states; None when it can, or has it."""
-    unfunded = next((task for task in observed.above if not _is_funded(task)), None)
+    unfunded = next((task for task in observed.budget.above if not _is_funded(task)), None)
     if unfunded is not None:
         says = f"{unfunded.address} does not have its own budget yet"
         return TaskExplanation(TaskState.WAITING, "ParentWaiting", says, (f"{unfunded.address} gets its budget",))
@@ -119,11 +119,13 @@ def missing_budget(observed: ObservedTask) -> TaskExplanation | None:
         return None
     books = _books(observed)
     for unit, amount, left in _align(observed, books):
-        giver = next(task for task in observed.above if task.uid == books.holder(unit, above=observed.me.uid))
+        giver = next(task for task in observed.budget.above if task.uid == books.holder(unit, above=observed.me.uid))
         asked, has = format_amount(unit, amount), format_amount(unit, left)
         says = f"its budget of {asked} is over what {_name(giver)} has left to give ({has})"
         way = ledger.raise_command(
-            ledger.raise_settings(observed.above[observed.above.index(giver) :], unit, amount - max(left, ZERO))
+            ledger.raise_settings(
+                observed.budget.above[observed.budget.above.index(giver) :], unit, amount - max(left, ZERO)
+            )
         )
         cure = (way, "what holds the rest of it ends")
         account = books.account(giver.uid, unit)
@@ -158,7 +160,7 @@ def time_left_s(observed: ObservedTask) -> float | None:
 
 def more_time_command(observed: ObservedTask) -> str:
     """The command that gives the task as much time again as the budget that is used up."""
-    purse = (observed.me, *observed.above)
+    purse = (observed.me, *observed.budget.above)
     holders = ledger.account_holders(purse, "time_s")
     stated = [bound for unit, bound in amounts_from_json(observed.me.spec["budget"]) if unit == "time_s"]
     bound = holders[0][1].bound if holders else sum(stated, ZERO)
@@ -176,7 +178,7 @@ def retries_left(observed: ObservedTask) -> float | None:
 
 
 def _left(observed: ObservedTask, unit: Unit) -> float | None:
-    if not observed.above and not _has_budget(observed.me):
+    if not observed.budget.above and not _has_budget(observed.me):
         return None
     books = _books(observed)
     _align(observed, books)
@@ -197,12 +199,12 @@ def _is_funded(task: Resource) -> bool:
 def _is_under_way(observed: ObservedTask) -> bool:
     """Whether the task, or something below it, is at work and may use what it is granted."""
     if observed.me.state in ENDED:  # A group that failed is still at stage `work`.
-        return bool(observed.children.open)
+        return bool(observed.family.children.open)
     return observed.progress.stage in (TaskStage.WORK, TaskStage.VERIFY)
 
 
 def _books(observed: ObservedTask) -> LedgerEntries:
-    return LedgerEntries((observed.me, *observed.above), observed.kin)
+    return LedgerEntries((observed.me, *observed.budget.above), observed.budget.kin)
 
 
 def _entry(observed: ObservedTask, books: LedgerEntries) -> BudgetChange:
@@ -213,9 +215,10 @@ def _entry(observed: ObservedTask, books: LedgerEntries) -> BudgetChange:
     merges = {change.uid: change.merge for change in changes}
     above = tuple(
         remade(task, status=json_patch.merge_values(task.status, merges[task.uid])) if task.uid in merges else task
-        for task in observed.above
+        for task in observed.budget.above
     )
-    return BudgetChange(remade(observed_after(observed, merge), above=above), merge, changes)
+    then = observed_after(observed, merge)
+    return BudgetChange(remade(then, budget=remade(then.budget, above=above)), merge, changes)
 
 
 def _align(observed: ObservedTask, books: LedgerEntries) -> Sequence[tuple[Unit, Decimal, Decimal]]:
@@ -238,7 +241,7 @@ def _align_open(observed: ObservedTask, books: LedgerEntries) -> list[tuple[Unit
     """The same for the accounts that are open already."""
     me = observed.me.uid
     stated = dict(amounts_from_json(observed.me.spec["budget"]))
-    above = {task.uid for task in observed.above}
+    above = {task.uid for task in observed.budget.above}
     short: list[tuple[Unit, Decimal, Decimal]] = []
     for unit in observed.me.status.get("ledger", {}):
         account = books.account(me, unit)
@@ -259,7 +262,7 @@ def _align_open(observed: ObservedTask, books: LedgerEntries) -> list[tuple[Unit
 
 def _keeps(observed: ObservedTask, unit: Unit, bound: Decimal) -> Decimal:
     """What the task's agent keeps for its last turn: only one that thinks with a model has something to say in it."""
-    agent = observed.agent
+    agent = observed.motion.agent
     return handover_reserve(unit, bound) if agent is not None and agent.spec["mind"]["kind"] == "model" else ZERO
 
 

@@ -27,7 +27,7 @@ def container_obstacle(observed: ObservedTask) -> TaskExplanation | None:
     if is_container_run(observed):
         return None
     for name in observed.spec.containers:
-        found = observed.containers.get(name)
+        found = observed.start.containers.get(name)
         if found is not None and _is_up(found):
             continue
         wanted = "healthy" if found is None or has_health(found.spec) else "running"
@@ -51,7 +51,7 @@ def container_run_step(observed: ObservedTask) -> TaskStep | None:
     """A task that is the run of its containers, until all of them have ended; None for any other, and at its end."""
     if not is_container_run(observed):
         return None
-    found = [observed.containers.get(name) for name in observed.spec.containers]
+    found = [observed.start.containers.get(name) for name in observed.spec.containers]
     failed = next((one for one in found if one is not None and one.state == ContainerState.FAILED), None)
     if failed is not None:
         return finish.failed_step(observed, "ContainerFailed", f"{failed.address} failed: {_why(failed)}")
@@ -63,7 +63,7 @@ def container_run_step(observed: ObservedTask) -> TaskStep | None:
 
 def has_recovered(observed: ObservedTask) -> bool:
     """Whether a run of containers that failed has none any more that did: who was edited waits for it to begin."""
-    states = [one.state for one in observed.containers.values()]
+    states = [one.state for one in observed.start.containers.values()]
     is_over = all(state in (ContainerState.COMPLETED, ContainerState.KEPT, ContainerState.REMOVED) for state in states)
     return is_container_run(observed) and is_over and ContainerState.REMOVED in states
 

@@ -89,4 +89,4 @@ def _leads_on(observed: ObservedTask, step: TaskStep) -> bool:
 
     Everywhere else a decision on what was just written would write nothing.
     """
-    return step.says.state in ENDED and any(map(observe.holds_grant, (observed.me, *observed.above)))
+    return step.says.state in ENDED and any(map(observe.holds_grant, (observed.me, *observed.budget.above)))

@@ -166,7 +166,7 @@ def decide_task(observed: ObservedTask) -> TaskStep:
     if entry.merge or entry.changes:
         step = step.on_top_of(entry.merge).first(entry.changes)
     step = complete_step(observed, step)
-    if observed.over and (refunds := budgets.refund_changes(entry.then)):
+    if observed.budget.over and (refunds := budgets.refund_changes(entry.then)):
         return remade(step, changes=(*step.changes, *refunds), type="budget.refunded")
     return step
 
@@ -181,7 +181,7 @@ def next_step(observed: ObservedTask) -> TaskStep:
     if observed.halt is not None:
         if halt.is_ended(observed):
             return halt.keep_ended(observed)
-        return halt.restart_task(observed, edited) if edited and observed.jobs else halt.pause_task(observed)
+        return halt.restart_task(observed, edited) if edited and observed.motion.jobs else halt.pause_task(observed)
     if edited:
         return halt.restart_task(observed, edited)
     return _by_stage(observed)
@@ -231,18 +231,20 @@ def command_started_step(observed: ObservedTask, call: str) -> TaskStep:
 
 def command_ended_step(before: ObservedTask, call: Resource, outcome: CommandOutcome) -> TaskStep:
     """The command of `call` ended so, or was lost, or was stopped by us (then it has not begun)."""
-    running_s = max(0.0, before.now - before.progress.started_at)
+    running_s = max(0.0, before.now - before.progress.times.started_at)
     used = budgets.bill_usage(before, time_s=running_s)
-    merge: JsonObject = {**used.merge, "spent_s": round(before.progress.spent_s + running_s, 6)}
-    jobs = frozenset(key for key in before.jobs if not observe.is_run_key(key) and not observe.is_stop_key(key))
+    merge: JsonObject = {**used.merge, "spent_s": round(before.progress.times.spent_s + running_s, 6)}
+    jobs = frozenset(key for key in before.motion.jobs if not observe.is_run_key(key) and not observe.is_stop_key(key))
     if outcome.call.state is CallState.UNKNOWN:
         doubt = remade(call, status={**call.status, "state": str(CallState.UNKNOWN)})
-        then = remade(observed_after(used.then, merge), jobs=jobs, call=doubt)
+        then = observed_after(used.then, merge)
+        then = remade(then, motion=remade(then.motion, jobs=jobs, call=doubt))
     else:
         merge |= {"call": None, "result": outcome.result}
         if outcome.result is None:
             merge["stage"] = ""
-        then = remade(observed_after(used.then, merge), jobs=jobs)
+        then = observed_after(used.then, merge)
+        then = remade(then, motion=remade(then.motion, jobs=jobs))
     step = complete_step(before, next_step(then).on_top_of(merge))
     return remade(step, changes=(*used.changes, *step.changes))
 

@@ -85,7 +85,7 @@ def children_not_done(observed: ObservedTask) -> TaskExplanation | None:
     Cancelled children are left out of account: somebody decided that they are not wanted. A failed or stuck one makes
     the task fail only when nothing below it can run any more.
     """
-    tally, expected = observed.children, len(observed.spec.children)
+    tally, expected = observed.family.children, len(observed.spec.children)
     missing = expected - sum(tally)
     if tally.open or missing > 0:
         return TaskExplanation(TaskState.RUNNING, "ChildrenRunning", "its tasks are not all done", ("its tasks end",))
@@ -99,7 +99,7 @@ def children_not_done(observed: ObservedTask) -> TaskExplanation | None:
 
 
 def _which(observed: ObservedTask) -> str:
-    tally, bad = observed.children, observed.bad_child
+    tally, bad = observed.family.children, observed.family.bad_child
     first = bad.address if bad is not None else "a task"
     if tally.bad == 1:
         return f"{first} is stuck" if bad is not None and bad.state == TaskState.BLOCKED else f"{first} failed"

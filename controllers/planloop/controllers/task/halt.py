@@ -49,7 +49,7 @@ def pause_task(observed: ObservedTask) -> TaskStep:
     halt = observed.halt
     by = halt.by if halt is not None else observed.address
     resume = (f"plan resume {by}",)
-    if any(observe.is_run_key(key) for key in observed.running):
+    if any(observe.is_run_key(key) for key in observed.motion.running):
         return TaskStep(
             TaskExplanation(TaskState.RUNNING, "Pausing", f"{by} is paused; the command that runs ends first", resume)
         )
@@ -59,10 +59,10 @@ def pause_task(observed: ObservedTask) -> TaskStep:
         says = TaskExplanation(
             TaskState.RUNNING, "Pausing", f"{by} is paused; the command that runs ends first", resume
         )
-        return TaskStep(says, start=() if job.key in observed.jobs else (job,))
+        return TaskStep(says, start=() if job.key in observed.motion.jobs else (job,))
     where = "it" if by == observed.address else by
     says = TaskExplanation(TaskState.PAUSED, "Paused", f"{where} is paused", resume)
-    return TaskStep(says, merge={"go": None}, cancel=tuple(sorted(observed.jobs - observed.running)))
+    return TaskStep(says, merge={"go": None}, cancel=tuple(sorted(observed.motion.jobs - observed.motion.running)))
 
 
 def cancel_task(observed: ObservedTask) -> TaskStep:
@@ -72,7 +72,7 @@ def cancel_task(observed: ObservedTask) -> TaskStep:
         return step.stop_everything(
             observed, TaskExplanation(TaskState.STOPPING, "Cancelling", f"{by} is cancelled; its work is stopped")
         )
-    if observed.children.open:
+    if observed.family.children.open:
         says = TaskExplanation(
             TaskState.STOPPING, "Cancelling", f"{by} is cancelled; its tasks stop first", ("its tasks have stopped",)
         )
@@ -91,11 +91,11 @@ def remove_task(observed: ObservedTask) -> TaskStep:
         return step.stop_everything(
             observed, TaskExplanation(TaskState.STOPPING, "Removing", "it was removed; its work is stopped")
         )
-    if sum(observed.children):
+    if sum(observed.family.children):
         return TaskStep(
             TaskExplanation(TaskState.STOPPING, "Removing", "it was removed; its tasks go first"), merge={"go": None}
         )
-    waits_for = [address for address in observed.remains if address.startswith(("agent/", "hook/"))]
+    waits_for = [address for address in observed.family.remains if address.startswith(("agent/", "hook/"))]
     if waits_for:
         says = TaskExplanation(TaskState.STOPPING, "Removing", f"it was removed; {waits_for[0]} goes first")
         return TaskStep(says, merge={"go": None})
@@ -108,7 +108,7 @@ def remove_task(observed: ObservedTask) -> TaskStep:
 
 
 def _drop_call(observed: ObservedTask) -> tuple[Change, ...]:
-    call = observed.call
+    call = observed.motion.call
     return (Drop(call.address, Uid(call.uid)),) if call is not None else ()
 
 

@@ -113,8 +113,8 @@ async def run_command(desk: TaskJobContext, uid: Uid, address: str, job: RunJob)
         return
     if job.key not in [wanted.key for wanted in next_step(observed).start]:
         return
-    if step.is_call_started(observed) and observed.call is not None:
-        left_by_another = observed.call
+    if step.is_call_started(observed) and observed.motion.call is not None:
+        left_by_another = observed.motion.call
         adoption = desk.processes.adopt(left_by_another.spec["op"], budgets.timeout_s(observed))
         await _see_out(desk, observed, left_by_another.address, adoption)
         return
@@ -125,7 +125,7 @@ async def run_command(desk: TaskJobContext, uid: Uid, address: str, job: RunJob)
 async def _run_in_folder(desk: TaskJobContext, observed: ObservedTask, op: str, command: ProcessCommand) -> ProcessExit:
     """Runs the command in its folder, which is made first if it is not there."""
     try:
-        desk.surroundings.make_ground(command.cwd, observed.encloser, observed.fork)
+        desk.surroundings.make_ground(command.cwd, observed.workspace.encloser, observed.workspace.fork)
     except OSError as error:
         words = f"the folder {command.cwd} cannot be made: {error.strerror}"
         return ProcessExit(ExitCause.NOT_STARTED, None, words.encode(errors="replace"))
@@ -141,7 +141,7 @@ async def stop_command(desk: TaskJobContext, uid: Uid, address: str, job: StopJo
 async def _begin(desk: TaskJobContext, observed: ObservedTask) -> tuple[ProcessCommand, str, str]:
     """Writes that the command starts, durably; returns it with the address of its call and its operation id."""
     op = desk.ids.mint()
-    call_id = observed.call.uid if observed.call is not None else op
+    call_id = observed.motion.call.uid if observed.motion.call is not None else op
     incarnation = decide.incarnation_to_start(observed)
     written = decide.command_started_step(observed, journal.call_address(call_id))
     started = journal.start_changes(_call(observed, incarnation, op), call_id)
@@ -218,17 +218,19 @@ def _call(observed: ObservedTask, incarnation: int, op: str) -> CallSpec:
 
 def task_sandbox(desk: TaskJobContext, observed: ObservedTask) -> CommandSandbox | None:
     """What the commands of the task are enclosed in, its checks among them."""
-    return desk.surroundings.sandbox(desk.store.view, observed.encloser, observed.fork)
+    return desk.surroundings.sandbox(desk.store.view, observed.workspace.encloser, observed.workspace.fork)
 
 
 def _command(desk: TaskJobContext, observed: ObservedTask, incarnation: int) -> ProcessCommand:
     spec, work = observed.spec, observed.spec.work
-    assert isinstance(work, RunWork) and isinstance(observed.ground, str), "it was just decided that it may begin"
+    assert isinstance(work, RunWork) and isinstance(observed.workspace.folder, str), (
+        "it was just decided that it may begin"
+    )
     return ProcessCommand(
-        cwd=observed.ground,
+        cwd=observed.workspace.folder,
         argv=work.argv,
         shell=work.shell,
-        env=desk.surroundings.env(observed.address, spec, incarnation, observed.encloser),
+        env=desk.surroundings.env(observed.address, spec, incarnation, observed.workspace.encloser),
         timeout_s=budgets.timeout_s(observed),
         output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX,
         sandbox=task_sandbox(desk, observed),
@@ -244,17 +246,17 @@ async def run_task_check(desk: TaskJobContext, uid: Uid, address: str, job: Chec
     if observed is None:
         return
     spec, surroundings = observed.spec, desk.surroundings
-    env = surroundings.env(observed.address, spec, observed.progress.incarnation, observed.encloser)
+    env = surroundings.env(observed.address, spec, observed.progress.incarnation, observed.workspace.encloser)
     started_at = desk.clock.now()
-    if isinstance(observed.ground, str):
+    if isinstance(observed.workspace.folder, str):
         with suppress(OSError):  # The check says that it has no folder.
-            surroundings.make_ground(observed.ground, observed.encloser, observed.fork)
+            surroundings.make_ground(observed.workspace.folder, observed.workspace.encloser, observed.workspace.fork)
         box = task_sandbox(desk, observed)
         environment = run.CheckEnvironment(
             desk.processes,
             desk.ids,
-            observed.ground,
-            surroundings.no_links_from(observed.encloser, observed.fork),
+            observed.workspace.folder,
+            surroundings.no_links_from(observed.workspace.encloser, observed.workspace.fork),
             env,
             surroundings.containers,
             str(uid),
@@ -262,7 +264,7 @@ async def run_task_check(desk: TaskJobContext, uid: Uid, address: str, job: Chec
         )
         finding = await surroundings.check(job.check, environment)
     else:
-        finding = run.CheckFinding("error", f"not run: {observed.ground.words}")
+        finding = run.CheckFinding("error", f"not run: {observed.workspace.folder.words}")
     before = desk.observer.observe(address, desk.clock.now(), without_job=job.key)
     if before is None or before.me.uid != uid or not _is_asked(before, job):
         return  # Edited or called off meanwhile: the finding is about something that is no longer asked.
@@ -287,8 +289,8 @@ async def run_task_check(desk: TaskJobContext, uid: Uid, address: str, job: Chec
 
 def _is_asked(observed: ObservedTask, job: CheckJob) -> bool:
     progress = observed.progress
-    is_same = progress.round == job.round and observed.digests.get(job.check.key) == job.digest
-    return is_same and progress.round_for is not None and not observed.me.deleting
+    is_same = progress.round.number == job.round and observed.digests.get(job.check.key) == job.digest
+    return is_same and progress.round.why is not None and not observed.me.deleting
 
 
 def _wanted(desk: TaskJobContext, uid: Uid, address: str, job: CheckJob) -> ObservedTask | None:

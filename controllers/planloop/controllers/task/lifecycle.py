@@ -51,7 +51,7 @@ def begin_afresh(observed: ObservedTask) -> TaskStep:
 def keep_done(observed: ObservedTask) -> TaskStep:
     """Done, and watched: new children, edited checks, and for `heal` the checks at their interval."""
     progress = observed.progress
-    if progress.round_for is not None:
+    if progress.round.why is not None:
         return advance_checks(observed)
     unfinished = None if progress.is_skipped else finish.children_not_done(observed)
     if unfinished is not None:
@@ -68,7 +68,7 @@ def keep_done(observed: ObservedTask) -> TaskStep:
 def keep_failed(observed: ObservedTask) -> TaskStep:
     """Failed, until retries are raised, its checks are edited, or (for a group) its children or containers change."""
     progress = observed.progress
-    if progress.round_for is not None:
+    if progress.round.why is not None:
         return advance_checks(observed)
     says = stored_explanation(observed)
     if isinstance(observed.spec.work, GroupWork) and finish.children_not_done(observed) is not None:
@@ -107,7 +107,7 @@ def _heal(observed: ObservedTask) -> TaskStep:
 
 
 def _next_heal_at(observed: ObservedTask) -> float:
-    checks = observed.progress.checks or {}
+    checks = observed.progress.round.results or {}
     last = max((result["at"] for result in checks.values()), default=0.0)
     return float(last + observed.spec.heal_every_s)
 
@@ -120,8 +120,8 @@ def _next_heal_at(observed: ObservedTask) -> float:
 def begin_check_round(observed: ObservedTask, why: CheckRound) -> TaskStep:
     """Starts all checks. Results of checks that are no longer written go."""
     kept = observed.digests
-    gone = {key: None for key in observed.progress.checks or () if key not in kept}
-    merge: JsonObject = {"round": observed.progress.round + 1, "round_for": why}
+    gone = {key: None for key in observed.progress.round.results or () if key not in kept}
+    merge: JsonObject = {"round": observed.progress.round.number + 1, "round_for": why}
     if why == "work":
         merge["stage"] = "verify"
     if gone:
@@ -134,53 +134,53 @@ def advance_checks(observed: ObservedTask) -> TaskStep:
     missing = [check for check in observed.spec.acceptance if not is_result_fresh(observed, check)]
     if not missing:
         return _answer(observed)
-    wanted = [step.check_job(observed, check, observed.progress.round) for check in missing]
+    wanted = [step.check_job(observed, check, observed.progress.round.number) for check in missing]
     asked = {job.key for job in wanted}
-    stale = tuple(sorted(key for key in observed.jobs if observe.is_check_key(key) and key not in asked))
+    stale = tuple(sorted(key for key in observed.motion.jobs if observe.is_check_key(key) and key not in asked))
     return TaskStep(
-        _checking(observed), start=tuple(job for job in wanted if job.key not in observed.jobs), cancel=stale
+        _checking(observed), start=tuple(job for job in wanted if job.key not in observed.motion.jobs), cancel=stale
     )
 
 
 def is_result_fresh(observed: ObservedTask, check: CheckSpec) -> bool:
     """Whether the result of `check` is of this round and of its present wording."""
-    result = (observed.progress.checks or {}).get(check.key)
+    result = (observed.progress.round.results or {}).get(check.key)
     return (
         result is not None
-        and result["round"] == observed.progress.round
+        and result["round"] == observed.progress.round.number
         and result["digest"] == observed.digests[check.key]
     )
 
 
 def are_checks_edited(observed: ObservedTask) -> bool:
     """Whether a check was added or reworded since it last ran."""
-    checks = observed.progress.checks or {}
+    checks = observed.progress.round.results or {}
     return any(checks.get(key, {}).get("digest") != digest for key, digest in observed.digests.items())
 
 
 def failing_checks(observed: ObservedTask) -> list[CheckSpec]:
     """The checks whose result is not a pass."""
-    checks = observed.progress.checks or {}
+    checks = observed.progress.round.results or {}
     return [check for check in observed.spec.acceptance if checks.get(check.key, {}).get("result") != "pass"]
 
 
 def failure_summary(observed: ObservedTask) -> str:
     """The first check that does not hold, and how many more."""
     bad = failing_checks(observed)
-    result = (observed.progress.checks or {}).get(bad[0].key, {})
+    result = (observed.progress.round.results or {}).get(bad[0].key, {})
     more = f" (and {len(bad) - 1} more)" if len(bad) > 1 else ""
     return f"{bad[0].kind}: {result.get('message', '')}{more}"
 
 
 def _checking(observed: ObservedTask) -> TaskExplanation:
-    if observed.progress.round_for == "heal":
+    if observed.progress.round.why == "heal":
         return stored_explanation(observed)
     return TaskExplanation(TaskState.CHECKING, "Checking", "its acceptance checks run")
 
 
 def _answer(observed: ObservedTask) -> TaskStep:
     holds = not failing_checks(observed)
-    match observed.progress.round_for:
+    match observed.progress.round.why:
         case "before":
             if not holds:
                 return begin_work(observed)
@@ -233,20 +233,20 @@ def last_claim_reason(observed: ObservedTask) -> str:
     """Why no other claim is waited for when the one at hand is rejected; empty while it is not the last."""
     if words := stuck_reason(observed):
         return words
-    is_last = observed.progress.rejections + 1 >= limits.CLAIMS_REJECTED_MAX
+    is_last = observed.progress.claims.rejections + 1 >= limits.CLAIMS_REJECTED_MAX
     return f"its agent claimed {limits.CLAIMS_REJECTED_MAX} times to be done and was not" if is_last else ""
 
 
 def stuck_reason(observed: ObservedTask) -> str:
     """What the claim at hand repeats, if the agent has nothing else to try; empty for any other."""
-    claim = (observed.agent.status.get("claim") or {}) if observed.agent is not None else {}
+    claim = (observed.motion.agent.status.get("claim") or {}) if observed.motion.agent is not None else {}
     return str(claim.get("stuck") or "")
 
 
 def claim_verdict(observed: ObservedTask, *, accepted: bool, message: str) -> JsonObject:
     """The answer to the agent's newest claim."""
-    claim = (observed.agent.status.get("claim") or {}) if observed.agent is not None else {}
-    count: JsonObject = {} if accepted else {"rejections": observed.progress.rejections + 1}
+    claim = (observed.motion.agent.status.get("claim") or {}) if observed.motion.agent is not None else {}
+    count: JsonObject = {} if accepted else {"rejections": observed.progress.claims.rejections + 1}
     return count | {
         "claim": claim.get("seq", 0),
         "incarnation": observed.progress.incarnation,
@@ -299,7 +299,7 @@ def clear_fork_wish(observed: ObservedTask, step: TaskStep) -> TaskStep:
 
 def bring_fork_in(observed: ObservedTask) -> TaskStep | None:
     """What is to happen before the task is done: its fork is brought in. None: all of it is, or it has none."""
-    if observed.fork is None or observed.fork.spec["task"] != observed.address:
+    if observed.workspace.fork is None or observed.workspace.fork.spec["task"] != observed.address:
         return None
     status, asked = _fork_state(observed), fork_request(observed.me.status)
     if status.state in (ForkState.NONE, ForkState.IN, ForkState.KEPT):
@@ -321,7 +321,7 @@ def bring_fork_in(observed: ObservedTask) -> TaskStep | None:
 def _check_again(observed: ObservedTask, status: ForkStatus) -> TaskStep:
     """What others did meanwhile was merged in, and the checks have not seen that yet."""
     merge: JsonObject = {"fork": {"wants": None, "told": status.answered}}
-    return begin_check_round(observed_after(observed, merge), observed.progress.round_for or "work").on_top_of(merge)
+    return begin_check_round(observed_after(observed, merge), observed.progress.round.why or "work").on_top_of(merge)
 
 
 def _conflict(observed: ObservedTask, status: ForkStatus) -> TaskStep:
@@ -343,7 +343,7 @@ def _conflict(observed: ObservedTask, status: ForkStatus) -> TaskStep:
 
 def fork_conflict(observed: ObservedTask) -> str:
     """What of the task's own fork does not merge and is not mended; empty when all of it does."""
-    if observed.fork is None or observed.fork.spec["task"] != observed.address:
+    if observed.workspace.fork is None or observed.workspace.fork.spec["task"] != observed.address:
         return ""
     status = _fork_state(observed)
     return _in_conflict(status) if status.state is ForkState.CONFLICT else ""
@@ -365,7 +365,9 @@ def _fork_failed(status: ForkStatus) -> TaskExplanation | None:
 
 
 def _fork_state(observed: ObservedTask) -> ForkStatus:
-    return fork_status_from_json(observed.fork.status) if observed.fork is not None else ForkStatus()
+    return (
+        fork_status_from_json(observed.workspace.fork.status) if observed.workspace.fork is not None else ForkStatus()
+    )
 
 
 # The agent's side of a task: it goes until it claims an end, and each claim is answered once.
@@ -403,10 +405,10 @@ def advance_agent(observed: ObservedTask) -> TaskStep:
 
 def newest_claim(observed: ObservedTask) -> JsonObject | None:
     """What the agent claims of this incarnation and has no answer to yet."""
-    claim: JsonObject | None = observed.agent.status.get("claim") if observed.agent is not None else None
+    claim: JsonObject | None = observed.motion.agent.status.get("claim") if observed.motion.agent is not None else None
     if not claim or claim.get("incarnation") != observed.progress.incarnation:
         return None
-    return claim if claim["seq"] > observed.progress.judged else None
+    return claim if claim["seq"] > observed.progress.claims.judged else None
 
 
 def _said(claim: JsonObject) -> Json:
@@ -417,7 +419,7 @@ def _said(claim: JsonObject) -> Json:
 
 def _at_work(observed: ObservedTask) -> TaskExplanation:
     """It works, unless its agent waits for what only somebody else can do: then the task says what that is."""
-    agent = observed.agent
+    agent = observed.motion.agent
     if agent is None or agent.state not in (AgentState.PARKED, AgentState.BLOCKED):
         return TaskExplanation(TaskState.RUNNING, "Running", _works(observed))
     found = [one for type_, one in conditions_of_status(agent.status).items() if type_ in FOR_OTHERS]
@@ -476,7 +478,7 @@ def _command(observed: ObservedTask) -> TaskStep:
     progress = observed.progress
     if progress.result is not None:
         return _ended(observed, progress.result)
-    call = observed.call
+    call = observed.motion.call
     state = CallState(call.state) if call is not None and call.state else CallState.AUTHORIZED
     match state:
         case CallState.STARTED:
@@ -490,14 +492,14 @@ def _command(observed: ObservedTask) -> TaskStep:
             return _ended(observed, finish.result_json(ok=False, reason="CommandFailed", text=words))
         case _:
             # It never began, or may begin again: the same incarnation under a new operation.
-            if isinstance(observed.ground, WorkspaceFault):
-                return _without_call(observed, finish.workspace_failed_step(observed, observed.ground))
+            if isinstance(observed.workspace.folder, WorkspaceFault):
+                return _without_call(observed, finish.workspace_failed_step(observed, observed.workspace.folder))
             return step.queue_command(observed, TaskStep(explain_queued(observed)), progress.incarnation)
 
 
 def _running(observed: ObservedTask) -> TaskStep:
     says = TaskExplanation(TaskState.RUNNING, "Running", "its command runs")
-    if any(observe.is_run_key(key) for key in observed.jobs):
+    if any(observe.is_run_key(key) for key in observed.motion.jobs):
         return TaskStep(says)
     return TaskStep(says, start=(step.run_job(observed, observed.progress.incarnation, is_adoption=True),))
 
@@ -510,13 +512,15 @@ def _ended(observed: ObservedTask, result: JsonObject) -> TaskStep:
 
 def _without_call(observed: ObservedTask, step: TaskStep) -> TaskStep:
     """`step` with the call of the incarnation that it ends gone."""
-    dropped = (Drop(observed.call.address, observed.call.uid),) if observed.call is not None else ()
+    dropped = (
+        (Drop(observed.motion.call.address, observed.motion.call.uid),) if observed.motion.call is not None else ()
+    )
     return replace(step.on_top_of({"call": None}), changes=(*step.changes, *dropped))
 
 
 def explain_unknown_outcome(observed: ObservedTask) -> TaskExplanation:
     """Nobody saw how the command ended, and it may not be run twice."""
-    call = observed.call.address if observed.call is not None else "the call"
+    call = observed.motion.call.address if observed.motion.call is not None else "the call"
     command = observed.spec.work
     shown = (command.shell or " ".join(command.argv)) if isinstance(command, RunWork) else ""
     says = f"nobody saw how `{shown}` ended, and with `effect: {EffectClass.ONCE}` it is not run again"
@@ -550,15 +554,17 @@ def start_task(observed: ObservedTask) -> TaskStep:
 
 
 def _waiting(observed: ObservedTask, says: TaskExplanation) -> TaskStep:
-    wait_s = observed.progress.not_before - observed.now
+    wait_s = observed.progress.times.not_before - observed.now
     again_s = wait_s if wait_s > 0 else None
-    if says.reason in (TRYING_SANDBOX, NO_SANDBOX) and observed.encloser is not None:
-        return _trying(observed, says, observed.encloser)
+    if says.reason in (TRYING_SANDBOX, NO_SANDBOX) and observed.workspace.encloser is not None:
+        return _trying(observed, says, observed.workspace.encloser)
     if says.reason in (AWAITING_FORK, FORK_FAILED):
         return TaskStep(says, FORK_WANTED, again_s=again_s)
-    if says.reason == AWAITING and observed.lock is not None:
+    if says.reason == AWAITING and observed.start.lock is not None:
         return TaskStep(
-            says, changes=observed.lock.wish, type="lock.requested" if observed.lock.wish else "task.changed"
+            says,
+            changes=observed.start.lock.wish,
+            type="lock.requested" if observed.start.lock.wish else "task.changed",
         )
     if says.reason not in (budgets.NO_BUDGET_LEFT, "BudgetSpent"):
         return TaskStep(says, again_s=again_s)
@@ -568,11 +574,11 @@ def _waiting(observed: ObservedTask, says: TaskExplanation) -> TaskStep:
 
 def _trying(observed: ObservedTask, says: TaskExplanation, encloser: Resource) -> TaskStep:
     """Its sandbox is tried, or will be: a person may put there what is missing while the plan runs."""
-    answer = observed.sandbox
+    answer = observed.workspace.sandbox
     if answer is not None and not answer.is_due(observed.now):
         return TaskStep(says, again_s=None if answer.again_at is None else answer.again_at - observed.now)
     job = TryJob(observe.try_job_key(observed.me.uid), sandbox_request(encloser.spec.get("sandbox")))
-    return TaskStep(says, start=() if job.key in observed.jobs else (job,))
+    return TaskStep(says, start=() if job.key in observed.motion.jobs else (job,))
 
 
 def start_obstacle(observed: ObservedTask) -> TaskExplanation | None:
@@ -607,7 +613,7 @@ def _astray(observed: ObservedTask) -> WorkspaceFault | None:
     """What keeps a task that does something itself from its folder: looked at last, for its needs may have made it."""
     if isinstance(observed.spec.work, GroupWork):
         return None
-    ground = observed.ground
+    ground = observed.workspace.folder
     return ground if isinstance(ground, WorkspaceFault) else None
 
 
@@ -619,7 +625,7 @@ def _led_out(observed: ObservedTask, astray: WorkspaceFault) -> TaskStep:
 
 def begin_merge(observed: ObservedTask, incarnation: int) -> JsonObject:
     """What is written when incarnation `incarnation` begins."""
-    encloser = observed.encloser
+    encloser = observed.workspace.encloser
     return {
         "stage": "work",
         "incarnation": incarnation,
@@ -643,11 +649,11 @@ def explain_queued(observed: ObservedTask) -> TaskExplanation:
 
 
 def _old_checks(observed: ObservedTask) -> list[str]:
-    return list(observed.progress.checks or ())
+    return list(observed.progress.round.results or ())
 
 
 def _parent(observed: ObservedTask) -> TaskExplanation | None:
-    parent = observed.parent
+    parent = observed.family.parent
     if observed.spec.parent is None:
         return None
     if parent is None:
@@ -669,14 +675,14 @@ def _parent(observed: ObservedTask) -> TaskExplanation | None:
 
 
 def _needs(observed: ObservedTask) -> TaskExplanation | None:
-    bad = observed.bad_need
+    bad = observed.family.bad_need
     if bad is not None:
         how = _HOW[task_standing(bad)]
         cure = (f"{bad.address} becomes done: edit it, or raise its retries", f"the need on {bad.address} is removed")
         reason = "NeedsCancelled" if how == "cancelled" else "NeedsFailed"
         return TaskExplanation(TaskState.BLOCKED, reason, f"needs {bad.address}, which is {how}", cure, is_stuck=True)
-    if observed.needs.open:
-        open_need = observed.open_need
+    if observed.family.needs.open:
+        open_need = observed.family.open_need
         return TaskExplanation(TaskState.WAITING, "NeedsNotDone", f"needs {open_need}", (f"{open_need} is done",))
     return None
 
@@ -689,7 +695,7 @@ _HOW = {
 
 
 def _slot(observed: ObservedTask) -> TaskExplanation | None:
-    slot = observed.slot
+    slot = observed.start.slot
     if slot is None or slot.is_mine:
         return None
     ways = ("a task at work ends", f"plan patch . limits.tasks={slot.bound + 1}")
@@ -697,7 +703,7 @@ def _slot(observed: ObservedTask) -> TaskExplanation | None:
 
 
 def _untried_sandbox(observed: ObservedTask) -> TaskExplanation | None:
-    if observed.sandbox is not None:
+    if observed.workspace.sandbox is not None:
         return None
     return TaskExplanation(
         TaskState.WAITING, TRYING_SANDBOX, "finds out whether its sandbox is to be had", ("it was tried",)
@@ -710,7 +716,7 @@ def _no_sandbox(observed: ObservedTask) -> TaskExplanation | None:
     This comes before its containers: one that the sandbox is in goes when the plan is over because of this, and a task
     that then waited for it would take heart, and the plan with it, without end.
     """
-    answer = observed.sandbox
+    answer = observed.workspace.sandbox
     if answer is None or answer.is_had:
         return None
     cures = (answer.cure,) if answer.again_at is None else (answer.cure, SANDBOX_RETRY)
@@ -719,7 +725,7 @@ def _no_sandbox(observed: ObservedTask) -> TaskExplanation | None:
 
 
 def _locks(observed: ObservedTask) -> TaskExplanation | None:
-    lock = observed.lock
+    lock = observed.start.lock
     if lock is None:
         return None
     words = lock.words
@@ -740,13 +746,13 @@ def _budget(observed: ObservedTask) -> TaskExplanation | None:
 
 
 def _retry(observed: ObservedTask) -> TaskExplanation | None:
-    if observed.progress.not_before <= observed.now:
+    if observed.progress.times.not_before <= observed.now:
         return None
     return stored_explanation_as(observed, TaskState.WAITING)  # What failed was written with the pause.
 
 
 def _leftover(observed: ObservedTask) -> TaskExplanation | None:
-    if isinstance(observed.spec.work, AgentWork) and observed.agent is None:
+    if isinstance(observed.spec.work, AgentWork) and observed.motion.agent is None:
         return TaskExplanation(TaskState.WAITING, "AgentMissing", f"{observed.spec.work.agent} is not there yet")
     if isinstance(observed.spec.work, GroupWork) or not step.is_agent_busy(observed):
         return None

@@ -264,16 +264,74 @@ class TaskHalt:
 
 
 @frozen
-class ObservedTask:
-    """One task and all that bears on it. `jobs` are the keys of its live jobs, `running` those that have a slot.
+class TaskFamily:
+    """The tasks around a task. `bad_need` and `bad_child` are the first that will not be done by themselves,
+    `open_need` the first that may be. `remains` are the objects that it still owns, read when it is being removed and
+    has no tasks left.
+    """
 
-    `bad_need` and `bad_child` are the first that will not be done by themselves, `open_need` the first that may be.
-    `remains` is what it still owns, read when it is being removed and has no tasks left; `fork` the fork that it works
-    in; `containers` those that it names, as far as they are there; `encloser` the agent whose sandbox its commands are
-    in, and `sandbox` what is known of that: None before it was tried; `look` is at the folder where it works. `above`
-    are its ancestors with a budget, nearest first; `over` the uids among itself and them whose grants are of no more
-    use, and `kin` tasks elsewhere that an edit of a budget concerns. `slot` is None where no bound on tasks concerns
-    it. `now` is in seconds; `digests` name its checks as now written.
+    parent: Resource | None = None
+    children: TaskCounts = NONE
+    needs: TaskCounts = NONE
+    bad_need: Resource | None = None
+    bad_child: Resource | None = None
+    open_need: str = ""
+    remains: tuple[str, ...] = ()
+
+
+@frozen
+class BudgetRelatives:
+    """`above` are a task's ancestors with a budget, nearest first; `over` the uids among itself and them that have
+    ended with a grant to give back; `kin` tasks elsewhere that an edit of the budget concerns.
+    """
+
+    above: tuple[Resource, ...] = ()
+    over: tuple[str, ...] = ()
+    kin: tuple[Resource, ...] = ()
+
+
+@frozen
+class TaskMotion:
+    """What runs for a task: the call of its command, its agent, the keys of its live jobs, and those with a slot."""
+
+    call: Resource | None = None
+    agent: Resource | None = None
+    jobs: frozenset[str] = field(default_factory=frozenset)
+    running: frozenset[str] = field(default_factory=frozenset)
+
+
+@frozen
+class TaskWorkspace:
+    """Where a task works: its fork, the agent whose sandbox encloses its commands, and whether that sandbox is
+    available (None: not tried yet).
+    """
+
+    look: WorkspaceLook
+    fork: Resource | None = None
+    encloser: Resource | None = None
+    sandbox: SandboxAvailability | None = SANDBOX_AVAILABLE
+
+    @property
+    def folder(self) -> str | WorkspaceFault:
+        """The absolute folder, or why the task may not work there."""
+        return self.look.found()
+
+
+@frozen
+class StartConditions:
+    """What a task waits for before it starts. `slot` is None if no limit on tasks applies, `lock` if it holds all its
+    locks; `containers` are those it names that exist.
+    """
+
+    slot: TaskSlot | None = None
+    lock: MissingLock | None = None
+    containers: Mapping[str, Resource] = field(default_factory=dict)
+
+
+@frozen
+class ObservedTask:
+    """A task and everything that a decision about it reads. `digests` identify its checks as written now; `now` is in
+    seconds since 1970.
     """
 
     me: Resource
@@ -282,37 +340,16 @@ class ObservedTask:
     basis: Basis
     digests: Mapping[str, str]
     now: float
-    look: WorkspaceLook
-    parent: Resource | None = None
-    agent: Resource | None = None
-    call: Resource | None = None
-    children: TaskCounts = NONE
-    needs: TaskCounts = NONE
-    bad_need: Resource | None = None
-    bad_child: Resource | None = None
-    open_need: str = ""
-    halt: TaskHalt | None = None
-    above: tuple[Resource, ...] = ()
-    over: tuple[str, ...] = ()
-    kin: tuple[Resource, ...] = ()
-    slot: TaskSlot | None = None
-    lock: MissingLock | None = None
-    remains: tuple[str, ...] = ()
-    fork: Resource | None = None
-    containers: Mapping[str, Resource] = field(default_factory=dict)
-    encloser: Resource | None = None
-    sandbox: SandboxAvailability | None = SANDBOX_AVAILABLE
-    jobs: frozenset[str] = field(default_factory=frozenset)
-    running: frozenset[str] = field(default_factory=frozenset)
+    halt: TaskHalt | None
+    family: TaskFamily
+    budget: BudgetRelatives
+    motion: TaskMotion
+    workspace: TaskWorkspace
+    start: StartConditions
 
     @property
     def address(self) -> str:
         return self.me.address
-
-    @property
-    def ground(self) -> str | WorkspaceFault:
-        """The absolute folder where it works, or why it may not."""
-        return self.look.found()
 
 
 class TaskObserver:
@@ -352,49 +389,57 @@ class TaskObserver:
     def observe_as(self, me: Resource, now: float, *, without_job: str = "") -> ObservedTask:
         """The same for an object as it would be after a write that is being composed."""
         wish = self._wish(me)
-        spec = wish.spec
-        view = self._view
-        progress = self._progress(me)
-        parent = view.get(spec.parent) if spec.parent else None
-        jobs = self._jobs(me, progress, spec.priority, without_job)
-        agent = view.get(spec.work.agent) if isinstance(spec.work, AgentWork) else None
-        basis = wish.basis(agent)
-        encloser, fork = nearest_agent(view, me.address), view.get(spec.fork) if spec.fork else None
+        spec, view, progress = wish.spec, self._view, self._progress(me)
+        motion = self._motion(me, spec, progress, without_job)
         halt, above = self._upward(me)
-        needs = self._tallies.needs(me.address)
-        children = self._tallies.children(me.address)
         return ObservedTask(
             me=me,
             spec=spec,
             progress=progress,
-            basis=basis,
+            basis=wish.basis(motion.agent),
             digests=wish.digests,
             now=now,
-            parent=parent,
-            agent=agent,
-            call=view.get(progress.call) if progress.call else None,
+            halt=halt,
+            family=self._family(me, spec),
+            budget=BudgetRelatives(above, ended_grantees(view, me, above), ledger_relatives(view, me, above)),
+            motion=motion,
+            workspace=self._workspace(me, spec),
+            start=StartConditions(
+                slot=None if self._slots is None else self._slots.slot(me.address),
+                lock=missing_lock(view, me, spec, now) if spec.locks else None,
+                containers={name: one for name in spec.containers if (one := view.get(name)) is not None},
+            ),
+        )
+
+    def _family(self, me: Resource, spec: TaskSpec) -> TaskFamily:
+        needs, children = self._tallies.needs(me.address), self._tallies.children(me.address)
+        return TaskFamily(
+            parent=self._view.get(spec.parent) if spec.parent else None,
             children=children,
             needs=needs,
             bad_need=self._first(spec.needs, (*_BAD, TaskStanding.CANCELLED)) if needs.bad + needs.cancelled else None,
             bad_child=self._first(spec.children, _BAD) if children.bad and not children.open else None,
             open_need=self._first_open(spec) if needs.open else "",
-            halt=halt,
-            above=above,
-            over=ended_grantees(view, me, above),
-            kin=ledger_relatives(view, me, above),
-            slot=None if self._slots is None else self._slots.slot(me.address),
-            lock=missing_lock(view, me, spec, now) if spec.locks else None,
-            fork=fork,
-            containers={name: one for name in spec.containers if (one := view.get(name)) is not None},
-            encloser=encloser,
-            look=WorkspaceLook(lambda: self._ground(view, me.address, spec, encloser, fork)),
-            sandbox=SANDBOX_AVAILABLE
-            if encloser is None
-            else self._sandboxes.known(sandbox.sandbox_request(encloser.spec.get("sandbox"))),
             remains=self._remains(me) if me.deleting and not sum(children) else (),
+        )
+
+    def _motion(self, me: Resource, spec: TaskSpec, progress: TaskProgress, without_job: str) -> TaskMotion:
+        jobs = self._jobs(me, progress, spec.priority, without_job)
+        return TaskMotion(
+            call=self._view.get(progress.call) if progress.call else None,
+            agent=self._view.get(spec.work.agent) if isinstance(spec.work, AgentWork) else None,
             jobs=jobs,
             running=jobs if self._plane is None else frozenset(filter(self._plane.is_running, jobs)),
         )
+
+    def _workspace(self, me: Resource, spec: TaskSpec) -> TaskWorkspace:
+        view = self._view
+        encloser, fork = nearest_agent(view, me.address), view.get(spec.fork) if spec.fork else None
+        look = WorkspaceLook(lambda: self._ground(view, me.address, spec, encloser, fork))
+        if encloser is None:
+            return TaskWorkspace(look, fork)
+        known = self._sandboxes.known(sandbox.sandbox_request(encloser.spec.get("sandbox")))
+        return TaskWorkspace(look, fork, encloser, known)
 
     def _wish(self, me: Resource) -> ParsedWish:
         known = self._wishes.get(me.address)

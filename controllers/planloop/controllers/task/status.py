@@ -57,13 +57,36 @@ def task_standing(task: Resource) -> TaskStanding:
 
 
 @frozen
+class RoundProgress:
+    """The newest round of checks: its number, why it runs (None if none does), and the results by check."""
+
+    number: int = 0
+    why: CheckRound | None = None
+    results: JsonObject | None = None
+
+
+@frozen
+class ClaimProgress:
+    """`judged` is the agent's last claim that was answered in this run, `rejections` counts those turned down."""
+
+    judged: int = 0
+    rejections: int = 0
+
+
+@frozen
+class TaskTimes:
+    """`not_before` is the earliest start of a retry, `spent_s` the time that its commands took in all incarnations."""
+
+    not_before: float = 0.0
+    started_at: float = 0.0
+    spent_s: float = 0.0
+
+
+@frozen
 class TaskProgress:
     """The status of one task. `attempt` counts tries for the same wish from 1; `incarnation` counts all runs.
 
-    `basis` holds digests of what this incarnation was begun with. `round` numbers verifications and `round_for` says
-    why the current one runs (None: none does). `judged` is the last claim of the agent that was answered,
-    `rejections` how many of them were turned down.
-    `not_before` is the earliest start of a retry, `spent_s` what its commands took over all incarnations.
+    `basis` holds digests of what this incarnation was begun with.
     """
 
     state: TaskState | None = None
@@ -72,26 +95,22 @@ class TaskProgress:
     attempt: int = 1
     go: int | None = None
     basis: JsonObject | None = None
-    round: int = 0
-    round_for: CheckRound | None = None
-    checks: JsonObject | None = None
-    judged: int = 0
-    rejections: int = 0
     call: str | None = None
     result: JsonObject | None = None
     is_skipped: bool = False
-    not_before: float = 0.0
-    started_at: float = 0.0
-    spent_s: float = 0.0
+    round: RoundProgress = RoundProgress()
+    claims: ClaimProgress = ClaimProgress()
+    times: TaskTimes = TaskTimes()
 
 
 def read_task_progress(status: JsonObject) -> TaskProgress:
-    """Reads a status; one never written reads as a task that has not begun."""
+    """Parse a task's status; an empty one is a task that has not begun."""
     if not status:
         return TaskProgress()
     state = status.get("state")
     verdict: JsonObject = status.get("verdict") or {}
     is_of_this_run = verdict.get("incarnation") == status.get("incarnation", 0)
+    claims = ClaimProgress(verdict.get("claim", 0), verdict.get("rejections", 0)) if is_of_this_run else ClaimProgress()
     return TaskProgress(
         state=_STATES[state] if state else None,
         stage=_STAGES[status.get("stage", "")],
@@ -99,15 +118,10 @@ def read_task_progress(status: JsonObject) -> TaskProgress:
         attempt=status.get("attempt", 1),
         go=status.get("go"),
         basis=status.get("basis"),
-        round=status.get("round", 0),
-        round_for=status.get("round_for"),
-        checks=status.get("checks"),
-        judged=verdict.get("claim", 0) if is_of_this_run else 0,
-        rejections=verdict.get("rejections", 0) if is_of_this_run else 0,
         call=status.get("call"),
         result=status.get("result"),
         is_skipped=status.get("skipped", False),
-        not_before=status.get("not_before", 0.0),
-        started_at=status.get("started_at", 0.0),
-        spent_s=status.get("spent_s", 0.0),
+        round=RoundProgress(status.get("round", 0), status.get("round_for"), status.get("checks")),
+        claims=claims,
+        times=TaskTimes(status.get("not_before", 0.0), status.get("started_at", 0.0), status.get("spent_s", 0.0)),
     )

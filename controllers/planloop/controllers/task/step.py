@@ -111,8 +111,13 @@ def compose_merges(first: JsonObject, second: JsonObject) -> JsonObject:
 def observed_after(observed: ObservedTask, merge: JsonObject) -> ObservedTask:
     """What would be observed once `merge` is written: lets one append take several steps."""
     status = json_patch.merge_values(observed.me.status, merge)
-    call = observed.call if status.get("call") else None
-    return remade(observed, me=remade(observed.me, status=status), progress=read_task_progress(status), call=call)
+    call = observed.motion.call if status.get("call") else None
+    return remade(
+        observed,
+        me=remade(observed.me, status=status),
+        progress=read_task_progress(status),
+        motion=remade(observed.motion, call=call),
+    )
 
 
 # The jobs that a decision may ask for, made from what was observed.
@@ -132,9 +137,11 @@ def run_job(observed: ObservedTask, incarnation: int, *, is_adoption: bool = Fal
 def queue_command(observed: ObservedTask, step: TaskStep, incarnation: int) -> TaskStep:
     """`step` with the command queued; one that is queued at another priority is queued anew."""
     job = run_job(observed, incarnation)
-    if job.key in observed.jobs:
+    if job.key in observed.motion.jobs:
         return step
-    queued = tuple(key for key in observed.jobs if observe.is_run_key(key) and key not in observed.running)
+    queued = tuple(
+        key for key in observed.motion.jobs if observe.is_run_key(key) and key not in observed.motion.running
+    )
     return TaskStep(step.says, step.merge, step.changes, (job,), queued, step.again_s)
 
 
@@ -157,23 +164,23 @@ _AT_REST = frozenset({"", "idle", "ended"})
 
 def is_agent_busy(observed: ObservedTask) -> bool:
     """Whether the agent has an incarnation that it has not ended."""
-    return observed.agent is not None and observed.agent.state not in _AT_REST
+    return observed.motion.agent is not None and observed.motion.agent.state not in _AT_REST
 
 
 def is_call_started(observed: ObservedTask) -> bool:
     """Whether a command was started and its result is not written."""
-    return observed.call is not None and observed.call.state == CallState.STARTED
+    return observed.motion.call is not None and observed.motion.call.state == CallState.STARTED
 
 
 def is_in_motion(observed: ObservedTask) -> bool:
     """Whether anything has to be stopped before the task can be called stopped."""
-    return bool(observed.jobs) or is_agent_busy(observed) or is_call_started(observed)
+    return bool(observed.motion.jobs) or is_agent_busy(observed) or is_call_started(observed)
 
 
 def stop_everything(observed: ObservedTask, says: TaskExplanation, merge: JsonObject | None = None) -> TaskStep:
     """The step that stops all of it. Jobs clean up after themselves; a command without one gets a job that stops it."""
     start: tuple[TaskJob, ...] = ()
-    if is_call_started(observed) and not observed.jobs and observed.call is not None:
-        start = (stop_job(observed, observed.call),)
-    stopping = tuple(sorted(key for key in observed.jobs if not observe.is_stop_key(key)))
+    if is_call_started(observed) and not observed.motion.jobs and observed.motion.call is not None:
+        start = (stop_job(observed, observed.motion.call),)
+    stopping = tuple(sorted(key for key in observed.motion.jobs if not observe.is_stop_key(key)))
     return TaskStep(says, merge={"go": None, **(merge or {})}, start=start, cancel=stopping)
