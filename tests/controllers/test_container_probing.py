@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from planloop.controllers.container.run_jobs import http_probe_fault, probe_from_host
-from planloop.controllers.container.status import SeenContainer
+from planloop.controllers.container.status import SeenContainer, SeenTag
 from planloop.schemas.frozen import remade
 from planloop.schemas.objects.container import Health
 from tests import golden_text
@@ -53,7 +53,7 @@ async def test_it_is_asked_at_its_own_address_and_never_sent_elsewhere(port: int
 @pytest.mark.parametrize("how", ["tcp", "http"])
 async def test_who_has_no_address_is_not_asked_at_that_of_this_machine(port: int, how: str) -> None:
     health = Health(tcp=port) if how == "tcp" else Health(http=f":{port}/well")
-    seen = SeenContainer("id", "running", "uid", 1, "of", addresses=(("net", "127.0.0.1"),))
+    seen = SeenContainer("id", "running", SeenTag("uid", 1, "of"), addresses=(("net", "127.0.0.1"),))
 
     assert await probe_from_host(health, seen) is None
     for nowhere in (remade(seen, addresses=()), remade(seen, addresses=(("net", ""),))):

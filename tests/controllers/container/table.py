@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from planloop.controllers.container.observe import ContainerNeed, ObservedContainer
-from planloop.controllers.container.status import ContainerStatus, SeenContainer
+from planloop.controllers.container.status import ContainerExit, SeenContainer, SeenTag, read_container_status
 from planloop.schemas.objects.container import ContainerSpec, running_digest
 from tests.product import Resource, Uid
 
@@ -14,10 +14,10 @@ NOW = 1_000.0
 TOKEN = "plan@2"
 SPEC = ContainerSpec(image="busybox:1")
 OF = running_digest(SPEC)
-UP = SeenContainer("c1", "running", "u1", 1, OF, started_at=900.0)
+UP = SeenContainer("c1", "running", SeenTag("u1", 1, OF), started_at=900.0)
 ENDED = replace(UP, run="exited", ended_at=950.0)
-DONE = replace(ENDED, exit_code=0)
-BROKEN = replace(ENDED, exit_code=3)
+DONE = ENDED
+BROKEN = replace(ENDED, exit=ContainerExit(3))
 MET = ContainerNeed("container/db", "started", is_met=True, is_hopeless=False)
 UNMET = replace(MET, is_met=False)
 HOPELESS = replace(UNMET, is_hopeless=True, last="boom\n")
@@ -37,15 +37,15 @@ def observed(
     **status: Any,
 ) -> ObservedContainer:
     """`jobs` are words; further words are members of the status."""
+    typed = {name: status.pop(name) for name in ("stuck", "probed", "engine") if name in status}
+    written = {"looked": TOKEN if is_looked else "", "seen": None if seen is None else seen.to_json(), **status}
     resource = Resource("container/app", Uid("u1"), 1, {}, {}, finalizers=("container",), deleting=is_deleting)
     return ObservedContainer(
         resource=resource,
         spec=spec,
-        status=ContainerStatus(looked=TOKEN if is_looked else "", seen=seen, **status),
+        status=replace(read_container_status(written), **typed),
         of=running_digest(spec),
-        is_wanted=not (unwanted or is_deleting),
         unwanted=unwanted or ("it is taken out of the plan" if is_deleting else ""),
-        is_looked=is_looked,
         token=TOKEN,
         needs=needs,
         dependants=dependants,

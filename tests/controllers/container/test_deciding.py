@@ -19,7 +19,7 @@ from planloop.controllers.container.decide import (
     decide_container,
 )
 from planloop.controllers.container.observe import ObservedContainer, limits_digest
-from planloop.controllers.container.status import EngineTrouble
+from planloop.controllers.container.status import ContainerExit, EngineTrouble
 from planloop.schemas import limits
 from planloop.schemas.objects.container import Health
 from tests import rows
@@ -38,7 +38,7 @@ from tests.controllers.container.table import (
     observed,
 )
 
-OTHER = replace(UP, of="other")
+OTHER = replace(UP, tag=replace(UP.tag, digest="other"))
 LOGGED: dict[str, Any] = {"logged": UP.started_at}
 OVER = "the plan is over"
 STUCK = EngineTrouble(2, "EngineDown", "no engine", "", NOW + 4)
@@ -140,7 +140,9 @@ CASES: dict[str, tuple[ObservedContainer, ContainerStep]] = {
         MarkContainerSpent(),
     ),
     "unwanted, kept if it failed, and we ended it": (
-        observed(replace(ENDED, exit_code=143), unwanted=OVER, spec=replace(SPEC, keep="on-failure"), **LOGGED),
+        observed(
+            replace(ENDED, exit=ContainerExit(143)), unwanted=OVER, spec=replace(SPEC, keep="on-failure"), **LOGGED
+        ),
         StartContainerJob("lower"),
     ),
     "deleted, kept": (

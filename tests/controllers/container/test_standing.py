@@ -103,7 +103,7 @@ CASES: dict[str, tuple[ObservedContainer, str]] = {
         "stopping EngineDown: the plan is over; no engine answers; tried 3 times",
     ),
     "another one is to come": (
-        observed(replace(UP, of="old")),
+        observed(replace(UP, tag=replace(UP.tag, digest="old"))),
         "stopping Stopping: another one is to take its place",
     ),
     "it is gone": (observed(unwanted=OVER), "removed Removed: the plan is over"),

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from planloop.containers.engine.engine import ContainerLimits
 from planloop.controllers.container import records
-from planloop.controllers.container.status import ContainerStatus, SeenContainer, read_container_status
+from planloop.controllers.container.status import ContainerExit, SeenContainer, read_container_status
 from planloop.schemas import json_patch, limits
 from planloop.schemas.objects.container import Restart
 from tests.controllers.container.table import BROKEN, DONE, NOW, OF, SPEC, TOKEN, UP, observed
@@ -38,7 +39,7 @@ GONE = replace(YOUNG, run="removing", ended_at=NOW)
 def test_one_that_others_remove_while_it_runs_is_lost_and_no_failure(
     before: SeenContainer, status: dict[str, Any], found: SeenContainer | None, losses: int
 ) -> None:
-    merge = records.seen_ref_merge("c1", found, ContainerStatus(seen=before, **status), TOKEN, NOW)
+    merge = records.seen_ref_merge("c1", found, read_container_status({"seen": before.to_json(), **status}), TOKEN, NOW)
 
     assert merge.get("losses", 0) == losses
     assert "failures" not in merge
@@ -55,7 +56,7 @@ def test_one_that_others_remove_while_it_runs_is_lost_and_no_failure(
         (DONE, "always", 3, "again"),
         (BROKEN, "no", 3, "failed"),
         (BROKEN, "on-failure", 3, "again"),
-        (replace(BROKEN, error="no such file"), "always", 3, "failed"),
+        (replace(BROKEN, exit=ContainerExit(3, error="no such file")), "always", 3, "failed"),
         (replace(BROKEN, started_at=BROKEN.ended_at - limits.CONTAINER_STEADY_S), "always", 1, "again"),
     ],
 )
@@ -74,16 +75,18 @@ def test_the_end_of_a_run_is_counted_whatever_the_engine_could_not_do_before_it(
     assert how == state
 
 
-KILLED = replace(BROKEN, exit_code=137, memory_bytes=1 << 20)
+KILLED = replace(BROKEN, exit=ContainerExit(137), bound=ContainerLimits(memory_bytes=1 << 20))
 
 
 @pytest.mark.parametrize(
     ("ended", "stopping", "reason", "may_be_memory"),
     [
         pytest.param(KILLED, -1.0, "Exited", True, id="the engine does not say why"),
-        pytest.param(replace(KILLED, is_out_of_memory=True), -1.0, "OutOfMemory", True, id="it does"),
-        pytest.param(replace(KILLED, memory_bytes=None), -1.0, "Exited", False, id="it has no bound"),
-        pytest.param(replace(KILLED, exit_code=3), -1.0, "Exited", False, id="it was not killed"),
+        pytest.param(
+            replace(KILLED, exit=ContainerExit(137, is_out_of_memory=True)), -1.0, "OutOfMemory", True, id="it does"
+        ),
+        pytest.param(replace(KILLED, bound=ContainerLimits()), -1.0, "Exited", False, id="it has no bound"),
+        pytest.param(replace(KILLED, exit=ContainerExit(3)), -1.0, "Exited", False, id="it was not killed"),
         pytest.param(KILLED, KILLED.started_at, "Exited", False, id="we ended it"),
     ],
 )

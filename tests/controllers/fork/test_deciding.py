@@ -42,7 +42,6 @@ def seen(
         is_placed=True,
         is_live=False,
         by_agent=True,
-        is_in_line=False,
         now=100.0,
     )
     return replace(plain, **more)
@@ -65,7 +64,7 @@ IN = ForkRequest("in", bring=2)
         (seen("ready", status=TREE, asked=IN, busy="agent/t"), ForkRest()),
         (seen("ready", status=TREE | {"answered": 2}, asked=IN), ForkRest()),
         (seen("merging", status=TREE), StartForkJob("bring")),
-        (seen("merging", status=TREE, is_in_line=True), ForkRest()),
+        (seen("merging", status=TREE | {"wants": {"a": "write"}}), ForkRest()),
         (seen("writing", status=TREE), StartForkJob("bring")),
         (seen("conflict", status=TREE | {"answered": 2}, asked=IN), ForkRest()),
         (seen("conflict", status=TREE | {"answered": 2}, asked=IN, by_agent=False), StartForkJob("look")),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from planloop.containers.engine.engine import EngineErrorReason
+from planloop.containers.engine.engine import ContainerLimits, EngineErrorReason
 from planloop.controllers.container.observe import ObservedContainer, limits_digest
 from planloop.controllers.container.status import SeenContainer
 from planloop.schemas import limits
@@ -104,7 +104,11 @@ def _wanted(seen: ObservedContainer) -> ContainerStep:
     status, found = seen.status, seen.status.seen
     if found is not None and is_obsolete(seen, found):
         return _gone(seen, found)
-    if status.is_spent or (status.failed_of or seen.of) != seen.of or (status.done_of or seen.of) != seen.of:
+    if (
+        status.ended.is_spent
+        or (status.failure.of or seen.of) != seen.of
+        or (status.ended.done_of or seen.of) != seen.of
+    ):
         return ForgetContainer()
     if seen.jobs & {START, REMOVE, STOP, UPDATE} or (found is not None and found.run == "removing"):
         return ContainerRest()
@@ -118,8 +122,8 @@ def _wanted(seen: ObservedContainer) -> ContainerStep:
 def is_obsolete(seen: ObservedContainer, found: SeenContainer) -> bool:
     """Whether what there is of a wanted container is of no use to it."""
     status = seen.status
-    is_over = status.done_of == seen.of and (found.is_up or status.is_expired)
-    return found.of != seen.of or found.started_at == status.stopping or status.is_spent or is_over
+    is_over = status.ended.done_of == seen.of and (found.is_up or status.ended.is_expired)
+    return found.tag.digest != seen.of or found.started_at == status.ended.stopping or status.ended.is_spent or is_over
 
 
 def _unwanted(seen: ObservedContainer) -> ContainerStep:
@@ -134,8 +138,8 @@ def _unwanted(seen: ObservedContainer) -> ContainerStep:
         return step
     if is_failure_outdated(seen):
         return ForgetContainer()
-    has_past = found is not None or status.failed_of or status.done_of
-    return MarkContainerSpent() if has_past and not status.is_spent else ContainerRest()
+    has_past = found is not None or status.failure.of or status.ended.done_of
+    return MarkContainerSpent() if has_past and not status.ended.is_spent else ContainerRest()
 
 
 def is_failure_outdated(seen: ObservedContainer) -> bool:
@@ -144,8 +148,8 @@ def is_failure_outdated(seen: ObservedContainer) -> bool:
     As long as it stands as failed, so does what waits for it: who edits it, or applies the plan again, has it tried.
     """
     status = seen.status
-    is_other = bool(status.failed_of) and status.failed_of != seen.of
-    return is_other or (status.is_spent and bool(status.failed_of) and status.failed_by != seen.token)
+    is_other = bool(status.failure.of) and status.failure.of != seen.of
+    return is_other or (status.ended.is_spent and bool(status.failure.of) and status.failure.by != seen.token)
 
 
 def _gone(seen: ObservedContainer, found: SeenContainer) -> ContainerStep:
@@ -165,7 +169,7 @@ def _first_dependants(seen: ObservedContainer) -> ContainerStep | None:
 
 def _logged(seen: ObservedContainer, found: SeenContainer) -> ContainerStep | None:
     """What it has written is taken whole before it goes; None when that is done."""
-    if not found.started_at or seen.status.logged == found.started_at:
+    if not found.started_at or seen.status.ended.logged == found.started_at:
         return None
     return ContainerRest() if KEEP_LOG in seen.jobs else StartContainerJob(KEEP_LOG)
 
@@ -185,7 +189,7 @@ def is_kept_for_inspection(seen: ObservedContainer) -> bool:
         case "always":
             return True
         case "on-failure":
-            return seen.status.failed_of == seen.of
+            return seen.status.failure.of == seen.of
         case "never":
             return False
 
@@ -193,13 +197,13 @@ def is_kept_for_inspection(seen: ObservedContainer) -> bool:
 def _absent(seen: ObservedContainer) -> ContainerStep:
     """There is none that runs."""
     status = seen.status
-    if status.done_of == seen.of or not all(need.is_met for need in seen.needs):
+    if status.ended.done_of == seen.of or not all(need.is_met for need in seen.needs):
         return ContainerRest()
-    if status.failed_of == seen.of:
-        if status.retry_at is None:
-            may_help = status.reason in REFUSALS and status.failed_by != seen.token
+    if status.failure.of == seen.of:
+        if status.failure.retry_at is None:
+            may_help = status.failure.reason in REFUSALS and status.failure.by != seen.token
             return StartContainerJob(START) if may_help else ContainerRest()
-        if (wait_s := status.retry_at - seen.now) > 0:
+        if (wait_s := status.failure.retry_at - seen.now) > 0:
             return ContainerRest(wait_s)
     return StartContainerJob(START)
 
@@ -209,10 +213,10 @@ def _running(seen: ObservedContainer, found: SeenContainer) -> ContainerStep:
     left_s = None if ttl_s is None else found.started_at + ttl_s - seen.now
     if left_s is not None and left_s <= 0:
         return ExpireContainer()
-    wanted = (seen.spec.cpu, seen.spec.memory_bytes, seen.spec.pids)
-    if wanted != (found.cpu, found.memory_bytes, found.pids) and seen.status.bound_of != limits_digest(seen.spec):
+    wanted = ContainerLimits(seen.spec.cpu, seen.spec.memory_bytes, seen.spec.pids)
+    if wanted != found.bound and seen.status.refused.of != limits_digest(seen.spec):
         return StartContainerJob(UPDATE)
-    if seen.status.logged != found.started_at and KEEP_LOG not in seen.jobs:
+    if seen.status.ended.logged != found.started_at and KEEP_LOG not in seen.jobs:
         return StartContainerJob(KEEP_LOG)
     if seen.spec.health is not None and PROBE not in seen.jobs:
         return StartContainerJob(PROBE)
@@ -224,7 +228,7 @@ def _running(seen: ObservedContainer, found: SeenContainer) -> ContainerStep:
 def _ended(seen: ObservedContainer, found: SeenContainer) -> ContainerStep:
     if (step := _logged(seen, found)) is not None:
         return step
-    return CountContainerEnd() if seen.status.counted != found.end else _absent(seen)
+    return CountContainerEnd() if seen.status.ended.counted != found.end else _absent(seen)
 
 
 def container_backoff_s(failures: int) -> float:

@@ -40,19 +40,17 @@ class ContainerNeed:
 
 @frozen
 class ObservedContainer:
-    """`of` is the digest of what is to run. `is_wanted`: it is to be there now; else `unwanted` says why not.
+    """`of` is the digest of what must run; `unwanted` says why it must not, empty if it must.
 
-    `is_looked`: this owner has looked at the engine; `token` stands for it. `dependants` are those that need it and are
-    still there. `jobs` are the live ones of this container by name; `raising` is the digest that it is brought up for.
+    `token` stands for this owner. `dependants` are the containers that need it and still exist. `jobs` are its live
+    jobs by name; `raising` is the digest that the start job works for.
     """
 
     resource: Resource
     spec: ContainerSpec
     status: ContainerStatus
     of: str
-    is_wanted: bool
     unwanted: str
-    is_looked: bool
     token: str
     needs: tuple[ContainerNeed, ...]
     dependants: tuple[str, ...]
@@ -60,20 +58,27 @@ class ObservedContainer:
     raising: str
     now: float
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the container must exist now."""
+        return not self.unwanted
+
+    @property
+    def is_looked(self) -> bool:
+        """Whether this owner has looked at the engine."""
+        return self.status.looked == self.token
+
 
 def observe_container(resource: Resource, view: View, work: WorkPlane, token: str, now: float) -> ObservedContainer:
     """What is known of the container `resource`."""
     spec, status = container_from_json(resource.spec), read_container_status(resource.status)
-    unwanted = unwanted_reason(resource, spec, view)
     jobs = live_jobs(work, resource.address)
     return ObservedContainer(
         resource=resource,
         spec=spec,
         status=status,
         of=running_digest(spec),
-        is_wanted=not unwanted,
-        unwanted=unwanted,
-        is_looked=status.looked == token,
+        unwanted=unwanted_reason(resource, spec, view),
         token=token,
         needs=tuple(_need(view, name, how, token) for name, how in spec.needs.items()),
         dependants=tuple(each for each in view.referrers(resource.address) if _is_there(view, each, resource.address)),
@@ -131,10 +136,15 @@ def _need(view: View, name: str, how: Readiness, token: str) -> ContainerNeed:
         return ContainerNeed(address, how, is_met=False, is_hopeless=False)
     status, spec = read_container_status(resource.status), container_from_json(resource.spec)
     of, found = running_digest(spec), status.seen
-    is_up = found is not None and found.run == "running" and found.of == of and found.started_at != status.stopping
+    is_up = (
+        found is not None
+        and found.run == "running"
+        and found.tag.digest == of
+        and found.started_at != status.ended.stopping
+    )
     is_well = is_up and found is not None and status.probed.is_well_in(found.started_at)
-    is_done = status.done_of == of and not status.is_spent
-    is_completed = is_done and not status.is_expired
+    is_done = status.ended.done_of == of and not status.ended.is_spent
+    is_completed = is_done and not status.ended.is_expired
     is_far = {"started": is_up or is_completed, "healthy": is_well, "completed": is_completed}[how]
     is_hopeless = resource.state == ContainerState.FAILED or is_done  # Who failed may have failed for its own need.
     is_looked = status.looked == token
@@ -145,7 +155,7 @@ def _need(view: View, name: str, how: Readiness, token: str) -> ContainerNeed:
 
 def _last(resource: Resource, status: ContainerStatus) -> str:
     ready = conditions_of_status(resource.status).get("Ready")
-    return ready.message if ready is not None and ready.reason == NEED_FAILED else status.last
+    return ready.message if ready is not None and ready.reason == NEED_FAILED else status.ended.last
 
 
 def _is_there(view: View, address: str, needed: str) -> bool:

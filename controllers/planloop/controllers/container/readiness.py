@@ -30,10 +30,10 @@ def container_readiness(seen: ObservedContainer) -> ContainerReadiness:
         return _of_going(seen)
     if START in seen.jobs:
         state = ContainerState.PREPARING if status.doing == "image" else ContainerState.STARTING
-        return ContainerReadiness(state, state.title(), status.why if status.doing == "image" else "")
+        return ContainerReadiness(state, state.title(), status.failure.why if status.doing == "image" else "")
     if found is not None and found.run == "running":
         return _of_running(seen, found)
-    return _of_waiting(seen) if seen.is_wanted and status.is_spent else _of_rest(seen)
+    return _of_waiting(seen) if seen.is_wanted and status.ended.is_spent else _of_rest(seen)
 
 
 def _of_past(seen: ObservedContainer) -> ContainerReadiness:
@@ -44,7 +44,7 @@ def _of_past(seen: ObservedContainer) -> ContainerReadiness:
     """
     status, found = seen.status, seen.status.seen
     kept = _kept_words(seen) if found is not None and is_kept_for_inspection(seen) else ""
-    if status.failed_of == seen.of and status.reason != VANISHED:
+    if status.failure.of == seen.of and status.failure.reason != VANISHED:
         failed = _of_failed(seen)
         return ContainerReadiness(
             failed.state, failed.reason, "; ".join(filter(None, (failed.why, kept))), failed.unblocks
@@ -53,16 +53,16 @@ def _of_past(seen: ObservedContainer) -> ContainerReadiness:
         return hopeless
     if kept:
         return ContainerReadiness(ContainerState.KEPT, "Kept", kept, (f"plan delete {seen.resource.address}",))
-    if status.done_of == seen.of:
+    if status.ended.done_of == seen.of:
         return _of_done(seen)
     return _of_removed(seen) if found is None else _of_going(seen)
 
 
 def _of_rest(seen: ObservedContainer) -> ContainerReadiness:
     """It is wanted, none of it runs, and nothing is being done."""
-    if seen.status.done_of == seen.of:
+    if seen.status.ended.done_of == seen.of:
         return _of_done(seen)
-    return _of_failed(seen) if seen.status.failed_of == seen.of else _of_waiting(seen)
+    return _of_failed(seen) if seen.status.failure.of == seen.of else _of_waiting(seen)
 
 
 def _is_going(seen: ObservedContainer, found: SeenContainer) -> bool:
@@ -85,7 +85,7 @@ def _of_going(seen: ObservedContainer) -> ContainerReadiness:
     why = seen.unwanted or "another one is to take its place"
     if not (seen.is_wanted or seen.resource.deleting) and (hopeless := _hopeless(seen)) is not None:
         why = hopeless.why  # That the plan is over because of it says less.
-    if seen.status.is_expired and seen.is_wanted:
+    if seen.status.ended.is_expired and seen.is_wanted:
         why = _expired_words(seen)
     if (stuck := seen.status.stuck) is not None:
         said = f"{why}; {_tried(stuck)}"
@@ -108,7 +108,7 @@ def _cures(hint: str) -> tuple[str, ...]:
 
 
 def _of_running(seen: ObservedContainer, found: SeenContainer) -> ContainerReadiness:
-    limits = seen.status.bound_why
+    limits = seen.status.refused.why
     if seen.spec.health is None:
         return ContainerReadiness(ContainerState.RUNNING, "Running", limits)
     probed = seen.status.probed
@@ -125,7 +125,7 @@ def _kept_words(seen: ObservedContainer) -> str:
 
 
 def _of_done(seen: ObservedContainer) -> ContainerReadiness:
-    if seen.status.is_expired:
+    if seen.status.ended.is_expired:
         return ContainerReadiness(ContainerState.COMPLETED, "Expired", _expired_words(seen))
     return ContainerReadiness(ContainerState.COMPLETED, "Completed", "it ended with exit code 0")
 
@@ -136,16 +136,19 @@ def _expired_words(seen: ObservedContainer) -> str:
 
 def _of_failed(seen: ObservedContainer) -> ContainerReadiness:
     status = seen.status
-    cures = _cures(status.hint)
-    if status.retry_at is None or not seen.is_wanted:
-        return ContainerReadiness(ContainerState.FAILED, status.reason, status.why, cures)
-    if status.reason == VANISHED:
+    cures = _cures(status.failure.hint)
+    if status.failure.retry_at is None or not seen.is_wanted:
+        return ContainerReadiness(ContainerState.FAILED, status.failure.reason, status.failure.why, cures)
+    if status.failure.reason == VANISHED:
         return ContainerReadiness(
-            ContainerState.RESTARTING, VANISHED, f"{status.why}; another one takes its place", cures
+            ContainerState.RESTARTING, VANISHED, f"{status.failure.why}; another one takes its place", cures
         )
     state = ContainerState.RESTARTING if _has_run(status) else ContainerState.WAITING
     return ContainerReadiness(
-        state, status.reason, f"{status.why}; tried {_times(status.tries or status.failures)}", cures
+        state,
+        status.failure.reason,
+        f"{status.failure.why}; tried {_times(status.counts.tries or status.counts.failures)}",
+        cures,
     )
 
 

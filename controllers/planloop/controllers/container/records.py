@@ -73,21 +73,21 @@ def readiness_merge(resource: Resource, now: ContainerReadiness, at: float) -> J
 
 def end_merge(seen: ObservedContainer, found: SeenContainer) -> JsonObject:
     """The merge that says what follows from the end of a run."""
-    if found.exit_code == 0 and not found.error and seen.spec.restart != "always":
+    if found.exit.code == 0 and not found.exit.error and seen.spec.restart != "always":
         return {**CLEARED_MERGE, "done_of": seen.of, "counted": found.end}
     was_steady = found.ended_at - found.started_at >= limits.CONTAINER_STEADY_S
-    failures = 1 if was_steady else seen.status.failures + 1
-    said = seen.status.last.strip().rpartition("\n")[2]
-    why = f"it ended with {quantities.describe_exit_code(found.exit_code)}{f': {said}' if said else ''}"
+    failures = 1 if was_steady else seen.status.counts.failures + 1
+    said = seen.status.ended.last.strip().rpartition("\n")[2]
+    why = f"it ended with {quantities.describe_exit_code(found.exit.code)}{f': {said}' if said else ''}"
     reason, hint = "Exited", f"plan logs {seen.resource.address}"
-    if found.is_out_of_memory:
+    if found.exit.is_out_of_memory:
         reason, why, hint = "OutOfMemory", "it used more memory than it may", _MORE_MEMORY
-    elif found.error:
+    elif found.exit.error:
         reason, hint = str(EngineErrorReason.NO_COMMAND), "look at `cmd` and `entrypoint`"
-        why = f"its command cannot be run: {found.error}"
+        why = f"its command cannot be run: {found.exit.error}"
     elif _may_be_out_of_memory(seen, found):
         hint = f"if it was for memory, {_MORE_MEMORY}; else {hint}"
-    elif _FORBIDDEN.search(seen.status.last) and (
+    elif _FORBIDDEN.search(seen.status.ended.last) and (
         lacking := missing_capabilities_line(seen.resource.address, seen.spec)
     ):
         hint = f"{lacking}; {hint}"
@@ -99,15 +99,15 @@ def end_merge(seen: ObservedContainer, found: SeenContainer) -> JsonObject:
 
 def _may_be_out_of_memory(seen: ObservedContainer, found: SeenContainer) -> bool:
     """Whether it was killed, not by us, and had a bound of memory: Docker under load loses that this was why."""
-    is_ours = found.started_at == seen.status.stopping
-    return found.exit_code == _KILLED and found.memory_bytes is not None and not is_ours
+    is_ours = found.started_at == seen.status.ended.stopping
+    return found.exit.code == _KILLED and found.bound.memory_bytes is not None and not is_ours
 
 
 def engine_error_merge(of: str, fault: EngineFailed, token: str, now: float) -> StatusMerge:
     """The merge that says that the engine did not do what was asked of it for `of`."""
 
     def merge(status: ContainerStatus) -> JsonObject:
-        tries = status.tries + 1
+        tries = status.counts.tries + 1
         retry_at = now + container_backoff_s(tries) if fault.reason in _AGAIN else None
         failed = _Failed(of, token, str(fault.reason), str(fault), fault.hint, retry_at)
         return failed.merge | {"tries": tries}
@@ -121,8 +121,10 @@ def lost_merge(status: ContainerStatus, found: SeenContainer, token: str, now: f
     It says nothing of the program. Another is made, after a pause that grows while somebody goes on removing them.
     """
     was_steady = now - found.started_at >= limits.CONTAINER_STEADY_S
-    losses = 1 if was_steady else status.losses + 1
-    failed = _Failed(found.of, token, VANISHED, _VANISHED_WORDS, _VANISHED_HINT, now + container_backoff_s(losses))
+    losses = 1 if was_steady else status.counts.losses + 1
+    failed = _Failed(
+        found.tag.digest, token, VANISHED, _VANISHED_WORDS, _VANISHED_HINT, now + container_backoff_s(losses)
+    )
     return failed.merge | {"losses": losses}
 
 
@@ -236,5 +238,5 @@ def seen_ref_merge(
 
 def _was_wanted(status: ContainerStatus, gone: SeenContainer) -> bool:
     """Whether one that is gone was in the middle of its run, which we had not begun to end."""
-    is_cut_off = gone.is_up or (gone.run == "removing" and status.counted != gone.end)
-    return is_cut_off and gone.started_at != status.stopping
+    is_cut_off = gone.is_up or (gone.run == "removing" and status.ended.counted != gone.end)
+    return is_cut_off and gone.started_at != status.ended.stopping

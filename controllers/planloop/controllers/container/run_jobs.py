@@ -40,7 +40,10 @@ class LogJob:
         status = None if resource is None else read_container_status(resource.status)
         if resource is None or status is None or status.seen is None:
             return
-        found, after = status.seen, max(0.0, status.counted)  # What is quick writes before engines say that it started.
+        found, after = (
+            status.seen,
+            max(0.0, status.ended.counted),
+        )  # What is quick writes before engines say that it started.
         spec = container_from_json(resource.spec)
         output = self.yard.output(self.address, spec.logs_bytes)
         failures = 0

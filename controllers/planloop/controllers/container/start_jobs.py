@@ -192,7 +192,7 @@ class StartJob:
             await page.write(lambda _: {**records.HEALTHY_MERGE, "doing": "image"})
             image, incarnation = (await self._image(page, spec)).id, status.incarnation + 1
         else:  # Created again: who made it may have died before it was in all of its networks.
-            image, incarnation = found.image, found.incarnation
+            image, incarnation = found.image, found.tag.incarnation
         tag = ContainerTag(self.address, self.uid, incarnation, of)
         await page.write(lambda _: {**records.HEALTHY_MERGE, "doing": "start", "incarnation": incarnation, "starts": 0})
         creation = await self._creation(spec, image, tag)

@@ -1,44 +1,55 @@
-"""The status of a container as typed values."""
+"""The status of a container as typed values. In the log it is one flat map, which `read_container_status` groups."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any, TypeVar
 
 from planloop.containers.engine.engine import ContainerLimits, FoundContainer, RunState
 from planloop.containers.engine.names import ContainerTag, tag_from_labels
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 
+T = TypeVar("T")
+
+
+@frozen
+class SeenTag:
+    """The labels of a container: the object it belongs to, which of its incarnations it is, and what runs."""
+
+    uid: str
+    incarnation: int
+    digest: str
+
+
+@frozen
+class ContainerExit:
+    """How the last run of a container ended. `error`: its command could not be started."""
+
+    code: int = 0
+    is_out_of_memory: bool = False
+    error: str = ""
+
 
 @frozen
 class SeenContainer:
-    """A container as the engine was last seen to have it. Times in seconds since 1970, 0 for never.
+    """A container as the engine last reported it. Times are in seconds since 1970, 0 for never.
 
-    `addresses` are pairs of network and address, `ports` of the port inside and that of this machine: lists, because a
-    merge replaces these whole.
+    `addresses` are pairs of network and address, `ports` of the port inside and that of this machine. They are lists,
+    because a merge replaces lists as a whole.
     """
 
     id: str
     run: RunState
-    uid: str
-    incarnation: int
-    of: str
+    tag: SeenTag
     image: str = ""
-    exit_code: int = 0
-    is_out_of_memory: bool = False
-    error: str = ""
+    exit: ContainerExit = ContainerExit()
     started_at: float = 0.0
     ended_at: float = 0.0
     addresses: tuple[tuple[str, str], ...] = ()
     ports: tuple[tuple[int, int], ...] = ()
-    cpu: float | None = None
-    memory_bytes: int | None = None
-    pids: int | None = None
+    bound: ContainerLimits = ContainerLimits()
     workdir: str = "/"
-
-    @property
-    def bound(self) -> ContainerLimits:
-        return ContainerLimits(self.cpu, self.memory_bytes, self.pids)
 
     @property
     def is_up(self) -> bool:
@@ -46,46 +57,72 @@ class SeenContainer:
 
     @property
     def has_ended(self) -> bool:
-        """Whether it ran, or could not, and does not now."""
+        """Whether it ran, or could not be started, and does not run now."""
         return self.run in ("exited", "dead")
 
     @property
     def end(self) -> float:
-        """What tells this end from others."""
+        """Identifies the end of this run."""
         return self.ended_at or self.started_at
 
     def to_json(self) -> JsonObject:
-        pairs = {"addresses": [list(each) for each in self.addresses], "ports": [list(each) for each in self.ports]}
-        return asdict(self) | pairs
+        return {
+            "id": self.id,
+            "run": self.run,
+            "uid": self.tag.uid,
+            "incarnation": self.tag.incarnation,
+            "of": self.tag.digest,
+            "image": self.image,
+            "exit_code": self.exit.code,
+            "is_out_of_memory": self.exit.is_out_of_memory,
+            "error": self.exit.error,
+            "started_at": self.started_at,
+            "ended_at": self.ended_at,
+            "addresses": [list(each) for each in self.addresses],
+            "ports": [list(each) for each in self.ports],
+            **asdict(self.bound),
+            "workdir": self.workdir,
+        }
+
+
+def seen_from_json(raw: JsonObject) -> SeenContainer:
+    """Inverse of `SeenContainer.to_json`."""
+    return SeenContainer(
+        id=raw["id"],
+        run=raw["run"],
+        tag=SeenTag(raw["uid"], raw["incarnation"], raw["of"]),
+        image=raw["image"],
+        exit=ContainerExit(raw["exit_code"], raw["is_out_of_memory"], raw["error"]),
+        started_at=raw["started_at"],
+        ended_at=raw["ended_at"],
+        addresses=tuple((network, address) for network, address in raw["addresses"]),
+        ports=tuple((inside, host) for inside, host in raw["ports"]),
+        bound=ContainerLimits(raw.get("cpu"), raw.get("memory_bytes"), raw.get("pids")),
+        workdir=raw.get("workdir", "/"),
+    )
 
 
 def seen_container(found: FoundContainer) -> SeenContainer:
-    """What is kept of what an engine says."""
+    """The part of an engine's report that the status keeps."""
     tag = tag_from_labels(found.labels) or ContainerTag("", "", 0, "")
     return SeenContainer(
         id=found.id,
         run=found.state,
-        uid=tag.uid,
-        incarnation=tag.incarnation,
-        of=tag.of,
+        tag=SeenTag(tag.uid, tag.incarnation, tag.of),
         image=found.image,
-        exit_code=found.last_run.exit_code,
-        is_out_of_memory=found.last_run.is_out_of_memory,
-        error=found.last_run.error,
+        exit=ContainerExit(found.last_run.exit_code, found.last_run.is_out_of_memory, found.last_run.error),
         started_at=found.last_run.started_at,
         ended_at=found.last_run.ended_at,
         addresses=tuple(sorted(found.addresses.items())),
         ports=tuple(sorted(found.ports.items())),
-        cpu=found.bound.cpu,
-        memory_bytes=found.bound.memory_bytes,
-        pids=found.bound.pids,
+        bound=found.bound,
         workdir=found.defaults.workdir,
     )
 
 
 @frozen
 class ProbeResult:
-    """Its health in the run that began at `started_at`: None while nobody knows. `said` is what the last probe said."""
+    """Health in the run that began at `started_at`; None while unknown. `said` is the output of the last probe."""
 
     started_at: float = 0.0
     is_well: bool | None = None
@@ -98,7 +135,7 @@ class ProbeResult:
 
 @frozen
 class EngineTrouble:
-    """What the engine would not do, `failures` times in a row, and why; it is asked again at `retry_at`."""
+    """What the engine refused `failures` times in a row, and why; it is asked again at `retry_at`."""
 
     failures: int = 0
     reason: str = ""
@@ -111,38 +148,42 @@ class EngineTrouble:
 
 
 @frozen
-class ContainerStatus:
-    """What is known of a container. Runs are named by their `started_at`, what runs by its digest.
+class ContainerFailure:
+    """The last failure: of the digest `of`, for `reason`, explained by `why`, seen by the owner `by`.
 
-    `looked` says which owner last looked at the engine (`ContainerContext.look_token`); `seen` is None when there is no
-    container. `doing` is what a job is at, `why` then how far it is; `starts` are those of this `incarnation`.
-    `failures` are runs in a row that failed, the last of `failed_of`, for `reason` with the words `why`; `tries` are
-    calls in a row that the engine could not do, and `losses` running containers in a row that somebody else removed:
-    neither says anything of the program. It is tried again at `retry_at`; None for not before something changes:
-    another digest is wanted, or, where the engine refused it, another owner than `failed_by` asks.
-    `stopping` is the run that we have begun to end: the container goes, and how it ends says nothing. `counted` is the
-    run whose end was taken into account, `logged` that whose output is kept whole in the blob `log`.
-    `done_of` is not run again, because it ended well, or `is_expired`. `is_spent`: it was not wanted any more; when it
-    is wanted again, that is a new beginning.
-    `stuck` is why what is to go does not, `engine` why nobody knows what there is. `bound_of` is the digest of limits
-    that it cannot have, because of `bound_why`.
+    It is tried again at `retry_at`. With None it is tried again only after a change: another digest is wanted, or, if
+    the engine refused it, another owner than `by` asks.
     """
 
-    looked: str = ""
-    incarnation: int = 0
-    starts: int = 0
-    seen: SeenContainer | None = None
-    doing: str = ""
-    failures: int = 0
-    tries: int = 0
-    losses: int = 0
-    failed_of: str = ""
-    failed_by: str = ""
+    of: str = ""
+    by: str = ""
     reason: str = ""
     why: str = ""
     hint: str = ""
     retry_at: float | None = None
-    probed: ProbeResult = ProbeResult()
+
+
+@frozen
+class FailureCounts:
+    """Failures in a row. `failures` are runs that failed, `tries` calls that the engine could not do, and `losses`
+    running containers that something else removed. Only `failures` say anything about the program.
+    """
+
+    failures: int = 0
+    tries: int = 0
+    losses: int = 0
+
+
+@frozen
+class RunEnd:
+    """How far the end of a run was handled. Runs are identified by their `started_at`.
+
+    `stopping` is the run that the controller began to stop: how that one ends says nothing. `counted` is the run whose
+    end was counted, `logged` the run whose output is completely in the blob `log`; `last` is the end of that output.
+    The digest `done_of` is not run again, because it ended well or `is_expired`. `is_spent`: it was no longer wanted;
+    if it is wanted again, it starts from the beginning.
+    """
+
     stopping: float = -1.0
     counted: float = -1.0
     logged: float = 0.0
@@ -151,20 +192,67 @@ class ContainerStatus:
     done_of: str = ""
     is_expired: bool = False
     is_spent: bool = False
+
+
+@frozen
+class RefusedLimits:
+    """The digest of limits that the container cannot have, and why."""
+
+    of: str = ""
+    why: str = ""
+
+
+@frozen
+class ContainerStatus:
+    """What is known of a container. What runs is identified by its digest (`running_digest`).
+
+    `looked` is the owner that last looked at the engine (`ContainerContext.look_token`); `seen` is None if there is no
+    container. `doing` is the step of the start job; meanwhile `failure.why` is its progress. `starts` counts those of
+    this `incarnation`. `stuck` is why a container that must go does not, `engine` why the engine's state is unknown.
+    """
+
+    looked: str = ""
+    incarnation: int = 0
+    starts: int = 0
+    seen: SeenContainer | None = None
+    doing: str = ""
+    failure: ContainerFailure = ContainerFailure()
+    counts: FailureCounts = FailureCounts()
+    ended: RunEnd = RunEnd()
+    probed: ProbeResult = ProbeResult()
     stuck: EngineTrouble | None = None
     engine: EngineTrouble | None = None
-    bound_of: str = ""
-    bound_why: str = ""
+    refused: RefusedLimits = RefusedLimits()
+
+
+_IN_LOG = {
+    ContainerFailure: {"of": "failed_of", "by": "failed_by"},
+    RefusedLimits: {"of": "bound_of", "why": "bound_why"},
+}
+"""The names of members in the log where they are not those of the fields."""
 
 
 def read_container_status(raw: JsonObject) -> ContainerStatus:
     """The typed form of a container's `status`."""
-    own = {name: raw[name] for name in ContainerStatus.__match_args__ if raw.get(name) is not None}
-    if "seen" in own:
-        seen = own["seen"]
-        pairs = {name: tuple((a, b) for a, b in seen[name]) for name in ("addresses", "ports")}
-        own["seen"] = SeenContainer(**{**seen, **pairs})
-    if "probed" in own:
-        own["probed"] = ProbeResult(**own["probed"])
-    own |= {name: EngineTrouble(**own[name]) for name in ("stuck", "engine") if name in own}
-    return ContainerStatus(**own)
+    own: dict[str, Any] = {
+        name: raw[name] for name in ("looked", "incarnation", "starts", "doing") if raw.get(name) is not None
+    }
+    if raw.get("seen") is not None:
+        own["seen"] = seen_from_json(raw["seen"])
+    if raw.get("probed") is not None:
+        own["probed"] = ProbeResult(**raw["probed"])
+    own |= {name: EngineTrouble(**raw[name]) for name in ("stuck", "engine") if raw.get(name) is not None}
+    return ContainerStatus(
+        **own,
+        failure=_part(ContainerFailure, raw),
+        counts=_part(FailureCounts, raw),
+        ended=_part(RunEnd, raw),
+        refused=_part(RefusedLimits, raw),
+    )
+
+
+def _part(kind: type[T], raw: JsonObject) -> T:
+    """The fields of `kind` that the flat map has."""
+    names = _IN_LOG.get(kind, {})
+    fields: tuple[str, ...] = getattr(kind, "__match_args__")  # noqa: B009 - not in the type of a class
+    return kind(**{name: value for name in fields if (value := raw.get(names.get(name, name))) is not None})

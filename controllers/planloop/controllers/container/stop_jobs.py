@@ -52,7 +52,7 @@ async def stop_container(page: ContainerStatusWriter, found: SeenContainer) -> N
 async def remove_container(page: ContainerStatusWriter, found: SeenContainer) -> None:
     """It is gone, and so are the networks that were left to it."""
     resource = page.resource
-    is_other = resource is not None and found.of != running_digest(container_from_json(resource.spec))
+    is_other = resource is not None and found.tag.digest != running_digest(container_from_json(resource.spec))
     counts = ("failures", "tries", "losses") if is_other else ()
     gone: JsonObject = dict.fromkeys(("stuck", *counts))
     await page.yard.engine.remove(found.id)

@@ -192,7 +192,7 @@ class _Taking:
         if (
             now is not None
             and now.last_run.started_at
-            and read_container_status(resource.status).logged != now.last_run.started_at
+            and read_container_status(resource.status).ended.logged != now.last_run.started_at
         ):
             await page.write(lambda _: records.seen_merge(seen_container(now)))
             await LogJob(self._yard, resource.address, resource.uid)()
@@ -290,7 +290,7 @@ def _began(status: ContainerStatus, found: FoundContainer) -> float:
 def _stays(resource: Resource, found: FoundContainer) -> bool:
     """Whether it is kept for inspection."""
     spec, status = container_from_json(resource.spec), read_container_status(resource.status)
-    has_failed = bool(status.failed_of) and found.state not in ("running", "paused")
+    has_failed = bool(status.failure.of) and found.state not in ("running", "paused")
     return not resource.deleting and (spec.keep == "always" or (spec.keep == "on-failure" and has_failed))
 
 

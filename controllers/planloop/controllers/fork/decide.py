@@ -31,12 +31,12 @@ _IN_FLIGHT: Final = frozenset({CallState.PROPOSED, CallState.AUTHORIZED, CallSta
 
 @frozen
 class ObservedFork:
-    """`asked` is what its own task asks of it, `is_wanted` says that somebody who works in it waits for it to be there.
+    """A fork and its users: the tasks and agents that work in it.
 
-    `is_called_off`: its task is cancelled or gone, or it is being removed. `busy` is one who works in it and is in the
-    middle of something (empty: nobody), `revs` the revisions of all of them. `is_placed`: the folder that it leaves is
-    there. `is_live`: its job runs. `by_agent`: an agent does its task, and is told of conflicts. `is_in_line`: it waits
-    for locks.
+    `asked` is what its own task requests; `is_wanted`: a user waits for its working tree. `is_called_off`: its task is
+    cancelled or gone, or it is being removed. `busy` is a user that is in the middle of something, empty for none;
+    `revs` are the revisions of all users. `is_placed`: the folder it branches from exists. `is_live`: its job runs.
+    `by_agent`: an agent does its task, and resolves its conflicts.
     """
 
     resource: Resource
@@ -50,8 +50,12 @@ class ObservedFork:
     is_placed: bool
     is_live: bool
     by_agent: bool
-    is_in_line: bool
     now: float
+
+    @property
+    def is_in_line(self) -> bool:
+        """Whether it waits for locks."""
+        return bool(self.resource.status.get("wants")) and not self.resource.status.get("locks")
 
 
 def observe_fork(resource: Resource, view: View, work: WorkPlane, now: float) -> ObservedFork:
@@ -72,7 +76,6 @@ def observe_fork(resource: Resource, view: View, work: WorkPlane, now: float) ->
         is_placed=spec.outer is None or (outer is not None and bool(outer_folder(view, spec))),
         is_live=any(work.is_live(fork_job_key(resource.uid, what)) for what in FORK_JOBS),
         by_agent=task is not None and task.spec["work"]["kind"] == "agent",
-        is_in_line=bool(resource.status.get("wants")) and not resource.status.get("locks"),
         now=now,
     )
 

@@ -14,6 +14,7 @@ import anyio
 
 from planloop.reconciler.engine.reconcile import AttemptFailure, Bug, attempt
 from planloop.schemas.canonical_json import JsonObject
+from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.mcp import ServerFailed
 
 CANCEL_S: Final = 5.0  # For the server to be told that a request is given up.
@@ -23,28 +24,44 @@ RequestWork: TypeAlias = Callable[[], Awaitable[Any]]
 ExplainError: TypeAlias = Callable[[Exception], ServerFailed]
 
 
+@frozen
+class _RequestEnd:
+    """The result of a request, or why it has none."""
+
+    outcome: Any = None
+    fault: ServerFailed | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _OpenQuestion:
+    """A question of the server, and its answer: None is a refusal."""
+
+    asked: JsonObject
+    given: JsonObject | None = None
+    answered: anyio.Event = field(default_factory=anyio.Event)
+
+
 @dataclass(slots=True, eq=False)
 class ToolServerRequest:
-    """`work` does it, for at most `time_s`, in which the time that a question is open does not count.
-
-    `question` is what the server asks back, while nobody has answered.
-    """
+    """`work` makes the request. It may take `time_s`, not counting the time in which a question is open."""
 
     work: RequestWork
     time_s: float
     takes_questions: bool = False
     has_begun: bool = False
     is_late: bool = False
-    question: JsonObject | None = None
-    _given: JsonObject | None = None
-    _outcome: Any = None
-    _fault: ServerFailed | None = None
+    _question: _OpenQuestion | None = None
+    _end: _RequestEnd | None = None
     _is_over: bool = False
     _is_given_up: bool = False
     _taken: anyio.Event = field(default_factory=anyio.Event)
     _scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     _moved: anyio.Event = field(default_factory=anyio.Event)
-    _answered: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def question(self) -> JsonObject | None:
+        """What the server asks back, None while it asks nothing."""
+        return None if self._question is None or self._question.answered.is_set() else self._question.asked
 
     @property
     def is_over(self) -> bool:
@@ -65,18 +82,18 @@ class ToolServerRequest:
             elif isinstance(outcome, Bug):
                 self.fail(explain(outcome.error))
             else:
-                self._outcome = outcome
+                self._end = _RequestEnd(outcome)
         finally:
             # Whatever is in the way here is the link's own end.
-            if self._outcome is None and self._fault is None:
+            if self._end is None:
                 self.fail(ServerFailed("Disconnected", ENDED, has_begun=True))
             self._is_over = True
             self._move()
 
     def fail(self, fault: ServerFailed) -> None:
         """Ends it with `fault`, unless it has ended."""
-        if not self._is_over and self._fault is None:
-            self._fault = fault
+        if not self._is_over and self._end is None:
+            self._end = _RequestEnd(fault=fault)
             self._taken.set()
             self._move()
 
@@ -105,29 +122,30 @@ class ToolServerRequest:
             raise
         if self.question is not None and not self._is_over:
             return None
-        if self._fault is not None:
-            raise self._fault
-        return self._outcome
+        if self._end is None:
+            return None
+        if self._end.fault is not None:
+            raise self._end.fault
+        return self._end.outcome
 
     async def put(self, question: JsonObject) -> JsonObject | None:
         """Asks whoever waits for the result; the answer, None for a refusal."""
-        self.question = question
-        self._answered = anyio.Event()
+        asking = self._question = _OpenQuestion(question)
         self._scope.deadline = float("inf")
         self._move()
         try:
-            await self._answered.wait()
+            await asking.answered.wait()
         finally:
-            self.question = None
+            self._question = None
             self._scope.deadline = anyio.current_time() + self.time_s
-        return self._given
+        return asking.given
 
     def give(self, content: JsonObject | None) -> None:
         """Answers the open question; `result` can then be awaited again."""
-        self._given = content
         self._moved = anyio.Event()
-        self.question = None
-        self._answered.set()
+        if self._question is not None:
+            self._question.given = content
+            self._question.answered.set()
 
     def give_up(self) -> None:
         """Nobody waits for it any more."""

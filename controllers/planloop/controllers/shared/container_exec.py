@@ -82,8 +82,17 @@ _FINE = frozenset({ContainerState.WAITING, ContainerState.COMPLETED, ContainerSt
 
 
 @frozen
+class ReadyReason:
+    """The `Ready` condition of a container: its reason, why it is not further, and what would help."""
+
+    reason: str = ""
+    why: str = ""
+    unblocks: tuple[str, ...] = ()
+
+
+@frozen
 class ContainerProgress:
-    """`id` is the engine's, empty while it has none; `why` says why it is not further, `unblocks` what would help.
+    """How far a container is. `id` is the engine's, empty while it has none.
 
     `exit_code` is None while it runs or never has. `log` is the blob of what it wrote before it ended, and `ports` are
     those of this machine by the port inside; `workdir` is the folder in which commands start. `is_stale`: the rest is
@@ -95,9 +104,7 @@ class ContainerProgress:
     state: str
     wanted: str
     id: str = ""
-    reason: str = ""
-    why: str = ""
-    unblocks: tuple[str, ...] = ()
+    ready: ReadyReason = ReadyReason()
     exit_code: int | None = None
     log: str = ""
     addresses: tuple[str, ...] = ()
@@ -124,17 +131,17 @@ class ContainerProgress:
     @property
     def is_on_its_way(self) -> bool:
         """Whether it may be up soon without anybody doing anything."""
-        return self.is_stale or (self.state in _ON_ITS_WAY and self.reason != AWAITING_TASK)
+        return self.is_stale or (self.state in _ON_ITS_WAY and self.ready.reason != AWAITING_TASK)
 
     @property
     def words(self) -> str:
-        why = f": {self.why}" if self.why else ""
+        why = f": {self.ready.why}" if self.ready.why else ""
         return f"`{self.name}` is {self.state or 'new'}{why}"
 
     def since(self, before: str) -> str:
         """What has become of it since its `run` was `before`, for who works with it."""
         if self.run in (UNHEALTHY, ENDED):
-            return self.why
+            return self.ready.why
         if before in (UNHEALTHY, ENDED):
             return "it is well again" if before == UNHEALTHY else "it runs again: what ran in it before has ended"
         if self.run.partition(".")[0] == before.partition(".")[0]:
@@ -152,9 +159,7 @@ def container_progress(container: Resource) -> ContainerProgress:
         state=_STOPPING if container.deleting else container.state,
         wanted=str(ContainerState.HEALTHY if has_health(container.spec) else ContainerState.RUNNING),
         id=str(seen.get("id", "")),
-        reason=ready.reason if ready is not None else "",
-        why=ready.message if ready is not None else "",
-        unblocks=ready.unblocks if ready is not None else (),
+        ready=ReadyReason() if ready is None else ReadyReason(ready.reason, ready.message, ready.unblocks),
         exit_code=seen.get("exit_code") if seen.get("run") in _ENDED else None,
         workdir=str(seen.get("workdir") or "/"),
         log=str(container.status.get("log") or ""),
@@ -401,7 +406,9 @@ class SeenContainers(_InEngine):
 
     def __init__(self, names: Iterable[str], known: Iterable[Resource], engine: Callable[[], ContainerEngine]) -> None:
         super().__init__(engine)
-        self._known = {name: ContainerProgress(name, "not up", "", why="plan apply starts it") for name in names}
+        self._known = {
+            name: ContainerProgress(name, "not up", "", ready=ReadyReason(why="plan apply starts it")) for name in names
+        }
         self._known |= {one.name: one for each in known if (one := container_progress(each)).is_up}
 
     def find(self, name: str) -> ContainerProgress | None:

@@ -461,7 +461,7 @@ def _told(one: ContainerProgress) -> str:
         parts.append(f"at {', '.join(one.addresses)}")
     parts += [f"port {inside} is 127.0.0.1:{host}" for inside, host in one.ports]
     if not one.is_fine:
-        parts += [cure for cure in one.unblocks if not cure.startswith("plan ")]  # Commands are for people.
+        parts += [cure for cure in one.ready.unblocks if not cure.startswith("plan ")]  # Commands are for people.
     return "; ".join(parts)
 
 
