@@ -30,7 +30,7 @@ MUST_BE_PURE = {
     "planloop.controllers.lock": "decide lease_expiry wait_graph",
     "planloop.controllers.mcp": "decide records results server_offer",
     "planloop.controllers.plan": "decide",
-    "planloop.controllers.shared.leases": "grants lock_changes lock_paths owners",
+    "planloop.controllers.shared.leases": "grants lock_paths",
     "planloop.controllers.task": "budgets decide finish halt lifecycle observe step",
     "planloop.reconciler.admission": (
         "admit agent_policy approvals canonical_patch command_policy field_ownership object_changes records scope"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from planloop.containers.engine.names import ContainerNames
-from planloop.controllers.container.mounts import SteeringFiles, container_mounts
+from planloop.controllers.container.start_jobs import SteeringFiles, container_mounts
 from planloop.controllers.shared.container_exec import MountRoots
 from planloop.schemas.objects.container import ContainerSpec, Mount
 from tests.containers.engines import Ground as Place

@@ -12,8 +12,8 @@ from textwrap import dedent
 
 import pytest
 
+from planloop.controllers.shared.leases.grants import is_above
 from planloop.controllers.shared.leases.lock_paths import paths_overlap
-from planloop.controllers.shared.leases.owners import is_above
 from planloop.schemas.objects.lock import declared_locks, lock_status_from_json
 from tests.product import MemoryView, Record, Resource
 from tests.simulation.harness import Crash, Edit, Story, drawn, simulate

@@ -6,7 +6,7 @@ from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.controllers.agent.conflicts import resolution
 from planloop.controllers.agent.conflicts.resolution import InvalidResolution, ResolutionRequest
 from planloop.controllers.agent.mail import message_policy
-from planloop.controllers.shared.leases.lock_changes import break_lock
+from planloop.controllers.shared.leases.grants import break_lock
 from planloop.reconciler.store.store import View
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.log.patch import Patch, PatchAccepted

@@ -8,7 +8,7 @@ import pytest
 
 from planloop.controllers.agent.mail import message_policy
 from planloop.controllers.agent.turn import call_locks
-from planloop.controllers.shared.leases import grants, owners
+from planloop.controllers.shared.leases import grants
 from planloop.schemas import limits
 from planloop.schemas.objects.lock import LockGrant
 from planloop.schemas.objects.message import Message
@@ -304,7 +304,7 @@ expect: {error: Interrupted}
         await begun(here, HOLDS, second)
         await here.until_state("agent/second", "blocked")
         waits = here.store.view.owned_by("agent/second")
-        owner = owners.lock_owner(here.get("agent/second"))
+        owner = grants.lock_owner(here.get("agent/second"))
         assert len(waits) == 2
         await here.tell("agent/second", "stop it", "m1", "interrupt")
         await here.until(lambda: not here.store.view.owned_by("agent/second"))
@@ -322,7 +322,7 @@ async def test_a_grant_to_a_call_that_is_given_up_before_its_agent_looks_is_let_
         asks = "call: {lock: {paths: [docs/a.txt]}}\ncall: {lock: {paths: [docs/**]}}"
         await begun(here, holds, f"{asks}\nexpect: {{error: Interrupted}}\n{{when: go, done: x}}")
         await here.until_state("agent/second", "blocked")
-        store, second = here.store, owners.lock_owner(here.get("agent/second"))
+        store, second = here.store, grants.lock_owner(here.get("agent/second"))
         (call,) = store.view.owned_by("agent/second")
         # Nothing is awaited here: the agent finds the grant and the message at one look.
         store.propose(RecordDraft("lock.released", "controller:agent", "lock/docs/b.txt", first_lets_go(here)), {})
@@ -344,7 +344,7 @@ async def test_a_grant_to_a_call_that_is_given_up_before_its_agent_looks_is_let_
 
 
 def first_lets_go(here: Arena) -> tuple[Change, ...]:
-    return grants.release_changes(here.store.view, owners.lock_owner(here.get("agent/first")))
+    return grants.release_changes(here.store.view, grants.lock_owner(here.get("agent/first")))
 
 
 async def test_a_lock_is_granted_as_things_are_when_programs_have_looked_at_the_call_and_to_one_alone(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.controllers.shared.leases import lock_changes
+from planloop.controllers.shared.leases import grants
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.agent.test_locks import agent
 from tests.fakes.scripted_models import ScriptedModels
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 
 async def broken(here: Arena, path: str) -> None:
     """A person takes the lock, as `plan unlock` does."""
-    made = lock_changes.break_lock(here.store.view, path, "human:cli", "I need it", here.world.clock.now())
+    made = grants.break_lock(here.store.view, path, "human:cli", "I need it", here.world.clock.now())
     await here.store.append(RecordDraft("lock.fenced", "human:cli", f"lock/{path}", made.changes))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from planloop.containers.engine.names import ContainerNames
 from planloop.containers.sandbox.container_sandbox import SandboxContainer
-from planloop.controllers.container.mounts import SteeringFiles, container_mounts
+from planloop.controllers.container.start_jobs import SteeringFiles, container_mounts
 from planloop.controllers.shared.container_exec import MountRoots, mount_roots, sandbox_container
 from planloop.schemas.objects.container import ContainerSpec, Mount
 from tests.product import Change, JsonObject, MemoryView, Put, Record, RecordDraft, Uid

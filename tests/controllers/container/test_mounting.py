@@ -8,7 +8,7 @@ import pytest
 
 from planloop.containers.engine.names import ContainerNames
 from planloop.containers.sandbox import write_guard
-from planloop.controllers.container.mounts import SteeringFiles, container_mounts, resolve_mount_source
+from planloop.controllers.container.start_jobs import SteeringFiles, container_mounts, resolve_mount_source
 from planloop.controllers.shared.container_exec import MountRoots
 from planloop.schemas.objects.container import ContainerSpec, Mount
 from tests.golden_text import said

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.controllers.shared.leases.lock_changes import break_lock
+from planloop.controllers.shared.leases.grants import break_lock
 from tests.controllers.agent.arena import Arena, arena
 from tests.controllers.fork.repository import Home
 from tests.product import JsonObject, RecordDraft

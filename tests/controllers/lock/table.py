@@ -6,9 +6,15 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations
 
 from planloop.controllers.lock.decide import LockStep, decide_lock
-from planloop.controllers.shared.leases import grants, lock_paths, owners
-from planloop.controllers.shared.leases.grants import LocksBlocked, LocksGranted, Wants
-from planloop.controllers.shared.leases.owners import LockOwner, is_above, why_grant_ended
+from planloop.controllers.shared.leases import grants, lock_paths
+from planloop.controllers.shared.leases.grants import (
+    LockOwner,
+    LocksBlocked,
+    LocksGranted,
+    Wants,
+    is_above,
+    why_grant_ended,
+)
 from planloop.reconciler.engine.change_tracker import ChangeWatcher
 from planloop.schemas.objects.lock import LockGrant, LockKept, lock_status_from_json
 from tests.product import Change, Drop, MemoryView, Put, Record, RecordDraft, Resource, SetStatus, Uid
@@ -49,7 +55,7 @@ class Table:
         return found
 
     def owner(self, path: str) -> LockOwner:
-        return owners.lock_owner(self.get(f"agent/{path}"))
+        return grants.lock_owner(self.get(f"agent/{path}"))
 
     def fold(self, *changes: Change, kind: str = "test") -> None:
         changed = self.view.fold(Record(self.view.rev + 1, self.now, 1, RecordDraft(kind, "test", "test", changes)))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from planloop.controllers.lock.decide import decide_lock
-from planloop.controllers.shared.leases import grants, lock_changes, owners
+from planloop.controllers.shared.leases import grants
 from planloop.controllers.shared.leases.grants import LocksGranted, Wants
 from planloop.schemas import limits
 from planloop.schemas.objects.lock import LOCK_MODES, LockKept, LockMode, lock_status_from_json
@@ -143,7 +143,7 @@ def wait(table: Table, path: str, locks: Wants) -> None:
     table.fold(
         Put(task.address, task.uid, {**task.spec, "locks": dict(locks)}),
         SetStatus(task.address, task.uid, ready),
-        *grants.queue_changes(table.view, task.address, owners.lock_owner(task), locks, "because", table.now),
+        *grants.queue_changes(table.view, task.address, grants.lock_owner(task), locks, "because", table.now),
     )
 
 
@@ -170,7 +170,7 @@ def test_what_is_broken_is_told_at_the_next_write_and_may_then_be_asked_for_anew
     table = Table("ab")
     table.want("a", {"f": "write"})
     call = table.want("b", {"f": "write"})
-    made = lock_changes.break_lock(table.view, "f", "human:cli", "mine now", table.now)
+    made = grants.break_lock(table.view, "f", "human:cli", "mine now", table.now)
     assert made.owners == ("agent/a",)
     table.fold(*made.changes)
     table.settle()
@@ -362,7 +362,7 @@ class Locking(RuleBasedStateMachine):
 
     @rule(path=st.sampled_from(PATHS))
     def break_it(self, path: str) -> None:
-        self.table.fold(*lock_changes.break_lock(self.table.view, path, "human:cli", "so", self.table.now).changes)
+        self.table.fold(*grants.break_lock(self.table.view, path, "human:cli", "so", self.table.now).changes)
         self.table.settle()
 
     @rule(seconds=st.sampled_from((0.5, 20.0, limits.LOCK_TTL_S)))

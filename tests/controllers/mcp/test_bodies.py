@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from planloop.controllers.mcp import http_bodies, results
+from planloop.controllers.mcp import http_transport, results
 from planloop.controllers.mcp import link as mcp_link
 from planloop.controllers.mcp.server_request import ToolServerRequest
 from planloop.schemas.objects.call import CallResult
@@ -251,6 +251,6 @@ async def test_an_event_without_end_is_kept_within_bounds() -> None:
             yield b": %d\nx%d: y\ndata:\n" % (number, number)
         yield f"data: {json.dumps({'jsonrpc': '2.0', 'id': 1, 'result': {}})}\n\n".encode()
 
-    (event,) = [each async for each in http_bodies._events(pieces(), None)]
+    (event,) = [each async for each in http_transport._events(pieces(), None)]
     assert event.splitlines()[:2] == [b"id: 7", b": %d" % (LINES - 1)]
     assert json.loads(event.splitlines()[2].removeprefix(b"data: ")) == {"jsonrpc": "2.0", "id": 1, "result": {}}

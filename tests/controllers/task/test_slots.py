@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
+from planloop.controllers.task.counters import TaskSlots
 from planloop.controllers.task.decide import explain_task
-from planloop.controllers.task.slots import TaskSlots
 from tests.controllers.task.world import by_agent
 from tests.controllers.task.yard import PLAN, Yard, family, put, spec, yard
 from tests.golden_text import said

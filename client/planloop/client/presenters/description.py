@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from planloop.client.presenters.approvals import ObjectsView
 from planloop.client.render import budgets, locks, object_details, object_tables
-from planloop.controllers.task import slots
+from planloop.controllers.task import counters
 from planloop.controllers.task.decide import explain_task
 from planloop.schemas import address as addresses
 from planloop.schemas.canonical_json import JsonObject
@@ -23,7 +23,7 @@ def with_slot_reasons(item: Resource, known: Sequence[Resource], now: float) -> 
     if item.kind != "task" or item.status or item.deleting:
         return item
     says = explain_task(item, _Seen(known), now, _unseen)
-    if says.reason != slots.AWAITING_SLOT:
+    if says.reason != counters.AWAITING_SLOT:
         return item
     ready = Condition("Ready", "False", says.reason, says.message, 0.0, item.generation, says.unblocks)
     return replace(item, status={"why": says.message, "conditions": {ready.type: ready.to_json()}})

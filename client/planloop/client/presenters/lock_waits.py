@@ -18,8 +18,7 @@ from planloop.controllers.lock.wait_graph import (
     lock_queue,
     queue_order,
 )
-from planloop.controllers.shared.leases.grants import find_blockers, lock_path, wanted_locks_of
-from planloop.controllers.shared.leases.owners import family_path
+from planloop.controllers.shared.leases.grants import family_path, find_blockers, lock_path, wanted_locks_of
 from planloop.reconciler.store.memory_view import MemoryView
 from planloop.reconciler.store.store import View
 from planloop.schemas.canonical_json import JsonObject

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from planloop.controllers.container import decide, records, stop_jobs
+from planloop.controllers.container import decide, records, run_jobs
 from planloop.controllers.container.context import ContainerContext
 from planloop.controllers.container.observe import ObservedContainer, container_job_key, observe_container
 from planloop.controllers.container.readiness import container_readiness
-from planloop.controllers.container.run_jobs import HealthJob, LogJob
+from planloop.controllers.container.run_jobs import HealthJob, LogJob, StopJobs
 from planloop.controllers.container.start_jobs import StartJob
 from planloop.controllers.container.status import read_container_status
-from planloop.controllers.container.stop_jobs import StopJobs
 from planloop.reconciler.engine.reconcile import Again, Done, Outcome
 from planloop.schemas import limits
 from planloop.schemas.address import Address
@@ -93,9 +92,9 @@ class ContainerReconciler:
             case decide.PROBE:
                 return HealthJob(yard, address, uid)
         acts = {
-            decide.STOP: stop_jobs.stop_container,
-            decide.REMOVE: stop_jobs.remove_container,
-            decide.UPDATE: stop_jobs.update_limits,
+            decide.STOP: run_jobs.stop_container,
+            decide.REMOVE: run_jobs.remove_container,
+            decide.UPDATE: run_jobs.update_limits,
         }
         return StopJobs(yard, address, uid, acts[job])
 

@@ -1,9 +1,12 @@
-"""The job that starts a container: its image, networks, volumes, variables, creation and start."""
+"""The job that starts a container: its image, networks, volumes, mounts, variables, creation and start."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from posixpath import normpath
 
 import anyio
 import anyio.to_thread
@@ -21,13 +24,13 @@ from planloop.containers.engine.engine import (
     ImageFacts,
     PublishedPort,
 )
-from planloop.containers.engine.names import HOST_CUT_OFF, ContainerTag, container_networks
+from planloop.containers.engine.names import HOST_CUT_OFF, ContainerNames, ContainerTag, container_networks
 from planloop.containers.engine.secret_env import SECRETS, secrets_label
 from planloop.containers.images import stock
 from planloop.containers.images.rootfs import ensure_rootfs_image
-from planloop.controllers.container import mounts, records
+from planloop.containers.sandbox import write_guard
+from planloop.controllers.container import records
 from planloop.controllers.container.context import ContainerContext
-from planloop.controllers.container.mounts import resolve_mount_source
 from planloop.controllers.container.records import ContainerStatusWriter
 from planloop.controllers.container.status import ContainerStatus, read_container_status
 from planloop.controllers.shared.container_exec import MountRoots, mount_roots
@@ -38,10 +41,103 @@ from planloop.reconciler.effects import secrets
 from planloop.schemas import limits
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
-from planloop.schemas.objects.container import INTERNAL, ContainerSpec, container_from_json, running_digest
+from planloop.schemas.objects.container import (
+    INTERNAL,
+    ContainerSpec,
+    container_from_json,
+    is_outside_plan,
+    running_digest,
+)
 from planloop.schemas.objects.plan import plan_file_name
 
-# The variables of a container with what they point at.
+# Mounts. If a mount includes the plan's folder, the files that control the plan are protected: the plan's state is
+# hidden, and the files that `planloop.containers.sandbox.write_guard` lists are read-only, unless the plan mounts them
+# by name. A mounted folder of the plan must not be a link: the plan must name the target itself. The plan's folder must
+# not contain the owner's home.
+
+
+@frozen
+class SteeringFiles:
+    """`files` are those that the plan names, `mounted` folders that containers mount: both relative to its folder."""
+
+    files: tuple[str, ...]
+    mounted: tuple[str, ...]
+
+
+def container_mounts(
+    spec: ContainerSpec, names: ContainerNames, ground: MountRoots, steering: SteeringFiles
+) -> tuple[ContainerMount, ...]:
+    """The mounts of the container, and what is laid over them. Raises EngineFailed REFUSED. FollowedTools at files.
+
+    That somebody is let in who could make a repository is noted.
+    """
+    out: list[ContainerMount] = []
+    over: list[ContainerMount] = []
+    for mount in spec.mounts:
+        volume = names.volume(mount.volume) if mount.volume else ""
+        start = ground.start(mount.host)
+        host = str(resolve_mount_source(mount.host, start)) if mount.host else ""
+        out.append(ContainerMount(mount.target, host, volume, mount.is_read_only))
+        over += _guards(out[-1], start, steering) if host else ()
+    known = {normpath(each.target) for each in out}
+    return (*out, *(guard for guard in over if guard.target not in known))
+
+
+def mount_owner(spec: ContainerSpec, ground: MountRoots) -> str:
+    """The user and group, as `1000:1000`, to whom all belongs that the container mounts of this machine and may write.
+
+    Empty if that is root, or not one user. Looks at files.
+    """
+    owners = set()
+    for written in spec.written:
+        with suppress(OSError, EngineFailed):
+            about = resolve_mount_source(written, ground.start(written)).stat()
+            owners.add((about.st_uid, about.st_gid))
+    users = {user for user, _ in owners}
+    return "{}:{}".format(*min(owners)) if len(users) == 1 and users != {0} else ""
+
+
+def resolve_mount_source(written: str, folder: Path) -> Path:
+    """Where a path of the plan in `folder` is on this machine. Raises EngineFailed REFUSED. FollowedTools at files."""
+    path = folder / Path(written).expanduser()
+    if is_outside_plan(written):
+        return path
+    found, own = _real(path), _real(folder)
+    if _real(Path.home()).is_relative_to(own):
+        hint = f"{write_guard.ELSEWHERE}; or name `{found}` itself, if that is meant"
+        raise EngineFailed(EngineErrorReason.REFUSED, write_guard.HOLDS_HOME.format(own), hint)
+    if found != own / normpath(written):
+        why = f"`{written}` is a link, and leads to {found}"
+        raise EngineFailed(EngineErrorReason.REFUSED, why, f"name `{found}` itself, if that is meant")
+    return found
+
+
+def _guards(mount: ContainerMount, folder: Path, steering: SteeringFiles) -> Iterator[ContainerMount]:
+    """What is laid over a mount that takes in the plan's folder, or some of it. Raises EngineFailed REFUSED."""
+    own, host = _real(folder), _real(Path(mount.host))
+    takes_in_all = own.is_relative_to(host)
+    if not takes_in_all and not host.is_relative_to(own):
+        return
+    state = own / write_guard.STATE
+    if takes_in_all and state.is_dir() and not state.is_symlink():
+        yield ContainerMount(normpath(mount.target / state.relative_to(host)), is_read_only=True)
+    if mount.is_read_only:
+        return
+    if takes_in_all:
+        write_guard.note_outside_access(str(own))
+    try:
+        files, held = ([str(own / name) for name in names] for names in (steering.files, steering.mounted))
+        found = list(write_guard.write_guards([str(host)], str(own), files, held))
+    except write_guard.SandboxUnfit as unfit:
+        raise EngineFailed(EngineErrorReason.REFUSED, str(unfit), "or mount it with `read-only: true`") from unfit
+    for guard in found:
+        inside = Path(guard.path).relative_to(host)
+        yield ContainerMount(normpath(mount.target / inside), guard.path, is_read_only=guard.is_read_only)
+
+
+def _real(path: Path) -> Path:
+    """Unlike `resolve`, this bears links that lead in a ring."""
+    return Path(os.path.realpath(path))
 
 
 def container_variables(spec: ContainerSpec, yard: ContainerContext, *, has_home: bool = True) -> dict[str, str]:
@@ -58,10 +154,10 @@ def container_variables(spec: ContainerSpec, yard: ContainerContext, *, has_home
         raise EngineFailed(EngineErrorReason.NO_SECRET, str(missing), hint) from None
 
 
-# The volumes of a container, made where they are not there. They stay when it goes, and so does whose they are.
+# Volumes. They are created if missing, and stay, with the name of their maker, when the container goes.
 #
-# People take up any volume of the plan. An agent takes up what it has made, or agents below it: what was left by others
-# is not its to read, also when no container of the plan has it any more.
+# A person may use any volume of the plan. An agent may use those that it or agents below it made: it may not read what
+# others left, even if no container of the plan uses it any more.
 
 
 async def create_volumes(yard: ContainerContext, name: str, spec: ContainerSpec) -> None:
@@ -86,7 +182,7 @@ def _maker(yard: ContainerContext, name: str) -> str | None:
     return None if plan is None else container_maker(CurrentPlanReader(yard.store, plan.address).read(), name)
 
 
-# How far a pull or a build is, in the status now and then: each word of it would be a record.
+# Progress of a pull or a build. It is written only now and then, because each write is a record.
 
 
 class StartProgress:
@@ -110,11 +206,9 @@ class StartProgress:
                 await self._page.write(lambda _: {"why": told})  # noqa: B023 - awaited here
 
 
-# A container starts with the folders that were looked at, not with what somebody put in their place meanwhile.
-#
-# The engine finds them by their names each time that one starts, as root. Commands of the plan cannot move a folder
-# that a container mounts (`planloop.containers.sandbox.write_guard`); for who can, what is there is looked at before
-# and after, and a container that may have started with something else is removed at once.
+# The engine, as root, finds mounted folders by name at each start. Commands of the plan cannot move a folder that a
+# container mounts (`planloop.containers.sandbox.write_guard`). For other processes, the folders are compared before and
+# after the start, and a container that may have started with another folder is removed.
 
 
 async def start_with_checked_mounts(engine: ContainerEngine, ref: str, spec: ContainerSpec, ground: MountRoots) -> None:
@@ -152,9 +246,7 @@ def _looked_at(spec: ContainerSpec, ground: MountRoots) -> tuple[tuple[str, int,
     return tuple(found)
 
 
-# The job that brings a container up: its image, networks and volumes, its creation and its start.
-#
-# Each step finds what an earlier try has left, so the job may be cut off anywhere and begun again.
+# Each step finds what an earlier try has left, so the job may be interrupted anywhere and repeated.
 
 
 @frozen
@@ -256,7 +348,7 @@ class StartJob:
         return ImageBuild(folder, written.get("file", ""), written.get("target", ""), args)
 
     async def _place(self, written: str) -> Path:
-        return await anyio.to_thread.run_sync(mounts.resolve_mount_source, written, self.yard.folder)
+        return await anyio.to_thread.run_sync(resolve_mount_source, written, self.yard.folder)
 
     async def _creation(self, spec: ContainerSpec, image: str, tag: ContainerTag) -> ContainerCreation:
         names, engine = self.yard.names, self.yard.engine
@@ -297,18 +389,18 @@ class StartJob:
         found = await engine.image(image)
         if found is None or found.user:
             return ""
-        return await anyio.to_thread.run_sync(mounts.mount_owner, spec, self._ground(spec))
+        return await anyio.to_thread.run_sync(mount_owner, spec, self._ground(spec))
 
     async def _mounts(self, spec: ContainerSpec) -> tuple[ContainerMount, ...]:
         ground, steering = self._ground(spec), self._steering()
-        return await anyio.to_thread.run_sync(mounts.container_mounts, spec, self.yard.names, ground, steering)
+        return await anyio.to_thread.run_sync(container_mounts, spec, self.yard.names, ground, steering)
 
     def _ground(self, spec: ContainerSpec) -> MountRoots:
         return mount_roots(self.yard.store.view, spec, self.yard.folder)
 
-    def _steering(self) -> mounts.SteeringFiles:
+    def _steering(self) -> SteeringFiles:
         view = self.yard.store.view
         # Whoever's commands will run in it: what steers anybody is nobody's to write.
         guarded = (pattern for agent in view.list("agent") for pattern in agent.spec["rights"].get("guarded", ()))
         files = steering_files(plan_file_name(next(iter(view.list("plan")), None)), guarded)
-        return mounts.SteeringFiles(files, mounted_folders(view))
+        return SteeringFiles(files, mounted_folders(view))

@@ -7,7 +7,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, assert_never
 
-from planloop.controllers.fork import decide, lifecycle, locks, merge_back
+from planloop.controllers.fork import context, decide, lifecycle, merge_back
 from planloop.controllers.fork.context import ACTOR, ForkContext, ForkGone, ForkHandle, fork_draft_of
 from planloop.controllers.fork.decide import ForkJob, ObservedFork, fork_job_key, observe_fork
 from planloop.controllers.fork.git import GitFailed
@@ -109,6 +109,6 @@ class ForkReconciler:
             merge["retry_at"] = self._desk.clock.now() + decide.git_retry_s(tries)
             # Where nothing is half written nobody is kept off meanwhile.
             is_between = fork.status.state is ForkState.MERGING
-            merge |= locks.NO_WISH if is_between else {}
-            freed = locks.release_fork_locks(fork) if is_between else ()
+            merge |= context.NO_WISH if is_between else {}
+            freed = context.release_fork_locks(fork) if is_between else ()
             await fork.note("fork.failed", merge, {"message": printable_name(str(failed))}, freed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from planloop.controllers.fork import locks
+from planloop.controllers.fork import context
 from planloop.controllers.fork.context import FOLDER, ForkHandle, task_slug
 from planloop.controllers.fork.git import ForkedRepository, GitFailed
 from planloop.controllers.fork.worktree import Worktree, restore_worktree
@@ -34,7 +34,7 @@ async def create_worktree(fork: ForkHandle) -> None:
     merge: dict[str, Json] = {"state": str(ForkState.READY), "tries": None, "fault": None, "retry_at": None}
     data: JsonObject = {"branch": worktree.branch, "folder": fork.status.folder}
     merge |= {"incoming": None, "head": None, "files": None, "left_out": None}
-    await fork.note("fork.ready", merge, data, locks.release_outer_locks(fork))
+    await fork.note("fork.ready", merge, data, context.release_outer_locks(fork))
 
 
 async def _free_branch(fork: ForkHandle, repository: ForkedRepository) -> str:
@@ -86,8 +86,8 @@ async def commit_leftovers(fork: ForkHandle) -> None:
     has_work = bool(head) and await repository.tree_of(head) != await repository.tree_of(base)
     merge: JsonObject = {"state": str(ForkState.KEPT if has_work else ForkState.IN), "base": base, "head": head or None}
     data: JsonObject = {"branch": status.branch, "has_work": has_work}
-    merge |= {"incoming": None, "files": None, **locks.NO_WISH}
-    await fork.note("fork.kept", merge, data, locks.release_fork_locks(fork))
+    merge |= {"incoming": None, "files": None, **context.NO_WISH}
+    await fork.note("fork.kept", merge, data, context.release_fork_locks(fork))
 
 
 async def _end_merge(fork: ForkHandle, worktree: Worktree) -> None:

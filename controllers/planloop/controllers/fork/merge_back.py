@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from planloop.controllers.fork import locks
+from planloop.controllers.fork import context
 from planloop.controllers.fork.context import ForkHandle
 from planloop.controllers.fork.copy_changes import ChangeCopier
 from planloop.controllers.fork.git import ForkedRepository, GitFailed
@@ -107,8 +107,8 @@ async def _checked_anew(fork: ForkHandle) -> bool:
     if not status.unchecked or status.rounds >= limits.FORK_CHECKS_MAX or task is None or not task.spec["acceptance"]:
         return False
     merge: JsonObject = {"state": str(ForkState.READY), "answered": _asked(fork), "unchecked": None, **_WELL}
-    merge |= {"rounds": status.rounds + 1, **locks.NO_WISH}
-    await fork.note("fork.merged", merge, {"branch": status.branch}, locks.release_fork_locks(fork))
+    merge |= {"rounds": status.rounds + 1, **context.NO_WISH}
+    await fork.note("fork.merged", merge, {"branch": status.branch}, context.release_fork_locks(fork))
     return True
 
 
@@ -116,9 +116,9 @@ async def _conflict(fork: ForkHandle, files: Sequence[str]) -> None:
     named: list[Json] = [printable_name(path) for path in files]
     merge: JsonObject = {"state": str(ForkState.CONFLICT), "files": named, "answered": _asked(fork), **_WELL}
     # Whoever mends it takes their time: what was locked for the write is free for others until then.
-    merge |= locks.NO_WISH
+    merge |= context.NO_WISH
     await fork.note(
-        "fork.conflict", merge, {"files": named, "branch": fork.status.branch}, locks.release_fork_locks(fork)
+        "fork.conflict", merge, {"files": named, "branch": fork.status.branch}, context.release_fork_locks(fork)
     )
 
 
@@ -137,24 +137,24 @@ async def _written(fork: ForkHandle, worktree: Worktree) -> tuple[str, ...]:
     left_out = [each.path for each in differences if not _is_brought(fork, repository, each)]
     todo = [each for each in differences if each.path not in left_out]
     named_out: list[Json] = [printable_name(path) for path in left_out]
-    wants = locks.wanted_locks(fork, repository.prefix, [each.path for each in todo])
+    wants = context.wanted_locks(fork, repository.prefix, [each.path for each in todo])
     if status.state is not ForkState.WRITING:
-        grants = locks.take_locks(fork, wants)
+        grants = context.take_locks(fork, wants)
         if grants is None:
-            await locks.wait_for_locks(fork, wants)
+            await context.wait_for_locks(fork, wants)
             return ()
-        merge: JsonObject = {"state": str(ForkState.WRITING), "left_out": named_out, **locks.NO_WISH}
+        merge: JsonObject = {"state": str(ForkState.WRITING), "left_out": named_out, **context.NO_WISH}
         await fork.note("fork.writing", merge, more=grants)
     carrier = ChangeCopier(repository, fork.desk.forks / f"{fork.name}.out")
     try:
-        moved = await carrier.carry(status.head, todo, lambda: locks.require_locks(fork, wants))
-    except locks.ForkLocksLost:
+        moved = await carrier.carry(status.head, todo, lambda: context.require_locks(fork, wants))
+    except context.ForkLocksLost:
         # It takes in what is there by then, and asks for the locks anew, behind whoever has them.
         lost: JsonObject = {"message": "its locks were taken from it before it wrote"}
-        await fork.note("fork.merging", {"state": str(ForkState.MERGING)}, lost, locks.release_fork_locks(fork))
+        await fork.note("fork.merging", {"state": str(ForkState.MERGING)}, lost, context.release_fork_locks(fork))
         return await _written(fork, worktree)
     if moved:
-        await fork.note("fork.merging", {"state": str(ForkState.MERGING)}, more=locks.release_fork_locks(fork))
+        await fork.note("fork.merging", {"state": str(ForkState.MERGING)}, more=context.release_fork_locks(fork))
         return moved
     paths: list[Json] = [printable_name(each.path) for each in todo]
     data: JsonObject = {"branch": status.branch, "files": paths[: limits.FORK_FILES_SHOWN], "count": len(paths)}
@@ -162,7 +162,7 @@ async def _written(fork: ForkHandle, worktree: Worktree) -> tuple[str, ...]:
         data["left_out"] = named_out
     merge = {"state": str(ForkState.IN), "answered": _asked(fork), "files": None, "incoming": None, **_WELL}
     merge |= {"unchecked": None, "rounds": None}
-    await fork.note("fork.brought", merge, data, locks.release_fork_locks(fork))
+    await fork.note("fork.brought", merge, data, context.release_fork_locks(fork))
     return ()
 
 

@@ -15,8 +15,7 @@ from planloop.controllers.lock.wait_graph import (
     lock_queue,
     queue_order,
 )
-from planloop.controllers.shared.leases.grants import lock_path
-from planloop.controllers.shared.leases.lock_changes import LockRows
+from planloop.controllers.shared.leases.grants import LockRows, lock_path
 from planloop.controllers.shared.leases.lock_paths import PathIndex, paths_overlap
 from planloop.reconciler.engine.work_pools import WorkPlane
 from planloop.reconciler.store.store import View

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from planloop.controllers.lock.wait_graph import ActiveGrants, LockWish
-from planloop.controllers.shared.leases.lock_changes import LockRows
+from planloop.controllers.shared.leases.grants import LockRows, family_path, why_grant_ended
 from planloop.controllers.shared.leases.lock_paths import paths_overlap
-from planloop.controllers.shared.leases.owners import family_path, why_grant_ended
 from planloop.reconciler.engine.work_pools import WorkPlane
 from planloop.reconciler.store.store import View
 from planloop.schemas import limits

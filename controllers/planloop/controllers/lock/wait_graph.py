@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from planloop.controllers.shared.leases.grants import lock_path
-from planloop.controllers.shared.leases.lock_paths import PathIndex
-from planloop.controllers.shared.leases.owners import (
+from planloop.controllers.shared.leases.grants import (
     LockOwner,
     family_path,
+    lock_path,
     lock_priority,
     queue_rank,
     waiting_owner_of,
     why_grant_ended,
 )
+from planloop.controllers.shared.leases.lock_paths import PathIndex
 from planloop.reconciler.store.store import View
 from planloop.schemas.frozen import frozen, remade
 from planloop.schemas.objects.call import CallState

@@ -1,10 +1,11 @@
-"""One run of a tool server: the job that starts it, serves its link, keeps its stderr and stops it."""
+"""Run one tool server: start it, serve its link until it ends, and mask its own secrets in everything that it sends."""
 
 from __future__ import annotations
 
 import importlib
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -12,8 +13,9 @@ from typing import Any, Final
 import anyio
 import anyio.to_thread
 
-from planloop.controllers.mcp import decide, masked_transport, records, results
+from planloop.controllers.mcp import decide, records, results
 from planloop.controllers.mcp.decide import ToolServerRunStatus, read_server_status
+from planloop.controllers.mcp.json_rpc import UnreadableMessage
 from planloop.controllers.mcp.live_servers import LiveServers
 from planloop.controllers.mcp.server_process import StartServer, ToolServerLaunch, launch_server
 from planloop.controllers.shared.simulated_worlds import NoWorlds, Worlds
@@ -26,10 +28,79 @@ from planloop.reconciler.effects.secret_masks import MaskedStream, SecretMasks
 from planloop.reconciler.engine.reconcile import Bug, attempt
 from planloop.reconciler.store.store import Store
 from planloop.schemas import limits
+from planloop.schemas.canonical_json import Json
 from planloop.schemas.frozen import frozen, mutable
 from planloop.schemas.log.record import RecordDraft
 from planloop.schemas.objects.mcp import McpSpec, ServedPrompt, ServerFailed, ServerState, mcp_from_json
 from planloop.schemas.resource import Resource
+from planloop.schemas.secret import REFERENCES
+
+# Secrets. Each message is masked text by text after it was parsed, so numbers stay numbers.
+
+_PARTS: Final = ("result", "params", "error")
+
+
+def server_masks(spec: McpSpec, environment: Mapping[str, str], folder: Path) -> SecretMasks:
+    """What stands in the way of what its variables and headers point at, as far as that is there."""
+    values = []
+    for written in (*spec.env.values(), *spec.headers.values()):
+        if str(written).startswith(REFERENCES):
+            try:
+                value = secrets.resolve_secret(str(written), environment, folder)
+            except secrets.SecretMissing:
+                continue
+            values += [value, value.rpartition(" ")[2]]  # As in `Bearer …`, which nobody says with it.
+    return SecretMasks(values)
+
+
+@asynccontextmanager
+async def masked_transport(transport: AbstractAsyncContextManager[Any], masks: SecretMasks) -> AsyncIterator[Any]:
+    """`transport`, with what comes in masked."""
+    async with transport as (incoming, outgoing), anyio.create_task_group() as group:
+        said, heard = anyio.create_memory_object_stream[Any](0)
+        group.start_soon(_relay, incoming, said, masks)
+        try:
+            yield heard, outgoing
+        finally:
+            heard.close()
+            group.cancel_scope.cancel()
+
+
+async def _relay(incoming: Any, said: Any, masks: SecretMasks) -> None:
+    try:
+        async with incoming, said:
+            async for each in incoming:
+                await said.send(_masked(each, masks))
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        pass  # The end of its output, or ours.
+
+
+def _masked(each: Any, masks: SecretMasks) -> Any:
+    """A message, or what was wrong with one. Its texts are masked in place: it was made for us."""
+    if isinstance(each, UnreadableMessage):
+        return UnreadableMessage(masks.mask_text(each.text), masks.mask_text(each.why), each.id)
+    message = getattr(each, "message", None)
+    for part in _PARTS:
+        value = getattr(message, part, None)
+        if isinstance(value, dict):
+            setattr(message, part, _said(value, masks))
+        elif value is not None:  # What is wrong, with a text of its own.
+            value.message = masks.mask_text(value.message)
+            value.data = _said(value.data, masks)
+    return each
+
+
+def _said(value: Json, masks: SecretMasks) -> Json:
+    match value:
+        case str():
+            return masks.mask_text(value)
+        case dict():
+            return {_said(key, masks): _said(item, masks) for key, item in value.items()}
+        case list():
+            return [_said(item, masks) for item in value]
+        case _:
+            return value
+
 
 # What a server prints about itself, in a file of bounded size that `plan logs mcp/<name>` shows.
 
@@ -128,7 +199,7 @@ class ToolServerRun:
         self._grumbles.add(f"{RUN_HEADER}{self.address} {self.name} {op}\n".encode())
         # In a thread: the SDK takes a second to import, and the loop serves everybody else.
         linking = await anyio.to_thread.run_sync(importlib.import_module, "planloop.controllers.mcp.link")
-        masks = masked_transport.server_masks(spec, self.yard.home.environment, self.yard.home.folder)
+        masks = server_masks(spec, self.yard.home.environment, self.yard.home.folder)
         self._masks, self._words = masks, masks.stream()
         self._link = linking.ToolServerLink(self._heard)
         self._is_remote = bool(spec.url)
@@ -210,7 +281,7 @@ class ToolServerRun:
         else:
             server = self.yard.start(self._launch(spec, op), lambda pid: self._stopped(op, pid))
             way = linking.stdio_transport(server, self._heard, self._link.gone)
-        return masked_transport.masked_transport(way, self._masks) if self._masks else way
+        return masked_transport(way, self._masks) if self._masks else way
 
     def _headers(self, spec: McpSpec) -> dict[str, str]:
         home = self.yard.home

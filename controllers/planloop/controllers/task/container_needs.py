@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from planloop.controllers.shared.leases.owners import AWAITING as AWAITING_LOCK
+from planloop.controllers.shared.leases.grants import AWAITING as AWAITING_LOCK
 from planloop.controllers.task import finish
 from planloop.controllers.task.observe import ObservedTask
 from planloop.controllers.task.step import TaskExplanation, TaskStep

@@ -6,12 +6,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 
 from planloop.controllers.task import jobs, observe
-from planloop.controllers.task.counters import TaskCounters
+from planloop.controllers.task.counters import TaskCounters, TaskSlots
 from planloop.controllers.task.decide import decide_task
 from planloop.controllers.task.jobs import OutputCleaner, TaskJobContext, write_step
 from planloop.controllers.task.observe import ObservedTask, TaskObserver
 from planloop.controllers.task.run_environment import RunEnvironment
-from planloop.controllers.task.slots import TaskSlots
 from planloop.controllers.task.step import CheckJob, RunJob, StopJob, TaskJob, TaskStep, TryJob
 from planloop.reconciler.clock import Clock, Ids
 from planloop.reconciler.effects.processes import Processes

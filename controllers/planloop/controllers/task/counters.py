@@ -1,19 +1,26 @@
-"""Counters of every task's children and needs, kept up to date with each change.
-
-A fold of the view kept beside it, because counting 1,000 children at each of their 2,000 changes would be quadratic.
-It holds nothing that could not be counted again; a property test compares it with plain counting.
-"""
+"""Counters kept up to date with each change: every task's children and needs, and the tasks that are at work."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
-from planloop.controllers.task.status import TaskStanding, task_standing
+from planloop.controllers.task.status import TaskStage, TaskStanding, task_standing
 from planloop.reconciler.store.store import Store, View
+from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.log.record import Record
+from planloop.schemas.objects.case import CASE_KIND as CASE
+from planloop.schemas.objects.case import CaseState
+from planloop.schemas.objects.container import AWAITING_CONTAINERS
+from planloop.schemas.objects.fork import AWAITING_FORK
+from planloop.schemas.objects.sandbox import TRYING_SANDBOX
+from planloop.schemas.objects.task import ENDED, TaskState
 from planloop.schemas.resource import Resource
+
+# Children and needs. Counting 1,000 children at each of their 2,000 changes would be quadratic, so the counts are kept
+# beside the view. They hold nothing that could not be counted again; a property test compares both.
 
 
 class TaskCounts(NamedTuple):
@@ -143,3 +150,268 @@ class TaskCounters:
     def _standing_of(self, address: str) -> TaskStanding:
         seen = self._seen.get(address)
         return TaskStanding.OPEN if seen is None else seen.standing
+
+
+# Slots (`limits.tasks`). A task with an agent or a command takes a slot when nothing else blocks it, before it asks for
+# containers and locks, and keeps the slot until it and all tasks below it have ended (a benchmark entry: until it is
+# judged). So a task that others wait for never waits for a slot. Tasks below it use its slot: otherwise a parent would
+# wait for children that wait for the parent's slot. For the same reason, a task elsewhere that one of them needs takes
+# no slot, nor do the needs of that task.
+#
+# Besides the view, the slots remember who asks and who was admitted and has not begun: what each task's last reconcile
+# reported. A start reconciles every task; a task that was not reconciled yet counts as asking, so the first slots go by
+# priority and the plan's order.
+
+AWAITING_SLOT: Final = "AwaitingSlot"
+AFTER: Final = frozenset({AWAITING_FORK, AWAITING_CONTAINERS, TRYING_SANDBOX, "AwaitingLocks", "Queued"})
+"""What a task that has its slot may still wait for before it begins."""
+
+_BEGUN: Final = frozenset({TaskStage.BEFORE, TaskStage.WORK, TaskStage.VERIFY})
+_MOVING: Final = frozenset({TaskState.RUNNING, TaskState.CHECKING, TaskState.STOPPING})
+_Place: TypeAlias = tuple[int, int, str]  # -priority, number in the plan's order, address
+
+
+@frozen
+class TaskSlot:
+    """Of `bound` slots `taken` are; `is_mine` says whether the task has one or is the next to get one."""
+
+    taken: int
+    bound: int
+    is_mine: bool
+
+    @property
+    def words(self) -> str:
+        return f"{max(self.taken, self.bound)} of {self.bound} tasks are at work"
+
+
+class TaskSlots:
+    """The slots of one plan. Without a bound it keeps nothing. `call` wakes a task whose turn it is."""
+
+    def __init__(self, call: Callable[[str], None] = lambda _: None) -> None:
+        self._call = call
+        self._bound: int | None = None
+        self._order = _Order()
+        self._held: set[str] = set()  # At work, by what is written.
+        self._let_in: set[str] = set()  # Has its turn, and nothing of it is written yet.
+        self._asking: set[str] = set()
+        self._resting: set[str] = set()  # Was looked at, and neither is at work nor wants to be.
+        self._line: list[_Place] = []  # All others, sorted: those who ask, and those not looked at yet.
+
+    def follow(self, store: Store) -> None:
+        """Counts what is there now and whatever changes from now on."""
+        self.count(store.view)
+
+        def on_change(_: Record, addresses: Sequence[str]) -> None:
+            self.update(store.view, addresses)
+
+        store.on_change(on_change)
+
+    def count(self, view: View) -> None:
+        """Takes in the whole of `view`."""
+        self._bound = next((_bound(plan) for plan in view.list("plan")), None)
+        self._count_anew(view)
+
+    def update(self, view: View, addresses: Iterable[str]) -> None:
+        """Takes in what changed: the plan's bound, and the tasks among `addresses`."""
+        plan = next((found for one in addresses if one.startswith("plan/") and (found := view.get(one))), None)
+        if plan is not None and (bound := _bound(plan)) != self._bound:
+            self._bound = bound
+            waited = self._not_at_work()
+            self._count_anew(view)
+            told = frozenset(addresses)  # Whoever changed looks anyhow.
+            for address in dict.fromkeys((*waited, *self._not_at_work())):
+                if address not in told:
+                    self._call(address)  # Everybody looks once; who is told in vain says so.
+            return
+        if self._bound is None:
+            return
+        tasks = list(dict.fromkeys(task for one in addresses if (task := _task_of(view, one)) is not None))
+        if any(not self._order.is_known(view, address) for address in tasks):
+            self._count_anew(view)
+        for address in tasks:
+            if address in self._order.places:
+                self._note(view, address)
+        self._call_up()
+
+    def slot(self, address: str) -> TaskSlot | None:
+        """How it stands for the task at `address`; None when no bound concerns it."""
+        place = self._order.places.get(address)
+        if self._bound is None or place is None:
+            return None
+        taken = len(self._held) + len(self._let_in)
+        has_it = address in self._held or address in self._let_in
+        return TaskSlot(taken, self._bound, has_it or bisect_left(self._line, place) < self._bound - taken)
+
+    def settle(self, address: str, reason: str, *, is_stuck: bool) -> None:
+        """Notes what a task came to that was looked at."""
+        place = self._order.places.get(address)
+        if self._bound is None or place is None:
+            return
+        if reason == AWAITING_SLOT:
+            self._put(place, self._asking)
+        elif address not in self._held:
+            self._put(place, self._let_in if reason in AFTER and not is_stuck else self._resting)
+        self._call_up()
+
+    def _not_at_work(self) -> list[str]:
+        return [*self._resting, *(place[2] for place in self._line)]
+
+    def _note(self, view: View, address: str) -> None:
+        task, place = view.get(address), self._order.places[address]
+        if task is None:
+            return
+        if _is_at_work(task.status) or _is_judged_still(view, task):
+            self._put(place, self._held)
+        elif address in self._held:
+            self._put(place, self._resting)
+
+    def _put(self, place: _Place, where: set[str]) -> None:
+        """Moves a task into the one set that it is in; only those that ask stand in the line."""
+        address = place[2]
+        if address in where:
+            return
+        for other in (self._held, self._let_in, self._asking, self._resting):
+            other.discard(address)
+        where.add(address)
+        at = bisect_left(self._line, place)
+        is_there = at < len(self._line) and self._line[at] == place
+        if where is self._asking and not is_there:
+            insort(self._line, place)
+        elif where is not self._asking and is_there:
+            del self._line[at]
+
+    def _call_up(self) -> None:
+        room = (self._bound or 0) - len(self._held) - len(self._let_in)
+        if room > 0 and self._asking:
+            for _, _, address in self._line[:room]:
+                if address in self._asking:
+                    self._call(address)
+
+    def _count_anew(self, view: View) -> None:
+        self._order = _Order() if self._bound is None else _Order(view)
+        places = self._order.places
+        for known in (self._held, self._let_in, self._asking, self._resting):
+            known.intersection_update(places)
+        others = self._held | self._let_in | self._resting
+        self._line = sorted(place for address, place in places.items() if address not in others)
+        for address in places:
+            self._note(view, address)
+
+
+class _Order:
+    """The tasks that take a slot, with their places, as the specs of a view have it."""
+
+    def __init__(self, view: View | None = None) -> None:
+        self.places: dict[str, _Place] = {}
+        self._holders: dict[str, str] = {}  # In whose slot a task works; empty for groups above all slots.
+        self._shapes: dict[str, tuple[JsonObject, _Shape]] = {}
+        if view is None:
+            return
+        for address, holder in self._walk(view):
+            task = view.get(address)
+            if task is None:
+                continue
+            mine = holder or ("" if task.spec["work"]["kind"] == "group" else address)
+            self._holders[address] = mine
+            self._shapes[address] = task.spec, _shape(task.spec, is_nested=bool(holder))
+            if mine == address:
+                self.places[address] = (-task.spec["priority"], len(self.places), address)
+        for address in self._waited_for(view):
+            self.places.pop(address, None)
+
+    def is_known(self, view: View, address: str) -> bool:
+        """Whether the order is the same after `address` changed; a task in another's slot is taken in at once."""
+        task, known = view.get(address), self._shapes.get(address)
+        if task is None:
+            return known is None or (self._holders[address] not in ("", address) and not known[1].needs)
+        if known is not None and known[0] is task.spec:
+            return True
+        holder = self._holders.get(task.spec["parent"] or "", "")
+        shape = _shape(task.spec, is_nested=bool(holder))
+        is_same = shape == known[1] if known is not None else bool(holder) and not shape.needs
+        if is_same:
+            self._holders.setdefault(address, holder)
+            self._shapes[address] = task.spec, shape
+        return is_same
+
+    def _walk(self, view: View) -> Iterator[tuple[str, str]]:
+        """Every task after the one above it, in the plan's order, and in whose slot that one works."""
+        todo = ["task/."]
+        while todo:
+            address = todo.pop()
+            task = view.get(address)
+            if task is not None:
+                yield address, self._holders.get(task.spec["parent"] or "", "")
+                todo.extend(reversed(task.spec["children"]))
+        for task in view.list("task"):  # No longer in the plan, and not gone yet.
+            if task.address not in self._holders:
+                yield task.address, self._holders.get(task.spec["parent"] or "", "")
+
+    def _waited_for(self, view: View) -> set[str]:
+        """What tasks at work may wait for from below: what is needed out of another's slot, and all that needs."""
+        found: set[tuple[str, bool]] = set()
+        todo = [
+            (need, True)
+            for address, (_, shape) in self._shapes.items()
+            if shape.is_nested
+            for need in shape.needs
+            if self._holders.get(need) != self._holders[address]
+        ]
+        while todo:
+            address, is_whole = one = todo.pop()
+            task = view.get(address)
+            if task is None or one in found:
+                continue
+            found.add(one)
+            spec = task.spec
+            todo += [(need, True) for need in spec["needs"]]
+            todo += [(spec["parent"], False)] if spec["parent"] else []
+            todo += [(child, True) for child in spec["children"]] if is_whole else []
+        return {address for address, _ in found}
+
+
+@frozen
+class _Shape:
+    """What of a spec the order depends on."""
+
+    is_nested: bool
+    is_group: bool = False
+    priority: int = 0
+    needs: tuple[str, ...] = ()
+    children: tuple[str, ...] = ()
+
+
+def _shape(spec: JsonObject, *, is_nested: bool) -> _Shape:
+    if is_nested:
+        return _Shape(True, needs=tuple(spec["needs"]))
+    is_group = spec["work"]["kind"] == "group"
+    children = tuple(spec["children"]) if is_group else ()
+    return _Shape(False, is_group, spec["priority"], tuple(spec["needs"]), children)
+
+
+def _task_of(view: View, address: str) -> str | None:
+    """The task whose slot may be another matter after `address` changed."""
+    if address.startswith("task/"):
+        return address
+    case = view.get(address) if address.startswith(f"{CASE}/") else None
+    return None if case is None else str(case.spec["task"])
+
+
+def _is_judged_still(view: View, task: Resource) -> bool:
+    """Whether it is an entry of a benchmark that has come to an end and to no verdict."""
+    case = view.get(f"{CASE}/{task.address.partition('/')[2]}") if task.state in ENDED else None
+    return case is not None and case.state != CaseState.ENDED
+
+
+def _bound(plan: Resource) -> int | None:
+    bound = (plan.spec.get("limits") or {}).get("tasks")
+    return None if bound is None else int(bound)
+
+
+def _is_at_work(status: JsonObject) -> bool:
+    """Whether it has begun and not ended, or waits for what only one with a slot asks for."""
+    if status.get("stage") in _BEGUN or status.get("state") in _MOVING:
+        return True
+    ready: JsonObject = status.get("conditions", {}).get("Ready") or {}
+    is_stuck = (status.get("signal") or {}).get("stuck", False)
+    return ready.get("reason") in AFTER and not is_stuck and not status.get("stage")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import assert_never
 
 from planloop.controllers.task import budgets, container_needs, halt, lifecycle, observe
-from planloop.controllers.task.counters import TaskCounters
+from planloop.controllers.task.counters import TaskCounters, TaskSlots
 from planloop.controllers.task.finish import CommandOutcome, children_not_done
 from planloop.controllers.task.observe import FindWorkspace, ObservedTask, TaskObserver
-from planloop.controllers.task.slots import TaskSlots
 from planloop.controllers.task.status import TaskStage
 from planloop.controllers.task.step import CheckJob, TaskExplanation, TaskStep, compose_merges, observed_after
 from planloop.reconciler.store.store import View

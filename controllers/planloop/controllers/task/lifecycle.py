@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final, assert_never
 
-from planloop.controllers.shared.leases.owners import AWAITING
+from planloop.controllers.shared.leases.grants import AWAITING
 from planloop.controllers.shared.workspace import WorkspaceFault
 from planloop.controllers.task import budgets, container_needs, finish, observe, step
+from planloop.controllers.task.counters import AWAITING_SLOT
 from planloop.controllers.task.observe import ObservedTask
-from planloop.controllers.task.slots import AWAITING_SLOT
 from planloop.controllers.task.status import CheckRound, TaskStage, TaskStanding, read_task_progress, task_standing
 from planloop.controllers.task.step import TaskExplanation, TaskStep, TryJob, observed_after
 from planloop.schemas import limits

@@ -11,14 +11,14 @@ from planloop.controllers.shared.leases.grants import (
     explain_blockers,
     explain_free,
     find_blockers,
+    lock_owner,
     queue_changes,
     wanted_locks_of,
+    why_grant_ended,
 )
-from planloop.controllers.shared.leases.owners import lock_owner, why_grant_ended
 from planloop.controllers.shared.sandbox import GROUP_ONLY, SandboxSupport, nearest_agent
 from planloop.controllers.shared.workspace import WorkspaceFault
-from planloop.controllers.task.counters import NONE, TaskCounters, TaskCounts
-from planloop.controllers.task.slots import TaskSlot, TaskSlots
+from planloop.controllers.task.counters import NONE, TaskCounters, TaskCounts, TaskSlot, TaskSlots
 from planloop.controllers.task.status import TaskProgress, TaskStanding, read_task_progress, task_standing
 from planloop.reconciler.engine.work_pools import WorkPlane
 from planloop.reconciler.store.store import View

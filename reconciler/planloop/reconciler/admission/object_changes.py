@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 from planloop.reconciler.diff import renames
@@ -20,8 +21,37 @@ from planloop.schemas.frozen import frozen
 from planloop.schemas.log.record import Change, Mark, Move, Put
 from planloop.schemas.resource import Resource, Uid, WantedObject
 
-PLANNED_KINDS: Final = ("task", "agent", "container", "hook", "mcp", "fork", "case")
-"""Kinds that exist only because the plan says so. Locks, calls and approvals come from controllers as well."""
+
+@frozen
+class PlannedKind:
+    """A kind of object that exists only because the plan document says so, and what an edit does to its objects.
+
+    follows_task: the address begins with a task's path, and the object moves with that task; the last `own_parts` of
+        the address are the object's own name.
+    is_foreign: the status is about processes and trees of this plan, so a fork of the plan does not copy it.
+    """
+
+    name: str
+    follows_task: bool = True
+    own_parts: int = 0
+    is_foreign: bool = False
+
+
+PLANNED_KINDS: Final[Mapping[str, PlannedKind]] = MappingProxyType(
+    {
+        kind.name: kind
+        for kind in (
+            PlannedKind("task"),
+            PlannedKind("agent"),
+            PlannedKind("container", follows_task=False, is_foreign=True),
+            PlannedKind("hook", own_parts=1),
+            PlannedKind("mcp", follows_task=False, is_foreign=True),
+            PlannedKind("fork", is_foreign=True),
+            PlannedKind("case"),
+        )
+    }
+)
+"""By name. Locks are not among them: controllers create locks, calls and approvals, too."""
 
 
 @frozen
@@ -126,15 +156,15 @@ def _is_stuck(new: str, live: Mapping[str, Resource], moves: Mapping[str, str]) 
 
 
 def _moved_to(address: str, moved: Mapping[str, str]) -> str | None:
-    kind, _, path = address.partition("/")
-    if kind not in ("task", "agent", "fork", "hook", "case"):
+    name, _, path = address.partition("/")
+    kind = PLANNED_KINDS.get(name)
+    if kind is None or not kind.follows_task:
         return None
     parts = path.split("/")
-    # The last part of a hook's address is its own name.
-    for length in range(len(parts) - (kind == "hook"), 0, -1):
+    for length in range(len(parts) - kind.own_parts, 0, -1):
         target = moved.get("task/" + "/".join(parts[:length]))
         if target is not None:
-            return "/".join((kind, *target.partition("/")[2].split("/"), *parts[length:]))
+            return "/".join((name, *target.partition("/")[2].split("/"), *parts[length:]))
     return None
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from planloop.reconciler.admission.field_ownership import STAMP
+from planloop.reconciler.admission.object_changes import PLANNED_KINDS
 from planloop.reconciler.clock import MINTED
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen
@@ -25,7 +26,6 @@ _TIMES: Final = (
     *("started_at", "not_before", "wake_at", "ended_at", "waiting_since", "since"),
     *("waits_since", "due_at", "gives_up_at", "renewed_at"),
 )
-_FOREIGN: Final = frozenset({"mcp", "container", "fork"})  # Their status is about processes and trees of the original.
 _RUNNING_ELSEWHERE: Final = "the plan was forked while it ran: what came of it is the original's to know"
 
 
@@ -174,7 +174,7 @@ def _stamped(tree: JsonObject) -> JsonObject:
 
 def _settled(one: Resource, fates: dict[str, int]) -> JsonObject:
     """The status of `one` where nothing runs: of a call that had begun, what its class says."""
-    if one.kind in _FOREIGN:
+    if one.kind in PLANNED_KINDS and PLANNED_KINDS[one.kind].is_foreign:
         return {}
     if one.kind != "call" or one.state != CallState.STARTED:
         return one.status

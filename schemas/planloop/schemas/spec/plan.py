@@ -182,7 +182,7 @@ PLAN_TABLES: Final = (
                 ScalarType("integer", minimum=1),
                 "Tasks with an agent or a command that are at work at once; those below one work in its place.",
                 3,
-                read_in="controllers/planloop/controllers/task/slots.py",
+                read_in="controllers/planloop/controllers/task/counters.py",
             ),
             Field(
                 "models",

@@ -1,4 +1,4 @@
-// Which tasks wait for `limits.tasks`: of such a one nothing is written (controllers/planloop/controllers/task/slots.py). Pure.
+// Which tasks wait for `limits.tasks`: of such a one nothing is written (controllers/planloop/controllers/task/counters.py). Pure.
 
 import type { Resource } from "../../log/record";
 import { list, map, stateOf, text } from "../../words/objects";

@@ -14,10 +14,9 @@ from planloop.controllers.agent.conflicts import decide
 from planloop.controllers.agent.conflicts.decide import locks_of_party, task_of_party, touches, yielding_party
 from planloop.controllers.agent.mail import message_policy
 from planloop.controllers.agent.observe import ObservedAgent
-from planloop.controllers.shared.leases import grants, owners
-from planloop.controllers.shared.leases.grants import Wants
+from planloop.controllers.shared.leases import grants
+from planloop.controllers.shared.leases.grants import LockOwner, Wants
 from planloop.controllers.shared.leases.lock_paths import path_in_tree
-from planloop.controllers.shared.leases.owners import LockOwner
 from planloop.reconciler.store.store import View
 from planloop.schemas import limits
 from planloop.schemas.canonical_json import JsonObject
@@ -313,7 +312,7 @@ def _opened(
     # The first in the queue speaks for all of it: the holder is moved once.
     others = (
         other
-        for other in holders_against(view, owners.lock_owner(me), wants)
+        for other in holders_against(view, grants.lock_owner(me), wants)
         if because != "wait" or not is_contested(view, me.address, other, tuple(wants))
     )
     made = open_conflicts(view, party, others, tuple(sorted(wants)), because, agent.now)

@@ -23,8 +23,7 @@ from planloop.controllers.agent.conflicts.decide import (
     yielding_party,
 )
 from planloop.controllers.agent.conflicts.detection import ConflictRuling, describe_paths, is_conflict_open
-from planloop.controllers.shared.leases.grants import lock_path
-from planloop.controllers.shared.leases.lock_changes import LockRows
+from planloop.controllers.shared.leases.grants import LockRows, lock_path
 from planloop.controllers.shared.leases.lock_paths import path_in_tree
 from planloop.reconciler.store.store import View
 from planloop.schemas import address as addresses

@@ -19,7 +19,7 @@ from planloop.controllers.agent.tools.tool import CallEnding, Settlement, ToolCo
 from planloop.controllers.agent.tools.workspace import CLOSED_NAMES, Workspace
 from planloop.controllers.agent.turn import call_locks
 from planloop.controllers.agent.turn.call_locks import LockWait, name_paths
-from planloop.controllers.shared.leases import grants, lock_paths, owners
+from planloop.controllers.shared.leases import grants, lock_paths
 from planloop.controllers.shared.leases.grants import LocksGranted, Wants
 from planloop.schemas import limits, patterns
 from planloop.schemas.log.patch import Patch, PatchAccepted
@@ -177,7 +177,7 @@ def contest(
     You may write to each other until it is over. Meanwhile do something else, wait with `lock`, or sleep.
     """
     view, wanted = context.world.store.view, tuple(sorted({lock_name(context, each) for each in paths}))
-    owner, wants = owners.lock_owner(context.seen.resource), dict.fromkeys(wanted, CONTESTED_MODE)
+    owner, wants = grants.lock_owner(context.seen.resource), dict.fromkeys(wanted, CONTESTED_MODE)
     others = tuple(detection.holders_against(view, owner, wants))
     if not others:
         raise ToolFailed("NoConflict", f"nobody keeps you off {name_paths(wanted)}: take it with `lock`, or write")

@@ -26,9 +26,8 @@ from planloop.controllers.agent.tools.errors import ToolError
 from planloop.controllers.agent.tools.tool import Settlement, ToolContext
 from planloop.controllers.agent.tools.workspace import Workspace, digest_at, files_below
 from planloop.controllers.agent.turn.records import condition_merge
-from planloop.controllers.shared.leases.grants import lock_path
+from planloop.controllers.shared.leases.grants import is_above, lock_path
 from planloop.controllers.shared.leases.lock_paths import path_covers
-from planloop.controllers.shared.leases.owners import is_above
 from planloop.reconciler.effects.processes import ExitCause, ProcessCommand, ProcessExit
 from planloop.reconciler.effects.truncate import truncate_output
 from planloop.reconciler.store.store import View

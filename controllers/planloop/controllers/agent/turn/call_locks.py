@@ -16,11 +16,17 @@ from planloop.controllers.agent.observe import ObservedAgent
 from planloop.controllers.agent.status import AGENT_ACTOR
 from planloop.controllers.agent.tools.tool import CallEnding, PendingCall, Settlement, ToolContext, failure, success
 from planloop.controllers.shared import container_exec
-from planloop.controllers.shared.leases import grants, owners
-from planloop.controllers.shared.leases.grants import LockBlocker, LocksBlocked, LocksGranted, Wants, lost_locks
-from planloop.controllers.shared.leases.lock_changes import LockRows
+from planloop.controllers.shared.leases import grants
+from planloop.controllers.shared.leases.grants import (
+    LockBlocker,
+    LockOwner,
+    LockRows,
+    LocksBlocked,
+    LocksGranted,
+    Wants,
+    lost_locks,
+)
 from planloop.controllers.shared.leases.lock_paths import path_in_tree
-from planloop.controllers.shared.leases.owners import LockOwner
 from planloop.reconciler.store.store import View
 from planloop.schemas import limits, patterns
 from planloop.schemas.canonical_json import JsonObject
@@ -52,7 +58,7 @@ class LockWait:
 
 def lock_owner(agent: ObservedAgent) -> LockOwner:
     """The agent as an owner of locks, in its present run."""
-    return owners.lock_owner(agent.resource)
+    return grants.lock_owner(agent.resource)
 
 
 def take_locks(agent: ObservedAgent, view: View, call: Resource, wants: Wants) -> LockOutcome:

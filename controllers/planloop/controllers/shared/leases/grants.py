@@ -1,35 +1,280 @@
-"""Grant, queue, check and release locks on a view, and explain what blocks a waiter. Pure."""
+"""Grants of locks, their owners, the queues of waiters, and the changes of records that write them. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from shlex import quote
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
-from planloop.controllers.shared.leases.lock_changes import LockRows
 from planloop.controllers.shared.leases.lock_paths import PathIndex, path_covers, paths_overlap
-from planloop.controllers.shared.leases.owners import (
-    LockOwner,
-    family_path,
-    is_above,
-    lock_priority,
-    queue_rank,
-    waiting_owner,
-    why_grant_ended,
-)
 from planloop.reconciler.store.store import View
-from planloop.schemas import limits
+from planloop.schemas import json_patch, limits
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
-from planloop.schemas.log.record import Change
+from planloop.schemas.log.record import Change, Drop, Put, SetStatus
+from planloop.schemas.objects.agent import AgentState
+from planloop.schemas.objects.call import CallState
+from planloop.schemas.objects.fork import lock_prefix
 from planloop.schemas.objects.lock import LASTING, LockGrant, LockKept, LockMode, LockRequest, LostGrant, declared_locks
-from planloop.schemas.resource import Resource
+from planloop.schemas.objects.task import ENDED
+from planloop.schemas.resource import Resource, Uid
 
-# The table of locks, read from a view, and the changes that a record makes in it. Pure.
+# One change for each lock, however much happens to it in one record.
 #
-# Grants are all or none. Whoever would overtake one who waits is told to wait too, unless that one waits for something
-# that the asker, or an ancestor of it, has: then nothing would be won by letting it go first.
+# A lock that the plan does not declare exists while it has a holder, a waiter, or an owner that must learn that it lost
+# it. Its `refs` are its holders, whose end wakes it; waiters find their answer in their own objects.
+
+_KEPT: Final = ("holders", "waiters", "lost")
+
+
+class LockRows:
+    """The locks of a view with what is about to become of them."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._merges: dict[str, JsonObject] = {}
+
+    def grant(
+        self, path: str, owner: LockOwner, mode: LockMode, kept: LockKept, told: tuple[float, str], progress: int = 0
+    ) -> LockGrant:
+        """Makes `owner` a holder of `lock/<path>`; `told` is the moment and the reason. A grant never becomes less."""
+        now, reason = told
+        old = self._status(path).get("holders", {}).get(owner.address)
+        if old is not None and old["uid"] == owner.uid and old["incarnation"] == owner.incarnation:
+            mode = "write" if "write" in (mode, old["mode"]) else "read"
+            kept = max(kept, old["kept"], key=LASTING.index)
+        fence = self._view.rev + 1  # That of the record that makes it true, or less: no later grant has it.
+        holder = LockGrant(owner.address, owner.uid, owner.incarnation, mode, now, fence, kept, reason, now, progress)
+        self._merge(path, "holders", owner.address, holder.to_json())
+        return holder
+
+    def renew(self, path: str, owner: str, now: float, progress: int) -> None:
+        """The lease of `owner` begins anew: it has made progress."""
+        self._merge(path, "holders", owner, {"renewed_at": now, "progress": progress})
+
+    def release(self, path: str, owner: str) -> None:
+        """`owner` holds the lock no more."""
+        self._merge(path, "holders", owner, None)
+
+    def shorten(self, path: str, owner: str) -> None:
+        """`owner` keeps the lock to the end of its open turn, whatever it took it for."""
+        self._merge(path, "holders", owner, {"kept": "turn"})
+
+    def lose(self, path: str, owner: str, loss: LostGrant) -> None:
+        """The same, and it is told so when it next comes."""
+        self._merge(path, "holders", owner, None)
+        self._merge(path, "lost", owner, loss.to_json())
+
+    def told(self, path: str, owner: str) -> None:
+        """`owner` knows what it has lost."""
+        self._merge(path, "lost", owner, None)
+
+    def wait(self, path: str, waiting: str, waiter: LockRequest) -> None:
+        """The wish of `waiting` stands in the queue; where it stands there already it keeps its place."""
+        if waiting not in self._status(path).get("waiters", {}):
+            self._merge(path, "waiters", waiting, waiter.to_json())
+
+    def leave(self, path: str, waiting: str) -> None:
+        """The wish of `waiting` is in the queue no more."""
+        if waiting in self._status(path).get("waiters", {}):
+            self._merge(path, "waiters", waiting, None)
+
+    def settle(self, path: str, place: str) -> None:
+        """The lock is about `place`, which is another path than the one that it is called by."""
+        self._merges.setdefault(path, {})["place"] = place
+
+    def tidy(self, path: str) -> None:
+        """Has the lock dropped when nothing keeps it."""
+        self._merges.setdefault(path, {})
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The locks that are written."""
+        return tuple(self._merges)
+
+    def changes(self) -> tuple[Change, ...]:
+        """What makes all this true, by path."""
+        made = (self._change(path, merge) for path, merge in sorted(self._merges.items()))
+        return tuple(change for change in made if change is not None)
+
+    def _merge(self, path: str, part: str, key: str, value: JsonObject | None) -> None:
+        self._merges.setdefault(path, {}).setdefault(part, {})[key] = value
+
+    def _lock(self, path: str) -> Resource | None:
+        """The lock as it is; None for one that is on its way out: whoever takes it makes another."""
+        lock = self._view.get(f"lock/{path}")
+        return None if lock is None or lock.deleting else lock
+
+    def _status(self, path: str) -> JsonObject:
+        lock = self._lock(path)
+        return {} if lock is None else lock.status
+
+    def _change(self, path: str, merge: JsonObject) -> Change | None:
+        address = f"lock/{path}"
+        lock = self._lock(path)
+        after = json_patch.merge_values({} if lock is None else lock.status, merge)
+        is_kept = any(after.get(part) for part in _KEPT)
+        if lock is None:
+            if not is_kept:
+                return None
+            uid = Uid(f"lock@{self._view.rev + 1}:{path}")  # No other lock was ever made at that revision and path.
+            status = {"state": _state(after), **{part: after[part] for part in after}}
+            return Put(address, uid, {"path": path}, _refs(None, after), status=status)
+        if lock.owner is None and not is_kept:
+            return Drop(address, lock.uid)
+        if lock.state != _state(after):
+            merge = {**merge, "state": _state(after)}
+        if not merge:
+            return None
+        if set(after.get("holders", ())) <= set(lock.refs):
+            return SetStatus(address, lock.uid, merge)
+        return Put(address, lock.uid, lock.spec, _refs(lock, after), lock.owner, lock.finalizers, merge)
+
+
+def _state(status: JsonObject) -> str:
+    return "held" if status.get("holders") else "free"
+
+
+def _refs(lock: Resource | None, status: JsonObject) -> tuple[str, ...]:
+    """Who wakes the lock: who holds or has lost it, and the tasks by which the plan declares it."""
+    declared = () if lock is None or lock.owner is None else (one for one in lock.refs if one.startswith("task/"))
+    owners = (*status.get("holders", ()), *status.get("lost", ()))
+    # An agent that begins anew says so by its task: its own state may be the same word before and after.
+    tasks = (f"task/{owner.partition('/')[2]}" for owner in owners)
+    return tuple(dict.fromkeys((*declared, *owners, *tasks)))
+
+
+# Breaking a lock for a person. The holder is told, and its next write under the lock is refused.
+
+
+@frozen
+class BrokenLock:
+    """`changes` take the lock from all of `owners`; who waits for it is served when they are made."""
+
+    changes: tuple[Change, ...]
+    owners: tuple[str, ...]
+
+
+def break_lock(view: View, path: str, by: str, reason: str, now: float) -> BrokenLock:
+    """Every grant of `lock/<path>` that stands, lost to `by` (`human:cli`). No owners: nobody holds it."""
+    rows, owners = LockRows(view), []
+    lock = view.get(f"lock/{path}")
+    for owner, grant in ({} if lock is None else lock.status.get("holders", {})).items():
+        if not why_grant_ended(view, owner, grant, path):
+            loss = LostGrant(
+                grant["uid"], grant["incarnation"], grant["fence"], "broken", now, by, reason, grant["kept"]
+            )
+            rows.lose(path, owner, loss)
+            owners.append(owner)
+    return BrokenLock(rows.changes(), tuple(owners))
+
+
+# Owners of grants. A task and its own agent share a path and are one family. A lock of an ancestor never blocks its
+# descendants: it is delegated to them, and they exclude each other.
+
+
+@frozen
+class LockOwner:
+    """Who holds or wants: a task's or an agent's address, with its uid and its incarnation at this moment."""
+
+    address: str
+    uid: str
+    incarnation: int
+
+
+def lock_owner(owner: Resource) -> LockOwner:
+    """A task or an agent as an owner, as it stands. A task that has not begun is its next incarnation."""
+    incarnation = int(owner.status.get("incarnation") or 0)
+    if owner.kind == "task" and owner.status.get("stage") in (None, "", "before"):
+        incarnation += 1
+    return LockOwner(owner.address, owner.uid, incarnation)
+
+
+def family_path(address: str) -> str:
+    """What tasks and agents of one family have in common: `a/b/` for `task/a/b`, nothing for the root's."""
+    path = address.partition("/")[2]
+    return "" if path == "." else f"{path}/"
+
+
+def is_above(one: str, other: str) -> bool:
+    """Whether the owner at `one` is of the family of the one at `other`, or an ancestor of it."""
+    return family_path(other).startswith(family_path(one))
+
+
+def is_family(one: str, other: str) -> bool:
+    """Whether they are the same, or a task and its own agent."""
+    return family_path(one) == family_path(other)
+
+
+def why_grant_ended(view: View, owner: str, grant: JsonObject, declared: str = "") -> str:
+    """Why a grant (the JSON of a `Holder`) stands no more: `gone`, `ended` or `restarted`. Empty: it stands.
+
+    `declared` is the name of the lock: a declared grant stands as long as its task names it, and to the end of a
+    command that was given a fork meanwhile: that ends where it began.
+    """
+    found = view.get(owner)
+    if found is None or found.uid != grant["uid"]:
+        return "gone"
+    if found.kind == "task":
+        is_named = grant["kept"] != "declared" or declared in declared_locks(found.spec)
+        return "" if found.state not in ENDED and (is_named or _ends_outside(found, declared)) else "ended"
+    if found.state == AgentState.ENDED:
+        return "ended"
+    return "" if int(found.status.get("incarnation") or 0) == grant["incarnation"] else "restarted"
+
+
+def _ends_outside(task: Resource, name: str) -> bool:
+    """Whether the task's command is under way outside of the fork in which it names this lock by now."""
+    fork = str(task.spec.get("fork") or "")
+    return bool(fork and task.status.get("call")) and f"{lock_prefix(fork)}/{name}" in declared_locks(task.spec)
+
+
+def waiting_owner(view: View, waiting: str) -> LockOwner | None:
+    """On whose behalf the object at `waiting`, a call, task or fork, still waits for locks; None: it does no more."""
+    found = view.get(waiting)
+    return None if found is None else waiting_owner_of(view, found)
+
+
+def waiting_owner_of(view: View, found: Resource) -> LockOwner | None:
+    """The same of the object itself."""
+    if found.deleting:
+        return None
+    if found.kind == "task":
+        ready = found.status.get("conditions", {}).get("Ready") or {}
+        return lock_owner(found) if ready.get("reason") == AWAITING else None
+    if found.kind == "fork":  # What its task did is to be written where others work.
+        task = view.get(str(found.spec["task"]))
+        return lock_owner(task) if task is not None and found.status.get("wants") else None
+    is_open = found.state == CallState.AWAITING_LOCK and not {"granted", "refused"} & found.status.keys()
+    spec = found.spec
+    return LockOwner(spec["owner"], spec["owner_uid"], spec["incarnation"]) if is_open else None
+
+
+AWAITING = "AwaitingLocks"
+"""The reason of a task that is blocked by nothing but the locks that it names."""
+
+
+def lock_priority(view: View, owner: str) -> int:
+    """The priority of the owner's task, within what counts for locks."""
+    found = view.get(owner)
+    task = found if found is None or found.kind == "task" else view.get(str(found.spec["task"]))
+    priority = 0 if task is None else int(task.spec["priority"])
+    return max(-limits.LOCK_PRIORITY_MAX, min(limits.LOCK_PRIORITY_MAX, priority))
+
+
+def queue_rank(since: float, priority: int) -> float:
+    """Where a wish stands in the queue, the least first: when it began, moved by its priority.
+
+    Waiting makes everybody's claim grow at one pace, so the order never changes while they wait.
+    """
+    return since - priority * limits.LOCK_AGEING_S
+
+
+# The table of locks, read from a view, and the changes that a record makes in it.
+#
+# Grants are all or none. A request that would overtake a waiter has to wait, too, unless that waiter waits for a lock
+# that the requester, or an ancestor of it, holds: then nothing would be gained by letting the waiter go first.
 
 Wants: TypeAlias = Mapping[str, LockMode]
 """Canonical paths or globs below the plan's folder, each with the mode that is wanted."""
@@ -292,7 +537,7 @@ def lost_locks(view: View, owner: LockOwner, wants: Wants) -> Iterator[LostLock]
                 yield LostLock(lock.spec["path"], address, loss)
 
 
-# What people and agents are told of who is in the way: the lock, its holder, since when, why, and what ends it.
+# Explanations of what blocks a waiter: the lock, its holder, since when, why, and what ends it.
 
 
 @frozen
