@@ -19,19 +19,32 @@ from planloop.schemas.canonical_json import Json, JsonObject
 
 T = TypeVar("T")
 
+_ALWAYS: Final = object()
+"""In the place of a default: the field is always written."""
+
 
 def to_json(value: Any, *rare: str) -> JsonObject:
     """The fields of `value` as JSON, those named in `rare` only if they differ from their defaults.
 
     A value that `tagged` made begins with its `kind`. Dicts and lists are JSON already and are not copied.
     """
-    config = value.__struct_config__
-    out: JsonObject = {} if config.tag is None else {config.tag_field: config.tag}
-    for name in value.__struct_fields__:
+    out, fields = _plan(value.__class__, rare)
+    out = out.copy()
+    for name, default in fields:
         member = getattr(value, name)
-        if not (rare and name in rare and member == _defaults(value.__class__).get(name, msgspec.NODEFAULT)):
+        if default is _ALWAYS or member != default:
             out[name] = member if type(member) in _PLAIN else _converted(member)
     return out
+
+
+@cache
+def _plan(cls: Any, rare: tuple[str, ...]) -> tuple[JsonObject, tuple[tuple[str, Any], ...]]:
+    """What the JSON of `cls` begins with, and its fields, each with the default that leaves it out."""
+    config, defaults = cls.__struct_config__, _defaults(cls)
+    tag: JsonObject = {} if config.tag is None else {config.tag_field: config.tag}
+    return tag, tuple(
+        (name, defaults.get(name, _ALWAYS) if name in rare else _ALWAYS) for name in cls.__struct_fields__
+    )
 
 
 def from_json(cls: type[T], raw: Json) -> T:
@@ -39,7 +52,6 @@ def from_json(cls: type[T], raw: Json) -> T:
     return msgspec.convert(raw, cls)
 
 
-@cache
 def _defaults(cls: Any) -> Mapping[str, Any]:
     """The defaults of fields, for those that have one."""
     found: dict[str, Any] = {}

@@ -30,7 +30,12 @@ class Budget:
 
     def to_json(self) -> JsonObject:
         """Only the members that are set; money as text, because JSON numbers are binary."""
+        if self == _NO_BUDGET:  # Most tasks state no budget, and every task is printed.
+            return {}
         return codec.to_json(self, *UNITS)
+
+
+_NO_BUDGET: Final = Budget()
 
 
 @frozen
