@@ -1,9 +1,8 @@
-"""Models behind an OpenAI-compatible chat API, over aiohttp: OpenAI, Ollama, vLLM, llama.cpp and most vendors.
+"""Client of the OpenAI chat API, over aiohttp: OpenAI, Ollama, vLLM, llama.cpp and most vendors.
 
-One session for the loop, opened at the first request; a second one for this machine, where no proxy stands between.
-A cancelled or timed out request has its connection closed before
-it returns, so that the server stops writing what nobody will read. One attempt is one request, except that a server
-which refuses an option that not all know is asked again without it: that costs no tokens, and is remembered.
+`OpenAIChatAdapter.complete` makes one attempt. `chat_request` writes its body in the dialect of the server,
+`response_stream` splits the response into payloads, `reply_assembly` joins those to a reply, and `errors` reads what a
+refusal means. Retries are the caller's (`planloop.controllers.agent.turn.ask`).
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import NoReturn
 
 import aiohttp
 
@@ -28,104 +26,121 @@ from planloop.schemas.canonical_json import Json, JsonObject
 
 
 class OpenAIChatAdapter:
-    """Asks endpoints. `now` is wall time in seconds; `is_proxied` goes through the proxy that the environment names."""
+    """A client of any number of endpoints, for one asyncio event loop.
+
+    It opens its connections with the first request and keeps them until `aclose`. `now` returns seconds since 1970.
+    With `is_proxied`, requests to other machines use the proxy of the environment variables.
+    """
 
     def __init__(self, now: Callable[[], float], *, is_proxied: bool = False) -> None:
         self._now = now
         self._is_proxied = is_proxied
-        self._opened: dict[bool, aiohttp.ClientSession] = {}  # By whether it goes through a proxy.
-        self._dialects: dict[tuple[str, str], ChatDialect] = {}
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}  # By whether they use the proxy.
+        self._dialects: dict[tuple[str, str], ChatDialect] = {}  # What was learned, by URL and model.
 
     async def complete(
         self, endpoint: ModelEndpoint, request: ModelRequest, on_delta: OnDelta | None = None
     ) -> ModelReply:
-        """One attempt at `endpoint`. Raises ModelFailed; only while a loop runs asyncio."""
-        asking = _Asking(endpoint, request, on_delta)
+        """Ask the model at `endpoint` once, within `request.timeout_s`, and return its whole reply.
+
+        `on_delta` is called with each piece of text as it arrives, and with an empty text for any other chunk. If the
+        server refuses an option, a field or the length of the reply, it is asked again without it. That costs no
+        tokens, and later requests to this model begin with what was learned.
+
+        On a failure, a timeout or cancellation the connection is closed before this returns, so that the server stops
+        generating. Raises ModelFailed: `TimedOut`; `Unreachable` (no connection); `CutOff` (the response ended early);
+        `Garbage` (it is not a reply); `BadRequest` (no HTTP URL, or a redirect); or what `errors` reads in a refusal.
+        If the server had begun to answer, the failure has the usage that may be billed.
+        """
+        attempt = _Attempt(endpoint, request, on_delta)
         try:
             async with asyncio.timeout(request.timeout_s):
-                return await self._negotiate(asking)
-        except aiohttp.ClientError as fault:  # First: some of these are TimeoutErrors too.
-            _raise_broken(fault, asking)
+                return await self._negotiate(attempt)
+        except aiohttp.ClientError as error:  # Before TimeoutError: some errors are both.
+            raise _connection_failure(error, attempt) from None
         except TimeoutError:
             text = f"no complete answer from {endpoint.url} within {request.timeout_s:g} s"
-            raise asking.failed("TimedOut", text) from None
-        except NotAnEventStream as fault:
-            raise asking.failed("Garbage", f"{endpoint.url} sent no reply: {fault}") from None
+            raise attempt.failure("TimedOut", text) from None
+        except NotAnEventStream as error:
+            raise attempt.failure("Garbage", f"{endpoint.url} sent no reply: {error}") from None
 
     async def aclose(self) -> None:
-        """Closes all connections; a later request opens new ones."""
-        sessions, self._opened = self._opened, {}
+        """Close all connections. A later request opens new ones."""
+        sessions, self._sessions = self._sessions, {}
         for session in sessions.values():
             await session.close()
 
-    async def _negotiate(self, asking: _Asking) -> ModelReply:
-        endpoint = asking.endpoint
-        place = (endpoint.url, endpoint.model)
-        dialect = self._dialects.get(place, endpoint.dialect)
+    async def _negotiate(self, attempt: _Attempt) -> ModelReply:
+        """Post the request until the server accepts its form, and remember the dialect that it accepted."""
+        endpoint = attempt.endpoint
+        key = (endpoint.url, endpoint.model)
+        dialect = self._dialects.get(key, endpoint.dialect)
         while True:
-            answer = await self._ask(asking, dialect)
-            if isinstance(answer, ModelReply):
-                if asking.has_stated_end and not dialect.states_end:
-                    self._dialects[place] = replace(dialect, states_end=True)
-                return answer
-            if isinstance(answer, ChatDialect):
-                dialect = self._dialects[place] = answer
-            elif answer.is_models:
-                dialect = self._dialects[place] = replace(dialect, output_max=answer.tokens)
-            else:
-                asking.request = replace(asking.request, output_tokens_max=answer.tokens)
+            answer = await self._post(attempt, dialect)
+            match answer:
+                case ModelReply():
+                    if attempt.has_stated_end and not dialect.states_end:
+                        self._dialects[key] = replace(dialect, states_end=True)
+                    return answer
+                case ChatDialect():
+                    dialect = self._dialects[key] = answer
+                case LoweredLimit(tokens, is_models):
+                    if is_models:
+                        dialect = self._dialects[key] = replace(dialect, output_max=tokens)
+                    else:
+                        attempt.request = replace(attempt.request, output_tokens_max=tokens)
 
-    async def _ask(self, asking: _Asking, dialect: ChatDialect) -> ModelReply | ChatDialect | LoweredLimit:
-        """The reply, or the dialect or the length to ask with instead."""
-        endpoint = asking.endpoint
+    async def _post(self, attempt: _Attempt, dialect: ChatDialect) -> ModelReply | ChatDialect | LoweredLimit:
+        """The reply, or, if the server refused the form of the request, the dialect or the limit to try next."""
+        endpoint = attempt.endpoint
         headers = {"Content-Type": "application/json", **dict(endpoint.headers)}
         if endpoint.key:
             headers["Authorization"] = f"Bearer {endpoint.key}"
-        body = encode_body(endpoint.model, asking.request, dialect)
+        content = encode_body(endpoint.model, attempt.request, dialect)
         url = f"{endpoint.url}/chat/completions"
-        # Cancelled in here, aiohttp closes the connection itself.
-        response = await self._session(endpoint.url).post(url, data=body, headers=headers, allow_redirects=False)
+        # If this is cancelled, aiohttp closes the connection.
+        response = await self._session(endpoint.url).post(url, data=content, headers=headers, allow_redirects=False)
         try:
             if 200 <= response.status < 300:  # Some gateways answer each POST with 201.
-                return await asking.read(response, dialect)
-            said = Inflater().feed(await response.content.read(limits.OUTPUT_SHOWN_BYTES))
-            instead = asking.lowered(response.status, said, dialect) or dialect.after(
-                response.status, said, asking.request
+                return await attempt.read_reply(response, dialect)
+            body = Inflater().feed(await response.content.read(limits.OUTPUT_SHOWN_BYTES))
+            next_form = attempt.lowered_limit(response.status, body, dialect) or dialect.after(
+                response.status, body, attempt.request
             )
-            if instead is not None:
-                return instead
-            raise self._refusal(response, said, endpoint)
+            if next_form is not None:
+                return next_form
+            raise self._refusal(response, body, endpoint)
         finally:
-            _hang_up(response)
+            _close(response)
 
-    def _refusal(self, response: aiohttp.ClientResponse, said: bytes, endpoint: ModelEndpoint) -> ModelFailed:
+    def _refusal(self, response: aiohttp.ClientResponse, body: bytes, endpoint: ModelEndpoint) -> ModelFailed:
         if 300 <= response.status < 400:
-            where = response.headers.get("Location", "elsewhere")
-            return ModelFailed("BadRequest", f"{endpoint.url} redirects to {where}: state that `url`")
+            location = response.headers.get("Location", "elsewhere")
+            return ModelFailed("BadRequest", f"{endpoint.url} redirects to {location}: state that `url`")
         headers = {name.lower(): value for name, value in response.headers.items()}
         wait_s = errors.retry_after_s(headers, self._now())
         return errors.failure_of_status(
-            response.status, said, retry_after_s=wait_s, cure=endpoint.cure, secrets=endpoint.secrets
+            response.status, body, retry_after_s=wait_s, cure=endpoint.cure, secrets=endpoint.secrets
         )
 
     def _session(self, url: str) -> aiohttp.ClientSession:
         is_proxied = self._is_proxied and not is_loopback(url)
-        if is_proxied not in self._opened:
-            self._opened[is_proxied] = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0),  # The work plane's pools are the bound.
+        if is_proxied not in self._sessions:
+            self._sessions[is_proxied] = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),  # The pools of the engine bound the requests.
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=limits.MODEL_CONNECT_S),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers={"User-Agent": "planloop", "Accept-Encoding": "gzip"},
                 trust_env=is_proxied,
-                auto_decompress=False,  # The body shows whether it is compressed; headers are wrong at times.
+                auto_decompress=False,  # The header about compression can be wrong: `Inflater` looks at the body.
                 max_line_size=limits.MODEL_HEADER_BYTES_MAX,
                 max_field_size=limits.MODEL_HEADER_BYTES_MAX,
             )
-        return self._opened[is_proxied]
+        return self._sessions[is_proxied]
 
 
-class _Asking:
-    """One request on its way: what came so far is known however it ends."""
+class _Attempt:
+    """One request and the part of its reply that has arrived, from which the usage of a failed attempt is estimated."""
 
     def __init__(self, endpoint: ModelEndpoint, request: ModelRequest, on_delta: OnDelta | None) -> None:
         self.endpoint = endpoint
@@ -135,32 +150,48 @@ class _Asking:
         self._has_begun = False
         self._times_lowered = 0
 
-    def lowered(self, status: int, said: bytes, dialect: ChatDialect) -> LoweredLimit | None:
-        """The length to ask for instead of one that was refused; a server that is never content is not believed."""
+    @property
+    def prompt(self) -> tuple[bytes, ...]:
+        """The part of the request that the model reads, for an estimate of its tokens."""
+        return (*self.request.messages, self.request.tools)
+
+    @property
+    def has_stated_end(self) -> bool:
+        """Whether the server stated why the reply ended."""
+        return bool(self._assembly.finish)
+
+    def failure(self, reason: str, text: str, *, is_transient: bool = True) -> ModelFailed:
+        """A failure of this attempt, with the usage that may be billed and without secrets."""
+        usage = self._usage() if self._has_begun else None
+        text = errors.mask_secrets(text, self.endpoint.secrets)
+        return ModelFailed(reason, text, is_transient=is_transient, usage=usage)
+
+    def lowered_limit(self, status: int, body: bytes, dialect: ChatDialect) -> LoweredLimit | None:
+        """The length of the reply to ask for instead of a refused one; None if it was not that, or too many times."""
         found = (
-            lowered_for_request(status, said, self.request, dialect)
+            lowered_for_request(status, body, self.request, dialect)
             if self._times_lowered < limits.MODEL_LOWERED_MAX
             else None
         )
         self._times_lowered += found is not None
         return found
 
-    async def read(self, response: aiohttp.ClientResponse, dialect: ChatDialect) -> ModelReply:
-        """The reply in the body of a 200, streamed or whole. Raises ModelFailed, NotAnEventStream, ClientError.
-
-        llama-cpp-python's server ends a stream with a bare `[DONE]` when another request interrupts it, but some
-        servers never state why a reply ended. So a missing reason counts where the server has stated one before.
+    async def read_reply(self, response: aiohttp.ClientResponse, dialect: ChatDialect) -> ModelReply:
+        """Read the reply from a successful response, streamed or whole. Raises ModelFailed, NotAnEventStream,
+        ClientError.
         """
         self._has_begun = True
         body = BodyReader()
         try:
-            await self._take_all(response, body)
+            await self._read_body(response, body)
         except aiohttp.ClientError:
-            if not self._may_stand(body):
+            if not self._is_complete_without_end(body):
                 raise
+        # The server of llama-cpp-python ends a stream with a bare `[DONE]` if another request interrupts it. Other
+        # servers never state why a reply ended, so a missing reason is a failure only if this server has stated one.
         is_whole = body.is_done and not (dialect.states_end and not self._assembly.is_counted)
         if body.is_stream and not (is_whole or self._assembly.finish):
-            raise self.failed("CutOff", f"{self.endpoint.url} ended the stream before the reply was complete")
+            raise self.failure("CutOff", f"{self.endpoint.url} ended the stream before the reply was complete")
         if self._assembly.is_empty and not self._assembly.finish:
             raise NotAnEventStream("there was nothing in it")
         failure = self._assembly.failure(self.endpoint.url, self.prompt)
@@ -168,7 +199,7 @@ class _Asking:
             raise failure
         return text_calls.calls_from_text(self._assembly.reply(self.prompt), self.request.tools)
 
-    async def _take_all(self, response: aiohttp.ClientResponse, body: BodyReader) -> None:
+    async def _read_body(self, response: aiohttp.ClientResponse, body: BodyReader) -> None:
         async for piece in response.content.iter_any():
             for payload in body.feed(piece):
                 self._take(payload)
@@ -178,10 +209,10 @@ class _Asking:
         for payload in body.end():
             self._take(payload)
 
-    def _may_stand(self, body: BodyReader) -> bool:
-        """Whether all of the reply came before the connection broke: the server stated its end, and not in each piece.
+    def _is_complete_without_end(self, body: BodyReader) -> bool:
+        """Whether the reply was complete before the connection broke: the server stated its end, not in every chunk.
 
-        Some proxies close without the last chunk of their own, or state a length that is too large.
+        Some proxies close without the last chunk of the encoding, or state a length that is too large.
         """
         with suppress(NotAnEventStream):
             for payload in body.end():
@@ -189,53 +220,36 @@ class _Asking:
             return bool(self._assembly.finish) and self._assembly.ends <= limits.REPLY_ENDS_MAX
         return False
 
-    @property
-    def has_stated_end(self) -> bool:
-        """Whether the server said why the reply ended."""
-        return bool(self._assembly.finish)
-
-    @property
-    def prompt(self) -> tuple[bytes, ...]:
-        """What the model reads, for an estimate of its tokens."""
-        return (*self.request.messages, self.request.tools)
-
-    def failed(self, reason: str, text: str, *, is_transient: bool = True) -> ModelFailed:
-        """The failure, with what the provider may bill for what it did until then."""
-        usage = self._usage() if self._has_begun else None
-        text = errors.mask_secrets(text, self.endpoint.secrets)
-        return ModelFailed(reason, text, is_transient=is_transient, usage=usage)
-
     def _take(self, payload: Json) -> None:
         if isinstance(payload, list) and len(payload) == 1:
-            payload = payload[0]  # Gemini puts its errors into a list, in streams too.
+            payload = payload[0]  # Gemini puts its errors into a list, also in a stream.
         if not isinstance(payload, dict):
             raise NotAnEventStream("an event is no object")
         error = errors.find_error(payload)
         if error is not None:
-            raise self._refused(payload, error)
+            raise self._failure_in_stream(payload, error)
         try:
             text = self._assembly.take(payload)
-        except ReplyTooLong as fault:
-            raise NotAnEventStream(str(fault)) from None
-        except ValueError as fault:
-            raise NotAnEventStream(f"an event of another shape ({fault})") from None
+        except ReplyTooLong as problem:
+            raise NotAnEventStream(str(problem)) from None
+        except ValueError as problem:
+            raise NotAnEventStream(f"an event of another shape ({problem})") from None
         if self._on_delta is not None:
             self._on_delta(text)
 
-    def _refused(self, payload: JsonObject, error: Json) -> ModelFailed:
+    def _failure_in_stream(self, payload: JsonObject, error: Json) -> ModelFailed:
         with suppress(ValueError):
-            self._assembly.take(payload)  # For what it says of usage.
+            self._assembly.take(payload)  # It may have the usage.
         failure = errors.failure_in_stream(error, cure=self.endpoint.cure, secrets=self.endpoint.secrets)
         failure.usage = self._usage()
         return failure
 
     def _usage(self) -> TokenUsage:
-        """What came so far."""
         return self._assembly.usage(self.prompt)
 
 
 async def _drain(response: aiohttp.ClientResponse) -> None:
-    """Reads what closes the body, which came with the last event as a rule: a body read whole keeps its connection."""
+    """Read the rest of a body, which usually came with the last event: aiohttp then keeps the connection open."""
     if response.content.at_eof():
         return
     try:
@@ -243,35 +257,35 @@ async def _drain(response: aiohttp.ClientResponse) -> None:
             while await response.content.readany():
                 pass
     except (TimeoutError, aiohttp.ClientError):
-        return  # The reply is complete; only the connection is not used again.
+        return  # The reply is complete; the connection is closed.
 
 
-def _hang_up(response: aiohttp.ClientResponse) -> None:
-    """Closes the connection of a body that was not read whole, at once: a closing handshake would let it run on."""
+def _close(response: aiohttp.ClientResponse) -> None:
+    """Close the response; abort its connection unless the body was read whole, so that the server stops generating."""
     connection = response.connection
     if connection is not None and connection.transport is not None:
         connection.transport.abort()
     response.close()
 
 
-def _raise_broken(fault: aiohttp.ClientError, asking: _Asking) -> NoReturn:
-    """What went wrong on the way, in the port's words."""
-    endpoint = asking.endpoint
+def _connection_failure(error: aiohttp.ClientError, attempt: _Attempt) -> ModelFailed:
+    """The failure that an error of aiohttp means."""
+    endpoint = attempt.endpoint
     start = f"; {endpoint.start}" if endpoint.start else "; is its `url` right, and does the server run?"
-    match fault:
+    match error:
         case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
-            raise ModelFailed("BadRequest", f"`{endpoint.url}` is no URL of an HTTP server") from None
+            return ModelFailed("BadRequest", f"`{endpoint.url}` is no URL of an HTTP server")
         case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
-            text = f"{endpoint.url} has no certificate that this machine trusts: {fault}"
-            raise asking.failed("Unreachable", text, is_transient=False) from None
+            text = f"{endpoint.url} has no certificate that this machine trusts: {error}"
+            return attempt.failure("Unreachable", text, is_transient=False)
         case aiohttp.ClientHttpProxyError() | aiohttp.ClientProxyConnectionError():
-            text = f"the proxy does not let us through to {endpoint.url}: {fault}"
-            raise asking.failed("Unreachable", text) from None
+            text = f"the proxy does not let us through to {endpoint.url}: {error}"
+            return attempt.failure("Unreachable", text)
         case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
-            why = fault.strerror or f"no connection within {limits.MODEL_CONNECT_S:g} s"
-            raise asking.failed("Unreachable", f"cannot reach {endpoint.url}: {why}{start}") from None
+            why = error.strerror or f"no connection within {limits.MODEL_CONNECT_S:g} s"
+            return attempt.failure("Unreachable", f"cannot reach {endpoint.url}: {why}{start}")
         case aiohttp.ClientPayloadError() | aiohttp.ClientConnectionError():
-            text = f"the connection to {endpoint.url} ended before the reply did: {fault}"
-            raise asking.failed("CutOff", text) from None
+            text = f"the connection to {endpoint.url} ended before the reply did: {error}"
+            return attempt.failure("CutOff", text)
         case _:
-            raise asking.failed("Garbage", f"{endpoint.url} does not speak HTTP as it should: {fault}") from None
+            return attempt.failure("Garbage", f"{endpoint.url} does not speak HTTP as it should: {error}")
