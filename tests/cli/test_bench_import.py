@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.cli import bench_import
+from planloop.cli import bench_suites
 from planloop.server.bench import suites
 from tests.benchmarks.importing.test_exercism import track
 from tests.golden_text import said_in
@@ -23,7 +23,7 @@ def _lay(folder: Path, files: dict[str, bytes]) -> Path:
 def test_a_track_on_disk_becomes_a_suite_that_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = _lay(tmp_path / "track", track("clojurescript") | {".git/config": b"x", "node_modules/a/b.js": b"x"})
 
-    bench_import.import_exercism(folder, "clojurescript", tmp_path / "out")
+    bench_suites.import_exercism(folder, "clojurescript", tmp_path / "out")
 
     assert list(suites.require_suite(tmp_path / "out" / "suite.yaml").suite.cases) == ["adder"]
     said_in(capsys.readouterr().out, f"{tmp_path}")
@@ -32,14 +32,14 @@ def test_a_track_on_disk_becomes_a_suite_that_reads(tmp_path: Path, capsys: pyte
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda at: bench_import.import_exercism(at / "none", "clojure", None), "none is no folder"),
+        (lambda at: bench_suites.import_exercism(at / "none", "clojure", None), "none is no folder"),
         (
-            lambda at: bench_import.import_exercism(_lay(at / "x", {"a": b""}), "clojure", None),
+            lambda at: bench_suites.import_exercism(_lay(at / "x", {"a": b""}), "clojure", None),
             "no practice exercises of clojure",
         ),
-        (lambda at: bench_import.import_bfcl(_lay(at / "x", {"a": b""}), None), "no rows of BFCL"),
+        (lambda at: bench_suites.import_bfcl(_lay(at / "x", {"a": b""}), None), "no rows of BFCL"),
         (
-            lambda at: bench_import.import_exercism(_lay(at / "t", track("clojure")), "clojure", at / "t"),
+            lambda at: bench_suites.import_exercism(_lay(at / "t", track("clojure")), "clojure", at / "t"),
             "is there already",
         ),
     ],

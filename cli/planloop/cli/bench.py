@@ -53,7 +53,7 @@ def list_suites(names: tuple[str, ...], reports: Path, folders: tuple[Path, ...]
 
     A suite is valid when `plan bench validate` found all of its cases to be as they are now.
     """
-    from planloop.cli.bench_list import list_suites
+    from planloop.cli.bench_suites import list_suites
 
     list_suites(names, reports, output, folders)
 
@@ -169,9 +169,9 @@ def import_() -> None:
 @click.option("--to", type=click.Path(path_type=Path), help="Where the suite is written; left out, exercism-TRACK.")
 def import_exercism(folder: Path, track: str, to: Path | None) -> None:
     """The practice exercises of an Exercism track, with the track's own tests, none of them skipped."""
-    from planloop.cli import bench_import
+    from planloop.cli import bench_suites
 
-    bench_import.import_exercism(folder, track, to)
+    bench_suites.import_exercism(folder, track, to)
 
 
 @import_.command("bfcl")
@@ -179,6 +179,6 @@ def import_exercism(folder: Path, track: str, to: Path | None) -> None:
 @click.option("--to", type=click.Path(path_type=Path), help="Where the suites are written; left out, bfcl.")
 def import_bfcl(folder: Path, to: Path | None) -> None:
     """The single turns of the Berkeley Function Calling Leaderboard, version 4."""
-    from planloop.cli import bench_import
+    from planloop.cli import bench_suites
 
-    bench_import.import_bfcl(folder, to)
+    bench_suites.import_bfcl(folder, to)

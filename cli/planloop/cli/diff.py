@@ -1,4 +1,4 @@
-"""`plan diff`."""
+"""`plan diff` and `plan pull`: compare the live plan with its file, and write it back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from planloop.cli.options import file_argument, max_size_option, model_option, output_option
 from planloop.client.exit_codes import CommandError, ExitCode
 
-EXAMPLE = """
+DIFF_EXAMPLE = """
 \b
 Examples:
   plan diff webchat.plan.yaml
@@ -19,7 +19,7 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLE)
+@click.command(epilog=DIFF_EXAMPLE)
 @file_argument
 @output_option("json", "yaml")
 @click.option("--target", multiple=True, metavar="TASK", help="Only this subtree. May be given again.")
@@ -29,7 +29,7 @@ Examples:
     "--checks", is_flag=True, help="Also run the acceptance checks, in their sandboxes, and say which hold now."
 )
 @max_size_option
-def command(
+def diff_command(
     file: Path,
     output: str | None,
     target: tuple[str, ...],
@@ -55,3 +55,72 @@ def command(
         raise refused_error(shown.answer)
     if preview.has_changes(shown):
         raise CommandError(ExitCode.FAILED)
+
+
+PULL_EXAMPLE = """
+\b
+Examples:
+  plan pull webchat.plan.yaml
+  plan pull webchat.plan.yaml --dry-run
+"""
+
+
+@click.command(epilog=PULL_EXAMPLE)
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--dry-run", is_flag=True, help="Only say what would be written.")
+def pull_command(file: Path, dry_run: bool) -> None:
+    """Write the live plan back into the file.
+
+    Only the bytes that must change do: comments, quotes, order and blank lines stay. What is in the file and not yet
+    applied is merged in first. Where it cannot be done safely, FILE.new is written beside it.
+    """
+    from planloop.cli import preview
+    from planloop.client import plan_file, plan_file_update, plan_paths
+    from planloop.client.plan_client import PlanClient
+    from planloop.client.render.records import patch_words
+
+    found = plan_file.require_compiled(file)
+    place = plan_paths.paths_of_file(file, found.name)
+    shown = preview.preview_plan_file(found)
+    if shown.is_new:
+        raise CommandError(
+            ExitCode.NOT_FOUND, f"{found.name} was never applied, so there is nothing to pull", f"plan apply {file}"
+        )
+    if shown.answer["faults"]:
+        from planloop.client.gate_errors import refused_error
+
+        raise refused_error(shown.answer)
+    # What would be live after applying this file: its own pending edits, and everything that it lacks.
+    wanted = shown.answer["document"]
+    if dry_run:
+        from planloop.schemas import json_patch
+
+        ops = tuple(json_patch.diff_values(found.document, wanted))
+        click.echo(f"{file}: {patch_words(ops) or 'says what is live already'}")
+        return
+    match plan_file_update.pull_plan(found, wanted):
+        case plan_file_update.PulledInPlace(content, ops):
+            click.echo(f"{file}: {patch_words(ops) or 'says what is live already'}")
+            if ops:
+                _record_pull(PlanClient(place), plan_file.compile_plan(file, content))
+        case plan_file_update.PulledBeside(path, why):
+            raise CommandError(
+                ExitCode.CONFLICT, f"{file} was left alone: {why}", f"the live plan is in {path}: compare and copy"
+            )
+        case plan_file_update.PulledMoved():
+            raise CommandError(
+                ExitCode.CONFLICT, f"{file} was saved meanwhile; nothing was written", f"plan pull {file}"
+            )
+
+
+def _record_pull(access: object, file: object) -> None:
+    """Makes what was written the base of the next merge."""
+    from planloop.client.plan_client import PlanClient
+    from planloop.client.plan_file import PlanFile
+    from planloop.reconciler.diff.file_patch import FileSave
+    from planloop.server.payloads import save_to_json
+
+    assert isinstance(access, PlanClient)
+    assert isinstance(file, PlanFile)
+    save = FileSave(file.path.name, file.content, file.document, reason=f"pulled into {file.path.name}")
+    access.post("file", save_to_json(save))

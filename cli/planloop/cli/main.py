@@ -82,8 +82,10 @@ VERBS: Final[dict[str, str]] = {name: line for group in GROUPS.values() for name
 
 MODULES: Final[dict[str, str]] = {
     **dict.fromkeys(("pause", "resume", "cancel", "delete", "unlock"), "control"),
+    **dict.fromkeys(("describe", "tree"), "get"),
+    **dict.fromkeys(("events", "replay"), "history"),
     **dict.fromkeys(("validate", "graph"), "compile"),
-    "events": "history",
+    "pull": "diff",
     "reject": "approve",
     "rollback": "patch",
     "schema": "completion",

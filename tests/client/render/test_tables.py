@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planloop.client.render import explanations, object_tables, tables, task_graph, task_tree
+from planloop.cli import explain
+from planloop.client.render import object_tables, tables, task_graph, task_tree
 from planloop.schemas import quantities
 from planloop.schemas.spec.tables import TABLE_BY_NAME
 from tests.product import JsonObject, Resource, Uid
@@ -168,5 +169,5 @@ def test_containers_are_boxes_in_what_they_are_for_and_no_box_waits_for_what_is_
 
 
 def test_the_list_of_fields_names_every_table_of_a_plan_and_of_a_suite() -> None:
-    listed = explanations.field_index()
+    listed = explain.field_index()
     assert [name for name in TABLE_BY_NAME if f"{name}: " not in listed and f" {name}," not in f"{listed},"] == []

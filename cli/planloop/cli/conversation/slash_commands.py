@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from planloop.cli import explain
 from planloop.client import chat_events, references
 from planloop.client.chat_target import ChatTarget, agent_name, agent_or_hook_agent, choose_agent
 from planloop.client.exit_codes import CommandError, ExitCode
@@ -20,7 +21,7 @@ from planloop.client.gate_errors import refused_error
 from planloop.client.plan_client import PlanClient
 from planloop.client.plan_follower import read_records
 from planloop.client.plan_sources import LIBRARY, FolderSources
-from planloop.client.render import differences, explanations, object_tables, task_tree, transcripts
+from planloop.client.render import differences, object_tables, task_tree, transcripts
 from planloop.client.render.budgets import Costs
 from planloop.client.render.tables import one_line
 from planloop.schemas import json_pointer, limits
@@ -136,7 +137,7 @@ def show_why(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
     if not command.words:
         raise CommandError(ExitCode.USAGE, "/why needs the path of a field", "/why task/ui/goal")
     answer = room.access.get("why", at=json_pointer.render_pointer(references.named_field(command.words[0])))
-    yield from explanations.value_origin(answer).splitlines()
+    yield from explain.value_origin(answer).splitlines()
 
 
 def show_logs(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
