@@ -52,7 +52,7 @@ def _played(block: str, folder: Path) -> str:
 def test_the_table_of_changes_is_that_of_the_code() -> None:
     rows = {row.split("|")[2].strip(): row.split("|")[1] for row in PAGE.read_text().splitlines() if row[:3] == "| `"}
     replaced = re.findall(r"`([a-z-]+)`", rows["the container is stopped and removed, and a new one is started"])
-    later = re.findall(r"`([a-z-]+)`", rows["those of the next one; what runs stays as it is"])
+    later = re.findall(r"`([a-z-]+)`", rows["used for the next container; the running one does not change"])
     fields = TABLES["container"].fields
     assert sorted(replaced) == sorted(row.name for row in fields if row.change is ChangeClass.REPLACE)
     assert sorted(later) == sorted(row.name for row in fields if row.change is ChangeClass.NONE)
