@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from planloop.cli.main import VERBS, cli, run_command_line
 from planloop.client import error_report
-from planloop.client.context import command_line
+from planloop.client.process import command_line
 from tests import golden_text, rows
 from tests.product import CommandError
 from tests.product import CommandExit as Exit

@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO, Any, Final
 
-from planloop.client import context
+from planloop.client import process
 from tests import sets
 from tests.e2e.fork_server import LENGTH, NUMBER
 
@@ -107,7 +107,7 @@ class Server:
 
     def __init__(self) -> None:
         self._control, theirs = socket.socketpair()
-        given = {name: value for name, value in context.environment().items() if name.startswith(FOR_SERVER)}
+        given = {name: value for name, value in process.environment().items() if name.startswith(FOR_SERVER)}
         with theirs:
             self.process = subprocess.Popen(
                 [sys.executable, SERVER, str(theirs.fileno())],
@@ -149,7 +149,7 @@ def prepare() -> None:
 
 def is_fresh() -> bool:
     """Whether each start in this run is a start of Python: in nightly, if `PLANLOOP_FRESH` is 1, or without pidfds."""
-    return sets.is_nightly() or context.environment().get(FRESH) == "1" or not hasattr(os, "pidfd_open")
+    return sets.is_nightly() or process.environment().get(FRESH) == "1" or not hasattr(os, "pidfd_open")
 
 
 def start(
@@ -165,7 +165,7 @@ def start(
     fresh: bool = False,
 ) -> subprocess.Popen[Any]:
     """`plan` with `words`, running. `fresh` starts Python: for tests of starts, of `/proc`, and of the environment."""
-    environment = dict(context.environment() if env is None else env)
+    environment = dict(process.environment() if env is None else env)
     is_true = fresh or is_fresh() or not _fits(environment)
     kind: type[subprocess.Popen[Any]] = subprocess.Popen if is_true else Forked
     return kind(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from planloop.cli import apply_run
-from planloop.client import context
+from planloop.client import process
 from planloop.client.owner_client import OwnerClient, OwnerGone
 from tests.e2e import command
 from tests.product import CommandExit as Exit
@@ -84,7 +84,7 @@ class Folder:
 
         `fresh` starts Python instead of forking a process that has the command loaded.
         """
-        given = {**context.environment(), **(env or {}), **({} if path is None else {"PATH": path})}
+        given = {**process.environment(), **(env or {}), **({} if path is None else {"PATH": path})}
         done = command.run(*words, cwd=self.path, env=given, timeout_s=timeout_s, fresh=fresh)
         assert "Traceback" not in done.stdout + done.stderr, done.stderr
         return Said(done.returncode, done.stdout, done.stderr)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from planloop.client import context
+from planloop.client import process
 
 ROOT = Path(__file__).parents[2]
 SETUP_S = 300  # Downloads where nothing is cached.
@@ -23,7 +23,7 @@ SETUP_S = 300  # Downloads where nothing is cached.
 def run(*command: str | Path, cwd: Path, said: str | None = None) -> subprocess.CompletedProcess[str]:
     """Runs `command` as in a fresh shell: no venv of ours, nothing of ours on Python's path; `said` is its input."""
     ours = ("PYTHON", "VIRTUAL_ENV", "PLANLOOP")
-    env = {name: value for name, value in context.environment().items() if not name.startswith(ours)}
+    env = {name: value for name, value in process.environment().items() if not name.startswith(ours)}
     given = {"input": said} if said is not None else {"stdin": subprocess.DEVNULL}
     done = subprocess.run(
         command, cwd=cwd, env=env, capture_output=True, check=False, text=True, timeout=SETUP_S, **given

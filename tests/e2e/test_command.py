@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from planloop.client import context
+from planloop.client import process as client_process
 from tests import sets
 from tests.architecture.tree import ROOT
 from tests.e2e import command
@@ -142,7 +142,7 @@ def test_ctrl_c_before_it_does_anything_ends_it(tmp_path: Path) -> None:
 
 
 def test_a_command_of_the_plan_gets_the_same_environment_and_limits(tmp_path: Path) -> None:
-    given = {**context.environment(), "PATH": f"{context.environment()['PATH']}:/grüße \udcff"}
+    given = {**client_process.environment(), "PATH": f"{client_process.environment()['PATH']}:/grüße \udcff"}
 
     def scenario(folder: Folder, fresh: bool) -> Outcome:
         folder.write("p.yaml", SPY)
@@ -195,7 +195,7 @@ def test_without_a_new_session_it_is_in_the_group_of_its_starter(tmp_path: Path)
 
 
 def test_on_a_terminal_it_shows_the_live_tree(tmp_path: Path) -> None:
-    given = {**context.environment(), "TERM": "xterm-256color", "COLUMNS": "80", "NO_COLOR": ""}
+    given = {**client_process.environment(), "TERM": "xterm-256color", "COLUMNS": "80", "NO_COLOR": ""}
 
     def scenario(folder: Folder, fresh: bool) -> Outcome:
         folder.write("p.yaml", "plan: demo\ntasks:\n  a: {run: 'true'}\n")
@@ -266,7 +266,7 @@ def test_an_environment_that_counts_at_a_start_starts_python(tmp_path: Path, cha
     kinds = []
     for more in ({"OTHER": "x"}, changed):
         with command.start(
-            "version", cwd=tmp_path, env={**context.environment(), **more}, stdout=subprocess.DEVNULL
+            "version", cwd=tmp_path, env={**client_process.environment(), **more}, stdout=subprocess.DEVNULL
         ) as process:
             kinds.append(type(process))
         assert process.returncode == 0
@@ -287,7 +287,7 @@ input()
 def test_the_server_and_its_commands_end_with_the_process_that_started_it(tmp_path: Path, number: int) -> None:
     (tmp_path / "p.yaml").write_text(PLAN)
     # Nightly starts Python for each command, and this is about the server.
-    given = {**context.environment(), "PYTHONPATH": str(ROOT), sets.SET: "change", command.FRESH: ""}
+    given = {**client_process.environment(), "PYTHONPATH": str(ROOT), sets.SET: "change", command.FRESH: ""}
     with subprocess.Popen(
         [sys.executable, "-c", OWNER, str(tmp_path)],
         cwd=tmp_path,

@@ -10,7 +10,7 @@ import anyio
 import docker
 import pytest
 
-from planloop.client import context
+from planloop.client import process
 from planloop.client.plan_paths import PlanPaths, plan_label
 from planloop.containers.engine.docker_engine import DockerEngine
 from planloop.containers.engine.engine import engine_address
@@ -36,7 +36,7 @@ def left(folder: Folder, name: str) -> list[str]:
     """What is in the engine of the plan `name`, stopped containers and networks too."""
 
     async def look() -> list[str]:
-        real = DockerEngine(context.environment())
+        real = DockerEngine(process.environment())
         ours = ContainerNames(name, plan_label(PlanPaths(name, folder.path / ".plan" / name))).ours
         return [one.name for one in await real.containers(ours)] + list(await real.networks(ours))
 
@@ -179,7 +179,7 @@ def test_what_an_agent_builds_is_of_its_workspace_and_carries_no_mark_of_the_pla
         network="all",
     )
 
-    with closing(docker.APIClient(engine_address(context.environment()), version="auto")) as api:
+    with closing(docker.APIClient(engine_address(process.environment()), version="auto")) as api:
         built = [one["Id"] for one in api.images(filters={"label": f"{engines.LABEL}={label}"})]
         marked = api.images(filters={"label": f"planloop.plan={label}"})
         for image in built:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from planloop.client import context
+from planloop.client import process
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(120)]
 
@@ -81,7 +81,7 @@ def run(folder: Path, github: Comments | None = None, *, inputs: dict[str, str])
     outputs = folder / "outputs"
     outputs.unlink(missing_ok=True)
     env = {
-        **context.environment(),
+        **process.environment(),
         "PLAN": str(Path(sys.executable).with_name("plan")),
         "PLAN_FILES": "**/*.plan.yaml",
         "GITHUB_OUTPUT": str(outputs),

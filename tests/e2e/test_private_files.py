@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from planloop.client import context
+from planloop.client import process
 from tests.controllers.fork.repository import Home
 from tests.e2e import command
 from tests.e2e.folder import Folder
@@ -43,7 +43,7 @@ def test_state_is_private_and_the_workspace_is_not(tmp_path: Path, mask: str) ->
     folder = Folder(tmp_path)
     folder.write("p.plan.yaml", PLAN)
     line = ["sh", "-c", f'umask {mask}; exec "$@"', "sh", *command.PLAN, "apply", "--yes", "p.plan.yaml"]
-    with subprocess.Popen(line, cwd=tmp_path, env=context.environment(), stdout=subprocess.PIPE, text=True) as owner:
+    with subprocess.Popen(line, cwd=tmp_path, env=process.environment(), stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
         assert any("running" in line and "task/last" in line for line in owner.stdout)
         while not (tmp_path / "mask").exists() or not (tmp_path / "mask").read_text():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from planloop.client import context
+from planloop.client import process
 from tests import golden_text
 from tests.e2e.folder import Folder
 
@@ -79,7 +79,7 @@ def test_the_work_of_a_seed_really_runs_once_somebody_does_it(folder: Folder, na
         (tools / program).write_text(f'#!/bin/sh\necho "{program} $*" >> "{folder.path}/checked"\n')
         (tools / program).chmod(0o755)
 
-    said = folder.run("apply", "--yes", name, path=f"{tools}:{context.environment()['PATH']}")
+    said = folder.run("apply", "--yes", name, path=f"{tools}:{process.environment()['PATH']}")
 
     assert said.code == 0, said.text
     assert set(folder.states().values()) == {"done"}

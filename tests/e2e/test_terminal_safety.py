@@ -11,7 +11,7 @@ from typing import TextIO, cast
 
 import pytest
 
-from planloop.client.streams import EscapingStream, write_styled
+from planloop.client.process import EscapingStream, write_styled
 from tests.e2e.folder import Folder
 from tests.e2e.test_terminal import terminal
 from tests.fakes.model_server.running import started

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from planloop.client.plan_paths import PlanPaths
-from planloop.server import messages
+from planloop.server import operator_requests
 from planloop.server.opened_plan import OpenedPlan
 from tests.controllers.agent.arena import arena
 from tests.product import JsonObject
@@ -33,7 +33,7 @@ async def test_a_message_that_is_sent_again_before_the_first_is_answered_goes_on
         answers: list[JsonObject] = []
 
         async def send() -> None:
-            answers.append(await messages.send_message(core, {"to": "agent/w", "text": "hello", "key": "k"}))
+            answers.append(await operator_requests.send_message(core, {"to": "agent/w", "text": "hello", "key": "k"}))
 
         async with anyio.create_task_group() as group:
             for _ in range(3):

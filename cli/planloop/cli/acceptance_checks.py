@@ -16,7 +16,7 @@ from typing import Final
 
 import anyio
 
-from planloop.client import context, engine_access
+from planloop.client import engine_access, process
 from planloop.client.plan_file import PlanFile
 from planloop.client.plan_paths import PlanPaths
 from planloop.containers.sandbox.container_sandbox import SandboxContainer
@@ -77,7 +77,7 @@ async def _run(place: PlanPaths, file: PlanFile, known: Sequence[Resource], fold
     room = partial(_room, view, containers, root)
     processes = sandbox.sandboxed_processes(LocalProcesses(folder, label, 0), root, folder, label, room=room)
     sandboxes = ProbedSandboxes(processes, SystemClock(), RandomIds(), str(root.resolve()))
-    environment = context.environment()
+    environment = process.environment()
     surroundings = RunEnvironment(place.name, root, environment, containers=lambda: containers, sandboxes=sandboxes)
     checks = _Checks(view, surroundings, processes, room)
     tasks = [task for address, task in file.graph.objects.items() if address.startswith("task/")]

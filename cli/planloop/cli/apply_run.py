@@ -21,9 +21,9 @@ import click
 from planloop.cli import patch, preview
 from planloop.cli.preview import PlanFilePreview
 from planloop.cli.progress import screen_for_stdout
-from planloop.client import context, plan_file, plan_paths
+from planloop.client import plan_file, plan_paths, process
+from planloop.client.error_report import refused_error
 from planloop.client.exit_codes import CommandError, ExitCode
-from planloop.client.gate_errors import refused_error
 from planloop.client.owner_client import OwnerClient, OwnerGone
 from planloop.client.plan_client import PlanClient
 from planloop.client.plan_follower import FollowedRecord, PlanFollower
@@ -273,7 +273,7 @@ def _left_running(view: View, command: str) -> str:
 def _hand_over(wish: OwnerOptions) -> NoReturn:
     """Becomes the command that starts a background owner; the lock goes with this program's end."""
     sys.stdout.flush()
-    command = context.command_line("apply", str(wish.file.path), "--detach", "--yes", *wish.words)
+    command = process.command_line("apply", str(wish.file.path), "--detach", "--yes", *wish.words)
     os.execv(command[0], command)
 
 
@@ -297,7 +297,7 @@ def _start_owner(place: PlanPaths, path: Path, words: Sequence[str]) -> None:
     state_files.make_folder(place.folder)
     with open(place.folder / OWNER_LOG, "ab", opener=state_files.private_opener) as log:
         owner = subprocess.Popen(
-            context.command_line("apply", str(path.absolute()), "--stay", *words),
+            process.command_line("apply", str(path.absolute()), "--stay", *words),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

@@ -33,7 +33,7 @@ from planloop.cli.bench_report import (
     write_summary,
 )
 from planloop.cli.bench_runner import BenchScreen, RunningBench, attempts_of, run_bench
-from planloop.client import context, engine_access
+from planloop.client import engine_access, process
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.plan_paths import paths_of_file
 from planloop.compiler.names import id_hint, is_valid_id, nearest_name
@@ -139,7 +139,7 @@ def run_suites(asked: BenchRunOptions, name: str | None, reports: Path) -> None:
     if not paths:
         raise CommandError(ExitCode.USAGE, "no suite is named", "plan bench list; --all runs them all")
     contestants = _contestants(asked.models)
-    check_models(contestants, ModelTable(), context.environment(), Path.cwd())
+    check_models(contestants, ModelTable(), process.environment(), Path.cwd())
     read_in = [suites.require_suite(path) for path in paths]  # All faults before anything runs, and what is missing.
     _check_folders([each.suite.name for each in read_in], name, reports)
     for line in _strays(contestants, [each.suite for each in read_in]):
@@ -321,7 +321,7 @@ def _tell(ended: Sequence[EndedRun], index: Path | None = None) -> None:
 
 def _free_name(folder: Path) -> str:
     """The date with the first number that is free."""
-    day = time.strftime("%Y-%m-%d", time.gmtime(context.now()))
+    day = time.strftime("%Y-%m-%d", time.gmtime(process.now()))
     number = 1
     while (folder / f"{day}-{number}").exists():
         number += 1

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -13,29 +14,122 @@ import click
 
 from planloop.benchmarks.events.projection import EventFile, EventsTaken, RunProjection
 from planloop.benchmarks.events.reader import HINT, BadEvents, parse_event
-from planloop.benchmarks.reporting.progress import progress_line, run_progress
 from planloop.benchmarks.runs.plan import plan_document
 from planloop.benchmarks.runs.run_compiler import CompiledRun
-from planloop.benchmarks.scoring.fold import RunFold
+from planloop.benchmarks.scoring.fold import EntryResult, RunFold
 from planloop.cli.apply_run import leave_owner
-from planloop.client import context, error_report, plan_file
+from planloop.client import error_report, plan_file, process
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.plan_paths import PlanPaths, paths_of_file
-from planloop.client.streams import write_styled
+from planloop.client.process import write_styled
 from planloop.owner import container_teardown
 from planloop.owner.owner_process import ExitReason, OwnerOptions, OwnerProcess
 from planloop.owner.screen import ScreenKey
 from planloop.reconciler.diff.file_patch import FileSave
 from planloop.reconciler.errors import AGAIN, EngineError, NotOwner
 from planloop.reconciler.store.store import View
+from planloop.schemas import quantities
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.limits import SUITE_BYTES_MAX
 from planloop.schemas.log.record import Record
 from planloop.schemas.objects.case import CaseState, CaseVerdict, case_from_json
+from planloop.schemas.quantities import cell_width, replace_control_chars, truncate_cells
 from planloop.server import opened_plan
 from planloop.server.bench import run_folder
 from planloop.server.opened_plan import OpenedPlan
+
+# The progress line: entries done, pass rate, cost, time left. Parts that do not fit are left out, the least needed
+# first, so that the line never wraps.
+
+GAP: Final = "  "
+NAME_MAX: Final = 24
+
+
+@frozen
+class RunProgress:
+    """How far a run is. `left_s` None: nothing has ended that it could be told from. `usd` is of all attempts."""
+
+    suite: str
+    total: int
+    done: int
+    passed: int
+    failed: int
+    undecided: int
+    running: int
+    usd: float
+    left_s: float | None
+
+
+def run_progress(fold: RunFold, now: float, *, parallel: int) -> RunProgress:
+    """The progress of the run of `fold` at `now`, in seconds since 1970, with room for `parallel` entries."""
+    entries = fold.entries()
+    ended = [one for one in entries if one.verdict is not None and one.times.began is None]
+    verdicts = [one.verdict for one in ended]
+    running = [one for one in entries if one.times.began is not None]
+    total = max(fold.run.entry_count, len(entries))
+    passed, failed = verdicts.count(CaseVerdict.PASS), verdicts.count(CaseVerdict.FAIL)
+    return RunProgress(
+        fold.run.suite,
+        total,
+        len(ended),
+        passed,
+        failed,
+        len(ended) - passed - failed,
+        len(running),
+        fold.history().usd,
+        _left_s(ended, running, total - len(ended) - len(running), now, parallel),
+    )
+
+
+def progress_line(found: RunProgress, *, width: int) -> str:
+    """`tool-calling  12/40  10 pass  2 fail  83 %  $1.24  3m20s left`, in at most `width` cells.
+
+    Empty before the run is open.
+    """
+    if not found.total:
+        return ""
+    parts = _parts(found)
+    shown = [text for _, text in parts]
+    for rank in range(max(rank for rank, _ in parts), 0, -1):
+        if cell_width(GAP.join(shown)) <= width:
+            break
+        shown = [text for own, text in parts if own < rank]
+    return truncate_cells(GAP.join(shown), width)
+
+
+def _parts(found: RunProgress) -> list[tuple[int, str]]:
+    """The parts of the line in order, each with its rank: the highest is dropped first if there is no room."""
+    decided = found.passed + found.failed
+    parts = [(3, truncate_cells(replace_control_chars(found.suite), NAME_MAX)), (0, f"{found.done}/{found.total}")]
+    parts += [(4, f"{found.passed} pass"), (4, f"{found.failed} fail")]
+    if found.undecided:
+        parts.append((1, f"{found.undecided} undecided"))
+    if decided:
+        parts.append((1, f"{100 * found.passed / decided:.0f} %"))
+    if found.usd:
+        parts.append((2, quantities.format_money(Decimal(repr(found.usd)))))
+    if found.running:
+        parts.append((5, f"{found.running} running"))
+    if found.done == found.total:
+        parts.append((2, "done"))
+    elif found.left_s is not None:
+        parts.append((2, f"{quantities.format_duration(found.left_s)} left"))
+    return parts
+
+
+def _left_s(
+    ended: Sequence[EntryResult], running: Sequence[EntryResult], waiting: int, now: float, parallel: int
+) -> float | None:
+    """The remaining work, by the mean of ended entries, shared by as many as can run in parallel."""
+    times = [one.times.took_s for one in ended if one.times.took_s is not None]
+    if not times:
+        return None
+    mean = sum(times) / len(times)
+    begun = [max(0.0, mean - (now - one.times.began)) for one in running if one.times.began is not None]
+    left = waiting + len(running)
+    return (waiting * mean + sum(begun)) / max(1, min(parallel, left))
+
 
 # The screen of a run: one line a case that ended, and on a terminal a line below that says how far everything is.
 
@@ -94,7 +188,7 @@ class BenchScreen:
 
     def _draw(self) -> None:
         width = shutil.get_terminal_size().columns - 1  # A full last column would wrap on some terminals.
-        found = run_progress(self.fold, context.now(), parallel=self._parallel)
+        found = run_progress(self.fold, process.now(), parallel=self._parallel)
         write_styled(f"\r{progress_line(found, width=width)}\033[K", sys.stderr)
         sys.stderr.flush()
 

@@ -22,8 +22,8 @@ from planloop.cli.bench_report import fold_events, write_summary
 from planloop.cli.bench_runner import ProofScreen, RunningBench, attempts_of, run_bench
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.plan_paths import paths_of_file
+from planloop.client.process import write_styled
 from planloop.client.render import diagnostics, printer
-from planloop.client.streams import write_styled
 from planloop.owner import container_teardown, stop_commands
 from planloop.owner.owner_process import ExitReason
 from planloop.reconciler.store import owner_lock

@@ -50,7 +50,7 @@ def diff_command(
     if checks:
         preview.print_checks(shown)
     if shown.answer["faults"]:
-        from planloop.client.gate_errors import refused_error
+        from planloop.client.error_report import refused_error
 
         raise refused_error(shown.answer)
     if preview.has_changes(shown):
@@ -87,7 +87,7 @@ def pull_command(file: Path, dry_run: bool) -> None:
             ExitCode.NOT_FOUND, f"{found.name} was never applied, so there is nothing to pull", f"plan apply {file}"
         )
     if shown.answer["faults"]:
-        from planloop.client.gate_errors import refused_error
+        from planloop.client.error_report import refused_error
 
         raise refused_error(shown.answer)
     # What would be live after applying this file: its own pending edits, and everything that it lacks.

@@ -95,14 +95,14 @@ def _containers() -> DoctorFinding:
     """The container engine: where it is, and which limits of the plan it really holds."""
     import anyio
 
-    from planloop.client import context, engine_access
+    from planloop.client import engine_access, process
     from planloop.containers.engine.engine import HOST, EngineFailed
 
     try:
         facts = anyio.run(engine_access.container_engine().facts)
     except EngineFailed as failed:
         return DoctorFinding("containers", f"{failed}; only for plans with containers", failed.hint, is_needed=False)
-    named = f" ({HOST})" if context.environment().get(HOST) else ""
+    named = f" ({HOST})" if process.environment().get(HOST) else ""
     held = [bound for bound in BOUNDS if bound in facts.bounds]
     lost = [bound for bound in BOUNDS if bound not in facts.bounds]
     limits = f"limits of {', '.join(held)} hold" if held else "no limits hold"

@@ -57,9 +57,9 @@ def command(plan: str | None, reason: str) -> None:
 
 def _edited(access: PlanClient, path: Path, before: str) -> JsonObject | None:
     """The document that the person left in the editor; None for no change. Raises CommandError, keeping the file."""
-    from planloop.client import context, plan_file
+    from planloop.client import plan_file, process
 
-    editor = context.environment().get("VISUAL") or context.environment().get("EDITOR") or "vi"
+    editor = process.environment().get("VISUAL") or process.environment().get("EDITOR") or "vi"
     while True:
         try:
             subprocess.run([*shlex.split(editor), str(path)], check=True)

@@ -86,11 +86,11 @@ class ContainerTerminal:
 def _run(
     access: PlanClient, item: Resource, words: tuple[str, ...], given: ContainerTerminal, *, user: str, workdir: str
 ) -> NoReturn:
-    from planloop.client import context
+    from planloop.client import process
     from planloop.containers.engine.attach import attach_exec
     from planloop.containers.engine.engine import EngineFailed, ExecCommand
 
-    env = context.environment()
+    env = process.environment()
     try:
         found = _found(access, item)
         term = {"TERM": env["TERM"]} if given.is_terminal and "TERM" in env else {}
@@ -130,7 +130,7 @@ def _found(access: PlanClient, item: Resource) -> FoundContainer:
 
 
 def _not_started(item: Resource, word: str, said: str) -> Exception:
-    from planloop.client.streams import escaped
+    from planloop.client.process import escaped
 
     if "not found" in said or "no such file" in said:
         printer.print_note(f"error: {item.address} has no program `{word}`")

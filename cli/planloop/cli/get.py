@@ -59,7 +59,7 @@ def print_objects(found: list[Resource], output: str | None, what: tuple[str, ..
 
     A kind is always a list, however many there are: programs should not have to look. An address is one object.
     """
-    from planloop.client import context
+    from planloop.client import process
 
     match output:
         case "json" | "yaml":
@@ -73,7 +73,7 @@ def print_objects(found: list[Resource], output: str | None, what: tuple[str, ..
             if not what:
                 click.echo(plan_headline(access, found))
             text = object_tables.object_tables_text(
-                found, now=context.now(), costs=_costs(access, output), width=printer.terminal_width()
+                found, now=process.now(), costs=_costs(access, output), width=printer.terminal_width()
             )
             click.echo(text if text else f"no {_kinds(what)}")
             if text and what and (said := not_running_note(access)):
@@ -111,7 +111,7 @@ def describe_command(what: str, plan: str | None) -> None:
 
     A name without a kind is a task.
     """
-    from planloop.client import context
+    from planloop.client import process
     from planloop.client.render import budgets, object_details
 
     access = client_of_plan(plan)
@@ -120,10 +120,10 @@ def describe_command(what: str, plan: str | None) -> None:
     if not found.status:
         from planloop.client.presenters import description  # The controller's rules, which take a while to load.
 
-        found = description.with_slot_reasons(found, known, context.now())
+        found = description.with_slot_reasons(found, known, process.now())
     costs = budgets.Costs(known)
     item, *related = with_current_reasons(access, [found, *object_details.related_objects(known, found)])
-    click.echo(object_details.object_text(item, related, costs=costs, now=context.now()))
+    click.echo(object_details.object_text(item, related, costs=costs, now=process.now()))
     if said := not_running_note(access, known):
         click.echo(object_details.labelled_lines("stands", said))
     printer.print_lines(object_details.recent_records(_recent_records(access, item), printer.terminal_width()))
@@ -159,7 +159,7 @@ def tree_command(top: str, plan: str | None, depth: int | None) -> None:
 
     In a run of a benchmark each tells how what it made was judged: ✖ beside `done` is a fail, an error or invalid.
     """
-    from planloop.client import context
+    from planloop.client import process
     from planloop.client.render import task_tree
     from planloop.client.render.budgets import Costs
 
@@ -174,7 +174,7 @@ def tree_command(top: str, plan: str | None, depth: int | None) -> None:
     costs = Costs(known)
     cost = costs.line(tasks[address])
     click.echo(plan_headline(access, list(tasks.values())) + (f"   {cost}" if cost else ""))
-    found = task_tree.tree_rows(tasks, now=context.now(), costs=costs, top=address, depth=depth)
+    found = task_tree.tree_rows(tasks, now=process.now(), costs=costs, top=address, depth=depth)
     printer.print_lines(task_tree.tree_lines(found, width=printer.terminal_width(), plain=printer.is_plain()))
 
 

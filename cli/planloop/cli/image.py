@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from planloop.cli.options import output_option
-from planloop.client import context
+from planloop.client import process
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.schemas.frozen import frozen
 
@@ -172,7 +172,7 @@ class ImageRow:
 
 def image_folder() -> Path:
     """Where stock images are built and their archives are kept: the user's cache."""
-    cache = context.environment().get("XDG_CACHE_HOME", "")
+    cache = process.environment().get("XDG_CACHE_HOME", "")
     return (Path(cache) if Path(cache).is_absolute() else Path.home() / ".cache") / "planloop" / "images"
 
 

@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 import click
 from click.shell_completion import CompletionItem
 
-from planloop.client import VERSION, streams
+from planloop.client import VERSION, process
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.schemas import gc_control
 
@@ -178,8 +178,8 @@ def cli(ctx: click.Context, version: bool) -> None:
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the command line and ends the process with one of `ExitCode`."""
     gc_control.collect_rarely()
-    streams.open_closed_streams()
-    streams.escape_control_characters()
+    process.open_closed_streams()
+    process.escape_control_characters()
     exit_process(run_command_line(sys.argv[1:] if arguments is None else arguments))
 
 

@@ -11,8 +11,8 @@ import click
 
 from planloop.cli.options import client_of_plan, plan_option
 from planloop.client import references
+from planloop.client.error_report import refused_error
 from planloop.client.exit_codes import CommandError, ExitCode
-from planloop.client.gate_errors import refused_error
 from planloop.client.plan_client import PlanClient
 from planloop.client.render import differences, printer
 from planloop.schemas import json_patch, json_pointer
@@ -29,23 +29,23 @@ def submit_patch(access: PlanClient, ops: Sequence[JsonObject], *, reason: str =
 
 def print_verdict(verdict: JsonObject, plan: str, *, did: str = "patched") -> None:
     """Prints what the gate decided, `did` for yes; raises CommandError for a refusal."""
-    from planloop.client import context
+    from planloop.client import process
 
     match verdict["verdict"]:
         case "refused":
             raise refused_error(verdict)
         case "held":
             click.echo(f"held: {verdict['why']}")
-            _print_differences(verdict, context.now())
+            _print_differences(verdict, process.now())
             approval = verdict["approval"]
             click.echo(f"next: plan approve {approval} · or: plan reject {approval}")
         case "preview":
-            _print_differences(verdict, context.now())
+            _print_differences(verdict, process.now())
             click.echo(f"{differences.differences_summary(verdict['differences'])} · nothing was changed")
         case _:
             done = "nothing to change" if not verdict["changed"] else did
             click.echo(f"{plan} {done}, rev {verdict['rev']}")
-            _print_differences(verdict, context.now())
+            _print_differences(verdict, process.now())
     for note in verdict.get("notes", ()):
         printer.print_note(f"note: {note}")
 

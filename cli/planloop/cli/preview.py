@@ -8,9 +8,9 @@ from typing import Final
 
 import click
 
-from planloop.client import context, plan_file, plan_paths, references
+from planloop.client import plan_file, plan_paths, process, references
+from planloop.client.error_report import violation_line
 from planloop.client.exit_codes import CommandError, ExitCode
-from planloop.client.gate_errors import violation_line
 from planloop.client.owner_client import OwnerClient, OwnerGone
 from planloop.client.plan_client import PlanClient
 from planloop.client.plan_file import PlanFile
@@ -159,7 +159,7 @@ def print_preview(shown: PlanFilePreview, output: str | None) -> None:
     click.echo(f"{name}  ({state})")
     found = answer["differences"]
     text = differences.differences_text(
-        found, now=context.now(), width=printer.terminal_width()
+        found, now=process.now(), width=printer.terminal_width()
     ) or differences.unchanged_text(found)
     if text:
         click.echo(f"\n{text}\n")

@@ -13,7 +13,7 @@ from typing import Final
 import click
 
 from planloop.cli.options import client_of_plan, output_option, plan_option
-from planloop.client import streams
+from planloop.client import process
 from planloop.client.owner_client import OwnerGone
 from planloop.client.plan_client import PlanClient
 from planloop.client.plan_follower import PlanFollower
@@ -144,9 +144,9 @@ def _watch(access: PlanClient, following: PlanFollower, by: str, interval: float
     def drawn() -> Text:
         size = shutil.get_terminal_size()
         page = top_page(following.view, access.place.name, _now(), by, (size.columns, size.lines))
-        return Text(streams.escaped(page), no_wrap=True, overflow="ellipsis")
+        return Text(process.escaped(page), no_wrap=True, overflow="ellipsis")
 
-    console = Console(highlight=False, file=streams.underlying_stream(sys.stdout))
+    console = Console(highlight=False, file=process.underlying_stream(sys.stdout))
     with Live(drawn(), console=console, auto_refresh=False) as live:
         try:
             while _followed(following, time.monotonic() + interval):
@@ -168,6 +168,6 @@ def _followed(following: PlanFollower, until: float) -> bool:
 
 
 def _now() -> float:
-    from planloop.client import context
+    from planloop.client import process
 
-    return context.now()
+    return process.now()

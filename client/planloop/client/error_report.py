@@ -1,7 +1,5 @@
-"""Turn an unexpected exception into an error message, or into a bug report with a traceback.
-
-A fault of the world (a full disk, no permission, a log that does not verify) is explained. Anything else is a bug:
-one line on the terminal, the traceback in a file, exit 70.
+"""Errors of commands as text: refused patches with their violations, unexpected exceptions as a message or a bug
+report.
 """
 
 from __future__ import annotations
@@ -11,10 +9,48 @@ import shlex
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.schemas.canonical_json import JsonObject
+
+# A refused patch: every violation with its rule, fix and exit code.
+
+EXIT_OF_RULE: Final[Mapping[str, ExitCode]] = {
+    "schema": ExitCode.INVALID,
+    "conflict": ExitCode.CONFLICT,
+    "stale": ExitCode.CONFLICT,
+}
+
+
+def refused_error(verdict: JsonObject) -> CommandError:
+    """The ending for a refused patch."""
+    faults = verdict["faults"]
+    lines = [violation_line(fault) for fault in faults]
+    hints = dict.fromkeys(fault["hint"] for fault in faults if fault["hint"])
+    return CommandError(exit_code_of_rule(faults), "\n".join(lines), "\n".join(hints), label="refused")
+
+
+def exit_code_of_rule(faults: Sequence[JsonObject]) -> ExitCode:
+    """The code of the gravest fault: not allowed, then not up to date, then not a plan."""
+    codes = {EXIT_OF_RULE.get(fault["rule"], ExitCode.REFUSED) for fault in faults}
+    return next(
+        (code for code in (ExitCode.REFUSED, ExitCode.CONFLICT, ExitCode.INVALID) if code in codes), ExitCode.REFUSED
+    )
+
+
+def violation_line(fault: JsonObject) -> str:
+    """Where it is, what it is, and by which rule."""
+    from planloop.client.render.records import short_path
+
+    where = f"{short_path(tuple(fault['path']))}: " if fault["path"] else ""
+    return f"{where}{fault['message']} ({fault['rule']})"
+
+
+# An unexpected exception. A fault of the world (a full disk, no permission, a log that does not verify) is explained.
+# Anything else is a bug: one line on the terminal, the traceback in a file, exit 70.
 
 
 def explain_exception(error: BaseException) -> CommandError | None:

@@ -88,9 +88,9 @@ class PlanClient:
 
         This stops accidents and the obvious try; a command that hides its label is held back by a sandbox alone.
         """
-        from planloop.client import context
+        from planloop.client import process
 
-        label = context.environment().get("PLANLOOP_PLAN")
+        label = process.environment().get("PLANLOOP_PLAN")
         if label is None:
             return
         from planloop.client.plan_paths import plan_label

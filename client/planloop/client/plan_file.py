@@ -9,8 +9,8 @@ from pathlib import Path
 
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.plan_sources import FolderSources, read_bounded
+from planloop.client.process import write_styled
 from planloop.client.render import diagnostics
-from planloop.client.streams import write_styled
 from planloop.compiler import plan_compiler
 from planloop.compiler.error_codes import STOPS_APPLY
 from planloop.compiler.graph import CompiledPlan, Graph

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planloop.client import VERSION
-from planloop.client.context import TELEMETRY_SWITCH, environment, now
 from planloop.client.engine_access import container_engine
 from planloop.client.plan_paths import PlanPaths, plan_label
+from planloop.client.process import TELEMETRY_SWITCH, environment, now
 from planloop.containers.sandbox.probe import ProbedSandboxes
 from planloop.controllers.plan.controller import PlanReconciler
 from planloop.controllers.task.controller import TaskReconciler

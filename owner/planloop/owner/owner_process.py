@@ -16,8 +16,8 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from planloop.client import engine_access, owner_client
+from planloop.client.error_report import refused_error
 from planloop.client.exit_codes import ExitCode
-from planloop.client.gate_errors import refused_error
 from planloop.client.plan_file import PlanFile
 from planloop.client.render import object_tables, records
 from planloop.owner import build, container_teardown

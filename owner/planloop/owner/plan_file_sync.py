@@ -11,7 +11,7 @@ from typing import Final
 import anyio
 
 from planloop.client import plan_file
-from planloop.client.gate_errors import refused_error
+from planloop.client.error_report import refused_error
 from planloop.client.plan_file import PlanFile
 from planloop.client.render.records import patch_words
 from planloop.compiler import merge

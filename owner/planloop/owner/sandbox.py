@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from planloop.client.context import environment
 from planloop.client.plan_paths import plan_label
+from planloop.client.process import environment
 from planloop.reconciler.effects.local_processes import LocalProcesses
 from planloop.reconciler.effects.processes import OperationTrace, ProcessCommand, Processes, ProcessExit
 from planloop.reconciler.store import state_files

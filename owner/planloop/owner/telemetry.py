@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from planloop.client.context import TELEMETRY_SWITCH
 from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.process import TELEMETRY_SWITCH
 from planloop.schemas.log.record import Record
 from planloop.server.observability.spans import Sort, SpanEnd, SpanReader, SpanStart, ViewLookup
 

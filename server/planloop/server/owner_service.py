@@ -194,14 +194,14 @@ class OwnerService:
         return {"rev": rev}
 
     async def _rule(self, body: JsonObject) -> JsonObject:
-        from planloop.server import conflict_resolution  # Few plans have conflicts that come before a person.
+        from planloop.server import operator_requests  # Few plans have conflicts that come before a person.
 
-        return await conflict_resolution.resolve_conflict(self._core, body)
+        return await operator_requests.resolve_conflict(self._core, body)
 
     async def _unlock(self, body: JsonObject) -> JsonObject:
-        from planloop.server import conflict_resolution
+        from planloop.server import operator_requests
 
-        return await conflict_resolution.unlock_for_person(self._core, body)
+        return await operator_requests.unlock_for_person(self._core, body)
 
     async def _settle(self, body: JsonObject) -> JsonObject:
         """A person says what became of a call in doubt."""
@@ -232,9 +232,9 @@ class OwnerService:
         return verdict_to_json(verdict, ())
 
     async def _send(self, body: JsonObject) -> JsonObject:
-        from planloop.server import messages
+        from planloop.server import operator_requests
 
-        return await messages.send_message(self._core, body)
+        return await operator_requests.send_message(self._core, body)
 
     async def _steer(self, body: JsonObject) -> JsonObject:
         from planloop.server import task_control  # With the words of a preview.
@@ -247,13 +247,13 @@ class OwnerService:
         return await agent_export.restore_agent(self._core, body)
 
     async def _prompt(self, body: JsonObject) -> JsonObject:
-        from planloop.server import messages
+        from planloop.server import operator_requests
 
         if self._servers is None:
             raise CommandError(
                 ExitCode.NOT_FOUND, f"nobody runs {self._core.place.name}, nor its servers", "plan apply FILE"
             )
-        return await messages.prompt_text(self._servers, body)
+        return await operator_requests.prompt_text(self._servers, body)
 
     async def _answered(self, answer: Awaitable[T]) -> T:
         try:
@@ -263,9 +263,9 @@ class OwnerService:
             raise CommandError(code, str(error), "") from None
 
     async def _session(self, body: JsonObject) -> JsonObject:
-        from planloop.server import messages  # A plan that nobody talks with never needs it.
+        from planloop.server import operator_requests  # A plan that nobody talks with never needs it.
 
-        return await messages.move_session(self._core, body)
+        return await operator_requests.move_session(self._core, body)
 
     async def _guest(self, how: str, body: JsonObject) -> JsonObject:
         from planloop.server import external_agents  # Few plans are joined from outside.

@@ -1,21 +1,25 @@
 """Answers to reads of the API, from objects, blobs and outputs. The same with and without an owner.
 
-`answer` knows every GET path of /v1 but those that read the log itself (`planloop.server.history`) and the stream. It
-is synchronous, so a command with no owner alive needs no event loop for it.
+`read_answer` handles every GET path of /v1 except the stream and those that read the log itself
+(`planloop.server.history`). It is synchronous, so a command without an owner needs no event loop.
 """
 
 from __future__ import annotations
 
+import io
+import os
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import BinaryIO, Final
 
 from planloop.client.exit_codes import CommandError, ExitCode
+from planloop.client.tail_file import read_page
 from planloop.schemas import address as addresses
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.frozen import frozen
-from planloop.schemas.limits import OBJECTS_ANSWER_MAX, TEXT_ANSWER_BYTES_MAX
-from planloop.schemas.resource import Resource
+from planloop.schemas.limits import LOG_PAGE_BYTES, OBJECTS_ANSWER_MAX, TEXT_ANSWER_BYTES_MAX
+from planloop.schemas.objects.task import ENDED
+from planloop.schemas.resource import Resource, resource_from_json
 from planloop.server.plan_reader import (
     ObjectReader,
     PlanReader,
@@ -61,15 +65,11 @@ def read_answer(archive: PlanReader, host: OwnerInfo, path: str, query: Mapping[
                 archive, host.name, parse_query_address(f"agent/{rest.removeprefix('agent/')}")
             )
         case "waiting" | "waits" if not rest:
-            from planloop.client import context
+            from planloop.client import process
 
-            return pending_answer(archive, host.name, head, context.now())
+            return pending_answer(archive, host.name, head, process.now())
         case "printed" if rest:
-            from planloop.server import command_output
-
-            return command_output.command_output_answer(
-                archive, parse_query_address(f"task/{rest.removeprefix('task/')}"), query
-            )
+            return command_output_answer(archive, parse_query_address(f"task/{rest.removeprefix('task/')}"), query)
         case "output":
             return _output(archive, rest, int(query.get("after", 0)))
         case _:
@@ -106,10 +106,10 @@ def _status(archive: PlanReader, host: OwnerInfo) -> JsonObject:
 
 def description_answer(objects: ObjectReader, path: str) -> JsonObject:
     """What `plan describe` says of the object at the address that `path` names. Raises CommandError: NOT_FOUND."""
-    from planloop.client import context
+    from planloop.client import process
     from planloop.client.presenters import description
 
-    return description.describe_answer(objects, found_object(objects, path), context.now())
+    return description.describe_answer(objects, found_object(objects, path), process.now())
 
 
 def objects_answer(objects: ObjectReader, query: Mapping[str, str]) -> JsonObject:
@@ -154,3 +154,67 @@ def _blob(archive: PlanReader, digest: str, after: int) -> JsonObject:
     is_end = after + len(page) >= len(content)
     text, length = decode_page(page, is_end=is_end)
     return {"text": text, "size": len(content), "next": None if is_end else after + length}
+
+
+# Output of a task command, a page at a time.
+#
+# While the command runs, the output is the file it writes to; afterwards it is a blob with the same bytes, so a reader
+# continues at the same offset.
+
+
+@frozen
+class _CommandOutput:
+    """The output of a run, to be closed; `is_over` says that nothing comes any more."""
+
+    file: BinaryIO
+    is_over: bool
+
+
+def command_output_answer(archive: PlanReader, address: str, query: Mapping[str, str]) -> JsonObject:
+    """The answer to GET /v1/printed/… for the task at `address`.
+
+    Raises CommandError: NOT_FOUND when there is no such task, or no command of it has run.
+    """
+    item = resource_from_json(object_answer(archive, address))
+    found = _open_output(archive, item)
+    with found.file as file:
+        size = file.seek(0, os.SEEK_END)
+        after, before = (int(query[name]) if name in query else None for name in ("after", "before"))
+        if after is not None and after <= size:
+            start = file.seek(after)
+            content = file.read(LOG_PAGE_BYTES)
+        else:
+            start, content = read_page(file, None if before is None else min(before, size), LOG_PAGE_BYTES)
+    text, length = decode_page(content, is_end=found.is_over and start + len(content) >= size)
+    is_over = found.is_over and start + length >= size
+    # The run, and not its file: that goes on as a blob.
+    log = f"{item.uid}-{item.status.get('incarnation', 0)}"
+    return {"log": log, "start": start, "text": text, "next": start + length, "is_over": is_over}
+
+
+def _open_output(archive: PlanReader, item: Resource) -> _CommandOutput:
+    call = archive.get(str(item.status.get("call") or ""))
+    if call is not None and call.spec.get("is_process"):
+        file = archive.open_output(str(call.spec["op"]))
+        return _CommandOutput(file or io.BytesIO(), is_over=False)
+    result = item.status.get("result")
+    if item.spec["work"]["kind"] == "run" and isinstance(result, dict):
+        content = archive.get_blob(str(result["blob"])) if result.get("blob") else b""
+        if content is None:
+            raise CommandError(
+                ExitCode.NOT_FOUND, f"what {item.address} printed is gone", "plan replay says what is missing"
+            )
+        return _CommandOutput(io.BytesIO(content), is_over=True)
+    raise CommandError(ExitCode.NOT_FOUND, *_why_no_output(item))
+
+
+def _why_no_output(item: Resource) -> tuple[str, str]:
+    """Why there is nothing to read, and what to look at instead."""
+    if item.spec["work"]["kind"] != "run":
+        return f"{item.address} runs no command", f"plan logs {item.address} tells what its agent did"
+    if item.state in ENDED:
+        return f"{item.address} has ended without a command's output", f"plan describe {item.address} says why"
+    return (
+        f"{item.address} has not begun: it has printed nothing",
+        f"plan describe {item.address} says what it waits for",
+    )

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from planloop.benchmarks.checks.evidence import Evidence
-from planloop.benchmarks.grading.run_check import (
+from planloop.benchmarks.grading.grade import (
     CheckRunner,
     count_work_errors,
     has_command,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planloop.benchmarks.events.reader import BenchEvent
-from planloop.benchmarks.reporting.progress import RunProgress, progress_line, run_progress
 from planloop.benchmarks.scoring.fold import RunFold
+from planloop.cli.bench_runner import RunProgress, progress_line, run_progress
 from planloop.schemas.quantities import cell_width
 from tests.benchmarks.runs import Told, outcomes, told
 from tests.golden_text import said

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from planloop.controllers.fork.copy_changes import ChangeCopier
 from planloop.controllers.fork.git import ForkedRepository, Git, GitFailed, find_repository
+from planloop.controllers.fork.merge_back import ChangeCopier
 from planloop.controllers.fork.worktree import FileChange, Worktree
 from planloop.reconciler.effects.local_processes import LocalProcesses
 from tests import needs

@@ -13,7 +13,7 @@ from anyio.abc import SocketStream
 
 from planloop.client.plan_paths import PlanPaths
 from planloop.server import http_api, http_server
-from planloop.server.gateway import auth, log_websocket
+from planloop.server.gateway import auth, websockets
 from planloop.server.gateway.application import Gateway
 from planloop.server.gateway.replica import PlanReplica
 from tests.server.gateway.writers import Writer, writing
@@ -81,7 +81,7 @@ async def count_is(gateway: Gateway, count: int) -> None:
 async def test_who_does_not_read_is_let_go_and_the_others_hear_everything(
     writer: Writer, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_websocket, "SLOW_S", 0.2)
+    monkeypatch.setattr(websockets, "SLOW_S", 0.2)
     async with answering(state) as (gateway, port), raw(port, buffer_bytes=4096) as slow, raw(port) as quick:
         await upgraded(slow)
         await upgraded(quick)
@@ -97,7 +97,7 @@ async def test_who_does_not_read_is_let_go_and_the_others_hear_everything(
 async def test_who_is_gone_without_a_word_is_noticed(
     writer: Writer, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_websocket, "HEARTBEAT_S", 0.2)
+    monkeypatch.setattr(websockets, "HEARTBEAT_S", 0.2)
     async with answering(state) as (gateway, port), raw(port) as dead:
         await upgraded(dead)
         await count_is(gateway, 1)
@@ -107,7 +107,7 @@ async def test_who_is_gone_without_a_word_is_noticed(
 async def test_of_too_many_who_listen_the_last_is_told_to_come_later(
     writer: Writer, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_websocket, "SOCKETS_MAX", 1)
+    monkeypatch.setattr(websockets, "SOCKETS_MAX", 1)
     async with answering(state) as (gateway, port), raw(port) as first:
         await upgraded(first)
         await count_is(gateway, 1)

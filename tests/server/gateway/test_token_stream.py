@@ -15,7 +15,7 @@ import pytest
 from planloop.client.plan_paths import PlanPaths
 from planloop.reconciler.store import state_files
 from planloop.server.gateway.replica import PlanReplica
-from planloop.server.gateway.token_stream import TokenStream
+from planloop.server.gateway.websockets import TokenStream
 from tests.product import Record, RecordDraft
 
 pytestmark = pytest.mark.anyio

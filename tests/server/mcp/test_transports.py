@@ -14,7 +14,7 @@ from aiohttp import web
 
 from planloop.server.gateway import auth
 from planloop.server.http_server import serve_application
-from planloop.server.mcp.transports import AsgiRequest, HttpTransport, serve_http
+from planloop.server.mcp.bootstrap import AsgiRequest, HttpTransport, serve_http
 
 pytestmark = pytest.mark.anyio
 

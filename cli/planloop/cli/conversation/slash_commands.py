@@ -16,8 +16,8 @@ from typing import Final, TypeAlias
 from planloop.cli import explain
 from planloop.client import chat_events, references
 from planloop.client.chat_target import ChatTarget, agent_name, agent_or_hook_agent, choose_agent
+from planloop.client.error_report import refused_error
 from planloop.client.exit_codes import CommandError, ExitCode
-from planloop.client.gate_errors import refused_error
 from planloop.client.plan_client import PlanClient
 from planloop.client.plan_follower import read_records
 from planloop.client.plan_sources import LIBRARY, FolderSources
@@ -102,19 +102,19 @@ def show_agents(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
 
 def show_plan(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
     """The tree of tasks."""
-    from planloop.client import context
+    from planloop.client import process
 
     del command
     tasks = {one.address: one for one in room.access.objects("task")}
     root = tasks.get("task/.")
     if root is not None:
         yield f"{room.plan}  {object_tables.state_of(root)}  {object_tables.state_reason(root)}".rstrip()
-    yield from task_tree.tree_lines(task_tree.tree_rows(tasks, now=context.now()), width=None, plain=False)
+    yield from task_tree.tree_lines(task_tree.tree_rows(tasks, now=process.now()), width=None, plain=False)
 
 
 def show_diff(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
     """What applying the plan file would do."""
-    from planloop.client import context, plan_file
+    from planloop.client import plan_file, process
     from planloop.reconciler.diff.file_patch import FileSave
     from planloop.server.payloads import save_to_json
 
@@ -128,7 +128,7 @@ def show_diff(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
         return
     save = FileSave(file.name, read.content, read.document)
     found = room.access.post("diff", save_to_json(save))["differences"]
-    text = differences.differences_text(found, now=context.now(), width=None) or differences.unchanged_text(found)
+    text = differences.differences_text(found, now=process.now(), width=None) or differences.unchanged_text(found)
     yield from (text or f"{file.name} says what is live already").splitlines()
 
 

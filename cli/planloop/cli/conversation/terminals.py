@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from planloop.client.streams import escaped, write_styled
+from planloop.client.process import escaped, write_styled
 from planloop.schemas import limits
 
 CLEAR: Final = "\x1b[K"  # What is right of the cursor.

@@ -9,7 +9,7 @@ from typing import Final
 
 import anyio
 
-from planloop.client import context
+from planloop.client import process
 from planloop.client.render import approval_requests, containers, object_tables, records
 from planloop.owner.screen import ScreenKey
 from planloop.reconciler.store.store import View
@@ -204,7 +204,7 @@ class LineScreen:
             self._holding = anyio.Event()
             while self._folding.is_holding:
                 await anyio.sleep(HELD_S)
-                self._tell_due(context.now())
+                self._tell_due(process.now())
 
     def _tell_due(self, at: float) -> None:
         for address in self._folding.due(at):

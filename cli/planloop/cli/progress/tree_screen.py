@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from planloop.client import context, streams
+from planloop.client import process
 from planloop.client.render import approval_requests, object_tables, records, task_tree
 from planloop.client.render import differences as differing
 from planloop.client.render.budgets import COUNTED, Costs
@@ -85,10 +85,10 @@ class TreeScreen:
     """A `Screen` for terminals."""
 
     def __init__(self) -> None:
-        self._console = Console(highlight=False, file=streams.underlying_stream(sys.stdout))
+        self._console = Console(highlight=False, file=process.underlying_stream(sys.stdout))
         self._view: View | None = None
         self._plan = ""
-        self._began = context.now()
+        self._began = process.now()
         self._messages: deque[str] = deque(maxlen=MESSAGES_SHOWN)
         self._is_dirty = True
         self._asked: set[str] = set()  # Approvals that were told of.
@@ -134,7 +134,7 @@ class TreeScreen:
     def say(self, text: str) -> None:
         """Prints a remark above the tree."""
         console = self._live.console if self._live is not None else self._console
-        console.print(Text(streams.escaped(text)))
+        console.print(Text(process.escaped(text)))
 
     async def run(self, press: Callable[[ScreenKey], None]) -> None:
         """Paints until cancelled; the last picture stays on the terminal."""
@@ -167,7 +167,7 @@ class TreeScreen:
 
     def _announce(self, differences: tuple[JsonObject, ...]) -> None:
         told = [one for one in differences if one["action"] not in differing.ADDED]
-        text = differing.differences_text(told[:TOLD_MAX], now=context.now(), width=self._console.width)
+        text = differing.differences_text(told[:TOLD_MAX], now=process.now(), width=self._console.width)
         if text:
             self.say(text)
 
@@ -186,16 +186,16 @@ class TreeScreen:
         width = self._console.width
         out.append(quantities.truncate_cells(self._head(), width) + "\n", style="bold")
         known = {one.address: one for kind in ("task", "container") for one in self._view.list(kind)}
-        found = task_tree.tree_rows(known, now=context.now(), costs=self._costs())
+        found = task_tree.tree_rows(known, now=process.now(), costs=self._costs())
         shown = found if is_last else _fitting(found, self._console.height - ROWS_KEPT)
         plain = self._console.encoding.lower().replace("-", "") != "utf8"
         for row, line in zip(shown, task_tree.tree_lines(shown, width=width, plain=plain), strict=True):
-            out.append(streams.escaped(line) + "\n", style=STYLES.get(row.state, ""))
+            out.append(process.escaped(line) + "\n", style=STYLES.get(row.state, ""))
         if len(shown) < len(found):
             out.append(f"… {quantities.pluralize(len(found) - len(shown), 'more row')}: plan tree\n", style="dim")
         if not is_last:
             for message in self._messages:
-                out.append(quantities.truncate_cells(streams.escaped(f"  {message}"), width) + "\n")
+                out.append(quantities.truncate_cells(process.escaped(f"  {message}"), width) + "\n")
             out.append(HELP if len(HELP) <= width else quantities.truncate_cells(HELP_NARROW, width), style="dim")
         else:
             out.rstrip()
@@ -208,7 +208,7 @@ class TreeScreen:
     def _head(self) -> str:
         assert self._view is not None
         root = self._view.get("task/.")
-        parts = [f"{self._plan}  rev {self._view.rev}  {quantities.format_stopwatch(context.now() - self._began)}"]
+        parts = [f"{self._plan}  rev {self._view.rev}  {quantities.format_stopwatch(process.now() - self._began)}"]
         if root is not None:
             parts.append(self._costs().line(root, units=COUNTED))
         waiting = [one for one in self._view.list("approval") if one.state == WAITING and needs_person(one.spec)]

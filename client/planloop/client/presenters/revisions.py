@@ -12,8 +12,8 @@ from typing import Final
 
 import yaml
 
+from planloop.client.error_report import violation_line
 from planloop.client.exit_codes import CommandError, ExitCode
-from planloop.client.gate_errors import violation_line
 from planloop.client.render import differences, records
 from planloop.client.render.differences import EDITS
 from planloop.reconciler.admission import history

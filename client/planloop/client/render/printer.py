@@ -14,7 +14,7 @@ from typing import Final
 
 import click
 
-from planloop.client.streams import CONTROL_CHARACTERS
+from planloop.client.process import CONTROL_CHARACTERS
 from planloop.schemas.canonical_json import Json
 
 WIDTH_MIN: Final = 40

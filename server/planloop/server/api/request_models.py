@@ -1,4 +1,4 @@
-"""Models of request bodies."""
+"""Models of request bodies, of the CLI, the page and `plan mcp`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from planloop.schemas import limits
 from planloop.server.api.base_model import Address, ApiModel, Digest, Reason, Rev
 from planloop.server.api.operations import POINTER, TEXT_CHARS_MAX
 
-Word = Annotated[str, Field(max_length=TEXT_CHARS_MAX)]
+Text = Annotated[str, Field(max_length=TEXT_CHARS_MAX)]
 Document = Annotated[dict[str, Any], Field(description="A plan document: every map keyed by id.")]
 
 
@@ -93,7 +93,7 @@ class ApiDifference(ApiModel):
 class ApiSource(ApiModel):
     """The file that a preview is of: its name, and the digests of its text and of the document in it."""
 
-    path: Word
+    path: Text
     blob: Digest
     document: Digest
 
@@ -148,7 +148,7 @@ class ApiRule(ApiModel):
     conflict: Address
     how: Literal["release", "sequence", "merge", "fork", "cancel"]
     for_: Annotated[str, Field(alias="for", max_length=TEXT_CHARS_MAX)] = ""
-    plan: Word = ""
+    plan: Text = ""
 
 
 class Unlock(ApiModel):
@@ -196,7 +196,7 @@ class ApiSend(ApiModel):
     text: Annotated[str, Field(min_length=1, max_length=limits.MESSAGE_BYTES_MAX)]
     delivery: Literal["queue", "steer", "interrupt"] = "queue"
     asks: bool = False
-    key: Word = ""
+    key: Text = ""
     untrusted: bool = False
     expires_s: Annotated[float, Field(gt=0, le=10**9)] | None = None
 
@@ -212,14 +212,14 @@ class Restore(ApiModel):
 
     under: Address
     text: Annotated[str, Field(max_length=limits.DUMP_BYTES_MAX)]
-    name: Word = ""
+    name: Text = ""
 
 
 class ApiPrompt(ApiModel):
     """A prompt of a tool server, for `agent`."""
 
-    server: Word
-    name: Word
+    server: Text
+    name: Text
     arguments: dict[str, str] = {}
     agent: Address
 
@@ -229,3 +229,94 @@ class ApiStop(ApiModel):
 
     leave: bool = False
     volumes: bool = False
+
+
+# Requests that `plan mcp` sends to the owner.
+
+NonEmptyText = Annotated[str, Field(min_length=1, max_length=TEXT_CHARS_MAX)]
+Seat = Annotated[int, Field(ge=1, description="Its number, which rises with every taking.")]
+
+
+class TakeSeat(ApiModel):
+    """Plays the outside agent from now on. `key` is the client's secret, `client` what it calls itself."""
+
+    agent: Address
+    key: NonEmptyText
+    client: NonEmptyText
+
+
+class SeatTaken(ApiModel):
+    """Silent for `lease_s`, the client has it no longer. `briefing` says what its task is about."""
+
+    rev: Rev
+    seat: Seat
+    lease_s: float
+    briefing: str
+
+
+class ApiSay(ApiModel):
+    """A call of the agent; without a `tool` it only hears what is new. A second one with the same `id` is the first."""
+
+    agent: Address
+    seat: Seat
+    key: NonEmptyText
+    id: NonEmptyText
+    tool: Annotated[str, Field(max_length=TEXT_CHARS_MAX)] = ""
+    arguments: Any = None
+
+
+class ApiHeard(ApiModel):
+    """It stands in the log. `is_run`: somebody is there to do it now."""
+
+    rev: Rev
+    is_new: bool
+    is_run: bool
+
+
+class KeepSeat(ApiModel):
+    """The client is still there."""
+
+    agent: Address
+    seat: Seat
+    key: NonEmptyText
+
+
+class LeaveSeat(ApiModel):
+    """The client plays the agent no longer."""
+
+    agent: Address
+    seat: Seat
+    key: NonEmptyText
+    why: Reason = ""
+
+
+class SeatKept(ApiModel):
+    """It stands in the log."""
+
+    rev: Rev
+    is_run: bool
+
+
+class Withdraw(ApiModel):
+    """Takes back the call `id`: it is not made, or stopped."""
+
+    agent: Address
+    seat: Seat
+    key: NonEmptyText
+    id: NonEmptyText
+
+
+class Withdrawn(ApiModel):
+    """How far the call was."""
+
+    rev: Rev
+    was: Literal["waiting", "begun", "over"]
+    is_run: bool
+
+
+class AgentsPatch(ApiModel):
+    """What the agent would change; paths without a leading `/` are below its task."""
+
+    agent: Address
+    ops: Annotated[list[dict[str, Any]], Field(min_length=1, max_length=limits.PLAN_NODES_MAX)]
+    reason: Reason = ""

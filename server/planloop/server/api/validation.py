@@ -9,7 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.schemas.canonical_json import Json, JsonObject
-from planloop.server.api import bench_models, edit_models, mcp_models, presenter_models, request_models, response_models
+from planloop.server.api import bench_models, edit_models, presenter_models, request_models, response_models
 from planloop.server.api.base_model import REPAIRED, ApiModel
 from planloop.server.api.operations import Operation
 
@@ -18,7 +18,7 @@ PREFIX: Final = "Api"
 
 # The models that rows of the table name. Whoever has many of their own keeps them in a module here.
 
-MODEL_MODULES: Final = (request_models, response_models, edit_models, presenter_models, mcp_models, bench_models)
+MODEL_MODULES: Final = (request_models, response_models, edit_models, presenter_models, bench_models)
 
 
 def model_or_union(name: str) -> Any:

@@ -15,11 +15,11 @@ from planloop.benchmarks.checks.soft_figures import parse_soft_figures
 from planloop.benchmarks.scoring.fold import ModelKind
 from planloop.benchmarks.suite import Case, ReadSuite, Suite
 from planloop.benchmarks.suite_parser import FolderSuiteSources, read_suite
-from planloop.client import context
+from planloop.client import process
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.plan_sources import FolderSources, read_bounded
+from planloop.client.process import write_styled
 from planloop.client.render import diagnostics as rendering
-from planloop.client.streams import write_styled
 from planloop.compiler.names import is_valid_id, nearest_name
 from planloop.compiler.source import SizeLimits
 from planloop.schemas.canonical_json import JsonObject
@@ -108,7 +108,7 @@ def known_suites(folders: Sequence[Path] = ()) -> SuiteIndex:
 
 
 def _configured() -> Sequence[Path]:
-    named = [Path(each) for each in context.environment().get(SUITES_VARIABLE, "").split(os.pathsep) if each]
+    named = [Path(each) for each in process.environment().get(SUITES_VARIABLE, "").split(os.pathsep) if each]
     return named or ([OWN_FOLDER] if OWN_FOLDER.is_dir() else [])
 
 

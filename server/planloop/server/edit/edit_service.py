@@ -14,7 +14,7 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
-from planloop.client import context
+from planloop.client import process
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.client.owner_client import OwnerClient, OwnerGone
 from planloop.client.render import differences
@@ -206,7 +206,7 @@ class EditService:
         )
 
     async def _decided(self, body: JsonObject, verdict: JsonObject) -> JsonObject:
-        rows = effect_rows(verdict["differences"], context.now())
+        rows = effect_rows(verdict["differences"], process.now())
         told: JsonObject = {"verdict": verdict["verdict"], "rev": verdict["rev"], "rows": rows}
         if verdict["verdict"] == "refused":
             return told | {"faults": errors_json(verdict["faults"])}
@@ -263,7 +263,7 @@ class EditService:
     async def _preview(self, live: LivePlan, ops: tuple[PatchOp, ...]) -> JsonObject:
         """What the gate would say and do, by the owner, or over the log when nobody runs the plan. Writes nothing."""
         answer: JsonObject = await anyio.to_thread.run_sync(partial(self._asked, live.rev, ops))
-        return preview_json(answer, context.now())
+        return preview_json(answer, process.now())
 
     def _asked(self, rev: int, ops: tuple[PatchOp, ...]) -> Json:
         wish: JsonObject = {"ops": [op.to_json() for op in ops], "base_rev": rev, "dry_run": True}

@@ -35,10 +35,9 @@ from planloop.server.gateway import auth
 from planloop.server.gateway.auth import RIGHT, AccessDenied, Links, LinkTokens, SiteNames
 from planloop.server.gateway.bench_routes import BenchRoutes, ReportFolders
 from planloop.server.gateway.container_routes import ContainerRoutes
-from planloop.server.gateway.log_websocket import LogSockets, SocketHandler
 from planloop.server.gateway.owner_proxy import OwnerProxy
 from planloop.server.gateway.replica import PlanReplica, PlanSnapshot
-from planloop.server.gateway.token_stream import TokenStream
+from planloop.server.gateway.websockets import LogSockets, SocketHandler, TokenStream
 from planloop.server.http_api import (
     BODY_BYTES_MAX,
     OPERATION,

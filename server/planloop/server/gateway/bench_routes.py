@@ -26,7 +26,7 @@ from planloop.server.bench import bench_presenter, case_presenter
 from planloop.server.bench.run_folder import ReportsFolder, RunName, run_name
 from planloop.server.bench.run_library import RunLibrary
 from planloop.server.bench.suites import SuiteLibrary
-from planloop.server.gateway.log_websocket import NORMAL_CLOSE, HoldSocket, SocketEnd, SocketListener
+from planloop.server.gateway.websockets import NORMAL_CLOSE, HoldSocket, SocketEnd, SocketListener
 from planloop.server.http_api import Answer, OperationHandler
 
 Read = TypeVar("Read")

@@ -33,10 +33,16 @@ from planloop.schemas.objects.container import CONTAINER_KIND, OVER
 from planloop.schemas.resource import Resource
 from planloop.server import history_views
 from planloop.server.gateway.auth import RIGHT
-from planloop.server.gateway.log_websocket import NORMAL_CLOSE, HoldSocket, SocketEnd, SocketListener, SocketStep
 from planloop.server.gateway.owner_proxy import OwnerProxy
 from planloop.server.gateway.replica import LogReplaced, PlanReplica, RecordFrame
-from planloop.server.gateway.token_stream import TokenStream
+from planloop.server.gateway.websockets import (
+    NORMAL_CLOSE,
+    HoldSocket,
+    SocketEnd,
+    SocketListener,
+    SocketStep,
+    TokenStream,
+)
 from planloop.server.http_api import OperationHandler
 
 # Which container is meant, and who works with it. What it is and how it stands is `description.py`'s.

@@ -1,11 +1,4 @@
-"""Standard streams of a command: reopen closed ones, escape control characters.
-
-A closed one, as by `plan get >&-`, is opened on nothing. Otherwise the next file to be opened, the log for instance,
-would take its number, and whatever writes to stdout or stderr would write into that.
-
-Most of what is printed was written by models, tools and servers. A terminal obeys control characters: they could clear
-it, retitle it, hide a line or turn its letters round. So they are printed as escapes, everywhere but in our own style.
-"""
+"""What a command uses of its process: the time, the environment, and standard streams without control characters."""
 
 from __future__ import annotations
 
@@ -13,9 +6,38 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TextIO
+
+TELEMETRY_SWITCH: Final = "PLANLOOP_TELEMETRY"
+"""The variable that asks an owner to export telemetry."""
+
+
+def now() -> float:
+    """Seconds since 1970."""
+    return time.time()
+
+
+def environment() -> Mapping[str, str]:
+    """The environment of this process."""
+    return os.environ
+
+
+def command_line(*arguments: str) -> list[str]:
+    """How to start another `plan` of this very installation, and nothing of the folder that it is started in."""
+    return [sys.executable, "-P", "-m", "planloop", *arguments]
+
+
+# Standard streams of a command: reopen closed ones, escape control characters.
+#
+# A closed stream, as by `plan get >&-`, is opened on nothing. Otherwise the next file to be opened, such as the log,
+# would take its number, and whatever writes to stdout or stderr would write into that.
+#
+# Most printed text was written by models, tools and servers. A terminal obeys control characters: they could clear it,
+# change its title, hide a line or reverse the direction of writing. So they are printed as escapes, except in our own
+# styles.
 
 STREAM_NAMES: Final = (("stdin", "r"), ("stdout", "w"), ("stderr", "w"))
 CONTROL_CHARACTERS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
