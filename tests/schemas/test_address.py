@@ -57,3 +57,9 @@ def test_the_root_prints_as_a_dot() -> None:
 def test_ids_that_only_begin_alike_are_not_within_each_other() -> None:
     assert not address.task_address("front").is_within(address.task_address("fro"))
     assert address.agent_address("a", "b").is_within(address.task_address("a"))
+
+
+def test_addresses_sort_by_kind_and_then_by_path() -> None:
+    parsed = [address.parse_address(text) for text in ("task/b", "task/a/c", "agent/b", "task/.", "task/a")]
+
+    assert [str(one) for one in sorted(parsed)] == ["agent/b", "task/.", "task/a", "task/a/c", "task/b"]
