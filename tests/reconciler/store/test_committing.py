@@ -66,11 +66,11 @@ async def test_a_disk_is_tried_on_the_loop_and_left_for_a_thread_when_it_is_slow
 async def test_a_slow_disk_that_has_become_fast_comes_back_to_the_loop_by_trials(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_writer, "TRIAL_EVERY_FLUSHES", 0)  # Each is a trial.
+    monkeypatch.setattr(log_writer, "LOOP_PAUSE_FLUSHES", 0)  # Each is a trial.
     _flushes_take(monkeypatch, 10.0, 0.0)
     assert await _places(tmp_path / "tried", 20) == [True] * 20
 
-    monkeypatch.setattr(log_writer, "TRIAL_EVERY_FLUSHES", 100)
+    monkeypatch.setattr(log_writer, "LOOP_PAUSE_FLUSHES", 100)
     _flushes_take(monkeypatch, 10.0, 0.0)
     assert await _places(tmp_path / "untried", 20) == [True] + [False] * 19
 

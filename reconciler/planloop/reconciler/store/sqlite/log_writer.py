@@ -1,8 +1,8 @@
 """Write proposals to the log: many proposals, one transaction, one flush, on the event loop or in a thread.
 
-`LogWriter` is synchronous. `AdaptiveWrites`, which the product uses, calls it on the event loop or in a thread,
-whichever flushes faster. `InlineWrites` has no thread: `flush` writes immediately, under asyncio or trio, and an
-exception of a simulation's hook is raised by the `flush` that was to crash.
+`LogWriter` writes a batch. A `WriteScheduler` decides when it does, and where: `AdaptiveWrites`, which the product
+uses, on the event loop or in a thread, depending on how fast the disk flushes; `InlineWrites`, for simulations, in
+`flush` itself, on asyncio or trio, where an exception of a hook is raised by that `flush`.
 """
 
 from __future__ import annotations
@@ -74,10 +74,10 @@ class WriterSettings:
 
 
 class LogWriter:
-    """Writes batches. Not safe for two threads.
+    """Writes batches to an open log. Only one thread may use it at a time.
 
-    A failed flush is final: what the disk holds after a failed fsync is unknown. After a StoreFailed, do not use the
-    writer again.
+    `connection` is open for writing, and `loaded` is what it holds; `close` closes it. A failed commit is final, since
+    the content of the disk after a failed fsync is unknown: then only `close(is_sound=False)` may follow.
     """
 
     def __init__(self, connection: sqlite3.Connection, loaded: LoadedLog, settings: WriterSettings) -> None:
@@ -88,8 +88,8 @@ class LogWriter:
         self._snapshot_every = settings.snapshot_every
         self._checksum = loaded.checksum
         self._tail_count = loaded.view.rev - loaded.start_rev
-        self._snapshot_at = settings.snapshot_every  # Records since the last one at which the next is due.
-        # The objects that the next snapshot writes. What the tail folded on opening changed is unknown: all objects.
+        self._snapshot_at = settings.snapshot_every  # Records after the last snapshot at which the next is due.
+        # The objects that the next snapshot writes: all, unless the log was opened exactly at a snapshot with a sum.
         self._dirty: dict[str, Resource | None] = {}
         self._is_snapshot_whole = loaded.start_rev == loaded.view.rev > 0 and database.has_snapshot_sum(connection)
         if not self._is_snapshot_whole:
@@ -116,20 +116,24 @@ class LogWriter:
         return self._tail_count + count >= self._snapshot_at
 
     def commit(self, items: Sequence[WriteItem], *, is_idle: bool) -> int:
-        """Write `items` durably in one transaction; returns the last revision. `is_idle` allows a snapshot."""
+        """Write `items` in one transaction, durable when this returns, and return the last revision.
+
+        `is_idle` (no more items are queued) allows a snapshot. Raises StoreFailed, also if another epoch owns the log
+        or its file was replaced, StoreCorrupt, and any exception of the hook.
+        """
         with database.store_errors(state_files.log_file(self._folder)):
             lines = [item for item in items if isinstance(item, RecordLine)]
             last = lines[-1].record.rev if lines else self._rev
-            self._reach("before-write", last)
+            self._call_hook("before-write", last)
             self._transaction(items, lines, last, is_idle=is_idle)
             self._rev = last
-        self._reach("after-commit", last)
+        self._call_hook("after-commit", last)
         return last
 
     def mirror(self, items: Sequence[WriteItem]) -> None:
         """Append committed lines to `events.jsonl`. Call it after the commit: the mirror may lag, never lead."""
         self._mirror.append([item.content for item in items if isinstance(item, RecordLine)])
-        self._reach("after-mirror", self._rev)
+        self._call_hook("after-mirror", self._rev)
 
     def close(self, *, is_sound: bool) -> None:
         """Close the log, after a snapshot if the writer is sound, so that the next start folds nothing."""
@@ -155,7 +159,7 @@ class LogWriter:
             if isinstance(item, NewBlob) and not database.is_blob_row(item.content):
                 database.write_blob_file(self._folder, item.digest, item.content)
         connection = self._connection
-        with connection:  # Commits, or rolls back whatever comes out of it.
+        with connection:  # Commits; after an exception, rolls back.
             connection.execute("BEGIN IMMEDIATE")
             self._check_fence()
             for item in items:
@@ -166,7 +170,7 @@ class LogWriter:
             due = self._snapshot_at if is_idle else limits.SNAPSHOT_RECORDS_MAX
             if is_snapshot := is_last or tail_count >= due:
                 self._write_snapshot(last)
-            self._reach("before-commit", last)
+            self._call_hook("before-commit", last)
             begun = time.perf_counter()
         self._flush_s = time.perf_counter() - begun
         self._checksum = checksum
@@ -177,7 +181,7 @@ class LogWriter:
             self._is_snapshot_whole = True
             self._snapshot_at = self._snapshot_every
         elif tail_count >= self._snapshot_at:
-            # More records wait. Trying again with every batch would keep each of them from the event loop.
+            # A due snapshot moves a batch off the event loop, so it is not tried again for each of the next batches.
             self._snapshot_at = min(tail_count + max(1, self._snapshot_every // 2), limits.SNAPSHOT_RECORDS_MAX)
 
     def _check_fence(self) -> None:
@@ -210,7 +214,7 @@ class LogWriter:
     def _write_snapshot(self, rev: int) -> None:
         database.write_snapshot(self._connection, rev, self._dirty, is_whole=self._is_snapshot_whole)
 
-    def _reach(self, point: str, rev: int) -> None:
+    def _call_hook(self, point: str, rev: int) -> None:
         if self._hook is not None:
             self._hook(point, rev)
 
@@ -232,12 +236,16 @@ FLUSH_STALLED_S: Final = 0.02  # A flush that takes longer moves writing to the 
 # A slow or stalled disk is tried on the loop again after this many times the duration of its last flush there, so it
 # delays the loop for at most a hundredth of the time. Durations on the thread are not used: most of such a flush is
 # waiting for the interpreter.
-TRIAL_EVERY_FLUSHES: Final = 100
+LOOP_PAUSE_FLUSHES: Final = 100
 QUICK_BYTES: Final = limits.BLOB_ROW_BYTES_MAX  # More takes a while to write, and a blob of more is a file to sync.
 
 
 class WriteScheduler(Protocol):
-    """Queues items and writes them in batches."""
+    """Queues items and writes them in batches, in the order of `put`.
+
+    After each batch it calls `on_durable` with the last revision; after a failure it calls `on_failed` and writes no
+    more. Both calls are on the event loop.
+    """
 
     def put(self, item: WriteItem) -> None:
         """Queue `item` for the next transaction."""
@@ -257,7 +265,7 @@ class WriteScheduler(Protocol):
 
 
 class InlineWrites:
-    """Writes during `flush`. Proposals that are never flushed are written with the next flush, or on closing."""
+    """Writes in `flush`. Proposals that are never flushed are written with the next flush, or on closing."""
 
     def __init__(
         self, writer: LogWriter, on_durable: Callable[[int], None], on_failed: Callable[[StoreFailed], None]
@@ -275,7 +283,7 @@ class InlineWrites:
     async def flush(self, rev: int) -> None:
         if rev > self._writer.rev:
             self._write()
-        # The record of a caller that is cancelled here is written anyway, as it would be with a thread.
+        # If the caller is cancelled here, its record is still written, as it is with a thread.
         await anyio.lowlevel.checkpoint()
 
     async def wait(self, rev: int) -> None:
@@ -290,34 +298,34 @@ class InlineWrites:
                 self._write()
         finally:
             self._writer.close(is_sound=self._is_sound)
-            self._wake()
+            self._wake_watchers()
 
     def _write(self) -> None:
         batch, self._queue = self._queue, []
         with ExitStack() as after:
-            after.callback(self._wake)
-            after.push(self._leave)
+            after.callback(self._wake_watchers)
+            after.push(self._handle_error)
             self._on_durable(self._writer.commit(batch, is_idle=True))
             self._writer.mirror(batch)
 
-    def _leave(self, _type: object, error: BaseException | None, _trace: object) -> None:
+    def _handle_error(self, _type: object, error: BaseException | None, _trace: object) -> None:
         # A hook may raise any exception: the store treats it as a crash and writes nothing afterwards.
         if error is not None:
             self._is_sound = False
             self._on_failed(store_failed_from(error))
 
-    def _wake(self) -> None:
+    def _wake_watchers(self) -> None:
         watchers, self._watchers = self._watchers, []
         for event in watchers:
             event.set()
 
 
 class AdaptiveWrites:
-    """Writes on the event loop while the disk flushes in a fraction of a millisecond, else on a thread of its own.
+    """Writes on the event loop while the disk flushes in a fraction of a millisecond, otherwise in a thread.
 
-    A hop to a thread and back costs more than such a flush, but a slow disk must not block the loop. The proposals of
-    one turn of the loop are one batch. A batch that no caller waits for is written a moment later, usually with the
-    next. Needs asyncio, whose call from other threads does not wait.
+    Going to a thread and back costs more than such a flush, but a slow disk must not block the loop. All proposals of
+    one turn of the loop are one batch. A batch that no caller waits for is written a moment later, usually together
+    with the next one. Needs asyncio, whose `call_soon_threadsafe` does not block the thread.
     """
 
     def __init__(
@@ -332,11 +340,11 @@ class AdaptiveWrites:
         self._failure: StoreFailed | None = None
         self._is_over = False
         self._pending: list[WriteItem] = []
-        self._due: asyncio.Handle | None = None
-        self._is_hastened = False
-        self._is_away = False  # The thread has the writer.
+        self._scheduled: asyncio.Handle | None = None
+        self._is_write_soon = False
+        self._is_on_thread = False  # The thread uses the writer.
         self._flush_s: float | None = None
-        self._trial_at = 0.0  # Until then the loop leaves the disk alone.
+        self._loop_again_at = 0.0  # No write on the loop before this time.
         self._batches: SimpleQueue[list[WriteItem] | None] = SimpleQueue()
         # A daemon: if the interpreter exits without closing the store, nothing that is still queued was acknowledged.
         self._thread = threading.Thread(target=self._run, name="planloop-log", daemon=True)
@@ -344,12 +352,12 @@ class AdaptiveWrites:
 
     def put(self, item: WriteItem) -> None:
         self._pending.append(item)
-        if self._due is None and not self._is_away:
-            self._due = self._loop.call_later(GATHER_S, self._write)
+        if self._scheduled is None and not self._is_on_thread:
+            self._scheduled = self._loop.call_later(GATHER_S, self._write)
 
     async def flush(self, rev: int) -> None:
-        if not self._is_hastened and not self._is_away:
-            self._hasten()
+        if not self._is_write_soon and not self._is_on_thread:
+            self._write_soon()
         await self.wait(rev)
         if self._durable < rev:
             raise (
@@ -367,7 +375,7 @@ class AdaptiveWrites:
 
     async def close(self) -> None:
         while self._pending:
-            self._batches.put(self._taken())
+            self._batches.put(self._take_batch())
         self._batches.put(None)
         try:
             # Abandoned when the caller's timeout ends: a hanging disk blocks the thread, and the epoch fences it.
@@ -375,98 +383,98 @@ class AdaptiveWrites:
         finally:
             self._end(None)
 
-    # On the loop.
+    # Methods that run on the event loop.
 
-    def _hasten(self) -> None:
+    def _write_soon(self) -> None:
         """Write in the next turn of the loop: every proposal of this turn joins the batch."""
-        if self._due is not None:
-            self._due.cancel()
-        self._due = self._loop.call_soon(self._write)
-        self._is_hastened = True
+        if self._scheduled is not None:
+            self._scheduled.cancel()
+        self._scheduled = self._loop.call_soon(self._write)
+        self._is_write_soon = True
 
     def _write(self) -> None:
-        batch = self._taken()
+        batch = self._take_batch()
         if not batch or self._is_over:
             return
         if self._is_quick(batch):
             with ExitStack() as after:
-                after.push(self._leave)
-                self._settle(self._commit(batch))
-                self._learn(self._writer.flush_s)
+                after.push(self._handle_error)
+                self._mark_durable(self._commit(batch))
+                self._record_flush(self._writer.flush_s)
                 self._writer.mirror(batch)
             if self._pending:
-                self._hasten()
+                self._write_soon()
         else:
-            self._is_away = True
+            self._is_on_thread = True
             self._batches.put(batch)
 
-    def _taken(self) -> list[WriteItem]:
+    def _take_batch(self) -> list[WriteItem]:
         """Take the next batch off the queue. No write is scheduled until the next `put`."""
-        if self._due is not None:
-            self._due.cancel()
-        self._due, self._is_hastened = None, False
+        if self._scheduled is not None:
+            self._scheduled.cancel()
+        self._scheduled, self._is_write_soon = None, False
         batch = self._pending[: limits.BATCH_RECORDS_MAX]
         del self._pending[: limits.BATCH_RECORDS_MAX]
         return batch
 
     def _is_quick(self, batch: list[WriteItem]) -> bool:
-        if self._writer.is_snapshot_due(len(batch)) or self._loop.time() < self._trial_at:
+        if self._writer.is_snapshot_due(len(batch)) or self._loop.time() < self._loop_again_at:
             return False
         return sum(len(item.content) for item in batch) <= QUICK_BYTES
 
-    def _learn(self, flush_s: float) -> None:
-        """Learn from the duration of a flush on the loop."""
+    def _record_flush(self, flush_s: float) -> None:
+        """Update the average duration of a flush on the loop, and leave the loop for a while if the disk is slow."""
         counted = min(flush_s, FLUSH_COUNTED_S)
         known = counted if self._flush_s is None else self._flush_s
         self._flush_s = known + (counted - known) / FLUSHES_AVERAGED
         if self._flush_s > FLUSH_QUICK_S or flush_s > FLUSH_STALLED_S:
-            self._trial_at = self._loop.time() + flush_s * TRIAL_EVERY_FLUSHES
+            self._loop_again_at = self._loop.time() + flush_s * LOOP_PAUSE_FLUSHES
 
     def _commit(self, batch: list[WriteItem]) -> int:
         return self._writer.commit(batch, is_idle=not self._pending)
 
-    def _settle(self, rev: int) -> None:
+    def _mark_durable(self, rev: int) -> None:
         self._durable = rev
         self._on_durable(rev)
-        self._waiting = _woken(self._waiting, rev)
+        self._waiting = _wake_waiters(self._waiting, rev)
 
-    def _returned(self, rev: int) -> None:
-        """The thread has written its batch, and mirrors it before it takes another."""
-        self._is_away = False
-        self._settle(rev)
+    def _on_thread_written(self, rev: int) -> None:
+        """The thread has written a batch. It does not take another before it has mirrored this one."""
+        self._is_on_thread = False
+        self._mark_durable(rev)
         if self._pending:
-            self._hasten()
+            self._write_soon()
 
     def _end(self, error: StoreFailed | None) -> None:
         self._is_over = True
         if error is not None:
             self._failure = error
             self._on_failed(error)
-        self._waiting = _woken(self._waiting, None)
+        self._waiting = _wake_waiters(self._waiting, None)
 
-    # On either: the thread when it fails, the loop when a write on it fails.
+    # Runs where the write failed: in the thread or on the loop.
 
-    def _leave(self, _type: object, error: BaseException | None, _trace: object) -> bool:
+    def _handle_error(self, _type: object, error: BaseException | None, _trace: object) -> bool:
         if error is not None:
-            # Whatever the error, no caller may wait for this writer any longer. The failure is set first, so that a
-            # caller between here and `_end` gets it rather than the error of a closed store.
+            # No caller may wait any longer, whatever the error is. The failure is set here, so that a caller that comes
+            # before `_end` gets it instead of the error of a closed store.
             self._failure = store_failed_from(error)
             self._is_over = True
             self._loop.call_soon_threadsafe(self._end, self._failure)
             self._writer.close(is_sound=False)
-        return True  # Every waiter raises it.
+        return True  # `flush` raises it for every caller.
 
-    # On the thread.
+    # Runs in the thread.
 
     def _run(self) -> None:
         while (batch := self._batches.get()) is not None:
             if self._is_over or not batch:
                 continue
             with ExitStack() as after:
-                after.push(self._leave)
+                after.push(self._handle_error)
                 rev = self._commit(batch)
                 self._writer.mirror(batch)
-                self._loop.call_soon_threadsafe(self._returned, rev)
+                self._loop.call_soon_threadsafe(self._on_thread_written, rev)
         if not self._is_over:
             self._writer.close(is_sound=True)
 
@@ -484,7 +492,7 @@ def store_failed_from(error: BaseException) -> StoreFailed:
             )
 
 
-def _woken(
+def _wake_waiters(
     waiting: Iterable[tuple[int, asyncio.Future[None]]], rev: int | None
 ) -> list[tuple[int, asyncio.Future[None]]]:
     """Wake the waiters for `rev` or less (None: all); returns the rest."""

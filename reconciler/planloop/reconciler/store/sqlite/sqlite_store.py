@@ -1,8 +1,11 @@
-"""The store on SQLite: the view in memory, the log on disk, one writer between them.
+"""The store of a plan on SQLite: the view in memory, the log on disk, and one writer between them.
 
-A proposal is folded immediately and queued; the writer writes the queue in one transaction, and one call wakes every
-waiter of that batch. With `inline=True` there is no thread: `flush` writes immediately, on asyncio or trio, so that a
-simulation controls every step.
+    async with SqliteStore.open(folder, clock=clock, epoch=owner.epoch) as store:
+        rev = store.propose(draft, {resource.address: resource.rev})  # The view has it, the disk does not.
+        await store.flush(rev)  # It survives a power cut: effects may follow.
+
+`propose` folds a record and queues it. The writer (`log_writer`) writes the queue in one transaction, whose flush ends
+the wait of every caller of that batch. The methods do what `planloop.reconciler.store.store.Store` says of them.
 """
 
 from __future__ import annotations
@@ -47,9 +50,10 @@ _CLOSED: Final = StoreFailed("the store is closed", "open it again")
 
 @frozen
 class StoreOptions:
-    """Options for tests and simulations. `hook` is called at every step of a write and may raise to crash there.
+    """Options for tests and simulations.
 
-    `snapshot_every` counts records.
+    `hook` is called at every step of a write, and an exception that it raises is a crash at that step.
+    `snapshot_every` is the number of records after which an idle store renews the snapshot of its objects.
     """
 
     hook: WriteHook | None = None
@@ -57,7 +61,10 @@ class StoreOptions:
 
 
 class SqliteStore:
-    """A `store.Store` in the state folder of a plan. Made by `SqliteStore.open`."""
+    """A `Store` in the state folder of a plan, for one event loop. Create it with `open`.
+
+    After a failed flush it is of no more use: every method that writes raises StoreFailed.
+    """
 
     def __init__(self, folder: Path, clock: Clock, epoch: int) -> None:
         self._folder = folder
@@ -71,7 +78,7 @@ class SqliteStore:
         self._unwritten_blobs: dict[str, tuple[int, bytes]] = {}
         self._failure: StoreFailed | None = None
         self._is_closed = False
-        self._committing: WriteScheduler
+        self._writes: WriteScheduler
 
     @classmethod
     @asynccontextmanager
@@ -84,12 +91,11 @@ class SqliteStore:
         inline: bool = False,
         options: StoreOptions = StoreOptions(),
     ) -> AsyncIterator[SqliteStore]:
-        """The store in `folder`, created if missing; closing it flushes every proposal.
+        """Open the store in `folder`, created if missing, and verify its log. On closing, every proposal is flushed.
 
-        With `inline` it uses no thread and runs on asyncio or trio; otherwise it needs asyncio.
-
-        `epoch` is the owner's (`planloop.reconciler.store.owner_lock`); older ones are fenced from here on. Raises
-        StoreFailed and StoreCorrupt.
+        `epoch` is that of the owner (`planloop.reconciler.store.owner_lock`); from now on, a writer with an older epoch
+        fails. With `inline` there is no thread, `flush` writes immediately, and asyncio or trio may run it, so that a
+        simulation controls every step; otherwise asyncio must. Raises StoreFailed, and StoreCorrupt for a damaged log.
         """
         store = cls(folder, clock, epoch)
         store._open(InlineWrites if inline else AdaptiveWrites, options)
@@ -109,7 +115,7 @@ class SqliteStore:
 
     @property
     def reader(self) -> SqliteLogReader:
-        """Reads of what is flushed, for queries and for threads. Closed with the store."""
+        """A reader of the flushed records, for queries and for threads. It is closed with the store."""
         return self._reader
 
     @property
@@ -118,17 +124,17 @@ class SqliteStore:
         return self._epoch
 
     def propose(self, draft: RecordDraft, expect: Mapping[str, int | None] | None = None) -> int:
-        committing = self._require_sound()
+        writes = self._usable_writes()
         if draft.type not in RECORD_TYPES:
             raise ValueError(
                 f"`{draft.type}` is not a record type; the closed list is in schemas/planloop/schemas/log/record.py"
             )
         if expect:
-            self._check(expect)
-        record, body, content = self._encoded(draft)
+            self._check_unchanged(expect)
+        record, body, content = self._encode_record(draft)
         changed = self._view.fold(record)
         self._recent.append(record)
-        committing.put(RecordLine(record, body, content, {address: self._view.get(address) for address in changed}))
+        writes.put(RecordLine(record, body, content, {address: self._view.get(address) for address in changed}))
         for listener in self._listeners:
             listener(record, changed)
         return record.rev
@@ -137,7 +143,7 @@ class SqliteStore:
         if rev > self._view.rev:
             raise ValueError(f"revision {rev} was never proposed; the last is {self._view.rev}")
         if rev > self._durable_rev:
-            await self._require_sound().flush(rev)
+            await self._usable_writes().flush(rev)
 
     async def append(self, draft: RecordDraft, expect: Mapping[str, int | None] | None = None) -> int:
         rev = self.propose(draft, expect)
@@ -150,79 +156,77 @@ class SqliteStore:
             start = after + 1 - recent[0].rev
             found = [recent[index] for index in range(start, min(len(recent), start + limit))]
             return [record for record in found if record.rev <= self._durable_rev]
-        if isinstance(self._committing, AdaptiveWrites):
+        if isinstance(self._writes, AdaptiveWrites):
             return await anyio.to_thread.run_sync(self._read_log, after, limit)
         return self._read_log(after, limit)
 
     def watch(self, after: int) -> AsyncIterator[Record]:
-        return _Watch(self, after)
+        return _Watcher(self, after)
 
     def on_change(self, listener: StoreListener) -> None:
         self._listeners.append(listener)
 
     def put_blob(self, content: bytes) -> str:
-        committing = self._require_sound()
+        writes = self._usable_writes()
         digest = canonical_json.sha256_hex(content)
-        if digest not in self._unwritten_blobs:  # A blob that is stored already is found in the write's transaction.
+        if digest not in self._unwritten_blobs:  # The transaction detects a blob that is already stored.
             self._unwritten_blobs[digest] = (self._view.rev + 1, content)
-            committing.put(NewBlob(digest, content))
+            writes.put(NewBlob(digest, content))
         return digest
 
     def get_blob(self, digest: str) -> bytes | None:
         waiting = self._unwritten_blobs.get(digest)
         return waiting[1] if waiting else self._reader.get_blob(digest)
 
-    async def _newer(self, after: int) -> Sequence[Record]:
-        """Durable records over `after`, waiting for the first; none once the store has ended."""
+    async def _next_page(self, after: int) -> Sequence[Record]:
+        """Wait for durable records over `after` and return a page of them; empty if the store has been closed."""
         while after >= self._durable_rev:
             if self._is_closed or self._failure is not None:
                 return ()
-            await self._committing.wait(after + 1)
+            await self._writes.wait(after + 1)
         return await self.log(after, _PAGE)
 
-    def _settled(self, rev: int) -> None:
-        """The log is durable up to `rev`."""
+    def _on_durable(self, rev: int) -> None:
         self._durable_rev = rev
         if self._unwritten_blobs:
             self._unwritten_blobs = {
                 digest: waiting for digest, waiting in self._unwritten_blobs.items() if waiting[0] > rev
             }
 
-    def _failed(self, error: StoreFailed) -> None:
-        """Nothing after `durable_rev` is or will be stored."""
+    def _on_failed(self, error: StoreFailed) -> None:
         self._failure = error
 
-    def _open(self, make: type[InlineWrites | AdaptiveWrites], options: StoreOptions) -> None:
-        with ExitStack() as unless_done, database.store_errors(state_files.log_file(self._folder)):
+    def _open(self, scheduler: type[InlineWrites | AdaptiveWrites], options: StoreOptions) -> None:
+        with ExitStack() as on_error, database.store_errors(state_files.log_file(self._folder)):
             connection = database.open_for_writing(self._folder, self._epoch)
-            unless_done.callback(connection.close)
+            on_error.callback(connection.close)
             log_reader.verify_log(connection, self._folder)
             loaded = log_reader.load_log(connection)
             self._view = loaded.view
             self._durable_rev = loaded.view.rev
             settings = WriterSettings(self._folder, self._epoch, options.snapshot_every, options.hook)
-            self._committing = make(LogWriter(connection, loaded, settings), self._settled, self._failed)
-            unless_done.pop_all()
+            self._writes = scheduler(LogWriter(connection, loaded, settings), self._on_durable, self._on_failed)
+            on_error.pop_all()
 
-    def _encoded(self, draft: RecordDraft) -> tuple[Record, str, bytes]:
+    def _encode_record(self, draft: RecordDraft) -> tuple[Record, str, bytes]:
         record = Record(self._view.rev + 1, self._clock.now(), self._epoch, draft)
-        # Raises for values that are not JSON, before anything changes.
+        # This raises for a value that is not JSON, so it comes before any change.
         content = canonical_json.encode(records.record_to_json(record))
         return record, content.decode(), content
 
-    def _check(self, expect: Mapping[str, int | None]) -> None:
+    def _check_unchanged(self, expect: Mapping[str, int | None]) -> None:
         for address, expected in expect.items():
             resource = self._view.get(address)
             actual = None if resource is None else resource.rev
             if actual != expected:
                 raise WriteConflict(address, expected, actual)
 
-    def _require_sound(self) -> WriteScheduler:
+    def _usable_writes(self) -> WriteScheduler:
         if self._failure is not None:
             raise store_failed_from(self._failure)
         if self._is_closed:
             raise store_failed_from(_CLOSED)
-        return self._committing
+        return self._writes
 
     def _read_log(self, after: int, limit: int) -> list[Record]:
         return [entry.record for entry in self._reader.records(RecordQuery(after=after, limit=limit))]
@@ -231,13 +235,13 @@ class SqliteStore:
         if self._is_closed:
             return
         self._is_closed = True
-        # First, so that the writer is the last connection: closing that one empties the write-ahead log.
+        # The reader first: closing the last connection empties the write-ahead log, and only the writer can do that.
         self._reader.close()
-        await self._committing.close()
+        await self._writes.close()
 
 
-class _Watch:
-    """An iterator rather than an async generator: an abandoned one needs no closing, on any event loop."""
+class _Watcher:
+    """An iterator of `watch`. Not an async generator, which must be closed on its event loop if it is abandoned."""
 
     def __init__(self, store: SqliteStore, after: int) -> None:
         self._store = store
@@ -249,7 +253,7 @@ class _Watch:
 
     async def __anext__(self) -> Record:
         if not self._page:
-            self._page.extend(await self._store._newer(self._after))
+            self._page.extend(await self._store._next_page(self._after))
         if not self._page:
             raise StopAsyncIteration
         record = self._page.popleft()
