@@ -15,7 +15,14 @@ from typing import Any, Final
 import pytest
 
 from planloop.controllers.task.checks.files import open_parent_folder
-from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding, load_runner, run_check, run_checks
+from planloop.controllers.task.checks.run import (
+    CheckEnvironment,
+    CheckFinding,
+    load_runner,
+    load_verdict,
+    run_check,
+    run_checks,
+)
 from planloop.reconciler.effects.local_processes import LocalProcesses
 from planloop.schemas.checks.kinds import CHECK_KINDS, CheckKind, DeclaredCheck
 from tests.controllers.task.yard import ENV, sh
@@ -370,6 +377,13 @@ def test_every_check_kind_has_a_runner_unless_the_compiler_warns_of_it(kind: Che
         return
 
     assert inspect.iscoroutinefunction(load_runner(kind.name))
+
+
+@pytest.mark.parametrize("kind", CHECK_KINDS.values(), ids=lambda kind: kind.name)
+def test_every_check_kind_that_runs_a_command_in_the_workspace_has_a_verdict(kind: CheckKind) -> None:
+    assert bool(kind.verdict) == (kind.can_run_command and kind.container is None)
+    if kind.verdict:
+        assert callable(load_verdict(kind.name))
 
 
 @pytest.mark.parametrize("kind", CHECK_KINDS.values(), ids=lambda kind: kind.name)

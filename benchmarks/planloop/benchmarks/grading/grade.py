@@ -25,9 +25,8 @@ from planloop.benchmarks.runs.plan import entry_workspace, task_name
 from planloop.benchmarks.runs.run_compiler import CompiledRun, RunEntry, fill_for_entry, make_nonce
 from planloop.containers.engine.engine import EngineFailed
 from planloop.controllers.task.checks import command as checks_command
-from planloop.controllers.task.checks import files
 from planloop.controllers.task.checks.command import run_in_argv
-from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding, CheckFunction
+from planloop.controllers.task.checks.run import CheckEnvironment, CheckFinding, CheckFunction, load_verdict
 from planloop.reconciler.effects.processes import CommandSandbox, ExitCause, ProcessExit
 from planloop.schemas import codec
 from planloop.schemas.canonical_json import JsonObject, sha256_hex
@@ -137,18 +136,11 @@ def judge_command_exit(spec: CheckSpec, exit_: ProcessExit, *, is_inside: bool) 
     command = checks_command.command_text(spec.arguments)
     trouble = checks_command.explain_no_exit(exit_, spec.timeout_s)
     if trouble is None:
-        found = _said(spec, exit_)
+        found = load_verdict(spec.kind)(spec, exit_.code, exit_.output)
         return replace(found, result="fail") if found.result == "error" else found
     is_lacking = exit_.ending is ExitCause.NOT_STARTED and (is_inside or _is_of_the_work(spec.arguments))
     is_own = trouble.is_own or is_lacking
     return replace(trouble, result="fail", message=f"{command}: {trouble.message}") if is_own else trouble
-
-
-def _said(spec: CheckSpec, exit_: ProcessExit) -> CheckFinding:
-    """The finding of a command that ended by itself."""
-    if spec.kind == "json":
-        return files.judge_printed_json(spec, exit_.code, exit_.output)
-    return checks_command.judge_exit(checks_command.command_text(spec.arguments), exit_.code, exit_.output)
 
 
 def _is_of_the_work(arguments: JsonObject) -> bool:
@@ -189,7 +181,6 @@ def _is_lost(container: Resource) -> bool:
 
 PROGRAM_CHECK: Final = "program"
 CHECK_FILES: Final = "checks"
-REPEATED: Final = frozenset({"http", "web", "ws"})
 ENCLOSED: Final = CommandSandbox(BUBBLEWRAP, is_alone=True)
 """The sandbox of command checks without a container: they may run the agent's code, which must not find answers."""
 
@@ -250,9 +241,9 @@ async def _attempt(context: GradingContext, case: CaseSpec, entry: RunEntry) -> 
 
 
 def _check(compiled: CompiledRun, entry: RunEntry, written: JsonObject, filled: JsonObject) -> CheckSpec:
-    """A check with the entry's nonces; a repeated check gets them as arguments, to make more of them."""
+    """A check with the entry's nonces; a kind that makes more nonces gets them as the argument `nonces`."""
     spec = codec.from_json(CheckSpec, filled)
-    if spec.kind not in REPEATED:
+    if spec.kind not in CHECK_KINDS or not CHECK_KINDS[spec.kind].makes_nonces:
         return spec
     nonces = {name: make_nonce(compiled.settings.seed, entry.case, entry.trial, name) for name in nonce_names(written)}
     return replace(spec, arguments=spec.arguments | {"nonces": nonces}) if nonces else spec

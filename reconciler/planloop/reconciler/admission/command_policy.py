@@ -13,6 +13,7 @@ from typing import Final
 
 from planloop.schemas import patterns
 from planloop.schemas.canonical_json import Json, JsonObject
+from planloop.schemas.checks.kinds import COMMANDLESS_KINDS
 from planloop.schemas.log.patch import PatchProblem
 from planloop.schemas.resource import Resource, WantedObject
 from planloop.schemas.rights import Rights
@@ -23,6 +24,7 @@ from planloop.schemas.shell.variables import changed_steering_variables
 SHELL: Final = "shell"
 INSIDE: Final = "container_exec"
 REFERENCE: Final = "env:"
+WITHOUT_COMMAND: Final = f"use checks that run no command ({', '.join(COMMANDLESS_KINDS)})"
 SHELLS: Final = ("sh", "bash", "dash", "/bin/sh", "/bin/bash", "/bin/dash", "/usr/bin/sh", "/usr/bin/bash")
 SURROUNDINGS: Final = ("cwd", "env")
 """Where and with what a command runs decides what it does: `make` in another folder is another command."""
@@ -44,9 +46,7 @@ def task_command_faults(
     for container, line in _inside(want.spec):
         if (container, line) not in before and not may_run_inside(rights, container, line):
             what = f"{want.address} would run `{line}` in `{container}`, and you may neither do that nor grant it"
-            yield PatchProblem(
-                "rights", what, (), "use checks that run no command (container, http, port), or `request` it"
-            )
+            yield PatchProblem("rights", what, (), f"{WITHOUT_COMMAND}, or `request` it")
 
 
 def agent_command_faults(
@@ -138,7 +138,7 @@ def _faults(
                 "rights",
                 f"{address} would run `{command}`, and you may neither run that nor grant it",
                 (),
-                "use checks that run no command (require-file, contains, json), or `request` the shell",
+                f"{WITHOUT_COMMAND}, or `request` the shell",
             )
 
 

@@ -1,9 +1,10 @@
 """Every kind of acceptance check. To add one, add its `CheckKind` to `CHECK_KINDS` and write the function that runs it.
 
 The value says everything that other code needs to know: the fields that a plan may write, their problems beyond types,
-the arguments that the runner gets, and which runner that is. The compiler, `plan explain`, the JSON Schema, EDN forms,
-benchmark suites and admission read it from here. The runner is an async function in a module of
-`planloop.controllers.task.checks`; `planloop.controllers.task.checks.run` describes what it gets and returns.
+the arguments that the runner gets, which runner that is, and how benchmarks grade the check. The compiler,
+`plan explain`, the JSON Schema, EDN forms, benchmark suites and admission read it from here. The runner is an async
+function in a module of `planloop.controllers.task.checks`; `planloop.controllers.task.checks.run` describes its
+arguments and its result.
 """
 
 from __future__ import annotations
@@ -91,17 +92,21 @@ class CheckKind:
     field: names the kind; its value has the kind's own fields, if any. `tables` are the tables of those fields.
     options: fields beside it that no other kind has.
     runner: `module.function` below `planloop.controllers.task.checks`; empty if this version does not run the kind.
-    arguments: what the runner gets as `CheckSpec.arguments`. A command must be in `shell` or `argv`, a container that
-        it runs in `container`, a file in `path` and an address in `url`: admission and benchmarks look for them there.
+    verdict: `module.function` that judges a command of the check after it exited. Required if the check runs a command
+        in the workspace: benchmarks run such a command in a container and judge its output themselves.
+    arguments: what the runner gets as `CheckSpec.arguments`. A command must be in `shell` or `argv`, and its container
+        in `container`: admission looks for them there. Benchmarks look for a file in `path`, for an address in `url`.
     problems: what is wrong beyond the types of fields, at places relative to the value.
     container: set if the check needs a container of the plan, so that suites do not offer the kind.
     edn_pair: the two members that `(kind a b)` gives in EDN.
     alone: set if the check speaks to a program under test over the network: arguments for a benchmark, in which no
         other program may answer in its place.
+    makes_nonces: a benchmark passes the nonces of a case as the argument `nonces`, and the check makes more from them.
     """
 
     field: Field
     runner: str = ""
+    verdict: str = ""
     tables: tuple[FieldTable, ...] = ()
     options: tuple[Field, ...] = ()
     arguments: Callable[[DeclaredCheck], JsonObject] = map_arguments
@@ -109,15 +114,22 @@ class CheckKind:
     container: ContainerUse | None = None
     edn_pair: tuple[str, str] | None = None
     alone: JsonObject | None = None
+    makes_nonces: bool = False
 
     @property
     def name(self) -> str:
         return self.field.name
 
+    @property
+    def can_run_command(self) -> bool:
+        fields = (self.field, *(field for table in self.tables for field in table.fields))
+        return any(field.type is COMMAND for field in fields)
+
 
 _SH: Final = CheckKind(
     Field("sh", COMMAND, "Holds when the command ends with exit code 0.", "npm test"),
     "command.check_shell",
+    "command.judge_command",
     arguments=lambda check: command_arguments(check.value),
 )
 
@@ -175,6 +187,7 @@ _JSON: Final = CheckKind(
         {"path": "package.json", "subset": {"private": True}},
     ),
     "files.check_json",
+    "files.judge_printed_json",
     tables=(
         FieldTable(
             "json",
@@ -365,6 +378,7 @@ _HTTP: Final = CheckKind(
     arguments=_http_arguments,
     problems=_http_problems,
     alone={"follows": "own"},
+    makes_nonces=True,
 )
 
 
@@ -412,6 +426,7 @@ _WEB: Final = CheckKind(
     arguments=_web_arguments,
     problems=_web_problems,
     alone={"alone": True},
+    makes_nonces=True,
 )
 
 _WS_TABLES: Final = (
@@ -478,6 +493,7 @@ _WS: Final = CheckKind(
     tables=_WS_TABLES,
     problems=_ws_problems,
     alone={},
+    makes_nonces=True,
 )
 
 _JUDGE: Final = CheckKind(
@@ -510,6 +526,9 @@ def kinds_in(check: JsonObject) -> list[str]:
     """The kinds that the fields of a check name. Exactly one is right."""
     return [name for name in CHECK_KINDS if name in check]
 
+
+COMMANDLESS_KINDS: Final = tuple(kind.name for kind in CHECK_KINDS.values() if kind.runner and not kind.can_run_command)
+"""The kinds whose checks never run a command."""
 
 OPTION_OWNERS: Final[Mapping[str, str]] = MappingProxyType(
     {option.name: kind.name for kind in CHECK_KINDS.values() for option in kind.options}

@@ -79,12 +79,9 @@ Work: TypeAlias = GroupWork | RunWork | AgentWork
 
 @frozen
 class CheckSpec:
-    """One acceptance check. `key` is its place in the list as text; `arguments` are the check's own, by `kind`.
+    """One acceptance check. `key` is its place in the list as text.
 
-    sh: `shell` or `argv` · require-file: `path`, `empty` (allowed) · contains: `path`, `text` or `pattern` ·
-    json: `path` or `shell`, `subset` · http: `url`, `status`, `contains`, `subset`,
-    or `steps`, `repeat` (`http_check.py`) · ws: as it is written (`ws_check.py`) · port: `port`, `host` ·
-    container: `name` · run-in: `container`, `shell` or `argv` · web: as written, its `reuse` replaced by the steps.
+    `arguments` are those that `CheckKind.arguments` of its `kind` returned (`planloop.schemas.checks.kinds`).
     """
 
     key: str

@@ -263,10 +263,9 @@ JUDGED_FIELDS: Final = (
 )
 """Checks of what an agent did. They are judged from the log, and so are none of a plan's `acceptance`."""
 
-CASE_KIND_FIELDS: Final = (
-    *(kind.field for kind in CHECK_KINDS.values() if kind.runner and kind.container is None),
-    *JUDGED_FIELDS,
-)
+_PLAN_KINDS: Final = tuple(kind for kind in CHECK_KINDS.values() if kind.runner and kind.container is None)
+
+CASE_KIND_FIELDS: Final = (*(kind.field for kind in _PLAN_KINDS), *JUDGED_FIELDS)
 """The kinds of a case's checks: those that need no container of a plan, and those of a suite alone."""
 
 SUITE_TABLES: Final = (
@@ -397,7 +396,7 @@ SUITE_TABLES: Final = (
         (
             *CASE_KIND_FIELDS,
             Field("timeout", DURATION, "How long it may take.", 60, default=60),
-            Field("empty", FLAG, "For `require-file`: an empty file will do.", True, default=False),
+            *(option for kind in _PLAN_KINDS for option in kind.options),
         ),
         one_of=(tuple(row.name for row in CASE_KIND_FIELDS),),
     ),

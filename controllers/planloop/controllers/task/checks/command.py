@@ -27,7 +27,12 @@ async def check_shell(spec: CheckSpec, environment: CheckEnvironment) -> CheckFi
     trouble = explain_no_exit(exit_, spec.timeout_s)
     if trouble is not None:
         return trouble
-    return judge_exit(command_text(spec.arguments), exit_.code, exit_.output)
+    return judge_command(spec, exit_.code, exit_.output)
+
+
+def judge_command(spec: CheckSpec, code: int | None, output: bytes) -> CheckFinding:
+    """Judge the command of `spec`, which exited, by its exit code."""
+    return judge_exit(command_text(spec.arguments), code, output)
 
 
 async def run_shell(arguments: JsonObject, environment: CheckEnvironment, timeout_s: float) -> ProcessExit:

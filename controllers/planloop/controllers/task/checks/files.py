@@ -208,7 +208,7 @@ async def check_json(spec: CheckSpec, environment: CheckEnvironment) -> CheckFin
 
 
 def judge_printed_json(spec: CheckSpec, code: int | None, output: bytes) -> CheckFinding:
-    """What is found by the command of `spec` that came to an end of its own."""
+    """Judge the command of `spec`, which exited, by the JSON that it printed."""
     if code != 0:
         return CheckFinding("error", f"{_json_source(spec)}: {quantities.describe_exit_code(code)}", output)
     return _compare_content(spec, output)

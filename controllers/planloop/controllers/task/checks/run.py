@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import field
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import anyio
 
@@ -64,6 +64,9 @@ class CheckEnvironment:
 CheckFunction: TypeAlias = Callable[[CheckSpec, CheckEnvironment], Awaitable[CheckFinding]]
 """Runs a check within `timeout_s` of its spec. Raises nothing but cancellation."""
 
+ExitJudge: TypeAlias = Callable[[CheckSpec, int | None, bytes], CheckFinding]
+"""Judges the command of a check by its exit code and its output."""
+
 
 @cache
 def load_runner(kind: str) -> CheckFunction:
@@ -74,9 +77,19 @@ def load_runner(kind: str) -> CheckFunction:
     """
     if kind not in CHECK_KINDS or not CHECK_KINDS[kind].runner:
         raise KeyError(kind)
-    module, _, name = CHECK_KINDS[kind].runner.rpartition(".")
-    runner: CheckFunction = getattr(import_module(f"{__package__}.{module}"), name)
+    runner: CheckFunction = _load(CHECK_KINDS[kind].runner)
     return runner
+
+
+def load_verdict(kind: str) -> ExitJudge:
+    """Return the function that judges the command of a check of `kind`."""
+    judge: ExitJudge = _load(CHECK_KINDS[kind].verdict)
+    return judge
+
+
+def _load(path: str) -> Any:
+    module, _, name = path.rpartition(".")
+    return getattr(import_module(f"{__package__}.{module}"), name)
 
 
 async def run_check(spec: CheckSpec, environment: CheckEnvironment) -> CheckFinding:
