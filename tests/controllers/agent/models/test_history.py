@@ -61,3 +61,13 @@ def test_a_plain_history_has_only_what_every_server_knows() -> None:
         json.loads(TOOL),
     ]
     assert chat_request.foreign_field_names([USER, odd, TOOL]) == {"odd", "signature", "reasoning_content", "thinking"}
+
+
+def test_a_plain_history_has_call_ids_without_thought_signatures() -> None:
+    sent = chat_request.signed_call_id(1, 0, "call_1__thought__c2ln")
+    call = {"id": sent, "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    messages = [message("assistant", None, tool_calls=[call]), message("tool", "c", tool_call_id=sent)]
+
+    assistant, tool = read(chat_request.strip_foreign_fields(messages))
+
+    assert assistant["tool_calls"][0]["id"] == tool["tool_call_id"] == chat_request.tool_call_id(1, 0)

@@ -32,6 +32,7 @@ _FIRST_CHAR: Final = re.compile(r"[a-zA-Z_]")
 _OTHER_CHAR: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _BASE36_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 WIRE_DOT: Final = "__"  # What stands for the dot of `server.tool`, and the colon of `agent:name`, in names for models.
+THOUGHT_MARK: Final = "__thought__"
 _PLAIN: Final = frozenset(("role", "content", "tool_calls"))
 _CALL: Final = frozenset(("id", "type", "function"))
 
@@ -58,6 +59,12 @@ def tool_call_id(turn: int, index: int) -> str:
     turn and the index alone, so that a replay sends the same bytes.
     """
     return f"c{_base36(turn)}{_base36(index)}"
+
+
+def signed_call_id(turn: int, index: int, received: str) -> str:
+    """The id of a tool call, with the thought signature that LiteLLM's proxy put into the `received` id for Gemini."""
+    _, mark, signature = received.partition(THOUGHT_MARK)
+    return f"{tool_call_id(turn, index)}{mark}{signature}"
 
 
 def _base36(number: int) -> str:
@@ -106,8 +113,8 @@ def merge_system_into_user(messages: Sequence[bytes]) -> list[bytes]:
 
 
 def strip_foreign_fields(messages: Sequence[bytes]) -> list[bytes]:
-    """The messages without the fields that only the provider which sent them knows."""
-    return [_plain(one) if one.startswith(ASSISTANT_PREFIX) else one for one in messages]
+    """The messages without the fields, and the signatures in call ids, that only the provider which sent them knows."""
+    return [_plain(one) if one.startswith(ASSISTANT_PREFIX) else _plain_result(one) for one in messages]
 
 
 def add_blank_thoughts(messages: Sequence[bytes]) -> list[bytes]:
@@ -159,7 +166,20 @@ def _with_blank(message: bytes, text: str) -> bytes:
 
 def _plain_call(call: JsonObject) -> JsonObject:
     function = {name: call["function"][name] for name in ("name", "arguments")}
-    return {name: value for name, value in call.items() if name in _CALL} | {"function": function}
+    plain = {name: value for name, value in call.items() if name in _CALL} | {"function": function}
+    return plain | {"id": _plain_id(call["id"])}
+
+
+def _plain_result(message: bytes) -> bytes:
+    if not message.startswith(TOOL_PREFIX) or THOUGHT_MARK.encode() not in message:
+        return message
+    said = canonical_json.decode(message)
+    return canonical_json.encode(said | {"tool_call_id": _plain_id(said["tool_call_id"])})
+
+
+def _plain_id(sent: str) -> str:
+    """The id without a thought signature, with which Mistral refuses it for its length."""
+    return sent.partition(THOUGHT_MARK)[0]
 
 
 def _names(message: bytes) -> set[str]:

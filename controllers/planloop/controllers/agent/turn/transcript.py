@@ -22,7 +22,6 @@ from planloop.schemas.objects.message import Message
 # made from turn and index, so that the same run gives the same bytes again.
 
 BYTES_PER_TOKEN: Final = 4  # What English text and JSON have on average; the provider's own count corrects the sum.
-THOUGHT_MARK: Final = "__thought__"
 
 
 def turn_key(turn: int) -> str:
@@ -50,7 +49,7 @@ def reply_messages(turn: OpenTurn) -> list[bytes]:
         said["tool_calls"] = [_call(turn.turn, index, call) for index, call in shown]
     messages = [encode(said | _extra(turn))] if turn.reply.text.strip() or shown else []
     for index, call in shown:
-        answer = {"role": "tool", "tool_call_id": _sent_id(turn.turn, index, call)}
+        answer = {"role": "tool", "tool_call_id": chat_request.signed_call_id(turn.turn, index, call.key)}
         messages.append(encode({**answer, "content": result_text(turn.results[call.address])}))
     if shown and turn.reply.note:
         messages[-1:] = chat_request.append_text(messages[-1:], turn.reply.note)
@@ -62,13 +61,7 @@ def _call(turn: int, index: int, call: TurnCall) -> JsonObject:
     function = {"name": chat_request.wire_name(call.tool), "arguments": encode_text(arguments_as_map(call.arguments))}
     extra = {name: value for name, value in call.extra.items() if name != "function"}
     function |= call.extra.get("function", {})
-    return {"id": _sent_id(turn, index, call), "type": "function", "function": function, **extra}
-
-
-def _sent_id(turn: int, index: int, call: TurnCall) -> str:
-    """The id of a call, with the thought signature that LiteLLM's proxy keeps in its own ids for Gemini."""
-    _, mark, signature = call.key.partition(THOUGHT_MARK)
-    return f"{chat_request.tool_call_id(turn, index)}{mark}{signature}"
+    return {"id": chat_request.signed_call_id(turn, index, call.key), "type": "function", "function": function, **extra}
 
 
 def _extra(turn: OpenTurn) -> JsonObject:
