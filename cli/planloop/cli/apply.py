@@ -60,7 +60,7 @@ def command(
     """
     from planloop.cli import apply_run
 
-    asked = apply_run.ApplyOptions(
+    options = apply_run.ApplyOptions(
         yes=yes,
         detach=detach,
         sync=sync,
@@ -75,14 +75,14 @@ def command(
         if file is not None or target or exclude or model or sync or dry_run or out is not None:
             hint = "choose them when it is made: plan apply FILE --out PREVIEW"
             raise CommandError(ExitCode.USAGE, "a saved preview says itself what of which file is applied", hint)
-        apply_run.apply_saved(plan_file, asked)
+        apply_run.apply_saved(plan_file, options)
     elif file is None:
         raise CommandError(
             ExitCode.USAGE, "no plan file is named", "plan apply FILE, or --plan-file with a saved preview"
         )
     elif dry_run:
-        apply_run.dry_run(file, asked)
+        apply_run.dry_run(file, options)
     elif out is not None:
-        apply_run.save_preview(file, out, asked)
+        apply_run.save_preview(file, out, options)
     else:
-        apply_run.apply_plan(file, asked)
+        apply_run.apply_plan(file, options)

@@ -1,4 +1,9 @@
-"""What `plan apply` does: preview, confirm, then own the plan or follow its owner."""
+"""What `plan apply` does: preview the file, confirm, then own the plan or follow its owner.
+
+`apply_plan` is the usual way. It sends the file to the process that owns the plan and follows the run from here; if no
+process owns it, this one does. `--detach` starts an owner in the background, `--dry-run` and `--out` only preview, and
+`--plan-file` applies a saved preview. The verb imports this module when it runs, so that `--help` stays fast.
+"""
 
 from __future__ import annotations
 
@@ -46,19 +51,20 @@ from planloop.schemas.resource import Resource, conditions_of_status
 from planloop.server import opened_plan
 from planloop.server.payloads import save_to_json
 
-# What `plan apply` does: looks, asks where something would be lost, then owns the plan or joins whoever does.
-
-START_S: Final = 20.0  # A background owner that has not answered by then has failed.
-TRIES_MAX: Final = 100  # Of 0.1 s, while another owner starts or ends.
-TRY_AGAIN_S: Final = 0.1
+START_S: Final = 20.0  # The time in which a background owner must answer.
+TRIES_MAX: Final = 100  # To join or own the plan while another owner starts or ends …
+TRY_AGAIN_S: Final = 0.1  # … with this pause between them.
 OWNER_LOG: Final = "owner.log"
-NAMED_MAX: Final = 2  # Failed tasks named one by one.
+NAMED_MAX: Final = 2  # More failed tasks than this are not named one by one.
 PREVIEW_BYTES_MAX: Final = 64 << 20  # A preview holds the file, its document and the patch.
 
 
 @frozen
 class ApplyOptions:
-    """The options of `plan apply`."""
+    """The options of `plan apply` (see `plan apply --help`), and two that planloop itself uses.
+
+    With `as_is` the live plan goes on and the file is not applied. With `stay` the owner stays when the plan has ended.
+    """
 
     yes: bool = False
     detach: bool = False
@@ -75,31 +81,36 @@ class ApplyOptions:
         return self.max_size or PLAN_FILE_BYTES_MAX
 
     @property
-    def words(self) -> tuple[str, ...]:
-        """The options that another owner needs to go on in the same way."""
-        words = ["--max-size", str(self.size_max)]
-        words += ["--sync"] if self.sync else []
-        words += ["--as-is"] if self.as_is else []
-        words += ["--model", self.model] if self.model is not None else []
-        words += [word for target in self.targets for word in ("--target", target)]
-        words += [word for exclude in self.excludes for word in ("--exclude", exclude)]
-        return tuple(words)
+    def arguments(self) -> tuple[str, ...]:
+        """The command-line arguments with which another owner continues in the same way."""
+        arguments = ["--max-size", str(self.size_max)]
+        arguments += ["--sync"] if self.sync else []
+        arguments += ["--as-is"] if self.as_is else []
+        arguments += ["--model", self.model] if self.model is not None else []
+        arguments += [argument for target in self.targets for argument in ("--target", target)]
+        arguments += [argument for exclude in self.excludes for argument in ("--exclude", exclude)]
+        return tuple(arguments)
 
 
-def apply_plan(path: Path, asked: ApplyOptions) -> None:
-    """Applies the file and follows the run. Raises CommandError with the code of how it ended."""
+def apply_plan(path: Path, options: ApplyOptions) -> None:
+    """Apply the plan file at `path` and follow the run to its end; with `detach`, return when an owner is running.
+
+    Raises CommandError: USAGE for standard input or the plan of a benchmark run, INVALID if the file does not compile,
+    `refused_error` if the gate refuses it, CANCELLED if the user declines or leaves, TIMEOUT if a process owns the plan
+    but does not answer, and as `report_end` unless every task is done.
+    """
     if path == plan_file.STDIN_NAME:
         raise CommandError(
             ExitCode.USAGE, "a plan is applied from a file, which is followed while it runs", "save it, then apply"
         )
     plan_paths.refuse_bench_plan(path)
-    # With a target only part of the file is run: the gate says whether that part can be.
-    shown = preview_file(path, asked, is_run=not (asked.targets or asked.excludes or asked.as_is))
-    save = None if asked.as_is else _agreed(shown, asked)
+    # With a target only part of the file runs, and the gate decides whether that part can run.
+    shown = preview_file(path, options, is_run=not (options.targets or options.excludes or options.as_is))
+    save = None if options.as_is else _confirmed_save(shown, options)
     place = shown.access.place
     shown.access.refuse_insiders()
-    if asked.detach:
-        detach_owner(shown, save, asked)
+    if options.detach:
+        detach_owner(shown, save, options)
         return
     for _ in range(TRIES_MAX):
         try:
@@ -108,7 +119,9 @@ def apply_plan(path: Path, asked: ApplyOptions) -> None:
         except OwnerGone:
             pass
         try:
-            own_plan(place, OwnerOptions(shown.file, save, asked.size_max, asked.words, asked.stay, asked.sync))
+            own_plan(
+                place, OwnerOptions(shown.file, save, options.size_max, options.arguments, options.stay, options.sync)
+            )
             return
         except NotOwner:
             time.sleep(TRY_AGAIN_S)
@@ -116,25 +129,27 @@ def apply_plan(path: Path, asked: ApplyOptions) -> None:
     raise CommandError(ExitCode.TIMEOUT, f"a process holds {place.name} but does not answer", hint)
 
 
-def _agreed(shown: PlanFilePreview, asked: ApplyOptions) -> FileSave:
-    """The save to apply, once nothing is against it. Raises CommandError."""
+def _confirmed_save(shown: PlanFilePreview, options: ApplyOptions) -> FileSave:
+    """The file to apply, after the gate and the user have accepted it. Raises CommandError if one of them refuses."""
     faults = [*shown.answer["faults"], *shown.answer["stops"]]
     if faults:
         raise refused_error({"faults": faults})
-    return replace(shown.save, is_approved=asked.yes or confirmed(shown))
+    return replace(shown.save, is_approved=options.yes or is_confirmed(shown))
 
 
-def preview_file(path: Path, asked: ApplyOptions, *, is_run: bool = False) -> PlanFilePreview:
-    """The preview of the file with the options that change what is applied. Raises CommandError, see
-    `plan_file.require_compiled`.
+def preview_file(path: Path, options: ApplyOptions, *, is_run: bool = False) -> PlanFilePreview:
+    """Compile the file and preview it with the options that change what is applied.
+
+    `is_run`: the whole file is going to run, so it must be runnable. Raises CommandError as
+    `plan_file.require_compiled` does.
     """
-    file = plan_file.require_compiled(path, size_max=asked.size_max, is_run=is_run, model=asked.model)
-    return preview.preview_plan_file(file, targets=asked.targets, excludes=asked.excludes)
+    file = plan_file.require_compiled(path, size_max=options.size_max, is_run=is_run, model=options.model)
+    return preview.preview_plan_file(file, targets=options.targets, excludes=options.excludes)
 
 
-def dry_run(path: Path, asked: ApplyOptions) -> None:
-    """`plan diff` by another name. Raises CommandError FAILED when there are differences."""
-    shown = preview_file(path, asked)
+def dry_run(path: Path, options: ApplyOptions) -> None:
+    """Print the preview, as `plan diff` does. Raises CommandError: FAILED if there are differences."""
+    shown = preview_file(path, options)
     preview.print_preview(shown, None)
     if shown.answer["faults"]:
         raise refused_error(shown.answer)
@@ -142,8 +157,11 @@ def dry_run(path: Path, asked: ApplyOptions) -> None:
         raise CommandError(ExitCode.FAILED)
 
 
-def confirmed(shown: PlanFilePreview) -> bool:
-    """Asks before running work is lost; without a terminal nobody is asked, and the gate's holds stand."""
+def is_confirmed(shown: PlanFilePreview) -> bool:
+    """Ask the user if the file would end running work or needs an approval; whether the user approved it.
+
+    Without a terminal this is false, and the gate holds the file. Raises CommandError if the user declines.
+    """
     lost = [one for one in shown.answer["differences"] if is_loss(one)]
     if not lost and not shown.answer["hold"]:
         return False
@@ -158,22 +176,22 @@ def confirmed(shown: PlanFilePreview) -> bool:
 
 
 def is_loss(difference: JsonObject) -> bool:
-    """Whether running work would be thrown away."""
+    """Whether `difference` ends work that is running."""
     stake = difference.get("stake") or {}
-    return difference["action"] in ("cancel", "replace", "restart") and _is_at_work(stake)
+    return difference["action"] in ("cancel", "replace", "restart") and _is_running(stake)
 
 
-def _is_at_work(stake: JsonObject) -> bool:
+def _is_running(stake: JsonObject) -> bool:
     state = stake.get("state")
     return state in ("running", "checking") or (state == "blocked" and stake.get("started_at") is not None)
 
 
-def own_plan(place: PlanPaths, wish: OwnerOptions) -> None:
-    """Owns the plan until it is over. Raises NotOwner when somebody else does, CommandError with how it ended."""
-    anyio.run(_own_plan, place, wish)
+def own_plan(place: PlanPaths, owner_options: OwnerOptions) -> None:
+    """Own the plan until it has ended. Raises NotOwner if another process owns it, CommandError as `report_end`."""
+    anyio.run(_own_plan, place, owner_options)
 
 
-async def _own_plan(place: PlanPaths, wish: OwnerOptions) -> None:
+async def _own_plan(place: PlanPaths, owner_options: OwnerOptions) -> None:
     async with opened_plan.open_plan(place) as core:
         screen = screen_for_stdout()
 
@@ -181,16 +199,17 @@ async def _own_plan(place: PlanPaths, wish: OwnerOptions) -> None:
             if how is ExitReason.HANDED_OVER:
                 if said := container_teardown.running_containers_note(core.store.view.list("container")):
                     click.echo(said)
-                _hand_over(wish)
+                _hand_over(owner_options)
             leave_owner(core.store.view, place.name, plan_paths.command_to_resume(place))
 
-        owning = OwnerProcess(core, wish, screen, leave)
+        owning = OwnerProcess(core, owner_options, screen, leave)
         report_end(await owning.run(), core.store.view, place, is_cleared=owning.is_cleared)
 
 
 def report_end(leaving: ExitReason, view: View, place: PlanPaths, *, is_cleared: bool = True) -> None:
-    """Print how the plan ended. Raises CommandError unless it is done and all containers that are not needed are
-    gone.
+    """Print how the plan ended. Raises CommandError unless it is done and its containers are removed.
+
+    `is_cleared`: no container is left that is not needed any more.
     """
     if leaving is ExitReason.DOWN:
         click.echo(f"{place.name} was stopped by plan down; {plan_paths.command_to_resume(place)} goes on from here")
@@ -204,7 +223,7 @@ def report_end(leaving: ExitReason, view: View, place: PlanPaths, *, is_cleared:
 
 
 def _next_after(view: View, place: PlanPaths) -> str:
-    """What gets further after an end that nobody wanted."""
+    """The commands that help after a plan has failed: one line to find the reason, one to try again."""
     flag = plan_paths.plan_flag(place)
     failed = [
         task.address for task in view.list("task") if task.state == "failed" and task.address != owner_process.ROOT_TASK
@@ -218,7 +237,7 @@ def _next_after(view: View, place: PlanPaths) -> str:
 
 
 def _next_for_root(view: View, place: PlanPaths) -> str:
-    """The same when no task below it failed, so that it is the plan as a whole that did not get there."""
+    """The same if no single task failed, but the plan as a whole."""
     root, flag = view.get(owner_process.ROOT_TASK), plan_paths.plan_flag(place)
     if root is None or root.state != TaskState.FAILED:
         return f"plan tree{flag}"
@@ -226,7 +245,7 @@ def _next_for_root(view: View, place: PlanPaths) -> str:
     if not failed:
         again = f".{flag}, then {plan_paths.command_to_resume(place)}: tries it again"
         return f"plan describe .{flag} · plan logs .{flag}\nplan resume {again}"
-    # Of a plan that is the run of its containers, the one that failed first says more than the plan itself.
+    # In a plan that only runs containers, the first container that failed explains more than the plan.
     own = [one for one in failed if not _failed_for_need(one)] or failed
     first = min(own, key=_failed_at)
     cure = containers.container_fix(first)
@@ -246,11 +265,11 @@ def _failed_for_need(container: Resource) -> bool:
 
 
 def leave_owner(view: View, name: str, command: str) -> NoReturn:
-    """Ends the process as a crash would, but politely: what runs goes on, and the next owner takes it over.
+    """Print what keeps running, and exit without cleaning up: commands go on, and the next owner takes them over.
 
-    `command` is what goes on with what people call `name`.
+    `command` is the one that resumes the plan `name`.
     """
-    with suppress(BrokenPipeError):  # Whoever read along may have gone first, as `| head` does.
+    with suppress(BrokenPipeError):  # The reader of the output may have ended first, as `| head` does.
         click.echo(f"\nleft {name} at rev {view.rev}\n{_left_running(view, command)}")
         sys.stdout.flush()
     os._exit(ExitCode.CANCELLED)
@@ -270,15 +289,15 @@ def _left_running(view: View, command: str) -> str:
     return f"{goes_on}\nnext: {command} goes on · plan down stops them"
 
 
-def _hand_over(wish: OwnerOptions) -> NoReturn:
-    """Becomes the command that starts a background owner; the lock goes with this program's end."""
+def _hand_over(owner_options: OwnerOptions) -> NoReturn:
+    """Replace this process by a command that starts a background owner. That releases the owner's lock."""
     sys.stdout.flush()
-    command = process.command_line("apply", str(wish.file.path), "--detach", "--yes", *wish.words)
+    command = process.command_line("apply", str(owner_options.file.path), "--detach", "--yes", *owner_options.words)
     os.execv(command[0], command)
 
 
-def detach_owner(shown: PlanFilePreview, save: FileSave | None, asked: ApplyOptions) -> None:
-    """Leaves an owner in the background, or sends the file to the one there is."""
+def detach_owner(shown: PlanFilePreview, save: FileSave | None, options: ApplyOptions) -> None:
+    """Start an owner in the background, or send the file to the current owner."""
     place = shown.access.place
     try:
         if save is None:
@@ -287,7 +306,7 @@ def detach_owner(shown: PlanFilePreview, save: FileSave | None, asked: ApplyOpti
             patch.print_verdict(OwnerClient(place.folder).post("file", save_to_json(save)), place.name)
     except OwnerGone:
         is_approved = save is not None and save.is_approved
-        _start_owner(place, shown.file.path, ("--yes", *asked.words) if is_approved else asked.words)
+        _start_owner(place, shown.file.path, ("--yes", *options.arguments) if is_approved else options.arguments)
     status = OwnerClient(place.folder).get("status")
     click.echo(f"{place.name} runs in the background, process {status['pid']}, rev {status['rev']}")
     click.echo("next: plan get · plan events -w · plan down ends it: until then it follows the file")
@@ -321,9 +340,9 @@ def _start_owner(place: PlanPaths, path: Path, words: Sequence[str]) -> None:
     )
 
 
-def save_preview(path: Path, out: Path, asked: ApplyOptions) -> None:
-    """Writes the preview to a file that `--plan-file` applies."""
-    shown = preview_file(path, asked)
+def save_preview(path: Path, out: Path, options: ApplyOptions) -> None:
+    """Save the preview to `out`, for `--plan-file`. Raises CommandError if the gate refuses the file."""
+    shown = preview_file(path, options)
     preview.print_preview(shown, None)
     if shown.answer["faults"]:
         raise refused_error(shown.answer)
@@ -331,30 +350,30 @@ def save_preview(path: Path, out: Path, asked: ApplyOptions) -> None:
     click.echo(f"saved to {out}; next: plan apply --plan-file {out}")
 
 
-def apply_saved(path: Path, asked: ApplyOptions) -> None:
-    """Applies a saved preview and nothing else, unless the plan has moved since, then follows the run."""
+def apply_saved(path: Path, options: ApplyOptions) -> None:
+    """Apply a preview that `save_preview` wrote, then follow the run.
+
+    Raises CommandError: USAGE if `path` is not such a file, and as `apply_plan`; also if the plan has changed since.
+    """
     try:
         saved = decode(plan_file.read_content(path, PREVIEW_BYTES_MAX))
         file = Path(saved["file"])
-        body = {"preview": saved["preview"], "is_approved": asked.yes}
+        body = {"preview": saved["preview"], "is_approved": options.yes}
     except (ValueError, KeyError, TypeError):
         raise CommandError(
             ExitCode.USAGE, f"{path} is no saved preview", "plan apply FILE --out PREVIEW makes one"
         ) from None
     plan_paths.refuse_bench_plan(file)
-    shown = preview_file(file, asked)
+    shown = preview_file(file, options)
     verdict = shown.access.post("saved", body)
     patch.print_verdict(verdict, shown.access.place.name)
-    apply_plan(file, replace(asked, as_is=True))
-
-
-# A second `plan apply` of a plan that runs: hands the file to the owner and follows the run from here.
+    apply_plan(file, replace(options, as_is=True))
 
 
 def join_owner(access: PlanClient, save: FileSave | None) -> None:
-    """Sends the file if there is one to send, then follows until the plan ends.
+    """Send `save` (None: nothing) to the owner and follow the run until the plan ends.
 
-    Raises OwnerGone when there is nobody to join.
+    Raises OwnerGone if no process owns the plan, CommandError as `follow_owner`, and CANCELLED on Ctrl-C.
     """
     owner = OwnerClient(access.place.folder)
     status = owner.get("status")
@@ -377,12 +396,15 @@ def _send(owner: OwnerClient, save: FileSave) -> None:
 
 
 def follow_owner(access: PlanClient) -> None:
-    """Shows the run until it ends, as far as this process can see. Raises CommandError with how it ended."""
+    """Show the run until it ends or the user leaves. Raises KeyboardInterrupt if the user leaves.
+
+    Raises CommandError: FAILED if the owner has ended before the plan, otherwise as `report_end`.
+    """
     following = PlanFollower(access)
     if anyio.run(_show_until_end, access, following):
         raise KeyboardInterrupt
     if not _has_ended(following):
-        following = PlanFollower(access)  # An owner that is done may leave before its last word is read.
+        following = PlanFollower(access)  # An owner may exit before its last records are read.
     if not _has_ended(following):
         raise CommandError(
             ExitCode.FAILED, f"the process that ran {access.place.name} has ended", "plan apply FILE takes over"
@@ -391,7 +413,7 @@ def follow_owner(access: PlanClient) -> None:
 
 
 async def _show_until_end(access: PlanClient, following: PlanFollower) -> bool:
-    """Shows the run until it ends; whether the person left before."""
+    """Show the run until it ends; returns whether the user left before."""
     has_left = False
     screen = screen_for_stdout()
     screen.begin(following.view, access.place.name)
@@ -399,8 +421,8 @@ async def _show_until_end(access: PlanClient, following: PlanFollower) -> bool:
     loop = asyncio.get_running_loop()
 
     def read() -> None:
-        # A thread, because the client blocks; a daemon, so that Ctrl-C need not wait for the owner's next word.
-        with suppress(RuntimeError, CancelledError):  # The loop may go, or be gone, before the owner is.
+        # A thread, because the client blocks; a daemon, so that Ctrl-C does not wait for the owner's next record.
+        with suppress(RuntimeError, CancelledError):  # The event loop may end before the owner does.
             try:
                 for step in following.steps():
                     _sent(send.send(step), loop)
@@ -410,7 +432,7 @@ async def _show_until_end(access: PlanClient, following: PlanFollower) -> bool:
     def press(key: ScreenKey) -> None:
         nonlocal has_left
         if key is ScreenKey.HAND_OVER:
-            has_left = True  # It runs elsewhere: leaving is all there is to do.
+            has_left = True  # The owner is another process already.
             group.cancel_scope.cancel()
             return
         paused = bool(access.object(f"plan/{access.place.name}").spec.get("pause"))
@@ -430,7 +452,7 @@ async def _show_until_end(access: PlanClient, following: PlanFollower) -> bool:
 
 
 def _sent(sending: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> None:
-    """Waits, outside of `loop`, until it has taken what is sent. Raises RuntimeError when it is closed."""
+    """Run `sending` on `loop` from another thread and wait for it. Raises RuntimeError if the loop is closed."""
     try:
         asyncio.run_coroutine_threadsafe(sending, loop).result()
     except RuntimeError:
