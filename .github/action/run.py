@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import subprocess
 import sys
 import urllib.error
@@ -30,6 +31,8 @@ def main() -> int:
     if command not in COMMANDS:
         return refuse(f"command: {command!r} is not one of {', '.join(COMMANDS)}")
     patterns = os.environ.get("PLAN_FILES", "").split()
+    if absolute := [pattern for pattern in patterns if Path(pattern).is_absolute()]:
+        return refuse(f"files: {absolute[0]!r} is absolute; patterns are relative to the checkout")
     files = sorted({str(path) for pattern in patterns for path in Path().glob(pattern) if path.is_file()})
     if not files:
         return refuse(f"files: no file matches {' '.join(patterns)!r}")
@@ -61,14 +64,15 @@ def run(command: str, path: str) -> tuple[int, str]:
     extra = ["--yes"] if command == "apply" else []
     if command != "validate" and (model := os.environ.get("PLAN_MODEL")):
         extra += ["--model", model]
-    print(f"::group::plan {command} {path}", flush=True)
+    token = secrets.token_hex(16)
+    print(f"::group::plan {command} {path}\n::stop-commands::{token}", flush=True)
     done = subprocess.run(
-        [os.environ.get("PLAN", "plan"), command, path, *extra],
+        [os.environ.get("PLAN", "plan"), command, f"./{path}", *extra],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace", check=False,
-        env={**os.environ, "NO_COLOR": "1"},
+        env={name: value for name, value in os.environ.items() if name != "GITHUB_TOKEN"} | {"NO_COLOR": "1"},
     )  # fmt: skip
     print(done.stdout, end="")
-    print("::endgroup::", flush=True)
+    print(f"::{token}::\n::endgroup::", flush=True)
     return done.returncode, done.stdout
 
 
@@ -104,7 +108,8 @@ def comment(text: str) -> None:
     page = 1
     while found := request("GET", f"{comments}?per_page=100&page={page}"):
         for one in found:
-            if str(one.get("body") or "").startswith(MARKER):
+            # A person could edit what we write into their comment, so their copies of the marker do not count.
+            if one.get("user", {}).get("type") == "Bot" and str(one.get("body") or "").startswith(MARKER):
                 request("PATCH", f"{api}/repos/{repository}/issues/comments/{one['id']}", body)
                 return
         page += 1

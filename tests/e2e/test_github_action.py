@@ -41,7 +41,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         first = int(self.path.rpartition("page=")[2]) == 1
-        self._answer([{"id": at, "body": body} for at, body in enumerate(self.server.bodies) if first])
+        self._answer([self._comment(at) for at in range(len(self.server.bodies)) if first])
 
     def do_POST(self) -> None:
         assert self.path == "/repos/o/r/issues/7/comments"
@@ -52,6 +52,10 @@ class Handler(BaseHTTPRequestHandler):
         at = int(self.path.removeprefix("/repos/o/r/issues/comments/"))
         self.server.bodies[at] = self._sent()
         self._answer({})
+
+    def _comment(self, at: int) -> dict[str, Any]:
+        """The first comment is a person's, the others are those of the action."""
+        return {"id": at, "body": self.server.bodies[at], "user": {"type": "Bot" if at else "User"}}
 
     def _sent(self) -> str:
         return str(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["body"])
@@ -100,7 +104,7 @@ def run(folder: Path, github: Comments | None = None, *, inputs: dict[str, str])
 
 
 def test_diff_writes_one_comment_and_updates_it(tmp_path: Path, github: Comments) -> None:
-    github.bodies.append("somebody else's comment")
+    github.bodies.append("<!-- planloop: diff --> as a person writes it")
     (tmp_path / "p.plan.yaml").write_text(PLAN)
 
     code, _, outputs = run(tmp_path, github, inputs={"PLAN_COMMAND": "diff"})

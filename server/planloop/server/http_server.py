@@ -60,11 +60,14 @@ async def serve_application(
         lingering_time=LEAVE_S,
         max_line_size=LINE_BYTES_MAX,
         handler_cancellation=cancels_handlers,
+        auto_decompress=False,  # No endpoint takes compressed bodies; a small one could become a huge one.
     )
     await runner.setup()
     assert runner.server is not None
     _drop_unread(listener)
-    factory = _ConnectionFactory(runner.server, _connections_max())
+    # Only commands and the gateway of the same user reach a unix socket: to them, 503 means that the owner is leaving.
+    is_local = listener.family == socket.AF_UNIX
+    factory = runner.server if is_local else _ConnectionFactory(runner.server, _connections_max())
     server = await asyncio.get_running_loop().create_server(factory, sock=listener, ssl=tls, backlog=256)
     try:
         yield

@@ -392,3 +392,8 @@ def test_the_example_of_every_check_kind_is_lowered_to_arguments_by_name(kind: C
 
     assert arguments
     assert "sh" not in arguments  # Admission looks for commands in `shell` and `argv`.
+
+
+@pytest.mark.parametrize("value", ["should it be readable?", 5, None, {"prompt": "x"}])
+def test_a_judge_of_any_shape_is_lowered(value: Any) -> None:
+    assert CHECK_KINDS["judge"].arguments(DeclaredCheck("judge", {"judge": value}, 10.0))

@@ -13,7 +13,7 @@ import pytest
 from planloop.reconciler.errors import StoreCorrupt, StoreFailed
 from planloop.reconciler.store import backend, state_files
 from planloop.reconciler.store.backend import ReadOnlyStore
-from planloop.reconciler.store.log_reader import ReplayResult
+from planloop.reconciler.store.log_reader import RecordQuery, ReplayResult
 from planloop.reconciler.store.sqlite import database, log_reader
 from planloop.reconciler.store.sqlite.sqlite_store import SqliteStore, StoreOptions
 from planloop.schemas import canonical_json, limits
@@ -271,3 +271,30 @@ async def test_replay_names_the_objects_whose_snapshot_differs(tmp_path: Path) -
     with closing(database.open_for_writing(tmp_path, 1)) as connection:
         database.write_snapshot(connection, 2, {"task/a": None}, is_whole=True)
     assert replayed(tmp_path).different == ("task/a",)
+
+
+@pytest.mark.anyio
+async def test_an_open_store_reads_its_own_log_after_the_folder_was_moved_or_replaced(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    folder.mkdir()
+    async with opened(folder) as store:
+        rev = await store.append(made("plan/first"))
+        folder.rename(tmp_path / "moved")
+        moved = store.reader.last_rev()
+        folder.mkdir()
+        async with opened(folder) as other:
+            await other.append(made("plan/other"))
+
+            subjects = [entry.record.draft.subject for entry in store.reader.records(RecordQuery())]
+
+        assert (moved, subjects) == (rev, ["plan/first"])
+
+
+@pytest.mark.anyio
+async def test_a_past_view_is_folded_once_and_then_kept(tmp_path: Path) -> None:
+    async with opened(tmp_path) as store:
+        await store.append(made())
+        await store.append(status(n=2))
+
+        assert store.reader.view_at(1) is store.reader.view_at(1)
+        assert store.reader.view_at(2) is not store.reader.view_at(1)

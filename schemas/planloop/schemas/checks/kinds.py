@@ -60,8 +60,10 @@ class DeclaredCheck:
 
 
 def map_arguments(check: DeclaredCheck) -> JsonObject:
-    """The fields of a map as written; a command in `sh` becomes `shell` or `argv`."""
-    value: JsonObject = check.value
+    """The fields of a map as written; a command in `sh` becomes `shell` or `argv`. Another value is in `value`."""
+    value = check.value
+    if not isinstance(value, dict):
+        return {"value": value}
     if "sh" not in value:
         return value
     return {name: item for name, item in value.items() if name != "sh"} | command_arguments(value["sh"])

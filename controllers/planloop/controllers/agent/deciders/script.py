@@ -118,7 +118,7 @@ def expectation_error(expect: Json, results: Sequence[CallOutcome]) -> str:
     """Why `results` are not as expected; empty when they are."""
     if isinstance(expect, str):
         expect = {"ok": True} if expect == "ok" else {"contains": expect}
-    if _EXPECT.is_word_map(expect) and not results:
+    if not results and (expect == {} or _EXPECT.is_word_map(expect)):
         return "nothing to look at: no call was made before `expect`"
     return "; ".join(_EXPECT.reasons(expect, results))
 

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from planloop.reconciler.errors import StoreCorrupt
+from planloop.reconciler.errors import StoreCorrupt, StoreFailed
 from planloop.reconciler.store import state_files
 from planloop.reconciler.store.log_reader import (
     GENESIS,
@@ -62,6 +62,16 @@ class SqliteLogReader:
         self._idle: list[tuple[sqlite3.Connection, tuple[int, int] | None]] = []
         self._views: deque[LoadedLog] = deque(maxlen=limits.PAST_VIEWS_MAX)
         self._is_closed = False
+        self._pinned: tuple[int, int] | None = None
+
+    def pin(self) -> None:
+        """From now on read only the file that is at the path now, also if it is moved or another one takes its place.
+
+        Raises StoreFailed.
+        """
+        with database.store_errors(self._path):
+            self._pinned = _identity(self._path)
+            self._return(database.open_for_reading(self._folder), self._pinned)
 
     def last_rev(self) -> int:
         with self._connection() as connection:
@@ -111,8 +121,12 @@ class SqliteLogReader:
             return FoldedLog(loaded.view, position, database.read_meta(connection, "epoch", 0), name)
 
     def view_at(self, rev: int) -> MemoryView:
+        views = tuple(self._views)
         with self._connection() as connection:
-            found = load_log_at(connection, rev, tuple(self._views))
+            for known in views:
+                if known.view.rev == rev and _is_fold_of(connection, known):
+                    return known.view
+            found = load_log_at(connection, rev, views)
         self._views.append(found)
         return found.view
 
@@ -153,8 +167,8 @@ class SqliteLogReader:
     def _connection(self) -> Iterator[sqlite3.Connection]:
         """A connection for one read: an idle one of the same file, or a new one."""
         with database.store_errors(self._path):
-            file = _identity(self._path)
-            connection = self._take_idle(file) or database.open_for_reading(self._folder)
+            file = self._pinned or _identity(self._path)
+            connection = self._take_idle(file) or self._open(file)
             try:
                 yield connection
             except sqlite3.Error:
@@ -164,6 +178,11 @@ class SqliteLogReader:
                 self._return(connection, file)
                 raise
             self._return(connection, file)
+
+    def _open(self, file: tuple[int, int] | None) -> sqlite3.Connection:
+        if self._pinned is not None and file != _identity(self._path):
+            raise StoreFailed("the log was moved or replaced while its owner runs", "move the folder `.plan` back")
+        return database.open_for_reading(self._folder)
 
     def _take_idle(self, file: tuple[int, int] | None) -> sqlite3.Connection | None:
         with self._lock:

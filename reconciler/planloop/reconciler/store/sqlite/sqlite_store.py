@@ -206,6 +206,7 @@ class SqliteStore:
             self._durable_rev = loaded.view.rev
             settings = WriterSettings(self._folder, self._epoch, options.snapshot_every, options.hook)
             self._writes = scheduler(LogWriter(connection, loaded, settings), self._on_durable, self._on_failed)
+            self._reader.pin()
             on_error.pop_all()
 
     def _encode_record(self, draft: RecordDraft) -> tuple[Record, str, bytes]:
