@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planloop.compiler.lower import hooks
-from planloop.compiler.lower.agents import command_argv
+from planloop.compiler.lower.agents import command_argv, guarded_patterns, program_files
 
 
 @pytest.mark.parametrize(
@@ -25,7 +24,7 @@ from planloop.compiler.lower.agents import command_argv
     ],
 )
 def test_a_command_shows_its_files(command: list[str] | str, cwd: str, files: set[str]) -> None:
-    assert files <= set(hooks.guarded_patterns(hooks.program_files(command_argv(command), cwd)))
+    assert files <= set(guarded_patterns(program_files(command_argv(command), cwd)))
 
 
 @pytest.mark.parametrize(
@@ -40,7 +39,7 @@ def test_a_command_shows_its_files(command: list[str] | str, cwd: str, files: se
     ids=str,
 )
 def test_what_is_no_file_beside_the_plan_is_none(command: list[str] | str) -> None:
-    assert hooks.guarded_patterns(hooks.program_files(command_argv(command), ".")) in ((), (".ok",))
+    assert guarded_patterns(program_files(command_argv(command), ".")) in ((), (".ok",))
 
 
 @pytest.mark.parametrize(
@@ -54,4 +53,4 @@ def test_what_is_no_file_beside_the_plan_is_none(command: list[str] | str) -> No
     ids=str,
 )
 def test_of_what_a_server_is_given_only_what_it_runs_counts(command: list[str], files: set[str]) -> None:
-    assert set(hooks.guarded_patterns(hooks.program_files(command, ".", with_data=False))) == files
+    assert set(guarded_patterns(program_files(command, ".", with_data=False))) == files

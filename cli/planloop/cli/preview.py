@@ -25,7 +25,6 @@ from planloop.schemas.frozen import frozen
 from planloop.schemas.limits import PLAN_FILE_BYTES_MAX
 from planloop.schemas.log.patch import describe_author
 from planloop.schemas.objects.container import container_from_json, missing_capabilities_line
-from planloop.server import offline_reader
 from planloop.server.payloads import save_to_json
 
 STARTED: Final = frozenset({"start", "replace", "restart"})
@@ -130,7 +129,9 @@ def _answer(access: PlanClient, save: FileSave) -> JsonObject:
     try:
         answer: JsonObject = access.ask("diff", save_to_json(save))
     except OwnerGone:
-        answer = offline_reader.preview_without_owner(access.place, save)
+        from planloop.server.opened_plan import preview_without_owner
+
+        answer = preview_without_owner(access.place, save)
     return answer
 
 
@@ -139,7 +140,9 @@ def saved_form(shown: PlanFilePreview) -> Json:
     try:
         return OwnerClient(shown.access.place.folder).ask("preview", save_to_json(shown.save))
     except OwnerGone:
-        return offline_reader.gate_without_owner(shown.access.place).save_preview(shown.save)
+        from planloop.server.opened_plan import gate_without_owner
+
+        return gate_without_owner(shown.access.place).save_preview(shown.save)
 
 
 def has_changes(shown: PlanFilePreview) -> bool:

@@ -10,8 +10,6 @@ from planloop.compiler.check.tasks import check_tasks, resolve_needs, task_tree
 from planloop.compiler.graph import CheckedPlan, CompiledPlan, Graph, Sources
 from planloop.compiler.lower.agents import AgentSpecBuilder
 from planloop.compiler.lower.document import Lowering
-from planloop.compiler.lower.hook_bindings import HookBindings
-from planloop.compiler.lower.hooks import HookResolver
 from planloop.compiler.names import plan_name
 from planloop.compiler.normalise import Normalisation, normalise_document, reader_for_type
 from planloop.compiler.plan_warnings import warn_idle_hooks, warn_unsupported
@@ -118,12 +116,12 @@ def _graph(
     check_models(document, tree, faults)
     check_budgets(document, faults)
     making.agents.check_declared(document)
-    watching = HookBindings(HookResolver(shelves, agents, faults), making)
-    graph = Lowering(document, making, needs, watching).graph()
+    lowering = Lowering(document, making, needs)
+    graph = lowering.graph()
     is_sound = is_read and not faults.has_errors and not shelves.diagnostics
     if is_sound:  # What a version cannot run is no help to somebody who is mending a fault, and may follow from it.
         warn_unsupported(document, tree, graph, faults)
-        warn_idle_hooks(tree, graph.objects, watching.made, sources, faults)
+        warn_idle_hooks(tree, graph.objects, lowering.hooks, sources, faults)
     return graph, shelves.diagnostics
 
 

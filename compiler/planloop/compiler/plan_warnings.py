@@ -7,12 +7,12 @@ agent or file may be added later, by the plan's own tasks too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from planloop.compiler.check.tasks import TaskTree
 from planloop.compiler.graph import Graph, Sources
-from planloop.compiler.lower import hooks
+from planloop.compiler.lower.agents import program_words
 from planloop.compiler.lower.document import Provenance
-from planloop.compiler.lower.hooks import ResolvedHook
 from planloop.compiler.names import did_you_mean
 from planloop.compiler.problems import Pointer, Problems
 from planloop.compiler.resolve.agents import ResolvedAgent, is_mcp_client
@@ -25,6 +25,9 @@ from planloop.schemas.objects.container import is_outside_plan
 from planloop.schemas.objects.hook import HookFunction, HookProgram
 from planloop.schemas.objects.sandbox import BUBBLEWRAP, CONTAINER, sandbox_request
 from planloop.schemas.resource import WantedObject
+
+if TYPE_CHECKING:
+    from planloop.compiler.lower.hooks import ResolvedHook
 
 
 def warn_unsupported(document: JsonObject, tree: TaskTree, graph: Graph, faults: Problems) -> None:
@@ -201,7 +204,7 @@ def _cwd(objects: Mapping[str, WantedObject], set_at: str) -> str:
 def _tell_program(hook: ResolvedHook, cwd: str, sources: Sources, faults: Problems) -> None:
     match hook.mind:
         case HookProgram(argv=argv):
-            program, script = hooks.program_words(argv)
+            program, script = program_words(argv)
             if program and not sources.has_program(program, cwd):
                 _warn_not_asked(hook, *_not_run(program, cwd, sources), faults)
             elif script and not sources.has_file(f"{cwd}/{script}"):

@@ -7,7 +7,7 @@ that starts meanwhile and in a folder that cannot be written. For a change this 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from planloop.client import tail_file
 from planloop.client.exit_codes import CommandError, ExitCode
@@ -18,10 +18,6 @@ from planloop.reconciler.store.log_reader import LogReader
 from planloop.schemas.canonical_json import Json, JsonObject
 from planloop.schemas.resource import Resource
 from planloop.server.read_queries import OwnerInfo, is_log_query, read_answer
-
-if TYPE_CHECKING:
-    from planloop.reconciler.admission.gate import PlanGate
-    from planloop.reconciler.diff.file_patch import FileSave
 
 
 class OfflinePlanReader:
@@ -68,33 +64,14 @@ def offline_answer(place: PlanPaths, path: str, query: Mapping[str, str]) -> Jso
         return read_answer(OfflinePlanReader(place, log), OwnerInfo(place.name), path, query)
 
 
-def preview_without_owner(place: PlanPaths, save: FileSave) -> Json:
-    """What an owner would answer to POST `diff`, writing nothing; `place` may have no state yet."""
-    from planloop.schemas.gc_control import gc_paused
-    from planloop.server.payloads import file_preview
-
-    with gc_paused():  # The process ends with the answer.
-        return file_preview(gate_without_owner(place), save)
-
-
-def gate_without_owner(place: PlanPaths) -> PlanGate:
-    """A gate that can only preview: over the log as it is, or over nothing for a plan that was never applied."""
-    from planloop.reconciler.admission.gate import PlanGate
-    from planloop.reconciler.clock import RandomIds, SystemClock
-    from planloop.server.opened_plan import plan_language
-
-    return PlanGate(
-        ReadOnlyStore(place.folder), place.name, ids=RandomIds(), clock=SystemClock(), language=plan_language(place)
-    )
-
-
 def why_without_owner(place: PlanPaths, at: str) -> Json:
     """What an owner would answer to GET `why`: who set the value at the pointer `at`. Raises CommandError."""
     import anyio
 
+    from planloop.server import opened_plan
     from planloop.server.payloads import why_answer
 
-    present = gate_without_owner(place).present
+    present = opened_plan.gate_without_owner(place).present
 
     async def ask() -> Json:
         return await why_answer(ReadOnlyStore(place.folder), present, at)

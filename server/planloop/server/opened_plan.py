@@ -1,4 +1,4 @@
-"""A plan that this process has opened for changes: paths, store, gate, clock, ids."""
+"""A plan that this process has opened: for changes, as its owner, or for a preview, which writes nothing."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from planloop.reconciler.store.log_reader import LogReader
 from planloop.reconciler.store.owner_lock import PlanOwner
 from planloop.reconciler.store.store import Store
 from planloop.schemas.frozen import frozen
+from planloop.schemas.gc_control import gc_paused
 from planloop.schemas.resource import Resource
 from planloop.server.stream_hub import StreamHub
 
 if TYPE_CHECKING:
     from planloop.compiler.graph import CheckedPlan
+    from planloop.reconciler.diff.file_patch import FileSave
     from planloop.reconciler.plan_language_port import PatchingAgent, PlanLanguage
-    from planloop.schemas.canonical_json import JsonObject
+    from planloop.schemas.canonical_json import Json, JsonObject
 
 
 @frozen
@@ -81,3 +83,22 @@ async def open_plan(place: PlanPaths) -> AsyncIterator[OpenedPlan]:
         gate = PlanGate(store, place.name, ids=ids, clock=clock, language=plan_language(place))
         await store.append(owner_lock.epoch_draft(owner, place.name))
         yield OpenedPlan(place, store, owned.reader, gate, clock, ids, owner, had_plan)
+
+
+def preview_without_owner(place: PlanPaths, save: FileSave) -> Json:
+    """What an owner would answer to POST `diff`, writing nothing; `place` may have no state yet."""
+    from planloop.server.payloads import file_preview
+
+    with gc_paused():  # The process ends with the answer.
+        return file_preview(gate_without_owner(place), save)
+
+
+def gate_without_owner(place: PlanPaths) -> PlanGate:
+    """A gate that can only preview: over the log as it is, or over nothing for a plan that was never applied."""
+    return PlanGate(
+        backend.ReadOnlyStore(place.folder),
+        place.name,
+        ids=RandomIds(),
+        clock=SystemClock(),
+        language=plan_language(place),
+    )

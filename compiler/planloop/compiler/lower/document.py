@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from posixpath import normpath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from planloop.compiler.check.agents import check_sources
 from planloop.compiler.graph import Graph
-from planloop.compiler.lower import hooks
-from planloop.compiler.lower.agents import AgentChoice, AgentSpecBuilder, command_argv
+from planloop.compiler.lower.agents import AgentChoice, AgentSpecBuilder, command_argv, guarded_patterns, program_files
 from planloop.compiler.lower.containers import lower_container
-from planloop.compiler.lower.hook_bindings import HookBindings, HookScope, InheritedHook, merge_inherited
-from planloop.compiler.lower.hooks import ResolvedHook
 from planloop.compiler.resolve.needs import TaskPath
 from planloop.schemas import json_pointer, limits
 from planloop.schemas.canonical_json import Json, JsonObject
@@ -33,6 +30,10 @@ from planloop.schemas.objects.task import AgentWork, CheckSpec, GroupWork, RunWo
 from planloop.schemas.resource import WantedObject
 from planloop.schemas.rights import Rights, union_patterns
 from planloop.schemas.tools import WRITING_TOOLS
+
+if TYPE_CHECKING:
+    from planloop.compiler.lower.hook_bindings import HookBindings, InheritedHook, MadeHookAgent
+    from planloop.compiler.lower.hooks import ResolvedHook
 
 _INHERITED: Final = frozenset(("cwd", "env", "pause", "cancel", "priority", "fork"))
 
@@ -61,12 +62,29 @@ class Lowering:
     document: JsonObject
     making: AgentSpecBuilder
     needs: Mapping[TaskPath, tuple[TaskPath, ...]]
-    watching: HookBindings
     objects: dict[str, WantedObject] = field(default_factory=dict)
     agents: dict[str, tuple[AgentSpec, list[str]]] = field(default_factory=dict)
     choices: dict[str, AgentChoice] = field(default_factory=dict)
     locks: dict[str, list[str]] = field(default_factory=dict)
     forks: dict[str, list[str]] = field(default_factory=dict)
+    _bindings: HookBindings | None = None
+
+    @property
+    def hooks(self) -> Mapping[str, ResolvedHook]:
+        """What each hook object was made from, by its address."""
+        return {} if self._bindings is None else self._bindings.made
+
+    @property
+    def watching(self) -> HookBindings:
+        """What binds hooks to agents, made for the first hook."""
+        if self._bindings is None:
+            from planloop.compiler.lower.hook_bindings import HookBindings  # noqa: PLC0415 - most plans have no hooks
+
+            self._bindings = HookBindings.of(self.making)
+        return self._bindings
+
+    def _hook_agent(self, address: str) -> MadeHookAgent | None:
+        return None if self._bindings is None else self._bindings.agents.get(address)
 
     def graph(self) -> Graph:
         """The whole graph. Faults on the way went to the fault lists of those who found them."""
@@ -80,27 +98,28 @@ class Lowering:
             spec = remade(made, rights=_guarding(made.rights, steering))
             refs = (*self._near(address, spec), *below, *spec.hooks, *users.get(address, ()))
             refs = tuple(dict.fromkeys((*refs, *self._purses(spec.task))))
-            watcher = self.watching.agents.get(address)
+            watcher = self._hook_agent(address)
             owner = spec.task if watcher is None else watcher.hook
             self.objects[address] = WantedObject(address, spec.to_json(), refs, owner, ("agent",))
         for address, concerned in self.forks.items():
             # They wake it: it is made, and goes, when none of them is in the middle of something.
             self.objects[address] = remade(self.objects[address], refs=tuple(concerned))
-        agents = tuple(address for address in self.agents if address not in self.watching.agents)
-        self.watching.check_existing(agents, self.making.faults)
+        agents = tuple(address for address in self.agents if self._hook_agent(address) is None)
+        if self._bindings is not None:
+            self._bindings.check_existing(agents, self.making.faults)
         check_sources({address: self.agents[address][0].source for address in agents}, self.making.faults)
-        return Graph(name, self.objects, Provenance(self.choices, self.watching.made))
+        return Graph(name, self.objects, Provenance(self.choices, self.hooks))
 
     def _steering(self) -> tuple[str, ...]:
         """Files that no agent writes, whose else they are: those that the plan is made from, and that servers run."""
         servers = (command_argv(written.get("command", [])) for written in self.document.get("mcp", {}).values())
-        run = (file for argv in servers for file in hooks.program_files(argv, ".", with_data=False))
+        run = (file for argv in servers for file in program_files(argv, ".", with_data=False))
         worlds = (written["world"] for written in self.document.get("mcp", {}).values() if "world" in written)
-        return hooks.guarded_patterns(iter((*self.making.agents.shelves.files, *run, *worlds)))
+        return guarded_patterns(iter((*self.making.agents.shelves.files, *run, *worlds)))
 
     def _near(self, address: str, spec: AgentSpec) -> tuple[str, ...]:
         """What an agent hears of beside its hooks and servers: its task, who is above it, its children, containers."""
-        made = self.watching.agents.get(address)
+        made = self._hook_agent(address)
         if made is not None:
             return (spec.task, made.hook)
         # Its child tasks too: one done by a command has no agent whose signal would tell of its end.
@@ -233,8 +252,10 @@ class Lowering:
         if made is None or not (made.mixins or "hooks" in choice.resolved.fields):
             return made, rights, choice
         written = list(choice.resolved.fields.get("hooks", ()))
-        rights = _keeping_off(rights, self.watching.hooks.named(written, choice.resolved.at or choice.to), cwd)
-        rights = _guarding(rights, hooks.guarded_patterns(_of_steps(made, cwd)))
+        if written:
+            named = self.watching.hooks.named(written, choice.resolved.at or choice.to)
+            rights = _keeping_off(rights, named, cwd)
+        rights = _guarding(rights, guarded_patterns(_of_steps(made, cwd)))
         return remade(made, rights=remade(made.rights, guarded=rights.guarded)), rights, choice
 
     def _watched(
@@ -243,8 +264,8 @@ class Lowering:
         """The hooks of a task's agent, which made the choice `chosen`, and what those below it are watched by."""
         if not place.hooks and "hooks" not in task and (chosen is None or "hooks" not in chosen.resolved.fields):
             return [], ()  # So it is in most plans.
-        home = HookScope(place.path, rights, chosen or place.choice, has_agent=chosen is not None)
-        carried = merge_inherited(place.hooks, self.watching.set_at(task, home))
+        home = self.watching.scope(place.path, rights, chosen or place.choice, has_agent=chosen is not None)
+        carried = self.watching.inherited(place.hooks, task, home)
         if chosen is None:
             return [], carried
         path = "/".join(place.path) or "."
@@ -339,7 +360,7 @@ def _of_steps(agent: AgentSpec, cwd: str) -> Iterator[str]:
     for step in (step for mixin in agent.mixins for step in mixin.get("steps", ())):
         match step.get("do"):
             case "run":
-                yield from hooks.program_files(command_argv(step["with"]), cwd)
+                yield from program_files(command_argv(step["with"]), cwd)
             case "python" if not str(step["with"]).startswith("lib:"):
                 yield str(step["with"]).rpartition(":")[0]
 

@@ -90,6 +90,20 @@ class HookBindings:
     made: dict[str, ResolvedHook] = field(default_factory=dict)
     agents: dict[str, MadeHookAgent] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, making: AgentSpecBuilder) -> HookBindings:
+        """Bindings for the plan whose agents `making` makes."""
+        return cls(HookResolver(making.agents.shelves, making.agents, making.faults), making)
+
+    @staticmethod
+    def scope(path: TaskPath, rights: Rights, choice: AgentChoice, *, has_agent: bool) -> HookScope:
+        """See `HookScope`."""
+        return HookScope(path, rights, choice, has_agent)
+
+    def inherited(self, above: Sequence[InheritedHook], task: JsonObject, home: HookScope) -> tuple[InheritedHook, ...]:
+        """What watches the agents at and below a task: what comes from above, then what is set here, each once."""
+        return tuple(_once((*above, *self.set_at(task, home))))
+
     def set_at(self, task: JsonObject, home: HookScope) -> tuple[InheritedHook, ...]:
         """The hooks of a task and those that its own agent names; the plan's own come before all others."""
         to = json_pointer.task_pointer(home.path)
@@ -200,11 +214,6 @@ class HookBindings:
             if one.existing and one.existing not in known:
                 hint = did_you_mean(one.existing, known)
                 faults.add("P0203", f"there is no `{one.existing}` in the plan", hint, to=(*one.to, "agent", "as"))
-
-
-def merge_inherited(above: Sequence[InheritedHook], own: Sequence[InheritedHook]) -> tuple[InheritedHook, ...]:
-    """What comes from above, then what is set here; a hook that is there already is not there twice."""
-    return tuple(_once((*above, *own)))
 
 
 def _once(carried: Sequence[InheritedHook]) -> list[InheritedHook]:

@@ -11,7 +11,7 @@ from yaml import MarkedYAMLError, YAMLError
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from planloop.compiler.source import Format, SizeLimits, SourcePath, SourcePlace, SourceText, SourceValue
-from planloop.compiler.yaml import scalars, syntax_errors
+from planloop.compiler.yaml import scalars
 from planloop.compiler.yaml.nodes import (
     PLAIN,
     TEXT,
@@ -156,7 +156,9 @@ def _read(source: SourceText, limits: SizeLimits) -> tuple[SourceValue, tuple[Di
     except TooBig as stop:
         return None, (too_big_diagnostic(source, stop),)
     except MarkedYAMLError as error:
-        return None, syntax_errors.explain_yaml_error(source, error)
+        from planloop.compiler.yaml.syntax_errors import explain_yaml_error  # noqa: PLC0415 - most plans can be read
+
+        return None, explain_yaml_error(source, error)
     except YAMLError as error:
         hint = "save the file as UTF-8 text without control characters"
         return None, (Diagnostic("P0105", f"the YAML cannot be read: {error}", hint, span=source.span(0, 0)),)

@@ -30,7 +30,7 @@ from planloop.schemas.json_patch import PatchOp
 from planloop.schemas.limits import PLAN_FILE_BYTES_MAX
 from planloop.schemas.log.patch import HUMAN_CLI, Patch, describe_author
 from planloop.schemas.resource import Resource
-from planloop.server import offline_reader
+from planloop.server import opened_plan
 from planloop.server.edit import draft_check, plan_text
 from planloop.server.edit.compile_pool import CompilePool
 from planloop.server.edit.draft_check import CheckedDraft, PlanDraft
@@ -271,7 +271,7 @@ class EditService:
         try:
             return OwnerClient(place.folder).post("patch", wish)
         except OwnerGone:
-            return preview_to_json(offline_reader.gate_without_owner(place).preview(Patch(HUMAN_CLI, ops, rev, "")))
+            return preview_to_json(opened_plan.gate_without_owner(place).preview(Patch(HUMAN_CLI, ops, rev, "")))
 
     async def _looked(self, body: JsonObject, live: LivePlan) -> CheckedDraft:
         text = _text(body)

@@ -19,7 +19,7 @@ from planloop.reconciler.diff.file_patch import FileSave
 from planloop.schemas import canonical_json, json_patch
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
-from planloop.server import offline_reader
+from planloop.server import opened_plan
 from planloop.server.payloads import save_to_json
 
 # The live plan as a text to edit: the plan file's own, with what is live written into it, or the canonical one.
@@ -138,7 +138,7 @@ def _requested_text(place: PlanPaths, file: PlanFile) -> JsonObject:
     try:
         answer: JsonObject = OwnerClient(place.folder).ask("diff", save_to_json(save))
     except OwnerGone:
-        answer = offline_reader.preview_without_owner(place, save)
+        answer = opened_plan.preview_without_owner(place, save)
     if answer["faults"]:
         fault = answer["faults"][0]
         raise CommandError(ExitCode.CONFLICT, f"{file.path.name} was left alone: {fault['message']}", fault["hint"])
