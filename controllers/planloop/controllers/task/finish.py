@@ -6,7 +6,8 @@ from planloop.controllers.shared.workspace import FOLDER_LEADS_OUT, WorkspaceFau
 from planloop.controllers.task import budgets
 from planloop.controllers.task.observe import ObservedTask
 from planloop.controllers.task.step import TaskExplanation, TaskStep
-from planloop.reconciler.effects.processes import ExitCause, ProcessExit
+from planloop.reconciler.effects.journal import call_fate
+from planloop.reconciler.effects.processes import ExitCause, OperationTrace, ProcessExit
 from planloop.reconciler.effects.truncate import last_line, truncate_output
 from planloop.schemas import limits, quantities
 from planloop.schemas.canonical_json import JsonObject
@@ -53,7 +54,7 @@ def cancelled_outcome() -> CommandOutcome:
 
 def lost_outcome(work: RunWork) -> CommandOutcome:
     """Nobody saw how far the command got: its effect class decides whether it may run again."""
-    if EffectClass(work.effect).may_run_again:
+    if call_fate(OperationTrace.LOST, EffectClass(work.effect)) == "again":
         return CommandOutcome(CallResult(CallState.CANCELLED, "lost, and may run again", "Lost"), None)
     return CommandOutcome(CallResult(CallState.UNKNOWN, "nobody saw how it ended", "Lost"), None)
 

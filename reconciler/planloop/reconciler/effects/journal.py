@@ -1,13 +1,13 @@
 """The journal of calls (law 5): what is written before and after an effect, and `recover_calls` after a crash.
 
 A call object is put as Started, with its operation id, in one flushed append before the effect; the append that holds
-the result drops it. `recover` runs before the first reconcile of a new owner and settles what nobody saw end. Starting
-and adopting processes is the controllers' work; these are the changes they write.
+the result drops it. `recover_calls` runs before the first reconcile of a new owner and settles calls whose end
+no owner saw. Controllers start and adopt processes; these are the changes that they write.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from planloop.reconciler.effects.processes import OperationTrace, Processes
 from planloop.reconciler.store.store import Store
@@ -15,7 +15,7 @@ from planloop.schemas import address as addresses
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 from planloop.schemas.log.record import Change, Drop, Put, RecordDraft, SetStatus
-from planloop.schemas.objects.call import CallResult, CallSpec, CallState, call_from_json
+from planloop.schemas.objects.call import CallResult, CallSpec, CallState, EffectClass, call_from_json
 from planloop.schemas.resource import Resource, Uid
 
 ACTOR: Final = "controller:journal"
@@ -74,9 +74,13 @@ def _back_to_authorized(call: Resource, why: str) -> Change:
     return SetStatus(call.address, call.uid, {"state": str(CallState.AUTHORIZED), "why": why})
 
 
+CallFate: TypeAlias = Literal["adopt", "again", "doubt"]
+"""The next owner adopts the process, starts the call again, or reports an unknown outcome."""
+
+
 @frozen
 class Recovery:
-    """What `recover` found: the operations to keep alive (for `Processes.sweep`), and calls by what became of them."""
+    """What `recover_calls` found: the operations to keep alive (for `Processes.sweep`), and calls by fate."""
 
     keep: frozenset[str] = frozenset()
     adoptable: tuple[str, ...] = ()
@@ -97,7 +101,7 @@ async def recover_calls(store: Store, processes: Processes) -> Recovery:
         if call_state(call) is not CallState.STARTED:
             continue
         spec = call_from_json(call.spec)
-        fate, change = await _fate(call, spec, processes)
+        fate, change = await _recover(call, spec, processes)
         found[fate].append(call.address)
         if change is None:
             keep.add(spec.op)
@@ -109,14 +113,31 @@ async def recover_calls(store: Store, processes: Processes) -> Recovery:
     return Recovery(frozenset(keep), tuple(found["adopt"]), tuple(found["again"]), tuple(found["doubt"]))
 
 
-async def _fate(call: Resource, spec: CallSpec, processes: Processes) -> tuple[str, Change | None]:
-    trace = await processes.trace(spec.op) if spec.is_process else OperationTrace.LOST
+async def trace_call(spec: CallSpec, processes: Processes) -> OperationTrace:
+    """What is known of a Started call of an earlier owner. A call that runs inside the owner leaves no trace."""
+    return await processes.trace(spec.op) if spec.is_process else OperationTrace.LOST
+
+
+def call_fate(trace: OperationTrace, effect: EffectClass) -> CallFate:
+    """What becomes of a Started call after a crash."""
     match trace:
         case OperationTrace.RUNNING | OperationTrace.ENDED:
-            return "adopt", None
+            return "adopt"
         case OperationTrace.NEVER_BEGAN:
-            return "again", _back_to_authorized(call, "the owner stopped before it began")
-        case OperationTrace.LOST if spec.effect.may_run_again:
-            return "again", _back_to_authorized(call, "the owner stopped before it ended; it may safely run again")
+            return "again"
         case OperationTrace.LOST:
-            return "doubt", SetStatus(call.address, call.uid, {"state": str(CallState.UNKNOWN), "why": OUTCOME_UNKNOWN})
+            return "again" if effect.may_run_again else "doubt"
+
+
+async def _recover(call: Resource, spec: CallSpec, processes: Processes) -> tuple[CallFate, Change | None]:
+    trace = await trace_call(spec, processes)
+    fate = call_fate(trace, spec.effect)
+    match fate:
+        case "adopt":
+            return fate, None
+        case "again" if trace is OperationTrace.NEVER_BEGAN:
+            return fate, _back_to_authorized(call, "the owner stopped before it began")
+        case "again":
+            return fate, _back_to_authorized(call, "the owner stopped before it ended; it may safely run again")
+        case "doubt":
+            return fate, SetStatus(call.address, call.uid, {"state": str(CallState.UNKNOWN), "why": OUTCOME_UNKNOWN})

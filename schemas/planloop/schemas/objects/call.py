@@ -1,7 +1,7 @@
 """A call: one tool call or command as an object, with its state, effect class and result.
 
-`Started` is durable before the effect; a Started call without a result becomes Unknown at the next start and its class
-decides what then happens (law 5). Source: design/runtime.md, "Calls".
+`Started` is durable before the effect (law 5). After a crash, the next owner adopts a Started call whose process runs
+or has ended. One that left no trace runs again or becomes Unknown, by its effect class.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from planloop.schemas.frozen import frozen
 
 
 class CallState(StrEnum):
-    """Where a call is; the first row waits, the last are final but for Unknown, which somebody must settle."""
+    """Where a call is. `FINAL_STATES` are final; an operator settles an Unknown call."""
 
     PROPOSED = "Proposed"
     AUTHORIZED = "Authorized"
@@ -43,7 +43,10 @@ log has no other word for why a call was not ruled in."""
 
 
 class EffectClass(StrEnum):
-    """What may be done when the outcome is unknown: run freely, run with the same id, probe, never."""
+    """What may be done when the outcome is unknown: a read or idempotent call runs again, a `once` call never does.
+
+    This version treats a reconcilable call like a `once` call.
+    """
 
     READ = "read"
     IDEMPOTENT = "idempotent"

@@ -36,7 +36,6 @@ from planloop.controllers.agent.tools.tool import (
 from planloop.controllers.agent.turn import authorization, call_locks, permissions, records
 from planloop.controllers.agent.turn.permissions import ToolMap
 from planloop.reconciler.effects import journal
-from planloop.reconciler.effects.processes import OperationTrace
 from planloop.reconciler.engine.reconcile import Done, Outcome
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
@@ -298,14 +297,15 @@ class CallRun:
 
     async def _resumed(self) -> CallEnding | None:
         """The end of a call that an earlier owner started; None if it goes back to be started again."""
-        trace = await self.world.programs.processes.trace(self.spec.op) if self.spec.is_process else OperationTrace.LOST
-        if trace in (OperationTrace.RUNNING, OperationTrace.ENDED) and self.tool.ended is not None:
+        trace = await journal.trace_call(self.spec, self.world.programs.processes)
+        fate = journal.call_fate(trace, self.spec.effect)
+        if fate == "adopt" and self.tool.ended is not None:
             context = self._context()
             if isinstance(context, Settlement):
                 return context
             found = await self.world.programs.processes.adopt(self.spec.op)
             return await self.tool.ended(context, found)
-        if trace is OperationTrace.LOST and not self.spec.effect.may_run_again:
+        if fate == "doubt":
             return Settlement(CallResult(CallState.UNKNOWN, journal.OUTCOME_UNKNOWN, "Unknown"))
         await self._go_back()
         return None
