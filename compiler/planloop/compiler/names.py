@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 _ID: Final = re.compile(r"\w[\w.-]{0,63}")
@@ -92,8 +92,11 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
     """A hint that names the nearest, or lists what there is when the list is short."""
     names = list(dict.fromkeys(known))
     near = nearest_name(wrong, names)
-    if near is not None:
-        return f"did you mean `{near}`?"
+    return list_known(names) if near is None else f"did you mean `{near}`?"
+
+
+def list_known(names: Sequence[str]) -> str:
+    """A hint that lists the known names."""
     if not names:
         return "there are none"
     shown = ", ".join(f"`{name}`" for name in names[:12])

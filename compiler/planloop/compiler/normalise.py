@@ -10,7 +10,7 @@ from typing import Any, Final
 from planloop.compiler import names
 from planloop.compiler.edn import forms
 from planloop.compiler.edn.forms import FormEntry, FormRow, PlacedItems
-from planloop.compiler.names import did_you_mean, nearest_name
+from planloop.compiler.names import list_known, nearest_name
 from planloop.compiler.problems import Pointer, Problems
 from planloop.compiler.scalars import ELISION, NOTHING, field_name, is_elision, scalar_reader, value_text
 from planloop.compiler.source import Form, SourcePath, SourceValue
@@ -406,7 +406,7 @@ def _keep_setting_or_complain(table: str, entry: FormEntry, to: Pointer, work: N
         hint = f"it is a field of the agent: `agent: {{{entry.key}: …}}`"
     if not hint and near:
         hint = f"did you mean `{near}`?"
-    hint = hint or did_you_mean(entry.key, [row.name for row in TABLE_BY_NAME[table].fields])
+    hint = hint or list_known([row.name for row in TABLE_BY_NAME[table].fields])
     article = "an" if table[0] in "aeiou" else "a"
     where = f"`{table}`" if table.endswith("s") else f"{article} {table}"  # `limits` and `contains` take no article.
     work.faults.on_key("P0201", f"{where} has no field `{entry.key}`", hint, to=(*to, entry.key), at=entry.at)
