@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,7 +102,8 @@ BEFORE_APPLY = frozenset(
 )
 """Verbs whose session begins in a folder in which nothing was applied yet."""
 
-DIFFERS: Sequence[tuple[str, str]] = (
+Change = tuple[str, str | Callable[[re.Match[str]], str]]
+DIFFERS: Sequence[Change] = (
     (r"\b\d\d:\d\d:\d\d\b", "14:03:22"),
     (r"\b[0-9a-f]{64}\b", "5f2c…"),
     (r"(?<![\w.])(?=[0-9a-f]*\d)[0-9a-f]{12}\b", "5b1e0c77a2f4"),
@@ -114,7 +115,11 @@ DIFFERS: Sequence[tuple[str, str]] = (
     (r"\b(planloop) \d+\.\d+\.\d+\S*", r"\1 0.1.0"),
 )
 # A task that is on its way when a command looks may be one record further the next time.
-REVISION = ((r"\brev \d+\b", "rev 31"), (r"(?m)^(14:03:22 +)\d+ ", r"\g<1>31 "), (r"(?m)^\d+( +14:03:22)", r"31\1"))
+REVISION: Sequence[Change] = (
+    (r"\brev \d+\b", "rev 31"),
+    (r"(?m)^(14:03:22)( +\d+) ", lambda line: f"{line[1]}{'31':>{len(line[2])}} "),
+    (r"(?m)^(\d+ +)(?=14:03:22)", lambda line: f"{'31':<{len(line[1])}}"),
+)
 
 
 @dataclass(frozen=True)
