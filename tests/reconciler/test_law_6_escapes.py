@@ -78,6 +78,37 @@ WAYS: dict[str, tuple[PatchOp, str]] = {
     "a mixin from a file": (_child({"mixins": ["file:wild.yaml"]}), "would run `evil`"),
     "two commands in one check": (_child({}, acceptance=[{"sh": "git log; evil"}]), "would run `git log; evil`"),
     "a hidden command in a check": (_child({}, acceptance=[{"sh": "git log $(evil)"}]), "would run"),
+    **{
+        f"the network by a check: {name}": (_child({}, acceptance=[check]), f"would ask `{place}`")
+        for name, place, check in (
+            ("a URL", "http://evil/", {"http": "http://evil/"}),
+            (
+                "a step",
+                "http://evil/",
+                {"http": {"url": "http://localhost:1", "steps": [{"send": {"url": "http://evil/"}}]}},
+            ),
+            ("a user name", "http://localhost@evil/", {"http": "http://localhost@evil/"}),
+            ("no address", "http://[x]/", {"http": "http://[x]/"}),
+            (
+                "an answer",
+                "{{kept.x}}",
+                {
+                    "http": [
+                        {"send": {"url": "http://localhost:1/"}, "keep": {"x": "/"}, "expect": {}},
+                        {"send": {"url": "{{kept.x}}"}},
+                    ]
+                },
+            ),
+            ("a port", "evil", {"port": {"host": "evil", "port": 1}}),
+            ("a socket", "ws://evil/", {"ws": {"url": "ws://evil/", "clients": ["a"], "steps": [{"a": {"say": "x"}}]}}),
+            ("a page", "//evil/", {"web": {"url": "http://localhost:1", "can": [{"open": "//evil/"}, {"see": "x"}]}}),
+            (
+                "a file",
+                "file:///etc",
+                {"web": {"url": "http://localhost:1", "can": [{"open": "file:///etc"}, {"see": "x"}]}},
+            ),
+        )
+    },
     "no sandbox": (_child({"sandbox": 0}), "the sandbox of agent/a/new would be weaker than your own"),
     "more memory": (_child({"sandbox": {"memory": 2000}}), "`memory` of agent/a/new would be over your own"),
     "a sandbox with others": (_child({"sandbox": {"alone": False}}), "the sandbox of agent/a/new would be weaker"),
@@ -154,6 +185,20 @@ def test_law_6_what_it_may_grant_is_taken(plan: Imagined) -> None:
     inherits = _child({"tools": ["read"]}, rights={"tools": ["read"]})
     assert plan.submit(Patch(A, (inherits,), plan.view.rev))
     assert plan.specs["agent/a/new"]["mind"]["model"] == "house/a"
+
+
+@rows.each(
+    "check",
+    [
+        {"http": "http://localhost:80/"},
+        {"http": {"url": "http://[::1]:80", "steps": [{"send": {"path": "/", "json": {"url": "http://evil/"}}}]}},
+        {"port": 80},
+        {"web": {"url": "http://127.0.0.1:80", "can": [{"open": "/page"}, {"see": "http://evil/"}]}},
+        {"ws": {"url": "ws://localhost:80", "clients": ["a"], "steps": [{"a": {"say": "x"}}]}},
+    ],
+)
+def test_law_6_without_the_network_a_check_asks_this_machine(plan: Imagined, check: Json) -> None:
+    assert plan.faults(Patch(A, (_child({}, acceptance=[check]),), plan.view.rev)) == ()
 
 
 def test_law_6_a_set_of_tools_is_cut_to_what_may_be_granted(plan: Imagined) -> None:

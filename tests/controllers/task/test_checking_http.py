@@ -381,3 +381,22 @@ async def test_a_plain_check_reads_an_answer_in_pieces_to_its_end(bench: CheckEn
         found = await find(bench, url=f"{url}/", subset={"ok": True, "n": 1})
 
     assert (found.result, found.probes) == ("pass", 1)
+
+
+async def test_a_kept_path_stays_on_the_site_of_the_check(bench: CheckEnvironment) -> None:
+    asked: list[str] = []
+
+    async def other(request: web.Request) -> web.Response:
+        asked.append(request.path)
+        return web.json_response({})
+
+    async with serving(("*", "/{any:.*}", other)) as elsewhere:
+
+        async def link(_request: web.Request) -> web.Response:
+            return web.json_response({"at": elsewhere.replace("http://", "@")})
+
+        async with serving(("GET", "/link", link)) as url:
+            kept = {"send": {"path": ["/link"]}, "keep": {"at": "/at"}}
+            found = await find(bench, url=url, steps=[kept, {"send": {"path": ["{{kept.at}}"]}, "expect": {}}])
+
+    assert (found.result, asked) == ("fail", [])

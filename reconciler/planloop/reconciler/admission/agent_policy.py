@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from posixpath import normpath
@@ -271,6 +272,12 @@ def _reach_faults(
             yield from _check_faults(want.address, check["arguments"], rights, (cwd, own))
 
 
+_ABSOLUTE: Final = re.compile(r"\s*(//|[a-z][a-z0-9+.-]*:/|(data|javascript|blob|about|view-source):)", re.IGNORECASE)
+"""The beginning of a URL that does not stay on the site that a check begins with."""
+_CONTENTS: Final = frozenset({"body", "json", "form", "headers", "expect", "subset", "contains"})
+_ASKED_SCHEMES: Final = frozenset({"", "http", "https", "ws", "wss"})
+
+
 def _check_faults(
     address: str, what: JsonObject, rights: Rights, folders: tuple[PurePosixPath, PurePosixPath]
 ) -> Iterator[PatchProblem]:
@@ -280,9 +287,35 @@ def _check_faults(
         path = PurePosixPath(normpath(cwd / str(what["path"])))
         if not _is_inside(path, own) or not patterns.path_matches(rights.read, str(path)):
             yield PatchProblem("rights", f"a check of {address} would read `{what['path']}`, which you may not read")
-    host = urlsplit(str(what["url"])).hostname if "url" in what else what.get("host")
-    if host and not rights.network and host not in LOCAL_HOSTS:
-        yield PatchProblem("rights", f"a check of {address} would ask `{host}`, and you may not use the network")
+    if not rights.network:
+        for place in sorted({asked for asked in _asked_places(what) if not _is_local(asked)}):
+            yield PatchProblem("rights", f"a check of {address} would ask `{place}`, and you may not use the network")
+
+
+def _asked_places(what: Json, key: str = "") -> Iterator[str]:
+    """The hosts, URLs and pages that a check names anywhere in its arguments.
+
+    A page that a step opens can be a whole URL. What a request sends, and what its answer must be, names no place.
+    """
+    if isinstance(what, dict):
+        for name in what.keys() - _CONTENTS:
+            yield from _asked_places(what[name], name)
+    elif isinstance(what, list):
+        for value in what:
+            yield from _asked_places(value, key)
+    elif isinstance(what, str) and (key in ("url", "host") or (key == "open" and _ABSOLUTE.match(what))):
+        yield what
+
+
+def _is_local(place: str) -> bool:
+    """Whether a host, URL or port is on this machine. What is known only when the check runs is not."""
+    if not _ABSOLUTE.match(place):
+        return place in LOCAL_HOSTS or place.startswith((":", "/"))
+    try:
+        parts = urlsplit(place.strip())
+    except ValueError:  # As in `http://[x]/`.
+        return False
+    return parts.scheme in _ASKED_SCHEMES and parts.hostname in LOCAL_HOSTS
 
 
 def _kept_faults(old: Resource | None, want: WantedObject) -> Iterator[PatchProblem]:

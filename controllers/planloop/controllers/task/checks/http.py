@@ -320,7 +320,8 @@ class _Round:
     async def _ask(self, made: ClientSession, shown: str, step: HttpStep) -> ProgramAnswer | ProgramSilence:
         """Asks at a path of the program, or at a URL. What is said of it names no address, which changes by itself."""
         send = step.send
-        url = f"{self.url.rstrip('/')}{shown}" if send.paths else shown
+        # An answer that was kept can be the path: with the slash, it stays one and is no other host.
+        url = f"{self.url.rstrip('/')}/{shown.removeprefix('/')}" if send.paths else shown
         follows: Follows = "none" if step.expect.is_redirect else "own"
         request = ProgramRequest(url, send.method, send.bodies, send.headers, follows)
         self.transcript.add(f"> {send.method} {shown} {_shown(send)}")
