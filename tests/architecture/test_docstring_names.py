@@ -15,13 +15,19 @@ import pytest
 
 from tests.architecture.tree import ROOT, parsed, source_files
 
-# The first test of a process parses some 1,600 files.
-pytestmark = [pytest.mark.usefixtures("parsed_once"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.usefixtures("parsed_once", "tokenized_once"), pytest.mark.timeout(300)]
 
 DOTTED: Final = re.compile(r"`(planloop(?:\.\w+)+)`")
 OF_CLASS: Final = re.compile(r"`(?:\w+\.)?([A-Z][a-z]+\w*)\.[a-z]+(?:_[a-z]+)*`")
 IN_MODULE: Final = re.compile(r"`([a-z]\w*)\.[A-Z][a-z]+\w*`")
 INVERSE: Final = re.compile(r"[Ii]nverse of `(\w+)`")
+
+
+@pytest.fixture(scope="module")
+def tokenized_once() -> None:
+    """Tokenize every file before the first test, as `parsed_once` parses it."""
+    for file in source_files():
+        _tokens(file)
 
 
 def test_names_of_modules_in_texts_exist() -> None:
