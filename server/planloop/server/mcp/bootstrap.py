@@ -130,10 +130,11 @@ class HttpTransport:
                 if denied is not None or name is None:
                     assert denied is not None, "a request without a name is denied"
                     return _denied_response(denied)
-                response = await AsgiRequest(request).answer(self._managers[name].handle_request, group)
                 if request.method == "DELETE":
-                    await self._servers[name].end_session(request.headers.get(SESSION_HEADER, ""))
-                return response
+                    # Before the answer: the client may disconnect with it, which cancels this handler.
+                    with anyio.CancelScope(shield=True):
+                        await self._servers[name].end_session(request.headers.get(SESSION_HEADER, ""))
+                return await AsgiRequest(request).answer(self._managers[name].handle_request, group)
 
             application = web.Application()
             application.router.add_route("*", "/{path:.*}", answer)
