@@ -25,9 +25,11 @@ INVERSE: Final = re.compile(r"[Ii]nverse of `(\w+)`")
 
 @pytest.fixture(scope="module")
 def tokenized_once() -> None:
-    """Tokenize every file before the first test, as `parsed_once` parses it."""
+    """Read every file before the first test, as `parsed_once` parses it."""
+    _texts()
+    _classes()
     for file in source_files():
-        _tokens(file)
+        _words(file)
 
 
 def test_names_of_modules_in_texts_exist() -> None:
@@ -49,7 +51,13 @@ def test_names_of_classes_and_inverses_in_texts_exist() -> None:
     assert unknown == set()
 
 
-def _texts() -> Iterator[tuple[Path, str]]:
+@cache
+def _texts() -> tuple[tuple[Path, str], ...]:
+    """The docstrings and comments of every file."""
+    return tuple(_read_texts())
+
+
+def _read_texts() -> Iterator[tuple[Path, str]]:
     for file in source_files():
         for node in ast.walk(parsed(file)):
             if (

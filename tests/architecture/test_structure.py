@@ -65,17 +65,22 @@ def test_a_public_class_name_occurs_once() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
-def test_every_third_party_import_of_the_product_is_declared() -> None:
+@pytest.fixture(scope="module")
+def used_distributions() -> dict[str, set[str]]:
+    """The packages of others that the product imports, each with the distributions that install it."""
+    installed = packages_distributions()
+    shipped = [file for file in FILES.values() if "speed" not in file.parts]
+    used = {name for file in shipped for name in third_party_imports(parsed(file))}
+    return {name: {_distribution(one) for one in installed.get(name, ())} for name in used}
+
+
+def test_every_third_party_import_of_the_product_is_declared(used_distributions: dict[str, set[str]]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = [line for name, lines in project["optional-dependencies"].items() if name != "test" for line in lines]
     declared = {_distribution(line) for line in [*project["dependencies"], *extras]}
-    installed = packages_distributions()
-    shipped = [file for file in FILES.values() if "speed" not in file.parts]
 
-    used = {name for file in shipped for name in third_party_imports(parsed(file))}
-
-    assert "aiohttp" in used
-    assert {name for name in used if not declared & set(map(_distribution, installed.get(name, ())))} == set()
+    assert "aiohttp" in used_distributions
+    assert {name for name, found in used_distributions.items() if not declared & found} == set()
 
 
 def third_party_imports(tree: ast.Module) -> Iterator[str]:
