@@ -15,7 +15,7 @@ export PATH := $(CURDIR)/$(NODE)/bin:$(PATH)
 
 ARGS ?=
 
-.PHONY: help setup demo bench node servers model test quick soak pythons laws mutants check format lint types contracts docs page wheel speed clean
+.PHONY: help setup demo bench node servers model test quick soak pythons laws mutants check format lint types contracts docs site page wheel speed clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -127,6 +127,15 @@ contracts: $(VENV)/test.stamp
 docs: $(VENV)/test.stamp $(VENV)/servers.stamp web/node_modules/stamp ## Rewrite everything generated: schemas, golden files, the output in docs
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -rfEs --update $(ARGS)
 
+$(VENV)/docs.stamp: $(VENV)/demo.stamp
+	@echo "installing the site generator"
+	@$(PIP) install --quiet --editable '.[docs]'
+	@touch $@
+
+site: $(VENV)/docs.stamp ## Build the documentation site into site/; a broken link fails the build
+	$(BIN)/zensical build --strict --clean
+	@echo "to read and search it: $(BIN)/python -m http.server -d site 8000"
+
 speed: $(VENV)/test.stamp ## Measure, each figure against its floor
 	$(BIN)/python -m planloop.benchmarks.speed
 
@@ -142,4 +151,4 @@ wheel: $(VENV)/test.stamp ## Build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation --outdir dist
 
 clean: ## Remove what make built
-	rm -rf $(VENV) dist web/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist site .cache web/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
