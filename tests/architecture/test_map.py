@@ -1,4 +1,4 @@
-"""`docs/architecture.md` names modules that exist and stays two pages; `docs/modules.md` lists all modules."""
+"""In docs/contribute, `architecture.md` names modules that exist and has two pages; `modules.md` lists all modules."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tests.architecture.tree import PACKAGES, ROOT, parsed, python_files
 
-PAGE = ROOT / "docs" / "architecture.md"
-MODULES = ROOT / "docs" / "modules.md"
+PAGE = ROOT / "docs" / "contribute" / "architecture.md"
+MODULES = ROOT / "docs" / "contribute" / "modules.md"
 LINES_MAX = 135  # Two printed pages in a small face.
 HEAD = """\
 # Modules

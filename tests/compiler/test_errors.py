@@ -15,7 +15,7 @@ from tests import rows
 from tests.compiler.compiling import GOLDEN, codes, told
 
 ROOT = Path(__file__).parents[2]
-PAGES = ROOT / "docs" / "errors"
+PAGES = ROOT / "docs" / "reference" / "errors"
 BUILT = {
     # Faults that no text file can show: too large, not text, without end.
     "P0101": b"# " + b"x" * (1 << 20),

@@ -209,7 +209,7 @@ def test_law_6_no_agent_writes_the_files_that_say_what_it_is_or_does(tmp_path: P
 
 
 def test_the_example_on_the_page_about_rights_compiles() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "rights.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "rights.md").read_text()
     example = page.partition("```yaml\n")[2].partition("```")[0]
     assert codes(f"mcp: {{files: {{command: [server]}}}}\nrun: make\n{example}") == ["P0411"]
 

@@ -18,8 +18,8 @@ from tests.docs.test_readme import SESSION
 from tests.docs.verb_pages import ROOT, shell, steady
 from tests.product import EngineErrorReason
 
-PAGE = ROOT / "docs" / "containers.md"
-AGENTS_PAGE = ROOT / "docs" / "containers-agents.md"
+PAGE = ROOT / "docs" / "reference" / "containers.md"
+AGENTS_PAGE = ROOT / "docs" / "reference" / "containers-agents.md"
 AGE = re.compile(r"\b\d+(?:\.\d)? s\b( +(?=it ended|httpd))?")
 PLAN = re.compile(r"(?ms)^```yaml\n(plan: shop\n.*?)^```\n")
 

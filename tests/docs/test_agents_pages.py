@@ -16,8 +16,8 @@ from planloop.compiler.error_codes import STOPS_APPLY
 from planloop.controllers.agent.models.catalog import PROVIDERS
 from tests import rows
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ("agents.md", "hooks.md", "mixins.md", "models.md", "rights.md", "tool-servers.md", "../README.md")
+DOCS = Path(__file__).parents[2] / "docs" / "reference"
+PAGES = ("agents.md", "hooks.md", "mixins.md", "models.md", "rights.md", "tool-servers.md", "../../README.md")
 HEAD = "plan: page\ngoal: try it\n"
 AGENT = "agent: {model: ollama/qwen3:8b}\n"
 

@@ -16,7 +16,7 @@ from tests.docs.verb_pages import ROOT
 from tests.e2e.folder import Folder
 from tests.server.gateway.gateways import Served, served
 
-PAGE = ROOT / "docs" / "api.md"
+PAGE = ROOT / "docs" / "reference" / "api.md"
 REQUEST = re.compile(r"(?ms)^```http\n((?:GET|POST) \S+\n(?:\{.*?\}\n(?=\n|```))?)(?:.*?)^```\n")
 DIFFERS = (
     (r'("(?:at|since|started_at|sent_at|ended_at)": )[\d.]+', r"\g<1>1795442602.5"),

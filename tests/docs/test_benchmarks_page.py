@@ -12,7 +12,7 @@ from tests.benchmarks.validating.suites import SOUND, suite_of
 from tests.docs.test_readme import SESSION, played
 from tests.docs.verb_pages import ROOT
 
-PAGE = ROOT / "docs" / "benchmarks.md"
+PAGE = ROOT / "docs" / "benchmarks" / "index.md"
 
 
 @pytest.mark.process

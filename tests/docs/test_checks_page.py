@@ -16,7 +16,7 @@ from tests.controllers.task.served import serving
 from tests.docs.verb_pages import ROOT
 
 pytestmark = pytest.mark.anyio
-PAGE = ROOT / "docs" / "checks-http.md"
+PAGE = ROOT / "docs" / "reference" / "checks-http.md"
 SAID = re.compile(r"(?ms)^```text\n(.*?)^```\n")
 TABLE = re.compile(r"(?m)(?<=^\| matcher \| is \|\n\| --- \| --- \|\n)(^.+\n)+")
 NONCE = re.compile(r"\b[0-9a-f]{12}\b")

@@ -10,7 +10,7 @@ import pytest
 from tests.docs.test_readme import SESSION, played
 from tests.docs.verb_pages import ROOT
 
-PAGE = ROOT / "docs" / "forks.md"
+PAGE = ROOT / "docs" / "reference" / "forks.md"
 
 
 @pytest.mark.process

@@ -18,7 +18,7 @@ from tests.docs.test_readme import SESSION, played
 from tests.docs.verb_pages import ROOT
 from tests.product import CallResult, CallState
 
-PAGE = ROOT / "docs" / "hooks.md"
+PAGE = ROOT / "docs" / "reference" / "hooks.md"
 LIBRARY = ROOT / "plans" / "library" / "hooks"
 
 

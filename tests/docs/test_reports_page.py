@@ -10,7 +10,7 @@ import pytest
 from tests.docs.test_readme import SESSION, played
 from tests.docs.verb_pages import ROOT
 
-PAGE = ROOT / "docs" / "reports.md"
+PAGE = ROOT / "docs" / "benchmarks" / "reports.md"
 
 
 @pytest.mark.process

@@ -1,4 +1,4 @@
-"""The tables of `docs/rights.md` list the ways that the tests try, in their order, with what stopped each."""
+"""The tables of `docs/reference/rights.md` list the ways that the tests try, in their order, with what stopped each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.architecture.tree import ROOT
 from tests.containers.sandboxing import probes
 from tests.e2e import ways
 
-PAGE = ROOT / "docs" / "rights.md"
+PAGE = ROOT / "docs" / "reference" / "rights.md"
 WAYS = ("| tried | stopped by |", ways.table())
 PROBES = ("| tried inside | stopped by |", [(one.name, one.stopped_by) for one in probes.PROBES])
 

@@ -1,4 +1,4 @@
-"""What `docs/sandboxes.md` shows can be written so."""
+"""What `docs/operate/sandboxes.md` shows can be written so."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from planloop.client.plan_sources import FolderSources
 from planloop.compiler import plan_compiler
 from tests.architecture.tree import ROOT
 
-BLOCKS = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "sandboxes.md").read_text(), re.DOTALL)
+BLOCKS = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "operate" / "sandboxes.md").read_text(), re.DOTALL)
 
 
 @pytest.mark.parametrize("block", BLOCKS)

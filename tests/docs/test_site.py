@@ -133,3 +133,12 @@ def test_links_of_the_site_do_not_leave_its_folder() -> None:
                 outside.append((file.relative_to(ROOT).as_posix(), target))
 
     assert outside == []
+
+
+def test_every_page_has_its_place_in_the_navigation() -> None:
+    """Pages on error codes are left to the search and to their index."""
+    docs = ROOT / "docs"
+    pages = {file.relative_to(docs).as_posix() for file in docs.rglob("*.md")}
+    named = re.findall(r"(?m)^ +- (?:[^:\n]+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text())
+
+    assert sorted(named) == sorted(page for page in pages if not re.search(r"errors/P\d+\.md$", page))

@@ -37,7 +37,7 @@ def test_the_page_shows_what_the_verb_prints(verb: str, tmp_path: Path, is_updat
 
 
 def test_the_list_of_verbs_is_the_commands_own(is_updating: bool) -> None:
-    path = verb_pages.PAGES / "README.md"
+    path = verb_pages.PAGES / "index.md"
     if is_updating:
         path.write_text(verb_pages.index())
 
@@ -45,4 +45,4 @@ def test_the_list_of_verbs_is_the_commands_own(is_updating: bool) -> None:
 
 
 def test_there_is_a_page_for_each_verb_and_for_nothing_else() -> None:
-    assert {path.stem for path in verb_pages.PAGES.glob("*.md")} - {"README"} == set(VERBS)
+    assert {path.stem for path in verb_pages.PAGES.glob("*.md")} - {"index"} == set(VERBS)

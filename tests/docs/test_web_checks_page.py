@@ -1,4 +1,4 @@
-"""`docs/checks-web.md` is what the product says: its examples compile, and its tables are whole."""
+"""`docs/reference/checks-web.md` is what the product says: its examples compile, and its tables are whole."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from planloop.schemas.checks.web_targets import BUILTIN_NAMES
 from tests import rows
 from tests.architecture.tree import ROOT
 
-PAGE = ROOT / "docs" / "checks-web.md"
+PAGE = ROOT / "docs" / "reference" / "checks-web.md"
 TEXT = PAGE.read_text()
 BLOCKS = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
 

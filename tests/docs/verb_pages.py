@@ -1,4 +1,4 @@
-"""The pages in docs/verbs, made by running each verb for real in a fresh folder.
+"""The pages in docs/reference/verbs, made by running each verb for real in a fresh folder.
 
 A page is the verb's own help, then a session: commands with what they printed. What differs from run to run (times,
 uids, process ids, temporary paths) is replaced by a fixed example of the same shape.
@@ -18,7 +18,7 @@ from planloop.cli.main import VERBS
 from planloop.containers.engine.engine import HOST
 
 ROOT = Path(__file__).parents[2]
-PAGES = ROOT / "docs" / "verbs"
+PAGES = ROOT / "docs" / "reference" / "verbs"
 
 PLAN = """\
 plan: demo
@@ -146,7 +146,7 @@ def page(verb: str, folder: Path) -> Page:
 
 
 def index() -> str:
-    """docs/verbs/README.md: every verb with its line, and the exit codes."""
+    """docs/reference/verbs/index.md: every verb with its line, and the exit codes."""
     rows = "\n".join(f"| [`{verb}`]({verb}.md) | {line} |" for verb, line in VERBS.items())
     return (
         "# The `plan` command\n\nEvery page is the verb's own help and a real session; a test runs them again and "

@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.folder import Folder
 from tests.fakes.model_server.running import started
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "models.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "reference" / "models.md"
 STEPS: Final = [
     {"reply": {"text": "It cannot be done."}, "times": 3},
     {"reply": {"calls": [{"name": "write", "arguments": {"path": "answer.txt", "content": "42"}}]}},

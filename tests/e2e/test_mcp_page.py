@@ -1,4 +1,4 @@
-"""docs/mcp.md is true: its plan runs, and its session is what a client and a person really get."""
+"""docs/reference/mcp.md is true: its plan runs, and its session is what a client and a person really get."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.e2e.folder import Folder
 
 pytestmark = [pytest.mark.anyio, pytest.mark.process, pytest.mark.timeout(240)]
 
-PAGE = Path(__file__).parents[2] / "docs" / "mcp.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "mcp.md"
 SESSION = re.compile(r"(?ms)^```session\n(.*?)^```\n")
 
 

@@ -1,6 +1,6 @@
 """Ways to run a program with no other right to commands than `shell(git status)`, each by name, with what stopped it.
 
-`docs/rights.md` shows the same table. A program that runs writes the file `ran`.
+`docs/reference/rights.md` shows the same table. A program that runs writes the file `ran`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The laws of docs/architecture.md, asked of a story while it runs and when it is over."""
+"""The laws of docs/contribute/architecture.md, asked of a story while it runs and when it is over."""
 
 from __future__ import annotations
 

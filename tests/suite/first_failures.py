@@ -45,7 +45,7 @@ class Failure:
 
     @property
     def is_law(self) -> bool:
-        """Whether a law of docs/architecture.md did not hold: such a test is not run again."""
+        """Whether a law of docs/contribute/architecture.md did not hold: such a test is not run again."""
         return self.is_assertion and "::test_law_" in self.nodeid
 
 

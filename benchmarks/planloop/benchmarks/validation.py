@@ -285,10 +285,10 @@ def _wrapped(words: Iterable[str], width: int) -> Iterator[str]:
 
 PAGE_WIDTH = 100
 HEAD = """\
-# What the checks of the suites tell apart
+# Mutation tables of the suites
 
-Made by `plan bench validate --all -o md`, which runs every proof of every suite ([benchmarks](benchmarks.md)). A row is
-a check, a column a mutant: an answer that is wrong in one way.
+`plan bench validate --all -o md` prints this page. It runs every proof of every suite. A row is a check, a column a
+mutant: an answer that is wrong in one way.
 """
 
 

@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """The promise of docs/verbs/README.md. For `diff`, FAILED says that there are differences."""
+    """The promise of docs/reference/verbs/index.md. For `diff`, FAILED says that there are differences."""
 
     DONE = 0
     FAILED = 1

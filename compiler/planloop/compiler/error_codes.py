@@ -1,4 +1,4 @@
-"""Every diagnostic code and its title. `docs/errors/` and the golden cases are held to it.
+"""Every diagnostic code and its title. `docs/reference/errors/` and the golden cases are held to it.
 
 P01xx are faults of reading a text, P02xx of what the plan says, P03xx of rights and budgets, P04xx of what this
 version does not run.

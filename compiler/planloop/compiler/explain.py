@@ -28,7 +28,7 @@ from planloop.schemas.spec.field import (
 from planloop.schemas.spec.tables import TABLE_BY_NAME, TABLES, find_field, table_of_type
 from planloop.schemas.tools import TOOLS
 
-# The page on each diagnostic code: printed by `plan explain P0203`, generated into `docs/errors/`.
+# The page on each diagnostic code: printed by `plan explain P0203`, generated into `docs/reference/errors/`.
 #
 # Compiling imports none of this; only explaining and the docs do. A test compiles the examples: each wrong one gives
 # its code, each right one does not.

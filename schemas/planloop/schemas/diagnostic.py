@@ -31,7 +31,7 @@ class ValueProblem:
 # Diagnostics: faults of a plan as values, collected rather than raised.
 #
 # Checkers that know only the document report a JSON pointer; the compiler, which holds the text, adds the span.
-# How they are printed is `planloop.client.render`; what each code means is `docs/errors/<code>.md`.
+# How they are printed is `planloop.client.render`; what each code means is `docs/reference/errors/<code>.md`.
 
 Severity: TypeAlias = Literal["error", "warning"]
 

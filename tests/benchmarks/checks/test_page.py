@@ -14,7 +14,7 @@ from planloop.benchmarks.checks.evidence import EmittedCall, Evidence
 from tests.docs.test_readme import SESSION, played
 from tests.docs.verb_pages import ROOT
 
-PAGE = ROOT / "docs" / "tool-calling.md"
+PAGE = ROOT / "docs" / "benchmarks" / "tool-calling.md"
 
 
 @pytest.mark.process

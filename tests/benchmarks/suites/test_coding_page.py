@@ -9,7 +9,7 @@ from planloop.benchmarks.grading.containers import find_start_command
 from tests.benchmarks.suites.test_coding_agent import case
 from tests.docs.verb_pages import ROOT
 
-PAGE = ROOT / "docs" / "coding-suite.md"
+PAGE = ROOT / "docs" / "benchmarks" / "coding.md"
 NAMES = ("echo", "login", "chat", "game")
 
 

@@ -17,7 +17,7 @@ from planloop.schemas.spec.tables import TABLE_BY_NAME
 from planloop.server.bench import suites
 from tests.docs.verb_pages import ROOT
 
-PAGE = (ROOT / "docs" / "planning-suite.md").read_text()
+PAGE = (ROOT / "docs" / "benchmarks" / "planning.md").read_text()
 
 
 def _suite() -> Suite:

@@ -1,4 +1,4 @@
-"""What `docs/worlds.md` shows can be written so, and it names all that there is."""
+"""What `docs/reference/worlds.md` shows can be written so, and it names all that there is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from planloop.compiler import plan_compiler
 from tests import rows
 from tests.architecture.tree import ROOT
 
-PAGE = (ROOT / "docs" / "worlds.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "worlds.md").read_text()
 WORLD, PLAN, SUITE = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 

@@ -13,7 +13,7 @@ from planloop.schemas import limits
 from tests.docs.test_readme import SESSION
 from tests.docs.verb_pages import ROOT, shell, steady
 
-PAGE = ROOT / "docs" / "images.md"
+PAGE = ROOT / "docs" / "reference" / "images.md"
 
 
 @pytest.mark.engine

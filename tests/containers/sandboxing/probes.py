@@ -1,7 +1,7 @@
 """Ways out of tier 2, each by name: Python that tries it inside, what it has to come to, and what stopped it.
 
-`docs/rights.md` shows the same table. `RUNNER` runs each probe in a process of its own and prints its name and outcome:
-the name of an error, or what the probe says.
+`docs/reference/rights.md` shows the same table. `RUNNER` runs each probe in a process of its own and prints its name
+and outcome: the name of an error, or what the probe says.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""One script a row of docs/speed.md. Each prints its figures as ratios against a floor taken in the same run.
+"""One script for each row of docs/contribute/speed.md. Each prints its figures
+as ratios against a floor taken in the same run.
 
 `python -m planloop.benchmarks.speed` runs them all; `python -m planloop.benchmarks.speed.plan_read` runs one. They
 assert nothing.

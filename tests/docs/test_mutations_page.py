@@ -1,4 +1,4 @@
-"""The page with the matrices is about the suites as they are: every case, check and mutant of theirs, and all valid."""
+"""The page of mutation tables shows every case, check and mutant of the suites, all valid."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests import sets
 from tests.containers.images.stocked import stocked
 from tests.docs.verb_pages import ROOT, shell
 
-PAGE = ROOT / "docs" / "matrix.md"
+PAGE = ROOT / "docs" / "benchmarks" / "mutations.md"
 SHIPPED = suites.shipped_suites()
 PROGRAMS = "?[ch]*-typescript"  # Echo and chat: all of coding-agent takes twenty minutes.
 KEPT = 2  # Cases of a suite in the set change.
@@ -65,7 +65,7 @@ def test_the_page_shows_every_case_check_and_mutant_of_the_suite(suite: str) -> 
     cases = suites.require_suite(SHIPPED[suite]).suite.cases
 
     assert [read(block) for block in blocks(PAGE.read_text(), suite)] == [shown(case) for case in cases.values()], (
-        "plan bench validate --all -o md > docs/matrix.md"
+        "plan bench validate --all -o md > docs/benchmarks/mutations.md"
     )
 
 
