@@ -36,8 +36,8 @@ DECIDER_FIELDS: Final = (
     Field(
         "model",
         PATTERN,
-        "The language model, as `provider/name` or `name@http://host/v1`; `record/<file>@<model>` writes its answers "
-        "to a file, `replay/<file>@<model>` reads them from there. Left out, that of the nearest agent above.",
+        "The model, as `provider/name` or `name@http://host/v1`; default: the nearest ancestor agent's. "
+        "`record/<file>@<model>` writes its answers to a file, `replay/<file>@<model>` reads them from it.",
         "ollama/qwen3:32b",
         _RESTART,
         lowered=("mind",),
@@ -45,7 +45,7 @@ DECIDER_FIELDS: Final = (
     Field(
         "options",
         MapType(ANY, is_id=False),
-        "Passed to the model, or to the Python function, as they stand.",
+        "Options passed unchanged to the model or the Python function.",
         {"temperature": 0},
         _RESTART,
         lowered=("mind",),
@@ -53,15 +53,15 @@ DECIDER_FIELDS: Final = (
     Field(
         "escalate",
         TableType("escalate", short="model"),
-        "A stronger model that continues the conversation when the agent is stuck, or after so many rejected "
-        "answers. The rights of the agent and of its parent hold for this model too.",
+        "A stronger model that continues the conversation when the agent is stuck, or after `after` rejected "
+        "answers. The rights of the agent and its parent apply to it too.",
         {"after": 3, "model": "openai/gpt-5", "budget": {"usd": "2"}},
         lowered=("escalate",),
     ),
     Field(
         "script",
         STEPS,
-        "Makes the agent deterministic: it takes these steps, one after the other.",
+        "Steps of a scripted agent, executed in order. The agent needs no model.",
         [{"say": "on it"}, {"done": "finished"}],
         _RESTART,
         lowered=("mind",),
@@ -69,7 +69,7 @@ DECIDER_FIELDS: Final = (
     Field(
         "python",
         TEXT,
-        "A function `file.py:name` that takes the turns, run in a process of its own; `lib:name` is one of ours.",
+        "A function `file.py:name` that takes the turns, run in a separate process; `lib:name` is a bundled one.",
         "agents/planner.py:step",
         _RESTART,
         lowered=("mind",),
@@ -77,7 +77,7 @@ DECIDER_FIELDS: Final = (
     Field(
         "run",
         COMMAND,
-        "A program that takes the turns: one JSON line in, JSON lines of actions out.",
+        "A program that takes the turns. It reads one JSON line and writes actions as JSON lines.",
         ["python3", "planner.py"],
         _RESTART,
         lowered=("mind",),
@@ -85,8 +85,8 @@ DECIDER_FIELDS: Final = (
     Field(
         "outside",
         EitherType(plain=FLAG, map=TableType("outside")),
-        "Another agent that does the task. A command-line one (`run`) is given a prompt, and what it prints is its "
-        "answer; with `true`, any MCP client takes the task by `plan mcp` and makes the agent's calls.",
+        "An external agent. A command-line agent (`run`) gets a prompt, and its output is the answer. With `true`, "
+        "any MCP client can take the task with `plan mcp` and make the agent's calls.",
         {"run": ["other-agent", "--print"], "prompt": "stdin"},
         _RESTART,
         lowered=("mind",),
@@ -97,7 +97,7 @@ NATURE_FIELDS: Final = (
     Field(
         "extends",
         WORD,
-        "The agent or prototype it is made from.",
+        "The agent or prototype that this one is based on.",
         "lib:child",
         _PREFIX,
         aliases=("proto",),
@@ -106,7 +106,7 @@ NATURE_FIELDS: Final = (
     Field(
         "mixins",
         ListType(EitherType(plain=WORD, map=MapType(ANY, is_id=False))),
-        "Behaviours merged over the prototype, in this order; `{lib:retry: {max: 3}}` gives one its settings.",
+        "Mixins applied on top of the prototype, in this order; `{lib:retry: {max: 3}}` passes settings.",
         ["lib:denylist"],
         _PREFIX,
         lowered=("mixins",),
@@ -114,7 +114,7 @@ NATURE_FIELDS: Final = (
     Field(
         "settings",
         MapType(MapType(ANY, is_id=False), is_id=False),
-        "Settings of mixins, by the mixin's name.",
+        "Settings for mixins, by mixin name.",
         {"retry": {"max": 3}},
         _PREFIX,
         lowered=("mixins",),
@@ -122,9 +122,9 @@ NATURE_FIELDS: Final = (
     Field(
         "from",
         TEXT,
-        "The agent that it begins as a copy of: with its transcript and memory, not its rights. A name goes down "
-        "from the same parent (`ann`, `ann/x`), an address from the root (`agent/lead/ann`). `dump:` and a digest is "
-        "what was restored from a file, `dump:kept` an agent that has left the plan. Not handed down.",
+        "The agent to copy at the start: transcript and memory, but not rights. A name (`ann`, `ann/x`) is relative "
+        "to the parent, an address (`agent/lead/ann`) to the root. `dump:` and a digest is an agent restored from a "
+        "file, `dump:kept` an agent that has left the plan. Not inherited.",
         "reviewer",
         _RESTART,
         lowered=("source",),
@@ -132,8 +132,8 @@ NATURE_FIELDS: Final = (
     Field(
         "prompt",
         TEXT,
-        "Its instructions: `lib:name`, `file:path`, `mcp:server/name`, the name of one of the plan's prompts, or the "
-        "text itself.",
+        "The agent's instructions: `lib:name`, `file:path`, `mcp:server/name`, the name of a prompt of the plan, or "
+        "text.",
         "lib:worker",
         _PREFIX,
         lowered=("prompt", "served_prompts"),
@@ -144,9 +144,9 @@ POWER_FIELDS: Final = (
     Field(
         "tools",
         WORDS,
-        "Tools and toolsets it may use: names, calls such as `shell(git *)`, `lib:code`, `server.tool` or `server` for "
-        "the tools of a server, `agent:name` for an agent that is called like a tool, or `all`; the rights on its path "
-        "still hold.",
+        "Tools and toolsets that the agent may use, within the rights of its ancestors: names, calls such as "
+        "`shell(git *)`, `lib:code`, `server.tool`, `server` for all tools of a server, `agent:name` for an agent "
+        "called as a tool, or `all`.",
         ["lib:code"],
         _PREFIX,
         lowered=("tools",),
@@ -154,7 +154,7 @@ POWER_FIELDS: Final = (
     Field(
         "deny",
         WORDS,
-        "Tool calls it may not make: a name, or a pattern such as `shell(rm -rf *)`. Denials unite; nothing lifts one.",
+        "Forbidden tool calls: a name, or a pattern such as `shell(rm -rf *)`. Denials add up and cannot be lifted.",
         ["shell"],
         _PREFIX,
         lowered=("rights",),
@@ -162,32 +162,37 @@ POWER_FIELDS: Final = (
     Field(
         "effects",
         MapType(ScalarType("word", ("read", "idempotent", "reconcilable", "once")), is_id=False),
-        "The effect class of tools, by name, where it differs from the tool's own.",
+        "Effect classes by tool name, where they differ from the tool's own.",
         {"shell": "idempotent"},
         lowered=("effects",),
     ),
     Field(
-        "rights", TableType("rights"), "Narrows what it may use and grant.", {"spawn": 2}, _PREFIX, lowered=("rights",)
+        "rights",
+        TableType("rights"),
+        "Limits what the agent may use and grant.",
+        {"spawn": 2},
+        _PREFIX,
+        lowered=("rights",),
     ),
     Field(
         "budget",
         TableType("budget"),
-        "What each task that it does may use at most.",
+        "Limits for each task that the agent works on.",
         {"turns": 50},
         lowered=("budget", "agent_bounds"),
     ),
     Field(
         "hooks",
         ListType(EitherType(plain=WORD, map=MapType(ANY, is_id=False))),
-        "Hooks that watch it, by name or as `lib:name`; `{lib:spawn-limit: {max: 3}}` gives one its settings.",
+        "Hooks that watch the agent, by name or as `lib:name`; `{lib:spawn-limit: {max: 3}}` passes settings.",
         ["no-secrets"],
         lowered=("hooks",),
     ),
     Field(
         "sandbox",
         EitherType(plain=ScalarType("integer", minimum=0), map=TableType("sandbox")),
-        "The least sandbox tier that will do: 0 none, 1 process group and limits, 2 bubblewrap, 3 container. A map "
-        "names the container, or bounds. Left out, that of the nearest agent above.",
+        "The minimum sandbox tier: 0 none, 1 process group and limits, 2 bubblewrap, 3 container. A map sets the "
+        "container or limits. Default: the nearest ancestor agent's.",
         1,
         _RESTART,
         lowered=("sandbox",),
@@ -198,28 +203,28 @@ CONDUCT_FIELDS: Final = (
     Field(
         "topology",
         TableType("topology"),
-        "Whom it may talk to.",
+        "The agents that this agent may talk to.",
         {"talk-to": ["parent"]},
         lowered=("talk_to",),
     ),
     Field(
         "wake",
         TableType("wake"),
-        "When it wakes though nothing happened, while it has children that live.",
+        "How often the agent wakes without an event while it has live children.",
         {"every": 120},
         lowered=("wake_every_s",),
     ),
     Field(
         "compact",
         TableType("compact"),
-        "When and how what it has said and seen is made shorter.",
+        "When and how the agent's conversation is summarized.",
         {"at": 0.7},
         lowered=("compact",),
     ),
     Field(
         "lock",
         ScalarType("word", ("turn", "task", "off")),
-        "How long a file it wrote stays locked for others: to the end of the turn, of the task, or not at all.",
+        "How long a file that the agent wrote stays locked: until its `turn` or `task` ends, or not at all (`off`).",
         "task",
         default="turn",
         lowered=("lock",),
@@ -228,43 +233,54 @@ CONDUCT_FIELDS: Final = (
 
 AGENT_FIELDS: Final = (*DECIDER_FIELDS, *NATURE_FIELDS, *POWER_FIELDS, *CONDUCT_FIELDS)
 
-AGENT: Final = FieldTable("agent", "Who takes turns for a task; prototypes have the same fields.", AGENT_FIELDS)
+AGENT: Final = FieldTable("agent", "What takes the turns of a task. Prototypes have the same fields.", AGENT_FIELDS)
 
 STEP_VERBS: Final = tuple("say call patch task send expect sleep done fail parallel again memory".split())
 
 STEP: Final = FieldTable(
     "step",
-    "One step of a script: exactly one verb, with what belongs to it.",
+    "One step of a script: exactly one verb and its options.",
     (
-        Field("say", ANY, "Says a text; with `to`, sends it.", "on it"),
-        Field("call", ANY, "Calls a tool, `{write: {path: a.txt, content: hi}}`, or several as a list.", {"list": {}}),
+        Field("say", ANY, "Says a text; with `to`, sends it as a message.", "on it"),
         Field(
-            "patch", ListType(ANY), "RFC 6902 operations on the plan.", [{"op": "add", "path": "/notes", "value": "x"}]
+            "call",
+            ANY,
+            "Calls a tool, as in `{write: {path: a.txt, content: hi}}`; a list makes several calls.",
+            {"list": {}},
         ),
-        Field("task", ANY, "Adds a child task, or several as a list.", {"id": "ui", "goal": "the chat window"}),
-        Field("send", ANY, "Sends a message: `{to: parent, text: half way}`.", {"to": "parent", "text": "half way"}),
+        Field(
+            "patch",
+            ListType(ANY),
+            "Changes the plan with RFC 6902 operations.",
+            [{"op": "add", "path": "/notes", "value": "x"}],
+        ),
+        Field("task", ANY, "Adds a child task; a list adds several.", {"id": "ui", "goal": "the chat window"}),
+        Field(
+            "send", ANY, "Sends a message, as in `{to: parent, text: half way}`.", {"to": "parent", "text": "half way"}
+        ),
         Field(
             "expect",
             EitherType(plain=TEXT, map=TableType("expect")),
-            "Ends the script as failed unless the last results have this text, or are like this.",
+            "Fails the script unless the last results contain this text or match this map.",
             {"ok": True},
         ),
-        Field("sleep", DURATION, "Waits so many seconds of the clock.", 1),
-        Field("done", ANY, "Claims that the task is done, with a result.", "finished"),
-        Field("fail", ANY, "Claims that it cannot be done, with a reason.", "no compiler"),
-        Field("parallel", ANY, "Takes several steps at once.", [{"call": {"list": {}}}]),
-        Field("again", FLAG, "Takes another turn at once.", True),
-        Field("memory", ANY, "Keeps a value for the next turns.", {"seen": 1}),
+        Field("sleep", DURATION, "Waits for this number of seconds.", 1),
+        Field("done", ANY, "Reports the task as done, with a result.", "finished"),
+        Field("fail", ANY, "Reports that the task cannot be done, with a reason.", "no compiler"),
+        Field("parallel", ANY, "Takes several steps in parallel.", [{"call": {"list": {}}}]),
+        Field("again", FLAG, "Starts another turn immediately.", True),
+        Field("memory", ANY, "Stores a value for the next turns.", {"seen": 1}),
         Field(
             "when",
             EitherType(plain=TEXT, map=TableType("when")),
-            "Waits until all of this holds: a message, a child's state, a rejected claim. A text is part of a message.",
+            "Waits until all conditions hold: a message, a child's state, a rejected claim. A text matches part of a "
+            "message.",
             {"message": "go"},
         ),
-        Field("with", ANY, "Arguments of the `call` beside it.", {"path": "a.txt"}),
-        Field("to", ANY, "Who hears what the `say` beside it says.", "parent"),
-        Field("reason", ANY, "Why the `patch` beside it is made.", "the design changed"),
-        Field("key", ANY, "A name for the step, so that editing the script keeps its place.", "first"),
+        Field("with", ANY, "Arguments of this step's `call`.", {"path": "a.txt"}),
+        Field("to", ANY, "The recipient of this step's `say`.", "parent"),
+        Field("reason", ANY, "The reason for this step's `patch`.", "the design changed"),
+        Field("key", ANY, "A name for the step. It keeps the agent's position when you edit the script.", "first"),
     ),
     one_of=(STEP_VERBS,),
 )
@@ -274,56 +290,61 @@ AGENT_TABLES: Final = (
     STEP,
     FieldTable(
         "when",
-        "What a step waits for; all that is said must hold.",
+        "Conditions that a step waits for. All must hold.",
         (
-            Field("message", TEXT, "A message with this text in it has come.", "go"),
-            Field("from", TEXT, "It is from this sender.", "parent"),
+            Field("message", TEXT, "A message that contains this text has arrived.", "go"),
+            Field("from", TEXT, "The message is from this sender.", "parent"),
             Field("child", TEXT, "This child is in `state`.", "ui"),
-            Field("state", WORD, "The state of `child`: done, failed, cancelled, or ended for any of these.", "done"),
+            Field(
+                "state",
+                WORD,
+                "The state of `child`: `done`, `failed`, `cancelled`, or `ended` for any of these.",
+                "done",
+            ),
             Field("children", WORD, "All children are in this state.", "done"),
-            Field("goal", TEXT, "The goal has this text in it.", "dark"),
-            Field("notes", TEXT, "The notes have this text in them.", "tokens"),
-            Field("rejected", ANY, "A claim was turned down; a text must be among what failed.", True),
-            Field("result", ANY, "The last results are as `expect` would have them.", {"ok": False}),
+            Field("goal", TEXT, "The goal contains this text.", "dark"),
+            Field("notes", TEXT, "The notes contain this text.", "tokens"),
+            Field("rejected", ANY, "A claim was rejected. A text must occur in the failures.", True),
+            Field("result", ANY, "The last results match this, in the form of `expect`.", {"ok": False}),
         ),
     ),
     FieldTable(
         "expect",
-        "How the last results must be.",
+        "What the last results must match.",
         (
-            Field("ok", FLAG, "Every call succeeded, or none did.", True),
-            Field("error", TEXT, "One failed with this word.", "NotFound"),
+            Field("ok", FLAG, "`true`: every call succeeded. `false`: no call succeeded.", True),
+            Field("error", TEXT, "A call failed with this error name.", "NotFound"),
             Field("exit", ScalarType("integer"), "The exit code of the command.", 0),
-            Field("contains", ScalarType("loose"), "The text is in a result.", "42 passed"),
-            Field("not", ScalarType("loose"), "The text is in no result.", "warning"),
+            Field("contains", ScalarType("loose"), "Text that a result contains.", "42 passed"),
+            Field("not", ScalarType("loose"), "Text that no result contains.", "warning"),
         ),
     ),
     FieldTable(
         "mixin",
-        "Fields and settings that agents merge over their prototype.",
+        "Fields and settings that agents apply on top of their prototype.",
         (
             *POWER_FIELDS,
             *CONDUCT_FIELDS,
-            Field("prompt", TEXT, "Added after the agent's own prompt.", "be brief", lowered=("prompt",)),
+            Field("prompt", TEXT, "Text appended to the agent's own prompt.", "be brief", lowered=("prompt",)),
             *MIXIN_STEP_FIELDS,
         ),
     ),
     FieldTable(
         "toolset",
-        "Tools under one name.",
+        "A named set of tools.",
         (
-            Field("extends", WORD, "The toolset it adds to.", "lib:tiny"),
-            Field("tools", WORDS, "Tools and toolsets.", ["read", "list"]),
+            Field("extends", WORD, "The toolset that this one extends.", "lib:tiny"),
+            Field("tools", WORDS, "Names of tools and toolsets.", ["read", "list"]),
         ),
     ),
     FieldTable(
         "topology",
-        "Whom an agent may talk to.",
+        "The agents that an agent may talk to.",
         (
             Field(
                 "talk-to",
                 WORDS,
-                "`parent`, `children`, `siblings`, or paths of tasks. Asking upward is always possible.",
+                "`parent`, `children`, `siblings`, or task paths. Requests to the parent are always allowed.",
                 ["parent"],
                 aliases=("can-talk-to",),
                 lowered=("talk_to",),
@@ -332,175 +353,187 @@ AGENT_TABLES: Final = (
     ),
     FieldTable(
         "wake",
-        "The watchdog.",
-        (Field("every", DURATION, "Seconds between two wakes.", 120, lowered=("wake_every_s",)),),
+        "A timer that wakes the agent.",
+        (Field("every", DURATION, "Seconds between wake-ups.", 120, lowered=("wake_every_s",)),),
     ),
     FieldTable(
         "outside",
-        "A command-line agent and how to speak to it, or how long an MCP client has a task.",
+        "A command-line agent and its input and output format, or the lease of an MCP client.",
         (
-            Field("run", COMMAND, "The command.", ["other-agent", "--print"]),
+            Field("run", COMMAND, "The command that starts the agent.", ["other-agent", "--print"]),
             Field(
                 "lease",
                 DURATION,
-                "An MCP client that has taken the task and is silent for so long has it no longer.",
+                "The lease of an MCP client on the task. It expires after this time without a call.",
                 120,
                 default=300,
             ),
             Field(
                 "prompt",
                 ScalarType("word", ("stdin", "argument")),
-                "Whether it reads the prompt, or is given it as its last argument.",
+                "How the agent gets the prompt: on `stdin`, or as the last `argument`.",
                 "argument",
                 default="stdin",
             ),
             Field(
                 "output",
                 ScalarType("word", ("text", "json-lines", "json")),
-                "Whether all that it prints, stderr too, is its answer, or each line is JSON, or all of it is one JSON "
-                "value.",
+                "Output format: `text` (all output is the answer, stderr included), `json-lines` (each line is "
+                "JSON), or `json` (one value).",
                 "json-lines",
                 default="text",
             ),
             Field(
                 "field",
                 TEXT,
-                "With JSON: where the answer is, as a pointer; the last line that has it counts. Left out, where such "
-                "programs usually have it.",
+                "For JSON: a pointer to the answer; the last line that has it is used. Default: the usual places.",
                 "/result",
             ),
             Field(
                 "continue",
                 COMMAND,
-                "Its command from the second turn on, if it has sessions; `{session}` stands for the session's name.",
+                "The command from the second turn on, for agents with sessions; `{session}` is replaced by the "
+                "session name.",
                 ["other-agent", "--print", "--resume", "{session}"],
             ),
-            Field("session", TEXT, "With JSON: where the name of its session is, as a pointer.", "/session_id"),
+            Field("session", TEXT, "For JSON: a pointer to the session name.", "/session_id"),
             Field(
                 "env",
                 MapType(ScalarType("loose"), is_id=False),
-                "Variables for it; a value `env:NAME` is read from the environment of the owner.",
+                "Environment variables; a value `env:NAME` is read from the owner's environment.",
                 {"API_KEY": "env:API_KEY"},
             ),
-            Field("timeout", DURATION, "How long one turn of it may take.", 1800, default=3600),
+            Field("timeout", DURATION, "Maximum time for one turn.", 1800, default=3600),
         ),
         one_of=(("run", "lease"),),
     ),
     FieldTable(
         "escalate",
-        "When another model continues an agent's conversation, and what it may use.",
+        "When another model takes over an agent's conversation, and its budget.",
         (
             Field(
                 "after",
                 ScalarType("integer", minimum=1),
-                "How many answers are rejected before. An agent that is stuck escalates at once.",
+                "Number of rejected answers before escalation. A stuck agent escalates immediately.",
                 2,
                 default=3,
             ),
             Field("model", PATTERN, "The stronger model.", "openai/gpt-5"),
-            Field("budget", TableType("budget"), "What this model may use for the agent at most.", {"usd": "2"}),
+            Field("budget", TableType("budget"), "Limits for this model's work for the agent.", {"usd": "2"}),
         ),
     ),
     FieldTable(
         "compact",
-        "When and how a conversation is made shorter.",
+        "When and how a conversation is summarized.",
         (
             Field(
                 "at",
                 ScalarType("number", minimum=0),
-                "The share of the model's window at which it is done.",
+                "Fraction of the model's context window at which the conversation is summarized.",
                 0.7,
                 default=0.8,
             ),
-            Field("keep", COUNT, "Tokens of the newest part that stay as they are.", 8000),
-            Field("model", PATTERN, "The model that writes the summary; left out, the agent's own.", "ollama/qwen3:8b"),
+            Field("keep", COUNT, "Number of the newest tokens to keep unchanged.", 8000),
+            Field("model", PATTERN, "The model that writes the summary. Default: the agent's own.", "ollama/qwen3:8b"),
         ),
     ),
     FieldTable(
         "sandbox",
-        "What an agent's commands run in.",
+        "The isolation of an agent's commands.",
         (
-            Field("tier", ScalarType("integer", minimum=0), "The least tier that will do.", 1),
-            Field("container", WORD, "The container that its shell, file tools and checks act in.", "sut"),
-            Field("memory", ScalarType("size", minimum=0), "Bytes of memory for each command.", 536870912),
-            Field("processes", COUNT, "Processes at once for each command.", 64),
-            Field("alone", FLAG, "Commands see nothing of the plan's folder but the task's: bubblewrap.", True),
+            Field("tier", ScalarType("integer", minimum=0), "The minimum tier.", 1),
+            Field("container", WORD, "The container in which the agent's shell, file tools and checks run.", "sut"),
+            Field("memory", ScalarType("size", minimum=0), "Memory limit for each command, in bytes.", 536870912),
+            Field("processes", COUNT, "Maximum number of processes for each command.", 64),
+            Field(
+                "alone",
+                FLAG,
+                "Commands see only the task's own folder within the plan's folder. Requires bubblewrap.",
+                True,
+            ),
         ),
     ),
     FieldTable(
         "rights",
-        "What may be used, and under `grant` what may be handed on. A line that is left out narrows nothing.",
+        "What an agent may use and, under `grant`, hand on. An omitted field restricts nothing.",
         (
             Field(
                 "models",
                 PATTERNS,
-                "Model names or patterns such as `ollama/*`; `all`.",
+                "Model names or patterns such as `ollama/*`, or `all`.",
                 ["ollama/*"],
                 _PREFIX,
                 aliases=("allowed-models",),
             ),
             Field("tools", WORDS, "Tools, toolsets, or `all`.", ["work"], _PREFIX),
-            Field("deny", WORDS, "Tool calls that nobody below may make.", ["shell(rm -rf *)"], _PREFIX),
-            Field("read", TEXTS, "Globs of what may be read.", ["**"], _PREFIX),
-            Field("write", TEXTS, "Globs of what may be written.", ["frontend/**"], _PREFIX),
-            Field("network", ScalarType("word", ("none", "all")), "Whether the network may be used.", "all", _PREFIX),
+            Field(
+                "deny",
+                WORDS,
+                "Tool calls that are forbidden for the agent and its descendants.",
+                ["shell(rm -rf *)"],
+                _PREFIX,
+            ),
+            Field("read", TEXTS, "Globs of readable files.", ["**"], _PREFIX),
+            Field("write", TEXTS, "Globs of writable files.", ["frontend/**"], _PREFIX),
+            Field("network", ScalarType("word", ("none", "all")), "Network access.", "all", _PREFIX),
             Field(
                 "hosts",
                 TEXTS,
-                "`host:port` of this machine or of a private network that `fetch` may ask, and all that commands "
-                "in a sandbox without the network may.",
+                "`host:port` on this machine or a private network that `fetch` may access. In a sandbox without "
+                "network, commands may access only these.",
                 ["localhost:8888"],
                 _PREFIX,
             ),
             Field(
                 "containers",
                 COUNT,
-                "How many containers it and those below it may have made at a time; left out, 4.",
+                "Maximum number of containers that the agent and its descendants have at a time. Default: 4.",
                 2,
                 _PREFIX,
             ),
             Field(
                 "ports",
                 ListType(ScalarType("integer", minimum=1)),
-                "Ports of this machine that containers of agents may take; others get any free one.",
+                "Host ports that containers of agents may use. Other requests get any free port.",
                 [8080],
                 _PREFIX,
             ),
-            Field("spawn", COUNT, "How many child tasks it may add.", 4, _PREFIX),
+            Field("spawn", COUNT, "Maximum number of child tasks that the agent may add.", 4, _PREFIX),
             Field(
                 "depth",
                 COUNT,
-                "How many levels it may add below itself. In a tier: the depth the tier is for.",
+                "Maximum number of levels that the agent may add below itself. In a tier: the depth that the tier "
+                "applies to.",
                 2,
                 _PREFIX,
             ),
             Field(
                 "grant",
                 TableType("grant"),
-                "What may be handed on; left out, what may be used.",
+                "What the agent may hand on. Default: what it may use.",
                 {"tools": ["tiny"]},
                 _PREFIX,
             ),
             Field(
                 "tiers",
                 ListType(TableType("rights")),
-                "Rights by depth; the last line holds for all deeper levels.",
+                "Rights by depth. The last entry applies to all deeper levels.",
                 [{"models": ["ollama/*"]}],
                 _PREFIX,
             ),
             Field(
                 "budget",
                 TableType("budget"),
-                "In a tier: the most that each agent of that depth may use itself. Nothing is set aside for it.",
+                "In a tier: the limit for each agent at that depth. No budget is reserved for it.",
                 {"turns": 10},
             ),
         ),
     ),
     FieldTable(
         "grant",
-        "What may be handed on.",
+        "What an agent may hand on.",
         (
-            Field("models", PATTERNS, "Model names or patterns; `all`.", ["ollama/*"], _PREFIX),
+            Field("models", PATTERNS, "Model names or patterns, or `all`.", ["ollama/*"], _PREFIX),
             Field("tools", WORDS, "Tools, toolsets, or `all`.", ["code"], _PREFIX),
         ),
     ),

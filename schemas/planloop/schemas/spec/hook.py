@@ -34,69 +34,69 @@ HOOK_FIELDS: Final = (
     Field(
         "extends",
         WORD,
-        "The hook that it is made from: `lib:name`, `file:path`, or the name of a hook of the plan.",
+        "The hook that this one is based on: `lib:name`, `file:path`, or the name of a hook of the plan.",
         "no-secrets",
     ),
     Field(
         "settings",
         MapType(ANY, is_id=False),
-        "Settings of what it is made from, or its own with their defaults; `$max` stands for the setting `max`.",
+        "Settings for the base hook, or this hook's own with their defaults; `$max` refers to the setting `max`.",
         {"max": 3},
         lowered=("options",),
     ),
     Field(
         "on",
         ListType(ScalarType("word", POINTS, settable=True)),
-        "The points at which it is asked.",
+        "The points at which the hook is asked.",
         ["before-call"],
         lowered=("on",),
     ),
     Field(
         "match",
         _TEXT,
-        "Only calls like this pattern, as in `write(src/**)`.",
+        "Limits the hook to calls that match this pattern, as in `write(src/**)`.",
         "write(*)",
         lowered=("match",),
     ),
     Field(
         "rule",
         ListType(MapType(ANY, is_id=False)),
-        "Clauses, read from the top; each that holds has its effects, and one that decides ends the reading.",
+        "Clauses, evaluated from the top. Each match takes effect; evaluation stops at the first that decides.",
         [{"when": {"call": "shell"}, "deny": "no commands here"}],
         lowered=("mind",),
     ),
     Field(
         "first",
         ListType(MapType(ANY, is_id=False)),
-        "Clauses that are read before the `agent` is asked, which it only is where one of them says `consult: true`.",
+        "Clauses evaluated before the `agent`. The agent is asked only if one of them has `consult: true`.",
         [{"when": {"messages": {"from": "person"}}, "consult": True}],
         lowered=("first",),
     ),
     Field(
         "run",
         COMMAND,
-        "A program: JSON in, JSON out.",
+        "A program that reads JSON and writes JSON.",
         ["python", "hooks/no_secrets.py"],
         lowered=("mind",),
     ),
     Field(
         "python",
         TEXT,
-        "A function `file.py:name`, run in a process of its own.",
+        "A function `file.py:name`, run in a separate process.",
         "hooks/checks.py:no_secrets",
         lowered=("mind",),
     ),
     Field(
         "agent",
         EitherType(plain=WORD, map=TableType("hook-agent")),
-        "An agent that decides: the name of one, one written here, or `{as: agent/path}` for one that is there.",
+        "An agent that decides: its name, an agent defined here, or `{as: agent/path}` for an existing one.",
         "careful",
         lowered=("mind",),
     ),
     Field(
         "contract",
         ScalarType("word", ("planloop", "claude-code")),
-        "What `run` is given and what its answer means: ours, or that of Claude Code's hook scripts.",
+        "Input and output format of `run`: planloop's, or that of Claude Code's hook scripts.",
         "claude-code",
         default="planloop",
         lowered=("mind",),
@@ -104,8 +104,8 @@ HOOK_FIELDS: Final = (
     Field(
         "copy",
         ScalarType("word", ("same", "read-only", "none")),
-        "What agents below the watched one get: a hook like it with a state of its own, one that shares its state and "
-        "its end, or nothing.",
+        "The hook for descendants of the watched agent: `same` (a hook with its own state), `read-only` (one that "
+        "shares its state and its end), or `none`.",
         "read-only",
         default="same",
         lowered=("copy",),
@@ -113,48 +113,50 @@ HOOK_FIELDS: Final = (
     Field(
         "expires",
         TableType("expires"),
-        "When it ends by itself.",
+        "When the hook ends automatically.",
         {"turns": 10},
         lowered=("expires",),
     ),
     Field(
         "on-fault",
         ScalarType("word", ("deny", "note"), settable=True),
-        "What a broken or late hook means. Left out, it denies before calls and patches, and is noted elsewhere.",
+        "The result if the hook fails or times out. Default: `deny` before calls and patches, `note` elsewhere.",
         "note",
         lowered=("on_fault",),
     ),
     Field(
         "timeout",
         ScalarType("duration", minimum=0.1, settable=True),
-        "How long it may think.",
+        "Maximum time for an answer.",
         10,
         lowered=("timeout_s",),
     ),
-    Field("budget", TableType("budget"), "What its agent may use at most.", {"usd": "0.5"}),
+    Field("budget", TableType("budget"), "Limits for the hook's agent.", {"usd": "0.5"}),
     Field(
         "transcript",
         EitherType(plain=ScalarType("count", minimum=1), map=TableType("hook-transcript")),
-        "How much it is shown, with each question, of what the watched agent has lived through: so many of its newest "
-        "turns, or a map. Left out, nothing; rules are shown none.",
+        "How much of the watched agent's transcript the hook gets with each question: a number of newest turns, or a "
+        "map. Default: nothing. Rules get none.",
         {"turns": 5, "match": "password"},
         lowered=("transcript",),
     ),
 )
 
-HOOK: Final = FieldTable("hook", "An agent, a program or a rule that watches agents at stated points.", HOOK_FIELDS)
+HOOK: Final = FieldTable(
+    "hook", "An agent, a program or a rule that is asked at fixed points of the agents it watches.", HOOK_FIELDS
+)
 
 HOOK_TABLES: Final = (
     HOOK,
     FieldTable(
         "hook-agent",
-        "The agent behind a hook. It has no tools but those that are stated.",
+        "The agent of a hook. It has only the tools that are listed.",
         (
             *(row for row in AGENT_FIELDS if row.name not in ("from", "escalate")),
             Field(
                 "as",
                 PATTERN,
-                "The address of an agent of the plan, which is asked beside its own work.",
+                "The address of an agent of the plan, which answers in addition to its own work.",
                 "agent/frontend",
                 ChangeClass.HOT,
             ),
@@ -162,36 +164,39 @@ HOOK_TABLES: Final = (
     ),
     FieldTable(
         "hook-transcript",
-        "The part of the watched agent's transcript that a hook is shown, at most 128 KiB, the newest end of it.",
+        "The part of the watched agent's transcript that a hook gets: the newest, at most 128 KiB.",
         (
             Field(
                 "turns",
                 ScalarType("count", minimum=1),
-                "The newest so many turns, the open one included.",
+                "Number of newest turns, including the current one.",
                 5,
                 default=10,
             ),
+            Field("match", _TEXT, "Only messages and calls that contain this text, ignoring case.", "drop*table"),
             Field(
-                "match", _TEXT, "Only messages and calls in which this text occurs, whatever the case.", "drop*table"
+                "chars", ScalarType("count", minimum=1), "Maximum number of characters of each text.", 300, default=1000
             ),
-            Field("chars", ScalarType("count", minimum=1), "Characters of each text.", 300, default=1000),
         ),
     ),
     FieldTable(
         "expires",
-        "When a hook ends; what holds first counts.",
+        "When a hook ends. The first condition that holds ends it.",
         (
             Field(
-                "turns", ScalarType("count", minimum=1, settable=True), "After so many turns of the watched agent.", 10
+                "turns",
+                ScalarType("count", minimum=1, settable=True),
+                "After this number of turns of the watched agent.",
+                10,
             ),
-            Field("time", _DURATION, "After so long.", 3600),
+            Field("time", _DURATION, "After this time.", 3600),
             Field(
                 "when",
                 MapType(ANY, is_id=False),
-                "When this condition of a rule holds while it is asked.",
+                "When this rule condition holds at a point where the hook is asked.",
                 {"turn": {">": 9}},
             ),
-            Field("approved", ScalarType("flag"), "When a person approves its end: `plan approve hook/…`.", True),
+            Field("approved", ScalarType("flag"), "When a person approves the end: `plan approve hook/…`.", True),
         ),
     ),
 )

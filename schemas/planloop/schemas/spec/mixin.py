@@ -20,60 +20,63 @@ PROGRAM_VERBS: Final = ("python", "run")
 BEFORE_VERBS: Final = ("deny", *PROGRAM_VERBS)
 AFTER_VERBS: Final = ("trace", *PROGRAM_VERBS)
 
-_ON: Final = Field("on", ScalarType("word", ("call", "turn"), settable=True), "Calls or whole turns.", "turn")
+_ON: Final = Field(
+    "on",
+    ScalarType("word", ("call", "turn"), settable=True),
+    "Whether the step applies to calls or to whole turns.",
+    "turn",
+)
 _MATCH: Final = Field(
     "match",
     ListType(ScalarType("pattern", settable=True)),
-    "The calls that it is for, as patterns such as `shell(git *)`. Left out, all of them; a program then has no say in "
-    "`done`, `fail`, `send` and `request`.",
+    "The calls that the step applies to, as patterns such as `shell(git *)`. Default: all calls; a program then does "
+    "not see `done`, `fail`, `send` and `request`.",
     ["fetch"],
 )
 _ON_FAULT: Final = Field(
     "on-fault",
     ScalarType("word", ("deny", "note"), settable=True),
-    "What a program that breaks means: the call is denied, or it is noted and the call goes on.",
+    "The result if a program fails: `deny` rejects the call, `note` records the error and lets the call continue.",
     "note",
 )
 
 
 def _programs(what: str) -> tuple[Field, ...]:
     return (
-        Field("python", _TEXT, f"A function `file.py:name` that {what}, in a process of its own.", "guard.py:look"),
-        Field("run", COMMAND, f"A program that {what}: JSON in, JSON out.", ["python3", "guard.py"]),
+        Field("python", _TEXT, f"A function `file.py:name` that {what}, run in a separate process.", "guard.py:look"),
+        Field("run", COMMAND, f"A program that {what}. It reads and writes JSON.", ["python3", "guard.py"]),
         _ON_FAULT,
     )
 
 
-_TRACE: Final = Field(
-    "trace", ScalarType("flag", settable=True), "Writes how long it took and how it ended into the log record.", True
-)
+_TRACE: Final = Field("trace", ScalarType("flag", settable=True), "Logs the duration and the outcome.", True)
 
 MIXIN_STEP_FIELDS: Final = (
     Field(
         "settings",
         MapType(ANY, is_id=False),
-        "Its settings and their defaults; a step says `$max` for the setting `max`.",
+        "The mixin's settings and their defaults. Steps refer to the setting `max` as `$max`.",
         {"max": 2},
         lowered=("mixins",),
     ),
     Field(
         "before",
         ListType(TableType("before")),
-        "What may stop a call or turn, or narrow a call's arguments, before it begins.",
+        "Steps before a call or turn. They may stop it, or narrow a call's arguments.",
         [{"deny": ["shell"]}],
         lowered=("mixins", "rights"),
     ),
     Field(
         "around",
         ListType(TableType("around")),
-        "What a call or turn happens inside of; the first is the outermost.",
+        "Steps that wrap a call or turn. The first is the outermost.",
         [{"retry": {"max": 2}}],
         lowered=("mixins",),
     ),
     Field(
         "after",
         ListType(TableType("after")),
-        "What looks at a call or turn when it has ended, in this order.",
+        "Steps after a call or turn has ended, in this order.",
         [{"trace": True}],
         lowered=("mixins",),
     ),
@@ -84,8 +87,8 @@ MIXIN_TABLES: Final = (
         "before",
         "A step before a call or turn.",
         (
-            Field("deny", _WORDS, "Calls that may not be made; such denials hold as all others do.", ["shell(git *)"]),
-            *_programs("may say `{deny: reason}` or, for a call, `{arguments: …}`"),
+            Field("deny", _WORDS, "Forbidden calls. These denials apply like all others.", ["shell(git *)"]),
+            *_programs("may return `{deny: reason}` or, for a call, `{arguments: …}`"),
             _ON,
             _MATCH,
         ),
@@ -99,20 +102,20 @@ MIXIN_TABLES: Final = (
             Field(
                 "retry",
                 TableType("retry", short="max"),
-                "Makes a call again that failed in a way that may heal, if that can do no harm.",
+                "Repeats a call that failed with a temporary error, if repeating is safe.",
                 {"max": 2},
             ),
-            Field("timeout", _DURATION, "Stops what takes longer.", 60),
+            Field("timeout", _DURATION, "Stops a call or turn that takes longer.", 60),
             Field(
                 "concurrency-limit",
                 TableType("concurrency-limit", short="permits"),
-                "How many run at once; the others wait.",
+                "Limits the number that run at the same time. The others wait.",
                 {"permits": 1},
             ),
             Field(
                 "cache",
                 TableType("cache", short="entries"),
-                "Answers a repeated reading call from memory.",
+                "Answers a repeated read-only call from memory.",
                 {"for": 60},
             ),
             _ON,
@@ -123,38 +126,36 @@ MIXIN_TABLES: Final = (
     FieldTable(
         "after",
         "A step after a call or turn.",
-        (_TRACE, *_programs("may say `{comment: text}` or `{withhold: reason}`"), _ON, _MATCH),
+        (_TRACE, *_programs("may return `{comment: text}` or `{withhold: reason}`"), _ON, _MATCH),
         one_of=(AFTER_VERBS,),
     ),
     FieldTable(
         "retry",
-        "How often, and when.",
+        "How often and when a call is repeated.",
         (
-            Field("max", _COUNT, "Tries after the first.", 2),
-            Field("backoff", _DURATION, "Before the second try; doubles from then on.", 0.5),
-            Field("errors", _WORDS, "The failures that may heal, by their one word.", ["Exit"]),
+            Field("max", _COUNT, "Number of retries after the first attempt.", 2),
+            Field("backoff", _DURATION, "Delay before the first retry. It doubles with each retry.", 0.5),
+            Field("errors", _WORDS, "Names of the errors to retry.", ["Exit"]),
         ),
     ),
     FieldTable(
         "concurrency-limit",
-        "Permits.",
+        "A limit on simultaneous calls or turns.",
         (
-            Field("permits", ScalarType("count", minimum=1, settable=True), "How many at once.", 2),
-            Field(
-                "name", _TEXT, "All agents that say the same name share the permits; left out, each has its own.", "db"
-            ),
+            Field("permits", ScalarType("count", minimum=1, settable=True), "Maximum number at the same time.", 2),
+            Field("name", _TEXT, "Agents with the same name share the permits. Default: each agent has its own.", "db"),
         ),
     ),
     FieldTable(
         "cache",
-        "What is kept.",
+        "The size and lifetime of the cache.",
         (
-            Field("entries", _COUNT, "How many answers.", 16),
-            Field("for", _DURATION, "How long one is good at most.", 60),
+            Field("entries", _COUNT, "Maximum number of stored answers.", 16),
+            Field("for", _DURATION, "Maximum age of an answer.", 60),
         ),
     ),
 )
 
 
 POINTS: Final = {"before": BEFORE_VERBS, "around": AROUND_VERBS, "after": AFTER_VERBS}
-"""What a step at each point may do."""
+"What a step at each point may do."
