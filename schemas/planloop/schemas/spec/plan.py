@@ -35,43 +35,47 @@ MONEY: Final = ScalarType("money", minimum=0)
 MODEL_TABLES: Final = (
     FieldTable(
         "model-config",
-        "How the models of one provider, or those of a name or pattern, are asked.",
+        "How to access the models of a provider, or models selected by name or pattern.",
         (
-            Field("url", TEXT, "Where an OpenAI-compatible API answers.", "http://localhost:11434/v1"),
+            Field("url", TEXT, "The URL of an OpenAI-compatible API.", "http://localhost:11434/v1"),
             Field(
-                "key", TEXT, "Where its key is: `env:NAME` or `file:path`; never the key itself.", "env:GROQ_API_KEY"
+                "key",
+                TEXT,
+                "Where to find the API key: `env:NAME` or `file:path`, never the key itself.",
+                "env:GROQ_API_KEY",
             ),
-            Field("api", ScalarType("word", ("openai", "litellm")), "How it is spoken to.", "openai"),
-            Field(
-                "price", TableType("price"), "What it costs, in US dollars for a million tokens.", {"in": 1, "out": 4}
-            ),
-            Field("window", COUNT, "Tokens that prompt and reply may have together.", 131072),
-            Field("output", COUNT, "Tokens that one reply may have.", 8192),
+            Field("api", ScalarType("word", ("openai", "litellm")), "The API to use.", "openai"),
+            Field("price", TableType("price"), "Price in US dollars per million tokens.", {"in": 1, "out": 4}),
+            Field("window", COUNT, "Context window: maximum tokens of prompt and reply together.", 131072),
+            Field("output", COUNT, "Maximum tokens of a reply.", 8192),
             Field(
                 "stream",
                 FLAG,
-                "Whether replies come in pieces. `false` is for gateways that cannot stream calls.",
+                "Whether replies are streamed. Use `false` for gateways that cannot stream calls.",
                 False,
             ),
             Field(
-                "headers", MapType(ScalarType("loose"), is_id=False), "Sent with every request.", {"X-Title": "plan"}
+                "headers",
+                MapType(ScalarType("loose"), is_id=False),
+                "HTTP headers to send with every request.",
+                {"X-Title": "plan"},
             ),
             Field(
                 "as",
                 PATTERN,
-                "The model that is asked instead; rights still go by the name that the agent states. "
-                "`record/<file>` and `replay/<file>` are put around that name. `plan apply --model` sets it for `*`.",
+                "The model to use instead. Rights still apply to the name that the agent uses; `record/<file>` and "
+                "`replay/<file>` wrap that name. `plan apply --model` sets this for `*`.",
                 "ollama/qwen3:8b",
             ),
         ),
     ),
     FieldTable(
         "price",
-        "US dollars for a million tokens.",
+        "Prices in US dollars per million tokens.",
         (
-            Field("in", MONEY, "Of the prompt.", 1),
-            Field("cached", MONEY, "Of the part of the prompt that the provider had seen before.", 0.1),
-            Field("out", MONEY, "Of the reply.", 4),
+            Field("in", MONEY, "Price of prompt tokens.", 1),
+            Field("cached", MONEY, "Price of prompt tokens that the provider read from its cache.", 0.1),
+            Field("out", MONEY, "Price of reply tokens.", 4),
         ),
     ),
 )
@@ -83,45 +87,45 @@ _REPLACE = ChangeClass.REPLACE
 _MOMENT: Final = ScalarType("duration", minimum=0.1)
 _SOME: Final = ScalarType("count", minimum=1)
 MEMORY_MIN_BYTES: Final = 6 * 1024 * 1024
-"""Docker takes no less."""
+"""The minimum that Docker accepts."""
 
 LIBRARY_FIELDS: Final = (
     Field(
         "agents",
         MapType(TableType("agent")),
-        "Agents and prototypes by name.",
+        "Agents and prototypes, by name.",
         {"writer": {"script": [{"done": "ok"}]}},
     ),
-    Field("mixins", MapType(TableType("mixin")), "Mixins by name.", {"careful": {"deny": ["shell"]}}),
+    Field("mixins", MapType(TableType("mixin")), "Mixins, by name.", {"careful": {"deny": ["shell"]}}),
     Field(
         "toolsets",
         MapType(TableType("toolset", short="tools")),
-        "Toolsets by name.",
+        "Toolsets, by name.",
         {"look": {"tools": ["read", "list"]}},
     ),
-    Field("prompts", MapType(TEXT), "Prompts by name: text, `lib:name` or `file:path`.", {"polite": "Say please."}),
+    Field("prompts", MapType(TEXT), "Prompts, by name: text, `lib:name` or `file:path`.", {"polite": "Say please."}),
     Field(
         "hooks",
         MapType(TableType("hook", short="extends")),
-        "Hooks by name; those of the plan watch every agent.",
+        "Hooks, by name. Hooks of the plan watch every agent.",
         {"no-shell": {"on": ["before-call"], "run": "python3 hooks/no_shell.py"}},
     ),
     Field(
         "use",
         TEXTS,
-        "Bundles of agents, mixins, toolsets, prompts and hooks: `lib:name`, or a file beside the plan.",
+        "Bundles of agents, mixins, toolsets, prompts and hooks to include: `lib:name`, or a file next to the plan.",
         ["lib:coding"],
     ),
 )
 
 PLAN: Final = FieldTable(
     "plan",
-    "The top of the file: the root task, and what the tasks share.",
+    "The top level of the file: the root task and everything that tasks share.",
     (
         Field(
             "plan",
             ScalarType("id"),
-            "The plan's name: under it its state and its log are kept. Left out, the file's name.",
+            "The plan's name. State and log are stored under it. Default: the file's name.",
             "webchat",
             ChangeClass.IMMUTABLE,
             aliases=("name", "id"),
@@ -129,30 +133,36 @@ PLAN: Final = FieldTable(
         ),
         *COMMON_FIELDS,
         *LIBRARY_FIELDS,
-        Field("limits", TableType("limits"), "Bounds of the work plane.", {"parallel": 4}, read_in="owner"),
+        Field(
+            "limits",
+            TableType("limits"),
+            "Limits on parallel work and unknown prices.",
+            {"parallel": 4},
+            read_in="owner",
+        ),
         Field(
             "models",
             MapType(TableType("model-config", short="url"), is_id=False),
-            "How language models are reached and what they cost, by provider, model name or pattern.",
+            "How to access language models and what they cost, by provider, model name or pattern.",
             {"vllm": {"url": "http://localhost:8000/v1"}},
             read_in="schemas/planloop/schemas/objects/model.py",
         ),
         Field(
             "mcp",
             MapType(TableType("mcp")),
-            "Tool servers by name.",
+            "Tool servers, by name.",
             {"files": {"command": ["server"], "tools": ["read_file"]}},
         ),
         Field(
             "containers",
             MapType(TableType("container", short="image")),
-            "Containers by name.",
+            "Containers, by name.",
             {"redis": {"image": "redis:7"}},
         ),
         Field(
             "moved",
             MapType(WORD, is_id=False),
-            "Tasks that got another id or parent, as `old: new`: what runs there is not restarted.",
+            "Renamed or moved tasks, as `old: new`. Their running work is not restarted.",
             {"ui": "frontend"},
             ChangeClass.NONE,
             read_in="reconciler",
@@ -160,19 +170,19 @@ PLAN: Final = FieldTable(
     ),
 )
 
-LIBRARY: Final = FieldTable("library", "A file that `use` may name.", LIBRARY_FIELDS)
+LIBRARY: Final = FieldTable("library", "A file that `use` can include.", LIBRARY_FIELDS)
 
 PLAN_TABLES: Final = (
     PLAN,
     LIBRARY,
     FieldTable(
         "limits",
-        "Bounds of the work plane.",
+        "Limits on parallel work and unknown prices.",
         (
             Field(
                 "parallel",
                 ScalarType("integer", minimum=1),
-                "Commands and tool calls at once.",
+                "Maximum number of commands and tool calls at the same time.",
                 8,
                 default=8,
                 read_in="owner",
@@ -180,22 +190,23 @@ PLAN_TABLES: Final = (
             Field(
                 "tasks",
                 ScalarType("integer", minimum=1),
-                "Tasks with an agent or a command that are at work at once; those below one work in its place.",
+                "Maximum number of tasks with an agent or command that run at the same time. Descendants of a "
+                "running task use its slot.",
                 3,
                 read_in="controllers/planloop/controllers/task/counters.py",
             ),
             Field(
                 "models",
                 MapType(ScalarType("integer", minimum=1), is_id=False),
-                "Model calls at once, by pattern.",
+                "Maximum number of model calls at the same time, by pattern.",
                 {"ollama/*": 2},
                 read_in="owner",
             ),
             Field(
                 "unknown-price",
                 ScalarType("word", ("refuse", "estimate", "allow")),
-                "What a bound on spending means for a model whose price nobody knows: it is not asked, its requests "
-                "are counted at the dearest price that is known, or not counted at all.",
+                "How a cost limit treats a model of unknown price: `refuse` to call it, `estimate` with the highest "
+                "known price, or `allow` it without counting.",
                 "estimate",
                 default="refuse",
                 read_in="controllers/planloop/controllers/agent/models/catalog.py",
@@ -204,52 +215,61 @@ PLAN_TABLES: Final = (
     ),
     FieldTable(
         "mcp",
-        "A tool server.",
+        "A tool server (MCP).",
         (
-            Field("command", COMMAND, "Starts it, over stdio.", ["npx", "-y", "server"], ChangeClass.RESTART),
-            Field("url", TEXT, "Where it listens, over HTTP.", "http://localhost:9000/mcp", ChangeClass.RESTART),
+            Field(
+                "command",
+                COMMAND,
+                "The command that starts the server, which communicates over stdio.",
+                ["npx", "-y", "server"],
+                ChangeClass.RESTART,
+            ),
+            Field("url", TEXT, "The URL of the server, over HTTP.", "http://localhost:9000/mcp", ChangeClass.RESTART),
             Field(
                 "world",
                 TEXT,
-                "A file of simulated tools, relative to the plan: those whose names begin with this server's. Each "
-                "agent has a world of its own.",
+                "A file of simulated tools, relative to the plan. Uses the tools with names that start with this "
+                "server's name. Each agent has its own world.",
                 "worlds/office.yaml",
                 ChangeClass.RESTART,
             ),
             Field(
                 "headers",
                 MapType(ScalarType("loose"), is_id=False),
-                "Sent with every request to its URL; `env:NAME` and `file:path` are read when it is connected to.",
+                "HTTP headers for every request to `url`; `env:NAME` and `file:path` are read when planloop connects.",
                 {"Authorization": "env:SEARCH_AUTH"},
                 ChangeClass.RESTART,
             ),
-            Field("tools", WORDS, "Which of its tools may be used; left out, all.", ["read_file"], ChangeClass.PREFIX),
+            Field(
+                "tools", WORDS, "The server's tools that may be used. Default: all.", ["read_file"], ChangeClass.PREFIX
+            ),
             Field(
                 "env",
                 MapType(ScalarType("loose"), is_id=False),
-                "Variables for it; `env:NAME` is read from the environment of `plan apply` when it starts.",
+                "Environment variables; `env:NAME` is read from the environment of `plan apply` when the server "
+                "starts.",
                 {"ROOT": "."},
                 ChangeClass.RESTART,
             ),
             Field(
                 "share",
                 ScalarType("word", ("plan", "agent")),
-                "Whether all agents speak to one server, or each to one of its own.",
+                "Whether all agents share one server (`plan`) or each has its own (`agent`).",
                 "agent",
                 ChangeClass.RESTART,
                 default="plan",
             ),
-            Field("timeout", DURATION, "How long one of its calls may take.", 60),
+            Field("timeout", DURATION, "Maximum time for one call.", 60),
             Field(
                 "effects",
                 MapType(ScalarType("word", ("read", "idempotent", "reconcilable", "once")), is_id=False),
-                "Effect classes of its tools.",
+                "Effect classes of the server's tools, by name.",
                 {"read_file": "read"},
             ),
             Field(
                 "writes",
                 MapType(WORD, is_id=False),
-                "Its tools that write a file, with the argument that names it: locked as for `write`.",
+                "Tools that write a file, with the argument that holds its path. The file is locked as for `write`.",
                 {"write_file": "path"},
             ),
         ),
@@ -257,43 +277,45 @@ PLAN_TABLES: Final = (
     ),
     FieldTable(
         "container",
-        "A container.",
+        "A container that planloop runs for the plan.",
         (
             Field("image", TEXT, "Image name or digest.", "redis:7", _REPLACE, lowered=("image",)),
             Field(
                 "build",
                 TableType("container-build", short="folder"),
-                "Builds the image: a folder, or a map.",
+                "How to build the image: a folder or a map.",
                 {"folder": "docker/"},
                 _REPLACE,
                 lowered=("build",),
             ),
-            Field("rootfs", TEXT, "Makes the image from a tar file.", "root.tar", _REPLACE, lowered=("rootfs",)),
+            Field(
+                "rootfs", TEXT, "A tar file from which to create the image.", "root.tar", _REPLACE, lowered=("rootfs",)
+            ),
             Field(
                 "cmd",
                 COMMAND,
-                "The command; left out, the image's own.",
+                "The command. Default: the image's own.",
                 ["bash", "-lc", "npm test"],
                 _REPLACE,
                 lowered=("cmd",),
             ),
-            Field("entrypoint", COMMAND, "The entry point.", ["tini"], _REPLACE, lowered=("entrypoint",)),
+            Field("entrypoint", COMMAND, "The entrypoint.", ["tini"], _REPLACE, lowered=("entrypoint",)),
             Field(
                 "env",
                 MapType(ScalarType("loose"), is_id=False),
-                "Variables. `secret:NAME` is looked up when it is made, as a variable of `plan apply` or as the file "
-                ".plan/secrets/NAME; `env:NAME` and `file:path` say which of the two.",
+                "Environment variables. `secret:NAME` is read when the container is created, from a variable of "
+                "`plan apply` or the file .plan/secrets/NAME; `env:NAME` and `file:path` select one source.",
                 {"CI": "1"},
                 _REPLACE,
                 lowered=("env",),
             ),
-            Field("workdir", TEXT, "Working directory inside.", "/work", _REPLACE, lowered=("workdir",)),
-            Field("user", ScalarType("loose"), "User inside.", "1000", _REPLACE, lowered=("user",)),
+            Field("workdir", TEXT, "Working directory in the container.", "/work", _REPLACE, lowered=("workdir",)),
+            Field("user", ScalarType("loose"), "User in the container.", "1000", _REPLACE, lowered=("user",)),
             Field(
                 "mounts",
                 EitherType(items=ListType(TableType("mount")), map=MapType(TEXT, is_id=False)),
-                "What is laid into it: folders of this machine, from the plan's, each with its place inside, as in "
-                "`{.: /work}`. In a list also named volumes and memory, and what may not be written.",
+                "Host folders to mount, relative to the plan's, with the path in the container, as in `{.: /work}`. "
+                "In a list also named volumes, memory (`tmpfs`) and read-only mounts.",
                 {".": "/work"},
                 _REPLACE,
                 lowered=("mounts",),
@@ -303,9 +325,8 @@ PLAN_TABLES: Final = (
                 EitherType(
                     items=ListType(TableType("port-map")), map=MapType(ScalarType("integer", minimum=1), is_id=False)
                 ),
-                "Ports at which it is reached from this machine, and only from it, each with the port inside, as in "
-                "`{6379: 6379}`. In a list `host` may be left out: then any free one is taken, and `plan describe` "
-                "says which.",
+                "Ports published on this machine only, each with the container port, as in `{6379: 6379}`. In a "
+                "list, `host` is optional: any free port is used, and `plan describe` shows it.",
                 {"6379": 6379},
                 _REPLACE,
                 lowered=("ports",),
@@ -313,8 +334,8 @@ PLAN_TABLES: Final = (
             Field(
                 "networks",
                 WORDS,
-                "Networks; `internal` has no way out, `none` by itself is no network at all. Left out, one that all "
-                "containers of the plan share.",
+                "Networks. `internal` has no external access; `none` alone means no network. Default: one network "
+                "shared by all containers of the plan.",
                 ["internal"],
                 _REPLACE,
                 lowered=("networks",),
@@ -325,7 +346,7 @@ PLAN_TABLES: Final = (
                     items=ListType(WORD),
                     map=MapType(ScalarType("word", ("started", "healthy", "completed")), is_id=False),
                 ),
-                "Containers that come first, and how far they must be: in a list `healthy` for those that have a "
+                "Containers that must be ready first, and the state required. In a list: `healthy` if they have a "
                 "health check, else `started`.",
                 {"redis": "started"},
                 lowered=("needs",),
@@ -333,21 +354,21 @@ PLAN_TABLES: Final = (
             Field(
                 "health",
                 TableType("health"),
-                "How to tell that it is well.",
+                "The health check.",
                 {"cmd": ["redis-cli", "ping"]},
                 lowered=("health",),
             ),
             Field(
                 "limits",
                 TableType("container-limits"),
-                "Bounds, changed while it runs.",
+                "Resource limits. They can be changed while the container runs.",
                 {"cpu": 2},
                 lowered=("cpu", "memory_bytes", "pids"),
             ),
             Field(
                 "read-only",
                 FLAG,
-                "The root file system cannot be written.",
+                "Makes the root file system read-only.",
                 True,
                 _REPLACE,
                 default=False,
@@ -356,7 +377,7 @@ PLAN_TABLES: Final = (
             Field(
                 "cap-drop",
                 WORDS,
-                "Capabilities taken away; all by default.",
+                "Capabilities to drop. Default: all.",
                 ["NET_RAW"],
                 _REPLACE,
                 default=["ALL"],
@@ -365,8 +386,8 @@ PLAN_TABLES: Final = (
             Field(
                 "cap-add",
                 WORDS,
-                "Capabilities that it needs all the same. Left out with `cap-drop`: those with which an entrypoint "
-                "changes its user, unless the container may write a folder of this machine.",
+                "Capabilities to add. Default, if `cap-drop` is omitted too: those that an entrypoint needs to "
+                "change its user, unless the container may write to a host folder.",
                 ["SETUID"],
                 _REPLACE,
                 lowered=("cap_add",),
@@ -374,7 +395,7 @@ PLAN_TABLES: Final = (
             Field(
                 "restart",
                 ScalarType("word", ("no", "always", "on-failure")),
-                "Whether it is started again when it has ended.",
+                "Whether to restart the container when it exits.",
                 "on-failure",
                 default="no",
                 lowered=("restart",),
@@ -382,7 +403,7 @@ PLAN_TABLES: Final = (
             Field(
                 "logs",
                 TableType("container-logs", short="max"),
-                "How much of what it writes is kept; counts from its next start on.",
+                "How much output to keep. A change applies from the next start.",
                 {"max": 10000},
                 ChangeClass.NONE,
                 lowered=("logs_bytes",),
@@ -390,7 +411,7 @@ PLAN_TABLES: Final = (
             Field(
                 "keep",
                 ScalarType("word", ("on-failure", "always", "never")),
-                "Whether it stays for inspection when it has ended and nobody needs it.",
+                "Whether to keep the container for inspection when it has exited and is no longer needed.",
                 "on-failure",
                 default="never",
                 lowered=("keep",),
@@ -398,26 +419,32 @@ PLAN_TABLES: Final = (
             Field(
                 "again",
                 COUNT,
-                "Raise it to have the container made anew, whatever became of it; `plan resume` does so for one that "
-                "failed.",
+                "Increase this number to recreate the container, whatever its state. `plan resume` does this for a "
+                "failed one.",
                 1,
                 _REPLACE,
                 default=0,
                 lowered=("again",),
             ),
-            Field("ttl", _MOMENT, "Removed when it has run this long.", 3600, lowered=("ttl_s",)),
+            Field(
+                "ttl",
+                _MOMENT,
+                "Time to live: the container is removed after running this long.",
+                3600,
+                lowered=("ttl_s",),
+            ),
             Field(
                 "task",
                 TEXT,
-                "The path of the task that it is for: up while that is at work, gone when it has ended. Left out, it "
-                "is for the whole plan.",
+                "The path of the task that uses the container: it runs while the task works and is removed when the "
+                "task ends. Default: the whole plan.",
                 "a",
                 lowered=("task",),
             ),
             Field(
                 "labels",
                 MapType(ScalarType("loose"), is_id=False),
-                "Labels of your own, put on it when it is made.",
+                "Your own labels, set when the container is created.",
                 {"team": "chat"},
                 ChangeClass.NONE,
                 lowered=("labels",),
@@ -427,34 +454,42 @@ PLAN_TABLES: Final = (
     ),
     FieldTable(
         "container-build",
-        "How an image is built.",
+        "How to build an image.",
         (
             Field(
                 "folder",
                 TEXT,
-                "What is sent to the engine, below the plan's folder.",
+                "The build context: a folder, relative to the plan's folder.",
                 "docker",
                 _REPLACE,
                 aliases=("context",),
             ),
-            Field("file", TEXT, "The Dockerfile in it.", "Dockerfile.test", _REPLACE, aliases=("dockerfile",)),
-            Field("target", TEXT, "The stage to stop at.", "base", _REPLACE),
+            Field("file", TEXT, "The Dockerfile in `folder`.", "Dockerfile.test", _REPLACE, aliases=("dockerfile",)),
+            Field("target", TEXT, "The build stage to stop at.", "base", _REPLACE),
             Field("args", MapType(ScalarType("loose"), is_id=False), "Build arguments.", {"VERSION": "1"}, _REPLACE),
         ),
         one_of=(("folder",),),
     ),
     FieldTable(
         "container-logs",
-        "How much of the logs is kept.",
-        (Field("max", ScalarType("size", minimum=1024), "Bytes; the older part goes.", 1048576, ChangeClass.NONE),),
+        "How much of a container's logs to keep.",
+        (
+            Field(
+                "max",
+                ScalarType("size", minimum=1024),
+                "Maximum size in bytes. The oldest output is dropped.",
+                1048576,
+                ChangeClass.NONE,
+            ),
+        ),
     ),
     FieldTable(
         "mount",
-        "A folder, volume or memory inside a container.",
+        "A folder, volume or memory mounted in a container.",
         (
-            Field("host", TEXT, "The folder here, from the plan's.", ".", _REPLACE),
-            Field("container", TEXT, "The folder inside.", "/work", _REPLACE),
-            Field("read-only", FLAG, "It cannot be written from inside.", True, _REPLACE),
+            Field("host", TEXT, "The folder on this machine, relative to the plan's folder.", ".", _REPLACE),
+            Field("container", TEXT, "The path in the container.", "/work", _REPLACE),
+            Field("read-only", FLAG, "Makes the mount read-only in the container.", True, _REPLACE),
             Field("volume", TEXT, "A named volume instead of a folder.", "cache", _REPLACE),
             Field("tmpfs", FLAG, "Memory instead of a folder.", True, _REPLACE),
         ),
@@ -463,41 +498,47 @@ PLAN_TABLES: Final = (
     ),
     FieldTable(
         "port-map",
-        "A port of a container on this machine.",
+        "A container port that is published on this machine.",
         (
-            Field("host", ScalarType("integer", minimum=1), "The port here; left out, any free one.", 6379, _REPLACE),
-            Field("container", ScalarType("integer", minimum=1), "The port inside.", 6379, _REPLACE),
+            Field(
+                "host",
+                ScalarType("integer", minimum=1),
+                "The port on this machine. Default: any free port.",
+                6379,
+                _REPLACE,
+            ),
+            Field("container", ScalarType("integer", minimum=1), "The port in the container.", 6379, _REPLACE),
         ),
         one_of=(("container",),),
         form="{host: 6379, container: 6379}",
     ),
     FieldTable(
         "health",
-        "A health check.",
+        "A container's health check.",
         (
-            Field("cmd", COMMAND, "A command inside that must end with exit code 0.", ["redis-cli", "ping"]),
+            Field("cmd", COMMAND, "A command in the container that must exit with code 0.", ["redis-cli", "ping"]),
             Field(
                 "http",
                 TEXT,
-                "A URL, seen from inside, that must answer with a status below 400.",
+                "A URL, as seen from the container, that must respond with a status below 400.",
                 "http://localhost:8080/health",
             ),
-            Field("tcp", ScalarType("integer", minimum=1), "A port that must accept.", 6379),
-            Field("interval", _MOMENT, "Between two probes.", 2, default=1),
-            Field("timeout", _MOMENT, "Of one probe.", 2, default=5),
-            Field("retries", _SOME, "Failures in a row before it counts as ill.", 5, default=3),
-            Field("start-period", DURATION, "Failures do not count for so long.", 10),
+            Field("tcp", ScalarType("integer", minimum=1), "A port that must accept connections.", 6379),
+            Field("interval", _MOMENT, "Time between two probes.", 2, default=1),
+            Field("timeout", _MOMENT, "Maximum time for one probe.", 2, default=5),
+            Field("retries", _SOME, "Consecutive failures before the container counts as unhealthy.", 5, default=3),
+            Field("start-period", DURATION, "Time after the start during which failures do not count.", 10),
         ),
         one_of=(("cmd", "http", "tcp"),),
         form="{cmd: [redis-cli, ping]}",
     ),
     FieldTable(
         "container-limits",
-        "Bounds of a container.",
+        "Resource limits of a container.",
         (
-            Field("cpu", ScalarType("number", minimum=0.01), "Processors.", 2),
-            Field("memory", ScalarType("size", minimum=MEMORY_MIN_BYTES), "Bytes.", 536870912),
-            Field("pids", _SOME, "Processes and threads at once.", 256, default=2048),
+            Field("cpu", ScalarType("number", minimum=0.01), "Number of CPUs.", 2),
+            Field("memory", ScalarType("size", minimum=MEMORY_MIN_BYTES), "Memory in bytes.", 536870912),
+            Field("pids", _SOME, "Maximum number of processes and threads.", 256, default=2048),
         ),
     ),
 )

@@ -30,9 +30,9 @@ from planloop.schemas.spec.field import (
 FORK_FIELD: Final = Field(
     "fork",
     EitherType(plain=FLAG, map=TableType("fork")),
-    "Gives the task and those below it a git working tree and branch of their own, made from the folder as it is; when "
-    "its checks hold there, what it changed is merged back. An agent at work goes on there from its next turn; a "
-    "command that runs ends where it began. Files that git ignores are not in it and are not brought back.",
+    "Gives the task and its descendants their own git working tree and branch, created from the current folder. When "
+    "its checks pass there, its changes are merged back. A working agent moves there with its next turn; a running "
+    "command finishes where it started. Files that git ignores are neither copied nor brought back.",
     {"branch": "try/new-parser"},
     ChangeClass.PREFIX,
     default=False,
@@ -41,13 +41,13 @@ FORK_FIELD: Final = Field(
 
 FORK: Final = FieldTable(
     "fork",
-    "Where the work of a task stands until it is merged back.",
+    "The branch that holds a task's work until it is merged back.",
     (
         Field(
             "branch",
             TEXT,
-            "The branch to make; a fork that is there keeps the one it has. One that is named is left when all of it "
-            "has been brought in. Left out, it is `plan/<plan>/<task>`, and goes then.",
+            "The branch to create; an existing fork keeps its own. A branch that you name is kept after a complete "
+            "merge. The default, `plan/<plan>/<task>`, is deleted then.",
             "try/new-parser",
             read_in="compiler",
         ),
@@ -61,7 +61,7 @@ WORK_FIELDS: Final = (
     Field(
         "goal",
         TEXT,
-        "What is to be true at the end, in words. A running agent is told of a new goal and goes on.",
+        "What must be true at the end, in words. A running agent gets a changed goal as a message and continues.",
         "frontend websocket chat UI",
         ChangeClass.TAIL,
         lowered=("goal",),
@@ -69,7 +69,7 @@ WORK_FIELDS: Final = (
     Field(
         "notes",
         TEXT,
-        "What else whoever does it should know. Told to a running agent like the goal.",
+        "Further information for the agent. A running agent gets changes as a message, as for `goal`.",
         "use the design tokens in ui/",
         ChangeClass.TAIL,
         lowered=("notes",),
@@ -77,7 +77,7 @@ WORK_FIELDS: Final = (
     Field(
         "agent",
         EitherType(plain=ScalarType("word"), map=TableType("agent")),
-        "Who does it: the name of an agent, or an agent written here. Left out, the nearest ancestor's choice holds.",
+        "The agent that does the task: a name, or an agent defined here. Default: the nearest ancestor's choice.",
         "worker",
         ChangeClass.RESTART,
         lowered=("work",),
@@ -85,7 +85,7 @@ WORK_FIELDS: Final = (
     Field(
         "run",
         COMMAND,
-        "A command instead of an agent: a shell line, or a program and its arguments as a list.",
+        "A command to run instead of an agent: a shell line, or a program and its arguments as a list.",
         "make integration",
         ChangeClass.RESTART,
         lowered=("work",),
@@ -93,7 +93,7 @@ WORK_FIELDS: Final = (
     Field(
         "effect",
         ScalarType("word", ("read", "idempotent", "reconcilable", "once")),
-        "What may be done when nobody saw how `run` ended: only read and idempotent run again.",
+        "What repeating `run` would do. If its outcome is unknown, only `read` and `idempotent` commands run again.",
         "idempotent",
         default="once",
         lowered=("work",),
@@ -101,14 +101,14 @@ WORK_FIELDS: Final = (
     Field(
         "timeout",
         DURATION,
-        "How long `run` may take before its process group is stopped.",
+        "Maximum time for `run`. After that, its process group is stopped.",
         600,
         lowered=("work",),
     ),
     Field(
         "cwd",
         TEXT,
-        "The workspace: a folder below the plan file's, whatever the parent's is. Left out, the parent's.",
+        "The workspace: a folder relative to the plan file's folder, not to the parent's. Default: the parent's.",
         "frontend",
         ChangeClass.RESTART,
         default=".",
@@ -117,7 +117,7 @@ WORK_FIELDS: Final = (
     Field(
         "env",
         MapType(ScalarType("loose"), is_id=False),
-        "Variables for the commands of this task and of those below it, added to a clean environment.",
+        "Environment variables for commands of this task and its descendants, added to a clean environment.",
         {"CI": "1"},
         ChangeClass.RESTART,
         lowered=("env",),
@@ -128,7 +128,8 @@ ORDER_FIELDS: Final = (
     Field(
         "rulings",
         MapType(TEXT, is_id=False),
-        "What was ruled in conflicts about files, by conflict. Written by whoever rules; the task's agent is told.",
+        "Decisions in file conflicts, by conflict. The agent that resolves a conflict writes them; the task's agent "
+        "gets them.",
         {"conflict-3": "let go of src/api.py: `backend` has it next"},
         ChangeClass.PREFIX,
         lowered=("rulings",),
@@ -136,7 +137,7 @@ ORDER_FIELDS: Final = (
     Field(
         "tasks",
         MapType(TableType("task", short="goal")),
-        "Child tasks by id, to any depth.",
+        "Child tasks, by id, nested to any depth.",
         {"ui": {"goal": "the chat window"}},
         aliases=("children",),
         lowered=("children",),
@@ -151,22 +152,26 @@ ORDER_FIELDS: Final = (
     Field(
         "priority",
         ScalarType("integer"),
-        "Work with a higher number goes first when slots are scarce.",
+        "Tasks with a higher number start first when slots are scarce.",
         5,
         default=0,
         lowered=("priority",),
     ),
+    Field("pause", FLAG, "Pauses the task and its descendants at the next safe point.", True, lowered=("pause",)),
     Field(
-        "pause", FLAG, "Stops the task and all below it at the next boundary, and keeps them.", True, lowered=("pause",)
+        "cancel",
+        FLAG,
+        "Stops the task and its descendants. They remain in the plan as cancelled.",
+        True,
+        lowered=("cancel",),
     ),
-    Field("cancel", FLAG, "Stops the task and all below it, and keeps them as cancelled.", True, lowered=("cancel",)),
 )
 
 CHECK_FIELDS: Final = (
     Field(
         "acceptance",
         ListType(TableType("check", short="sh")),
-        "The checks that must hold for the task to be done; the controller runs them, freshly.",
+        "Checks that must pass for the task to be done. planloop runs them itself, with fresh results.",
         [{"sh": "npm test"}, {"require-file": "README.md"}],
         aliases=("spec",),
         lowered=("acceptance",),
@@ -174,7 +179,7 @@ CHECK_FIELDS: Final = (
     Field(
         "when",
         ScalarType("word", ("before", "after")),
-        "`before` runs the checks first and skips the work when they already hold.",
+        "`before` runs the checks first and skips the work if they already pass.",
         "before",
         default="after",
         lowered=("when",),
@@ -182,14 +187,14 @@ CHECK_FIELDS: Final = (
     Field(
         "heal",
         EitherType(plain=ScalarType("flag"), map=TableType("heal")),
-        "Keeps a done task under watch, and reopens it when its checks stop holding.",
+        "Keeps checking a done task, and reopens it when its checks fail.",
         {"every": 30},
         lowered=("heal", "heal_every_s"),
     ),
     Field(
         "retries",
         COUNT,
-        "How often the task is started anew after it failed.",
+        "How many times to restart the task after it fails.",
         2,
         default=0,
         lowered=("retries",),
@@ -197,7 +202,7 @@ CHECK_FIELDS: Final = (
     Field(
         "again",
         COUNT,
-        "Raise it to have the task run once more, whatever became of it; `plan resume` does so for what failed.",
+        "Increase this number to run the task again, whatever its state. `plan resume` does this for failed tasks.",
         1,
         ChangeClass.RESTART,
         default=0,
@@ -206,7 +211,7 @@ CHECK_FIELDS: Final = (
     Field(
         "on-change",
         ScalarType("word", ("message", "restart")),
-        "What a new goal or new notes do to a running agent: tell it, or start it over.",
+        "How a running agent gets a changed goal or notes: a `message`, or a `restart`.",
         "restart",
         default="message",
         lowered=("on_change",),
@@ -217,22 +222,22 @@ SHARED_FIELDS: Final = (
     Field(
         "locks",
         ListType(EitherType(plain=TEXT, map=TableType("lock"))),
-        "Paths or globs that the task must hold before it starts; taken all or none, and held until it ends.",
+        "Paths or globs to lock before the task starts. All are locked together and held until the task ends.",
         ["backend/**"],
         lowered=("locks",),
     ),
     Field(
         "budget",
         TableType("budget"),
-        "What the task and all below it may use at most; carved out of what its parent has left.",
+        "Limits for the task and its descendants, taken from the parent's remaining budget.",
         {"usd": "4", "tokens": 200000},
         lowered=("budget",),
     ),
     Field(
         "granted",
         TableType("granted"),
-        "What the agent of the task was given by a yes to its `request`. It replaces what the agent's own lines say; "
-        "rights above it still hold.",
+        "What the agent got through an approved `request`. It replaces the agent's own fields; the rights of its "
+        "ancestors still apply.",
         {"tools": ["fetch"], "budget": {"turns": 20}},
         ChangeClass.PREFIX,
         lowered=("tools", "budget", "granted"),
@@ -240,7 +245,7 @@ SHARED_FIELDS: Final = (
     Field(
         "rights",
         TableType("rights"),
-        "Narrows what this task's agent and all below it may use. Nothing here widens what the parent may grant.",
+        "Limits what this task's agent and its descendants may use. It never exceeds what the parent may grant.",
         {"tools": ["read", "list"]},
         ChangeClass.PREFIX,
         lowered=("rights", "tools", "cap"),
@@ -248,14 +253,14 @@ SHARED_FIELDS: Final = (
     Field(
         "protect",
         FLAG,
-        "The task cannot be removed by deleting its lines.",
+        "The task is not removed when you delete its lines.",
         True,
         lowered=("protect",),
     ),
     Field(
         "open",
         TEXTS,
-        "Fields of this task that agents may change though the file sets them: names or JSON pointers.",
+        "Fields of this task that agents may change even if the file sets them: names or JSON pointers.",
         ["goal", "/acceptance"],
         ChangeClass.NONE,
         read_in="reconciler",
@@ -263,7 +268,7 @@ SHARED_FIELDS: Final = (
     Field(
         "approve",
         TEXTS,
-        "What needs a person's yes first: tool call patterns such as `shell(git push *)`, or paths of the plan.",
+        "What requires a person's approval: tool call patterns such as `shell(git push *)`, or paths of the plan.",
         ["/tasks/*/agent"],
         ChangeClass.NONE,
         read_in="reconciler",
@@ -282,14 +287,14 @@ TASK_ONLY_FIELDS: Final = (
     Field(
         "case",
         TableType("case", short="key"),
-        "The task is an entry of a benchmark's run, and is graded when it has ended. Written by `plan bench`.",
+        "Marks the task as an entry of a benchmark run, graded when it ends. Written by `plan bench`.",
         {"key": "6f0c"},
         ChangeClass.RESTART,
     ),
     Field(
         "hooks",
         MapType(TableType("hook", short="extends")),
-        "Hooks by name that watch the task's agent and, as copies, the agents below it.",
+        "Hooks, by name, that watch the task's agent and, as copies, its descendants.",
         {"no-shell": {"on": ["before-call"], "run": "python3 hooks/no_shell.py"}},
     ),
 )
@@ -298,26 +303,26 @@ COMMON_FIELDS: Final = (*WORK_FIELDS, *ORDER_FIELDS, *CHECK_FIELDS, *SHARED_FIEL
 
 TASK: Final = FieldTable(
     "task",
-    "A goal with where, who, after what, and the checks that say when it is done.",
+    "A goal with a workspace, an agent or command, dependencies, and the checks that decide when it is done.",
     (*COMMON_FIELDS, *TASK_ONLY_FIELDS),
 )
 
 GRANTED: Final = FieldTable(
     "granted",
-    "What one task's agent has been given beyond its own lines.",
+    "What the agent of one task has been granted beyond its own fields.",
     (
-        Field("tools", WORDS, "Tools that it has beside its own.", ["fetch"], ChangeClass.PREFIX, lowered=("tools",)),
+        Field("tools", WORDS, "Additional tools.", ["fetch"], ChangeClass.PREFIX, lowered=("tools",)),
         Field(
             "model",
             PATTERN,
-            "The model that continues its conversation.",
+            "The model that continues the agent's conversation.",
             "ollama/qwen3:32b",
             lowered=("granted",),
         ),
         Field(
             "budget",
             TableType("budget"),
-            "Bounds that hold for this task in place of those that its agent states.",
+            "Limits for this task that replace those of its agent.",
             {"turns": 20},
             lowered=("budget",),
         ),
@@ -326,31 +331,33 @@ GRANTED: Final = FieldTable(
 
 CASE: Final = FieldTable(
     "case",
-    "Which entry of the run's `plan.json` the task is.",
+    "The entry in the run's `plan.json` that the task stands for.",
     (
-        Field("key", TEXT, "The digest of all that can change the verdict.", "6f0c"),
-        Field("entry", TEXT, "The entry's name; left out, the task's id.", "login-page--oracle--1"),
-        Field("attempt", ScalarType("integer", minimum=1), "Which try of the entry it is.", 2, default=1),
-        Field("within", DURATION, "How long it may take by the clock, waiting counted.", 600, default=3600),
+        Field("key", TEXT, "Digest of everything that can change the verdict.", "6f0c"),
+        Field("entry", TEXT, "The entry's name. Default: the task's id.", "login-page--oracle--1"),
+        Field("attempt", ScalarType("integer", minimum=1), "The number of this attempt at the entry.", 2, default=1),
+        Field("within", DURATION, "Maximum elapsed time, including waiting.", 600, default=3600),
     ),
     one_of=(("key",),),
 )
 
 HEAL: Final = FieldTable(
     "heal",
-    "How a done task is watched.",
-    (Field("every", DURATION, "Seconds between two looks.", 30, default=60, lowered=("heal_every_s",)),),
+    "How a done task is checked.",
+    (Field("every", DURATION, "Seconds between two checks.", 30, default=60, lowered=("heal_every_s",)),),
 )
 
 LOCK: Final = FieldTable(
     "lock",
-    "What a task holds while it is at work.",
+    "A lock that a task holds while it works.",
     (
-        Field("path", TEXT, "A file, a folder with all below it, or a glob; from the plan's folder.", "docs/**"),
+        Field(
+            "path", TEXT, "A file, a folder with everything in it, or a glob, relative to the plan's folder.", "docs/**"
+        ),
         Field(
             "mode",
             ScalarType("word", LOCK_MODES),
-            "`write` keeps everybody else off; `read` is shared with others that read.",
+            "`write` is exclusive; `read` is shared with other readers.",
             "read",
             default="write",
             lowered=("locks",),
@@ -361,14 +368,14 @@ LOCK: Final = FieldTable(
 
 BUDGET: Final = FieldTable(
     "budget",
-    "Upper bounds. A unit that is left out is bounded by what the parent has left. One that is added to a task at work "
+    "Upper limits. An omitted unit is limited by the parent's remaining budget. A limit added to a running task "
     "counts from then on.",
     (
-        Field("tokens", COUNT, "Model tokens, in and out; `2M` is two million.", 2000000),
-        Field("usd", ScalarType("money", minimum=0), "Money for model calls, in US dollars.", "20"),
-        Field("time", DURATION, "Active time; waiting does not count. `2h`, `90s`.", 7200),
-        Field("calls", COUNT, "Model and tool calls.", 2000),
-        Field("turns", COUNT, "Passes of the agent.", 400),
-        Field("retries", COUNT, "Attempts that may be repeated.", 10),
+        Field("tokens", COUNT, "Model tokens, input and output; `2M` is two million.", 2000000),
+        Field("usd", ScalarType("money", minimum=0), "Cost of model calls, in US dollars.", "20"),
+        Field("time", DURATION, "Active time, without waiting: `2h`, `90s`.", 7200),
+        Field("calls", COUNT, "Number of model and tool calls.", 2000),
+        Field("turns", COUNT, "Number of agent turns.", 400),
+        Field("retries", COUNT, "Number of repeated attempts.", 10),
     ),
 )
