@@ -74,10 +74,10 @@ TOOL_ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "verdict": ("decision", "reason", "comment", "updated_input"),
     "quit": ("reason",),
 }
-"""By tool, other spellings that it takes included."""
+"""Argument names by tool, including alternative spellings."""
 
 AGENT_TOOL_ARGUMENTS: Final = ("prompt",)
-"""Of a declared agent that is called like a tool."""
+"""Arguments of a declared agent that is called as a tool."""
 
 
 # The names of the built-in tools, their one-line docs and their default effect classes.
@@ -109,46 +109,50 @@ _READ, _IDEMPOTENT, _ONCE = EffectClass.READ, EffectClass.IDEMPOTENT, EffectClas
 
 FILE_TOOLS: Final = (
     BuiltinTool("read", "reads a file, or a range of its lines", _READ, "path", is_outside=True),
-    BuiltinTool("list", "lists files below a folder, by glob", _READ, "path", is_outside=True),
-    BuiltinTool("search", "finds a pattern in files", _READ, "path", is_outside=True),
+    BuiltinTool("list", "lists the files in a folder, by glob", _READ, "path", is_outside=True),
+    BuiltinTool("search", "searches files for a pattern", _READ, "path", is_outside=True),
     BuiltinTool(
         "write",
-        "writes a whole file that was read before, or a new one",
+        "writes a whole file: a new one, or one that was read before",
         _IDEMPOTENT,
         "path",
         is_outside=True,
         writes=True,
     ),
     BuiltinTool(
-        "edit", "replaces one stretch of a file that was read before", _IDEMPOTENT, "path", is_outside=True, writes=True
+        "edit", "replaces a passage in a file that was read before", _IDEMPOTENT, "path", is_outside=True, writes=True
     ),
 )
 LOCK_TOOLS: Final = (
-    BuiltinTool("lock", "takes files for itself, by paths or globs, all of them or none", _IDEMPOTENT, "path"),
-    BuiltinTool("release", "gives locks back before its turn or task ends", _IDEMPOTENT),
-    BuiltinTool("contest", "opens a conflict with who holds files that it needs; who is above both rules", _IDEMPOTENT),
-    BuiltinTool("resolve", "rules on a conflict between two agents below", _IDEMPOTENT, patches=True),
+    BuiltinTool("lock", "locks files by paths or globs, all or none", _IDEMPOTENT, "path"),
+    BuiltinTool("release", "releases locks before the turn or task ends", _IDEMPOTENT),
+    BuiltinTool(
+        "contest",
+        "opens a conflict with the lock holder about required files; the nearest common ancestor resolves it",
+        _IDEMPOTENT,
+    ),
+    BuiltinTool("resolve", "resolves a conflict between two descendants", _IDEMPOTENT, patches=True),
 )
 WORK_TOOLS: Final = (
     BuiltinTool("shell", "runs a command in the task's workspace", _ONCE, "text", is_outside=True),
     BuiltinTool(
-        "fetch", "reads a web page, or another text, from the network", _READ, "text", is_outside=True, is_online=True
+        "fetch", "reads a web page or other text from the network", _READ, "text", is_outside=True, is_online=True
     ),
     BuiltinTool(
-        "resource", "reads a resource of a tool server, or lists what there is", _READ, "text", is_outside=True
+        "resource", "reads a resource of a tool server, or lists the resources", _READ, "text", is_outside=True
     ),
 )
 PLAN_TOOLS: Final = (
-    BuiltinTool("plan_view", "shows the plan, or a part of it, with status and revision", _READ),
+    BuiltinTool("plan_view", "shows the plan, or part of it, with status and revision", _READ),
     BuiltinTool("task", "adds one or more child tasks, each with its agent", _IDEMPOTENT, patches=True),
-    BuiltinTool("discuss", "asks agents in turn; each hears what the others answer", _IDEMPOTENT),
-    BuiltinTool("bridge", "lets agents below write to each other, or ends that", _IDEMPOTENT),
+    BuiltinTool("discuss", "asks agents in turn; each sees the others' answers", _IDEMPOTENT),
+    BuiltinTool("bridge", "lets descendants message each other, or stops that", _IDEMPOTENT),
     BuiltinTool("edit_plan", "sets one field of the plan in the agent's own subtree", _IDEMPOTENT, patches=True),
     BuiltinTool("plan_patch", "applies RFC 6902 operations to the plan", _IDEMPOTENT, patches=True),
     BuiltinTool("terminate", "removes a child task", _IDEMPOTENT, patches=True),
     BuiltinTool(
         "dump",
-        "writes an agent below to a file: transcript, memory and what the plan says of it",
+        "saves a descendant to a file: transcript, memory and its definition in the plan",
         _IDEMPOTENT,
         "path",
         is_outside=True,
@@ -156,69 +160,84 @@ PLAN_TOOLS: Final = (
     ),
     BuiltinTool(
         "restore",
-        "makes a child that begins with what the agent in a file lived through",
+        "creates a child with the transcript and memory of an agent saved in a file",
         _IDEMPOTENT,
         "path",
         patches=True,
     ),
-    BuiltinTool("recall", "reads back the agent's own earlier turns in full", _READ),
+    BuiltinTool("recall", "shows the agent's own earlier turns in full", _READ),
     BuiltinTool("request", "asks the parent or a person for a tool, a model or more budget", _IDEMPOTENT),
-    BuiltinTool("answer", "answers a request from below, or a question", _IDEMPOTENT),
+    BuiltinTool("answer", "answers a descendant's request, or a question", _IDEMPOTENT),
     BuiltinTool("send", "sends a message to another agent", _IDEMPOTENT),
-    BuiltinTool("done", "says that the task is finished; the checks then decide", _IDEMPOTENT),
-    BuiltinTool("fail", "says that the task cannot be finished, and why", _IDEMPOTENT),
+    BuiltinTool("done", "reports the task as done; the checks then decide", _IDEMPOTENT),
+    BuiltinTool("fail", "reports that the task cannot be done, and why", _IDEMPOTENT),
 )
 
 CONTAINER_TOOLS: Final = (
     BuiltinTool(
-        "container", "makes a container, or changes one it made", _IDEMPOTENT, "text", is_outside=True, patches=True
+        "container",
+        "creates a container, or changes one that the agent created",
+        _IDEMPOTENT,
+        "text",
+        is_outside=True,
+        patches=True,
     ),
     BuiltinTool("container_exec", "runs a command in a container", _ONCE, "text", is_outside=True),
-    BuiltinTool("container_logs", "shows how a container is, and what it wrote last", _READ, "text", is_outside=True),
+    BuiltinTool("container_logs", "shows a container's status and latest output", _READ, "text", is_outside=True),
     BuiltinTool(
-        "container_stop", "removes a container that it made", _IDEMPOTENT, "text", is_outside=True, patches=True
+        "container_stop",
+        "removes a container that the agent created",
+        _IDEMPOTENT,
+        "text",
+        is_outside=True,
+        patches=True,
     ),
     BuiltinTool(
-        "compose_up", "makes the containers of a map or a Compose file", _IDEMPOTENT, "", is_outside=True, patches=True
+        "compose_up",
+        "creates the containers of a map or a Compose file",
+        _IDEMPOTENT,
+        "",
+        is_outside=True,
+        patches=True,
     ),
 )
 
 HOOK_TOOLS: Final = (
-    BuiltinTool("hook", "attaches a hook to the agent itself or to one below it", _IDEMPOTENT, patches=True),
-    BuiltinTool("endo", "hands the session to an agent below, and becomes a hook of it", _IDEMPOTENT, patches=True),
-    BuiltinTool("meta", "takes the session: what the hook watches becomes its subagent", _IDEMPOTENT, patches=True),
-    BuiltinTool("verdict", "answers what the agent is asked as a hook", _IDEMPOTENT),
-    BuiltinTool("quit", "ends the agent's being a hook", _IDEMPOTENT),
+    BuiltinTool("hook", "attaches a hook to the agent or a descendant", _IDEMPOTENT, patches=True),
+    BuiltinTool("endo", "hands the session to a descendant, and becomes its hook", _IDEMPOTENT, patches=True),
+    BuiltinTool("meta", "takes over the session; the watched agent becomes a subagent", _IDEMPOTENT, patches=True),
+    BuiltinTool("verdict", "answers a question that the agent gets as a hook", _IDEMPOTENT),
+    BuiltinTool("quit", "stops being a hook", _IDEMPOTENT),
     BuiltinTool("transcript", "searches the transcript of an agent that it watches as a hook", _READ),
 )
 FOR_HOOKS: Final = frozenset({"meta", "verdict", "quit", "transcript"})
-"""Of use to agents only that are hooks."""
+"""Tools only for agents that are hooks."""
 GRANTED_WITH: Final = {"meta": "endo"}
-"""Tools that come with another: an agent that may hand the session over may also take it back."""
+"""Tools granted together with another: an agent that may hand over the session may also take it back."""
 BY_NAME: Final = frozenset({*FOR_HOOKS, *(tool.name for tool in CONTAINER_TOOLS)})
-"""What an agent has only when it is given it by name or in a toolset: `all` tools are all but these."""
+"""Tools that an agent gets only by name or in a toolset: `all` excludes them."""
 
 ON_OCCASION: Final = frozenset({"resolve"})
-"""What every agent may use and is shown only when there is something to use it on, unless it is given."""
+"""Tools that every agent may use, but is shown only when needed, unless they are granted explicitly."""
 
 FREE_TO_HOOKS: Final = frozenset({"verdict", "quit", "done", "fail"})
-"""What an agent that was made for a hook has without being given it, and nothing else."""
+"""The only tools that a hook's own agent has without a grant."""
 
 AGENT_TOOL: Final = "agent:"
-"""Before the name of a declared agent that is called like a tool."""
+"""Prefix of a declared agent that is called as a tool."""
 
 CORE_TOOLS: Final = ("plan_view", "recall", "send", "request", "answer", "done", "fail")
-"""Every agent has these whatever its toolset says, unless denied: asking upward and ending are always possible."""
+"""Tools that every agent has unless denied, whatever its toolset: it can always ask its parent, and finish."""
 
 TOOLS: Final = {
     tool.name: tool for tool in (*FILE_TOOLS, *LOCK_TOOLS, *WORK_TOOLS, *PLAN_TOOLS, *CONTAINER_TOOLS, *HOOK_TOOLS)
 }
 
 PATH_TOOLS: Final = frozenset(name for name, tool in TOOLS.items() if tool.about == "path")
-"""Tools whose calls are about one path: patterns of their calls hold a glob."""
+"""Tools with calls about one path. Patterns of these calls contain a glob."""
 
 TOLD_APART: Final = frozenset(name for name, tool in TOOLS.items() if tool.about)
-"""Tools whose calls have something that patterns such as `shell(git *)` can be about; so have those of servers."""
+"""Tools with calls that patterns such as `shell(git *)` can select. Tools of servers are selectable too."""
 
 PATCHING_TOOLS: Final = frozenset(name for name, tool in TOOLS.items() if tool.patches)
 WRITING_TOOLS: Final = tuple(name for name, tool in TOOLS.items() if tool.writes)

@@ -129,7 +129,7 @@ class CheckKind:
 
 
 _SH: Final = CheckKind(
-    Field("sh", COMMAND, "Holds when the command ends with exit code 0.", "npm test"),
+    Field("sh", COMMAND, "Passes if the command exits with code 0.", "npm test"),
     "command.check_shell",
     "command.judge_command",
     arguments=lambda check: command_arguments(check.value),
@@ -139,12 +139,12 @@ _REQUIRE_FILE: Final = CheckKind(
     Field(
         "require-file",
         TEXT,
-        "Holds when the file is there and, unless `empty` says otherwise, has something in it.",
+        "Passes if the file exists and is not empty. With `empty: true`, an empty file passes too.",
         "README.md",
         aliases=("require_file",),
     ),
     "files.check_require_file",
-    options=(Field("empty", FLAG, "For `require-file`: an empty file will do.", True, default=False),),
+    options=(Field("empty", FLAG, "For `require-file`: an empty file passes too.", True, default=False),),
     arguments=lambda check: {"path": check.value, "empty": check.fields.get("empty", False)},
 )
 
@@ -153,7 +153,7 @@ def _contains_problems(check: DeclaredCheck) -> Iterator[ValueProblem]:
     try:
         re.compile(check.value.get("pattern", ""))
     except re.error as error:
-        hint = "put `\\` before signs that are meant"
+        hint = "escape literal characters with `\\`"
         yield ValueProblem(("pattern",), "P0223", f"not a regular expression: {error.msg}", hint)
 
 
@@ -161,17 +161,17 @@ _CONTAINS: Final = CheckKind(
     Field(
         "contains",
         TableType("contains"),
-        "Holds when a file contains a text, or matches a pattern.",
+        "Passes if a file contains a text or matches a pattern.",
         {"path": "README.md", "text": "npm start"},
     ),
     "files.check_contains",
     tables=(
         FieldTable(
             "contains",
-            "Which file, and what must be in it: one of `text` and `pattern`.",
+            "The file, and the `text` or `pattern` that it must contain.",
             (
-                Field("path", TEXT, "The file, below the task's workspace.", "README.md", aliases=("file",)),
-                Field("text", TEXT, "The exact text.", "npm start"),
+                Field("path", TEXT, "The file, relative to the task's workspace.", "README.md", aliases=("file",)),
+                Field("text", TEXT, "The exact text to find.", "npm start"),
                 Field("pattern", TEXT, "A regular expression.", "npm (start|run)"),
             ),
             one_of=(("path",), ("text", "pattern")),
@@ -185,7 +185,7 @@ _JSON: Final = CheckKind(
     Field(
         "json",
         TableType("json"),
-        "Holds when a JSON file, or what a command prints, has at least the members of `subset`.",
+        "Passes if a JSON file, or the output of a command, has at least the members of `subset`.",
         {"path": "package.json", "subset": {"private": True}},
     ),
     "files.check_json",
@@ -193,11 +193,13 @@ _JSON: Final = CheckKind(
     tables=(
         FieldTable(
             "json",
-            "Where the JSON comes from, one of `path` and `sh`, and what it must have.",
+            "The source of the JSON, `path` or `sh`, and the members that it must have.",
             (
-                Field("path", TEXT, "The file, below the task's workspace.", "package.json", aliases=("file",)),
+                Field("path", TEXT, "The file, relative to the task's workspace.", "package.json", aliases=("file",)),
                 Field("sh", COMMAND, "A command that prints the JSON.", "npm ls --json"),
-                Field("subset", ANY, "Members that must be there with these values; more may be.", {"private": True}),
+                Field(
+                    "subset", ANY, "Members that must exist with these values. Others may exist too.", {"private": True}
+                ),
             ),
             one_of=(("path", "sh"), ("subset",)),
         ),
@@ -215,17 +217,17 @@ _PORT: Final = CheckKind(
     Field(
         "port",
         EitherType(plain=ScalarType("integer", minimum=1), map=TableType("port")),
-        "Holds when something listens on the TCP port.",
+        "Passes if a program listens on the TCP port.",
         8080,
     ),
     "http.check_port",
     tables=(
         FieldTable(
             "port",
-            "A TCP port.",
+            "A TCP port that must accept connections.",
             (
-                Field("port", ScalarType("integer", minimum=1), "Its number.", 8080),
-                Field("host", TEXT, "On which host.", "0.0.0.0", default="127.0.0.1"),
+                Field("port", ScalarType("integer", minimum=1), "The port number.", 8080),
+                Field("host", TEXT, "The host.", "0.0.0.0", default="127.0.0.1"),
             ),
             one_of=(("port",),),
         ),
@@ -234,7 +236,7 @@ _PORT: Final = CheckKind(
 )
 
 _CONTAINER: Final = CheckKind(
-    Field("container", WORD, "Holds when the container is healthy.", "redis"),
+    Field("container", WORD, "Passes if the container is healthy.", "redis"),
     "command.check_container",
     arguments=lambda check: {"name": check.value},
     container=ContainerUse(needs_health=True),
@@ -244,14 +246,14 @@ _RUN_IN: Final = CheckKind(
     Field(
         "run-in",
         TableType("run-in"),
-        "Holds when a command inside a container ends with exit code 0.",
+        "Passes if a command in a container exits with code 0.",
         {"container": "sut", "sh": "npm test"},
     ),
     "command.check_run_in",
     tables=(
         FieldTable(
             "run-in",
-            "A command in a container.",
+            "A command to run in a container.",
             (
                 Field("container", WORD, "The container's name.", "sut"),
                 Field("sh", COMMAND, "The command.", "npm test"),
@@ -268,83 +270,100 @@ _STATUS: Final = ScalarType("loose")
 _HTTP_TABLES: Final = (
     FieldTable(
         "http",
-        "A request, and what the answer must be; or several, one after the other, in `steps`.",
+        "A request and the expected response, or several in sequence, under `steps`.",
         (
-            Field("url", TEXT, "Where to ask; with `steps`, where their paths begin.", "http://localhost:8080/health"),
-            Field("status", ScalarType("integer", minimum=100), "The status code; left out, any below 400.", 200),
-            Field("contains", TEXT, "A text in the body.", "ok"),
-            Field("subset", ANY, "Members of the JSON body.", {"ok": True}),
+            Field(
+                "url",
+                TEXT,
+                "The URL to request. With `steps`: the base URL for their paths.",
+                "http://localhost:8080/health",
+            ),
+            Field(
+                "status", ScalarType("integer", minimum=100), "The expected status code. Default: any below 400.", 200
+            ),
+            Field("contains", TEXT, "Text that the body contains.", "ok"),
+            Field("subset", ANY, "Members that the JSON body must have.", {"ok": True}),
             Field(
                 "steps",
                 ListType(TableType("http-step")),
-                "Requests and what their answers must be. Cookies are kept from one to the next.",
+                "Requests and their expected responses. Cookies are kept between steps.",
                 [{"send": {"path": "/echo", "method": "POST", "body": "hi"}, "expect": {"body": {"contains": "hi"}}}],
             ),
-            Field("repeat", TableType("http-repeat"), "How often the steps are done, some at once.", {"times": 20}),
+            Field(
+                "repeat",
+                TableType("http-repeat"),
+                "How often to run the steps, and how many runs in parallel.",
+                {"times": 20},
+            ),
         ),
     ),
     FieldTable(
         "http-step",
-        "One request, and what the answer to it must be.",
+        "One request and its expected response.",
         (
             Field(
-                "send", EitherType(plain=TEXT, map=TableType("http-send", short="path")), "The request.", {"path": "/"}
+                "send",
+                EitherType(plain=TEXT, map=TableType("http-send", short="path")),
+                "The request to send.",
+                {"path": "/"},
             ),
-            Field("expect", TableType("http-expect"), "What the answer must be.", {"status": ["2xx"]}),
+            Field("expect", TableType("http-expect"), "The expected response.", {"status": ["2xx"]}),
             Field(
                 "keep",
                 MapType(TEXT, is_id=False),
-                "Members of the JSON body, by pointer, that later steps have as `{{kept.name}}`.",
+                "Members of the JSON body to save, by pointer. Later steps use them as `{{kept.name}}`.",
                 {"id": "/id"},
             ),
         ),
     ),
     FieldTable(
         "http-send",
-        "A request.",
+        "An HTTP request.",
         (
-            Field("method", WORD, "The method; left out, GET, or POST where there is a body.", "POST"),
+            Field("method", WORD, "The method. Default: GET, or POST with a body.", "POST"),
             Field(
                 "path",
                 TEXTS,
-                "The path, or several: the first is taken that is not answered by 404, 405 or 501. `same` is the one "
-                "of the step before.",
+                "The path, or several: the first that does not return 404, 405 or 501 is used. `same` is the "
+                "previous step's.",
                 ["/echo", "/api/echo"],
             ),
-            Field("url", TEXT, "A whole URL instead.", "http://localhost:8080/echo"),
-            Field("body", TEXT, "The body as text.", "hello"),
-            Field("json", ANY, "The body as JSON.", {"message": "hello"}),
-            Field("form", MapType(TEXT, is_id=False), "The body as a form.", {"user": "ada"}),
-            Field("headers", MapType(TEXT, is_id=False), "Headers.", {"accept": "application/json"}),
+            Field("url", TEXT, "A complete URL instead of a path.", "http://localhost:8080/echo"),
+            Field("body", TEXT, "A text body.", "hello"),
+            Field("json", ANY, "A JSON body.", {"message": "hello"}),
+            Field("form", MapType(TEXT, is_id=False), "A form body.", {"user": "ada"}),
+            Field("headers", MapType(TEXT, is_id=False), "Request headers.", {"accept": "application/json"}),
         ),
     ),
     FieldTable(
         "http-expect",
-        "What an answer must be.",
+        "The expected response.",
         (
             Field(
                 "status",
                 EitherType(plain=_STATUS, items=ListType(_STATUS)),
-                "A status code, a class of them, or several; left out, any below 400. Redirects are followed unless "
-                "one is expected.",
+                "One or more status codes or classes. Default: any below 400. Redirects are followed unless one is "
+                "expected.",
                 ["2xx", "404"],
             ),
-            Field("body", ANY, "A pattern that the body fits as text.", {"contains": "hello"}),
-            Field("json", ANY, "A pattern that the body fits as JSON.", {"subset": {"ok": True}}),
-            Field("headers", MapType(ANY, is_id=False), "Patterns that headers fit.", {"content-type": "/json/"}),
-            Field("within", DURATION, "How long the whole answer may take.", 2, default=10),
+            Field("body", ANY, "A pattern that the body must match as text.", {"contains": "hello"}),
+            Field("json", ANY, "A pattern that the body must match as JSON.", {"subset": {"ok": True}}),
+            Field(
+                "headers", MapType(ANY, is_id=False), "Patterns that headers must match.", {"content-type": "/json/"}
+            ),
+            Field("within", DURATION, "Maximum time for the complete response.", 2, default=10),
         ),
     ),
     FieldTable(
         "http-repeat",
-        "How often the steps of a check are done. Each time is told from the others.",
+        "How often to run the steps of a check. Each run is identified separately.",
         (
-            Field("times", COUNT, "How often.", 20),
-            Field("parallel", COUNT, "How many at once.", 5, default=1),
+            Field("times", COUNT, "Number of runs.", 20),
+            Field("parallel", COUNT, "Number of runs in parallel.", 5, default=1),
             Field(
                 "distinct",
                 ListType(ScalarType("word", choices=("nonce",))),
-                "`nonce`: each has nonces of its own, so that an answer that was another's is found.",
+                "`nonce`: each run has its own nonces, so a response that belongs to another run is detected.",
                 ["nonce"],
             ),
         ),
@@ -372,7 +391,7 @@ _HTTP: Final = CheckKind(
     Field(
         "http",
         EitherType(plain=TEXT, items=ListType(TableType("http-step")), map=TableType("http", short="url")),
-        "Holds when the URL answers as said; with a plain URL, with a status below 400.",
+        "Passes if the URL gives the expected response. For a plain URL: a status below 400.",
         {"url": "http://localhost:8080/health", "status": 200},
     ),
     "http.check_http",
@@ -398,20 +417,20 @@ def _web_problems(check: DeclaredCheck) -> Iterator[ValueProblem]:
 _WEB_TABLES: Final = (
     FieldTable(
         "web",
-        "What somebody does on a page, and what is seen then: `can` or `never`.",
+        "What a person does on a page and then sees: `can` or `never`.",
         (
-            Field("url", TEXT, "Where it begins.", "http://localhost:8080"),
-            Field("can", ANY, "Steps that work in some way.", [{"press": "plus-button"}, {"see": "1"}]),
+            Field("url", TEXT, "The URL of the start page.", "http://localhost:8080"),
+            Field("can", ANY, "Steps that must succeed in at least one way.", [{"press": "plus-button"}, {"see": "1"}]),
             Field(
                 "never",
                 ANY,
-                "Steps of which no way ends like this.",
+                "Steps that must not succeed in any way.",
                 [{"fill": {"pass-field": "wrong"}}, {"press": "login-button"}, {"gone": "pass-field"}],
             ),
-            Field("and", ANY, "With `never`: what is seen instead.", {"see": "refusal"}),
-            Field("contexts", WORDS, "Several people, each with a browser of their own.", ["A", "B"]),
-            Field("lexicon", ANY, "Names of targets beside the shipped ones.", {"roll": {"role": "button"}}),
-            Field("within", DURATION, "How long each thing may take to be seen.", 3, default=3),
+            Field("and", ANY, "With `never`: what must be visible instead.", {"see": "refusal"}),
+            Field("contexts", WORDS, "Names of several people, each with their own browser.", ["A", "B"]),
+            Field("lexicon", ANY, "Names of targets in addition to the built-in ones.", {"roll": {"role": "button"}}),
+            Field("within", DURATION, "Maximum time for each expected element to appear.", 3, default=3),
         ),
     ),
 )
@@ -420,7 +439,7 @@ _WEB: Final = CheckKind(
     Field(
         "web",
         TableType("web"),
-        "Holds when a person in a browser can do the steps of `can`, or cannot come to the end of `never`.",
+        "Passes if a person in a browser can complete the steps of `can`, or cannot complete those of `never`.",
         {"url": "http://localhost:8080", "can": [{"press": "plus-button"}, {"see": "1"}]},
     ),
     "web.check.check_web",
@@ -434,17 +453,17 @@ _WEB: Final = CheckKind(
 _WS_TABLES: Final = (
     FieldTable(
         "ws",
-        "A conversation over websockets. It holds when there is a path and a shape of frames with which all steps do.",
+        "A conversation over WebSockets. Passes if all steps succeed with one of the paths and frame formats.",
         (
-            Field("url", TEXT, "Where the program is; with a path, the socket's.", "ws://localhost:8080/chat"),
+            Field("url", TEXT, "The URL of the program; with a path, that of the socket.", "ws://localhost:8080/chat"),
             Field("discover", TableType("ws-discover"), "Where to look for the socket.", {"else": ["/ws", "/"]}),
-            Field("clients", WORDS, "Who takes part; all connect before the first step.", ["ann", "bob"]),
-            Field("frame", TableType("ws-frame"), "How what is said is written in a frame.", {"else": ["text"]}),
+            Field("clients", WORDS, "Names of the clients. All connect before the first step.", ["ann", "bob"]),
+            Field("frame", TableType("ws-frame"), "How a message is encoded in a frame.", {"else": ["text"]}),
             Field(
                 "steps",
                 ListType(ANY),
-                "What happens, in order: `{ann: {say: hi}}`, `{bob: {hears: hi, within: 2s}}`, "
-                "`{bob: {hears-not: hi, for: 1s}}`, `{bob: {not-closed: 1s}}`, `{drop: ann}`, `{connect: ann}`.",
+                "The steps, in order: `{ann: {say: hi}}`, `{bob: {hears: hi, within: 2s}}`, `{bob: {hears-not: hi, "
+                "for: 1s}}`, `{bob: {not-closed: 1s}}`, `{drop: ann}`, `{connect: ann}`.",
                 [{"ann": {"say": "hi"}}, {"bob": {"hears": "hi"}}],
             ),
         ),
@@ -453,20 +472,22 @@ _WS_TABLES: Final = (
         "ws-discover",
         "Where to look for a socket.",
         (
-            Field("from-page", TEXT, "The page whose own socket is watched first.", "/"),
-            Field("else", TEXTS, "Paths to try one after the other.", ["/ws", "/chat", "/"]),
+            Field("from-page", TEXT, "The page to load first, to find the socket that it opens.", "/"),
+            Field("else", TEXTS, "Paths to try, in order.", ["/ws", "/chat", "/"]),
         ),
     ),
     FieldTable(
         "ws-frame",
-        "How what is said is written in a frame.",
+        "How a message is encoded in a frame.",
         (
-            Field("learn", ScalarType("word", choices=("from-page",)), "As the page does it.", "from-page"),
+            Field(
+                "learn", ScalarType("word", choices=("from-page",)), "Use the format that the page uses.", "from-page"
+            ),
             Field(
                 "else",
                 ListType(ANY),
-                "Shapes to try one after the other: `text`, or JSON with `$` for what is said; `first` is sent once "
-                "connected, with `$` for the client's name.",
+                "Formats to try, in order: `text`, or JSON with `$` for the message. `first` is sent after "
+                "connecting, with `$` for the client's name.",
                 ["text", {"json": {"type": "message", "text": "$"}}],
             ),
         ),
@@ -484,7 +505,7 @@ _WS: Final = CheckKind(
     Field(
         "ws",
         TableType("ws"),
-        "Holds when clients of a websocket hear of each other what the steps say.",
+        "Passes if the clients of a WebSocket receive each other's messages as the steps say.",
         {
             "url": "http://localhost:8080",
             "clients": ["ann", "bob"],
@@ -499,7 +520,7 @@ _WS: Final = CheckKind(
 )
 
 _JUDGE: Final = CheckKind(
-    Field("judge", ANY, "A model's opinion.", {"prompt": "is it readable?"}),
+    Field("judge", ANY, "A model's verdict. This version does not run this check.", {"prompt": "is it readable?"}),
 )
 
 
@@ -540,11 +561,11 @@ OPTION_OWNERS: Final[Mapping[str, str]] = MappingProxyType(
 CHECK_TABLES: Final = (
     FieldTable(
         "check",
-        "One acceptance check: pass, fail, or error when it could not run.",
+        "One acceptance check. The result is pass, fail, or error if it could not run.",
         (
             *(kind.field for kind in CHECK_KINDS.values()),
-            Field("id", WORD, "A name to tell it by; left out, its place in the list.", "unit-tests"),
-            Field("timeout", DURATION, "How long it may take.", 60, default=600),
+            Field("id", WORD, "The check's name. Default: its position in the list.", "unit-tests"),
+            Field("timeout", DURATION, "Maximum time for the check.", 60, default=600),
             *(option for kind in CHECK_KINDS.values() for option in kind.options),
         ),
         one_of=(tuple(CHECK_KINDS),),

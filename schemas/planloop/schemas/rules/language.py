@@ -24,72 +24,72 @@ from planloop.schemas.tools import AGENT_TOOL, AGENT_TOOL_ARGUMENTS, TOLD_APART,
 # `RULE_PLACEHOLDERS`.
 
 CONDITIONS: Final[Mapping[str, str]] = {
-    "on": "The point at which the hook is asked, or one of several.",
-    "call": "A pattern of calls such as `write(src/**)`, or one of several. Where it holds a call back it covers "
-    "rather too much, where it lets one through (with `allow`, or in a `not`) rather too little.",
-    "effect": "The call's class: read, idempotent, reconcilable or once.",
-    "arguments": "Tests of the call's arguments by name: `{path: {starts: src/}}`; `a.b` is `b` within `a`.",
-    "result": "A test of the text that came of the call.",
-    "outcome": "How the call ended: succeeded, failed, denied, cancelled or unknown.",
-    "error": "The one word of its failure, such as NotFound.",
-    "reply": "A test of the final answer that is about to go out.",
-    "message": "Some message that is read now: tests of `text`, `from`, `kind`, and of an answered request `about`, "
+    "on": "The point at which the hook is asked, or a list of points.",
+    "call": "A call pattern such as `write(src/**)`, or a list. If a match is uncertain, it counts where it blocks a "
+    "call, and does not count where it permits one (`allow`, or in a `not`).",
+    "effect": "The call's effect class: read, idempotent, reconcilable or once.",
+    "arguments": "Tests of the call's arguments, by name: `{path: {starts: src/}}`; `a.b` is `b` in `a`.",
+    "result": "A test of the call's result as text.",
+    "outcome": "The outcome of the call: succeeded, failed, denied, cancelled or unknown.",
+    "error": "The error name of a failed call, such as NotFound.",
+    "reply": "A test of the final answer before it is sent.",
+    "message": "A message in the current input: tests of `text`, `from`, `kind`, and for an answered request `about`, "
     "`answer`. `from` is person, parent, child or an address.",
-    "messages": "How many messages are read now that fit the same tests; `count` is the test of their number.",
-    "prompt": "A test of all that the agent is told now: its goal in the first turn, and messages.",
-    "requests": "A test of how many requests of its own nobody has answered yet.",
-    "children": "How many children fit `state`, `name`, `live`, `agent` (its state) and `quiet` (turns without a word "
-    "between them); `count` is the test of their number, more than 0 when left out.",
-    "children-then": "A test of how many children would be at work if all calls of the present reply were made.",
-    "calls": "Tests, by tool, of how many calls there are in the agent's present reply.",
-    "changed": "A test of how many files have another content on disk than the agent knows.",
-    "claim": "What the agent says of its task at its end: done or fail.",
+    "messages": "The number of messages in the current input that match the same tests; `count` tests the number.",
+    "prompt": "A test of the agent's whole current input: its goal in the first turn, and messages.",
+    "requests": "A test of the number of the agent's unanswered requests.",
+    "children": "Number of children that match `state`, `name`, `live`, `agent` (its state), `quiet` (turns since "
+    "their last message); `count` tests the number. Default: more than 0.",
+    "children-then": "A test of the number of running children if all calls of the current reply were made.",
+    "calls": "Tests, by tool, of the number of calls in the agent's current reply.",
+    "changed": "A test of the number of files that differ on disk from what the agent knows.",
+    "claim": "The agent's report at the end of its task: done or fail.",
     "nudges": "A test of how often in a row a comment at on-sleep has woken the agent.",
     "sent-back": "A test of how often this final answer has been sent back.",
-    "turn": "A test of the number of the agent's turn.",
-    "depth": "A test of how many levels the agent is below the top of the plan.",
-    "budget": "Tests of what budgets leave it, by unit: tokens, usd, time_s, calls, turns.",
-    "count": "Tests of the hook's own counters by name; one never counted is 0.",
-    "turns-since": "Tests, by mark, of the turns since the mark was set; if never, since the hook began.",
-    "setting": "Tests of the hook's own settings by name.",
-    "is-copy": "Whether this hook is the copy, for an agent below, of one that is set further up.",
-    "any": "A list of conditions of which one holds.",
-    "all": "A list of conditions that all hold.",
-    "not": "A condition that does not hold.",
+    "turn": "A test of the agent's turn number.",
+    "depth": "A test of the number of levels between the agent and the top of the plan.",
+    "budget": "Tests of the agent's remaining budget, by unit: tokens, usd, time_s, calls, turns.",
+    "count": "Tests of the hook's counters, by name. An unused counter is 0.",
+    "turns-since": "Tests, by mark, of the turns since the mark was set, or since the hook started.",
+    "setting": "Tests of the hook's settings, by name.",
+    "is-copy": "Whether this hook is a copy, for a descendant, of an ancestor's hook.",
+    "any": "A list of conditions. At least one must hold.",
+    "all": "A list of conditions. All must hold.",
+    "not": "A condition that must be false.",
 }
-"""What a `when` may say. All that it says must hold; what is not known at a point does not hold there."""
+"""The conditions of a `when`. All must hold. A condition on a value that is unknown at a point is false there."""
 
 EFFECTS: Final[Mapping[str, str]] = {
-    "deny": "No, with the reason, which the agent reads; it should say how to go on.",
-    "defer": "Not now: the agent is told what to do first.",
-    "ask": "A person's yes is needed, and why.",
-    "allow": "Yes, and no further clause is read.",
-    "comment": "A text for the agent, labelled with the hook's name.",
-    "rewrite": "Other arguments by name; what is not named stays, null takes one away.",
-    "count": "Adds 1 to a counter or several, or a number to each: `{name: 2}`.",
-    "reset": "Sets counters to 0 and forgets marks, by name; the texts of the clause still have them.",
-    "mark": "Sets a mark, or several, at this turn, for `turns-since`.",
-    "note": "A text that the hook keeps; an agent that it consults later is shown the newest of them.",
-    "once": "The clause is left out when this text is what it was the last time it had effect.",
-    "quit": "The hook is over.",
-    "consult": "The hook's agent is asked, and what it says counts; in `first`, and no further clause is read.",
+    "deny": "Denies, with a reason that the agent reads. It should say how to continue.",
+    "defer": "Denies for now, with a text that tells the agent what to do first.",
+    "ask": "Requires a person's approval, with the reason.",
+    "allow": "Allows, and stops evaluation.",
+    "comment": "Adds a text for the agent, labelled with the hook's name.",
+    "rewrite": "Replaces arguments, by name. Others stay unchanged; null removes one.",
+    "count": "Adds 1 to one or more counters, or a number to each: `{name: 2}`.",
+    "reset": "Resets counters to 0 and removes marks, by name. Texts of the same clause still use the old values.",
+    "mark": "Sets one or more marks at this turn, for `turns-since`.",
+    "note": "Saves a text. An agent that the hook consults later gets the newest of them.",
+    "once": "Skips the clause if this text is the same as when the clause last took effect.",
+    "quit": "Ends the hook.",
+    "consult": "Only in `first`: asks the hook's agent and uses its answer. Evaluation stops.",
 }
-"""What a clause may do."""
+"""The effects of a clause."""
 
 TEXT_EFFECTS: Final = frozenset({*STRICTNESS, "comment", "note", "once"})
-"""Those that are a text for somebody."""
+"""The effects with a text as their value."""
 
 TEXT_TESTS: Final[Mapping[str, str]] = {
-    "is": "the same text, or one of several",
-    "not": "another text than this, or than any of several",
-    "like": "a text with stars, or one of several",
-    "contains": "this is in it, or one of several",
-    "starts": "it begins so",
-    "ends": "it ends so",
-    "matches": "a regular expression, without back references and looking around; its time is bounded",
-    "length": "a test of its number of characters, or of the members of a list or map",
-    "any-case": "capitals and small letters are the same to the tests beside it",
-    "given": "whether there is one at all",
+    "is": "equal to this text, or to one of several",
+    "not": "not equal to this text, nor to any of several",
+    "like": "matches a pattern with `*`, or one of several",
+    "contains": "contains this text, or one of several",
+    "starts": "starts with this text",
+    "ends": "ends with this text",
+    "matches": "matches a regular expression, without back references and lookaround; its time is limited",
+    "length": "a test of the number of characters, or of the members of a list or map",
+    "any-case": "makes the tests next to it ignore case",
+    "given": "whether the value exists",
 }
 NUMBER_TESTS: Final[tuple[str, ...]] = ("<", "<=", "=", "!=", ">=", ">")
 
@@ -97,24 +97,24 @@ MESSAGE_TESTS: Final = ("text", "from", "kind", "about", "answer")
 CHILD_TESTS: Final = ("state", "name", "agent")
 
 RULE_PLACEHOLDERS: Final[Mapping[str, str]] = {
-    "agent": "its address",
-    "task": "its task's address",
+    "agent": "the agent's address",
+    "task": "the address of the agent's task",
     "tool": "the call's tool",
     "arguments": "all arguments, or one: `{arguments.path}`",
-    "result": "what came of the call",
-    "prompt": "all that the agent is told now",
+    "result": "the call's result",
+    "prompt": "the agent's whole current input",
     "reply": "the final answer",
-    "message": "the first message that fitted",
-    "children": "the names of the children that fitted",
+    "message": "the first matching message",
+    "children": "the names of the matching children",
     "changed": "the files that have changed",
-    "versions": "the same with what they are now, for `once`",
-    "turn": "the number of the turn",
-    "depth": "levels below the top",
+    "versions": "the changed files with their current versions, for `once`",
+    "turn": "the turn number",
+    "depth": "the number of levels below the top of the plan",
     "count": "a counter: `{count.tries}`",
     "turns-since": "turns since a mark: `{turns-since.plan}`",
     "setting": "a setting: `{setting.max}`",
 }
-"""What a text may have between braces; `{{` is a brace."""
+"""The placeholders of a text, in braces; `{{` is a literal brace."""
 
 RULE_PLACEHOLDER: Final = re.compile(r"\{\{|\}\}|\{([a-z][a-z-]*)(?:\.([^{}\s]+))?\}")
 _SETTING: Final = re.compile(r"\$([A-Za-z_][\w-]*)")
@@ -134,17 +134,17 @@ NEEDS: Final[Mapping[str, tuple[HookPoint, ...]]] = {
     **dict.fromkeys(STRICTNESS, DECIDING),
     "rewrite": STARTING,
 }
-"""The points at which a condition can hold, and an effect can have effect."""
+"""The points at which a condition can hold and an effect can apply."""
 
 
 def setting_name(value: Json) -> str | None:
-    """The setting that a value stands for, None when it stands for itself."""
+    """Return the setting that a value refers to; None for a plain value."""
     found = _SETTING.fullmatch(value) if isinstance(value, str) else None
     return None if found is None else found[1]
 
 
 def rule_clauses(rule: Json) -> list[Json]:
-    """The clauses of a rule as it is written: a list of them, or one alone."""
+    """Return the clauses of a rule: the list, or the single clause in a list."""
     return rule if isinstance(rule, list) else [rule]
 
 
@@ -158,7 +158,7 @@ CLOSED_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "outcome": tuple(sorted(str(state).lower() for state in {*FINAL_STATES, CallState.UNKNOWN})),
     "claim": ("done", "fail"),
 }
-"""Conditions that test one of a few words."""
+"""Conditions with a fixed set of values."""
 
 BUDGET_UNITS: Final = ("tokens", "usd", "time_s", "calls", "turns", "retries")
 
@@ -166,7 +166,7 @@ ERRORS: Final = (
     *("BadArguments", "Cancelled", "Changed", "Denied", "Exists", "Exit", "Gone", "Interrupted", "Lost", "NoMatch"),
     *("NotFound", "NotHeld", "TimedOut", "TooLarge", "TooMany", "ToolError", "Unknown", "UnknownTool", "Unreachable"),
 )
-"""Words of failures that most calls may end with. It is no closed set, but all of them begin with a capital."""
+"""Error names that most calls can end with. The set is open, but all start with a capital letter."""
 
 
 @frozen

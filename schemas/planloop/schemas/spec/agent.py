@@ -479,8 +479,8 @@ AGENT_TABLES: Final = (
             Field(
                 "hosts",
                 TEXTS,
-                "`host:port` on this machine or a private network that `fetch` may access. In a sandbox without "
-                "network, commands may access only these.",
+                "`host:port` entries: local and private hosts that `fetch` may access, and the only hosts that "
+                "commands in a sandbox without network may access.",
                 ["localhost:8888"],
                 _PREFIX,
             ),

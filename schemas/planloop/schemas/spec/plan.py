@@ -206,7 +206,7 @@ PLAN_TABLES: Final = (
                 "unknown-price",
                 ScalarType("word", ("refuse", "estimate", "allow")),
                 "How a cost limit treats a model of unknown price: `refuse` to call it, `estimate` with the highest "
-                "known price, or `allow` it without counting.",
+                "known price, or `allow` it without counting its cost.",
                 "estimate",
                 default="refuse",
                 read_in="controllers/planloop/controllers/agent/models/catalog.py",
