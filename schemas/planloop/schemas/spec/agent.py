@@ -36,8 +36,8 @@ DECIDER_FIELDS: Final = (
     Field(
         "model",
         PATTERN,
-        "The model, as `provider/name` or `name@http://host/v1`; default: the nearest ancestor agent's. "
-        "`record/<file>@<model>` writes its answers to a file, `replay/<file>@<model>` reads them from it.",
+        "The model, as `provider/name` or `name@http://host/v1`. `record/<file>@<model>` writes its answers to a "
+        "file, `replay/<file>@<model>` reads them from it. Default: the nearest ancestor agent's.",
         "ollama/qwen3:32b",
         _RESTART,
         lowered=("mind",),
@@ -122,9 +122,9 @@ NATURE_FIELDS: Final = (
     Field(
         "from",
         TEXT,
-        "The agent to copy at the start: transcript and memory, but not rights. A name (`ann`, `ann/x`) is relative "
-        "to the parent, an address (`agent/lead/ann`) to the root. `dump:` and a digest is an agent restored from a "
-        "file, `dump:kept` an agent that has left the plan. Not inherited.",
+        "The agent to start as a copy of: its transcript and memory, not its rights. A name (`ann`, `ann/x`) is "
+        "relative to the parent, an address (`agent/lead/ann`) to the root. `dump:` and a digest is an agent "
+        "restored from a file, `dump:kept` an agent that has left the plan. Not inherited.",
         "reviewer",
         _RESTART,
         lowered=("source",),
@@ -364,7 +364,7 @@ AGENT_TABLES: Final = (
             Field(
                 "lease",
                 DURATION,
-                "The lease of an MCP client on the task. It expires after this time without a call.",
+                "The lease of an MCP client on the task. It expires if the client is silent for this time.",
                 120,
                 default=300,
             ),

@@ -46,7 +46,7 @@ _NUMBERS: Final[Mapping[ScalarKind, tuple[str, str]]] = {
     "money": ("number", r"^\$?\d+(\.\d+)?$"),
 }
 _SETTING: Final[JsonObject] = {"type": "string", "pattern": f"^{SETTING_PATTERN}$"}
-_ID: Final[JsonObject] = {"type": "string", "pattern": ID_PATTERN, "description": "Its id among its siblings."}
+_ID: Final[JsonObject] = {"type": "string", "pattern": ID_PATTERN, "description": "The id, unique among its siblings."}
 
 
 def plan_schema() -> JsonObject:

@@ -29,8 +29,8 @@ _ON: Final = Field(
 _MATCH: Final = Field(
     "match",
     ListType(ScalarType("pattern", settable=True)),
-    "The calls that the step applies to, as patterns such as `shell(git *)`. Default: all calls; a program then does "
-    "not see `done`, `fail`, `send` and `request`.",
+    "The calls that the step applies to, as patterns such as `shell(git *)`. Default: all calls, but a program is "
+    "not asked about `done`, `fail`, `send` and `request`.",
     ["fetch"],
 )
 _ON_FAULT: Final = Field(

@@ -36,7 +36,7 @@ _BY_NAME: Final = MapType(ANY, is_id=False)
 _FREE: Final = Field(
     "free",
     _CALL_SHAPES,
-    "Calls that are allowed at any time, in the same forms. `reads` stands for the world's own read-only tools.",
+    "Calls that are allowed at any time, in the same forms. `reads` means the world's own read-only tools.",
     ["reads"],
 )
 
@@ -404,8 +404,8 @@ SUITE_TABLES: Final = (
                 "read",
                 TEXT,
                 "How to read the figure from standard output: `number` (the last one), `lines` (not blank), `passes` "
-                "(1 if the command exits with 0, else 0), or a JSON pointer; `*` stands for each item, and numbers "
-                "are added up.",
+                "(1 if the command exits with 0, else 0), or a JSON pointer. In a pointer, `*` matches each item, "
+                "and the numbers are added up.",
                 "/*/errorCount",
                 default="number",
             ),

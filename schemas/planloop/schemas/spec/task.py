@@ -93,7 +93,7 @@ WORK_FIELDS: Final = (
     Field(
         "effect",
         ScalarType("word", ("read", "idempotent", "reconcilable", "once")),
-        "What repeating `run` would do. If its outcome is unknown, only `read` and `idempotent` commands run again.",
+        "The effect class of `run`. If its outcome is unknown, only `read` and `idempotent` commands run again.",
         "idempotent",
         default="once",
         lowered=("work",),
@@ -157,7 +157,13 @@ ORDER_FIELDS: Final = (
         default=0,
         lowered=("priority",),
     ),
-    Field("pause", FLAG, "Pauses the task and its descendants at the next safe point.", True, lowered=("pause",)),
+    Field(
+        "pause",
+        FLAG,
+        "Pauses the task and its descendants at the next safe point. They remain in the plan.",
+        True,
+        lowered=("pause",),
+    ),
     Field(
         "cancel",
         FLAG,
@@ -331,7 +337,7 @@ GRANTED: Final = FieldTable(
 
 CASE: Final = FieldTable(
     "case",
-    "The entry in the run's `plan.json` that the task stands for.",
+    "The entry in the run's `plan.json` that the task represents.",
     (
         Field("key", TEXT, "Digest of everything that can change the verdict.", "6f0c"),
         Field("entry", TEXT, "The entry's name. Default: the task's id.", "login-page--oracle--1"),
