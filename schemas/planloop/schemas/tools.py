@@ -8,7 +8,7 @@ from typing import Final, Literal
 from planloop.schemas.frozen import frozen
 from planloop.schemas.objects.call import EffectClass
 
-# The names of the arguments of each built-in tool, so that a rule about one that there is not is told when it is read.
+# The names of the arguments of each built-in tool, so that a rule with an unknown one is rejected when it is read.
 #
 # The tools themselves say what their arguments mean; a test holds this table to them. What a tool of a server takes
 # only the server knows.

@@ -92,7 +92,7 @@ class CheckKind:
     """One kind of acceptance check.
 
     field: names the kind; its value has the kind's own fields, if any. `tables` are the tables of those fields.
-    options: fields beside it that no other kind has.
+    options: additional fields that only this kind has.
     runner: `module.function` below `planloop.controllers.task.checks`; empty if this version does not run the kind.
     verdict: `module.function` that judges a command of the check after it exited. Required if the check runs a command
         in the workspace: benchmarks run such a command in a container and judge its output themselves.
@@ -101,8 +101,8 @@ class CheckKind:
     problems: what is wrong beyond the types of fields, at places relative to the value.
     container: set if the check needs a container of the plan, so that suites do not offer the kind.
     edn_pair: the two members that `(kind a b)` gives in EDN.
-    alone: set if the check speaks to a program under test over the network: arguments for a benchmark, in which no
-        other program may answer in its place.
+    alone: set if the check contacts a program under test over the network: arguments for a benchmark, where no other
+        program may answer instead.
     makes_nonces: a benchmark passes the nonces of a case as the argument `nonces`, and the check makes more from them.
     """
 

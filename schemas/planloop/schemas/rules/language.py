@@ -16,9 +16,9 @@ from planloop.schemas.tools import AGENT_TOOL, AGENT_TOOL_ARGUMENTS, TOLD_APART,
 # The language of rules: hooks that are data, asked without any process.
 #
 # A rule is a list of clauses. They are read from the top; each whose `when` holds has its effects, and one that decides
-# (`deny`, `defer`, `ask`, `allow`) ends the reading. What each word means is said in the tables here, once, for
-# `planloop.schemas.rules.validate`, for `docs/reference/hooks.md` and for `planloop.controllers.agent.hooks.rules`,
-# which answers by them.
+# (`deny`, `defer`, `ask`, `allow`) ends the reading. The tables here define each word, once, for
+# `planloop.schemas.rules.validate`, for `docs/hooks.md` and for `planloop.controllers.agent.hooks.rules`, which answers
+# by them.
 #
 # Values may say `$name` for the setting of that name. Texts may say `{word}` for what is known: see
 # `RULE_PLACEHOLDERS`.
@@ -150,8 +150,8 @@ def rule_clauses(rule: Json) -> list[Json]:
 
 # The names that a rule may mention: tools and their arguments, its own counters and marks, and words of closed sets.
 #
-# `planloop.schemas.rules.validate` tells of those that there are not: a condition about them never holds, and a guard
-# stands open.
+# `planloop.schemas.rules.validate` reports unknown names: a condition about them never holds, so a guard would allow
+# every call.
 
 CLOSED_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "effect": tuple(str(effect) for effect in EffectClass),
@@ -171,10 +171,10 @@ ERRORS: Final = (
 
 @frozen
 class KnownTools:
-    """What calls there can be in a plan.
+    """The tools that calls in a plan can use.
 
-    `is_tool` says of a name whether there is such a tool; `others` are the names of tools that are not built in, for
-    hints; `is_open`: there are tools of which nobody knows the arguments.
+    `is_tool` returns whether a tool of this name exists; `others` are the names of tools that are not built in, for
+    hints; `is_open`: some tools have unknown arguments.
     """
 
     is_tool: Callable[[str], bool]
@@ -194,7 +194,7 @@ class KnownTools:
         )
 
     def arguments(self, tools: frozenset[str] | None) -> frozenset[str] | None:
-        """The arguments that calls of one of `tools` (None: of any) can have; None where nobody knows."""
+        """Return the arguments that calls of one of `tools` (None: of any) can have; None if unknown."""
         found: set[str] = set()
         for tool in tools or ("*",):
             if tool in TOOL_ARGUMENTS:

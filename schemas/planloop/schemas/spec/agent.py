@@ -475,7 +475,7 @@ AGENT_TABLES: Final = (
             ),
             Field("read", TEXTS, "Globs of readable files.", ["**"], _PREFIX),
             Field("write", TEXTS, "Globs of writable files.", ["frontend/**"], _PREFIX),
-            Field("network", ScalarType("word", ("none", "all")), "Network access.", "all", _PREFIX),
+            Field("network", ScalarType("word", ("none", "all")), "Network access: `none` or `all`.", "all", _PREFIX),
             Field(
                 "hosts",
                 TEXTS,

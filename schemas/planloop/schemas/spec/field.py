@@ -1,9 +1,9 @@
-"""A field of a plan: name, type, meaning, example, and what a change of it does to running work.
+"""A field of a plan: name, type, description, example, and the effect of a change on running work.
 
 The tables themselves (`planloop.schemas.spec.plan`, `planloop.schemas.spec.task`, `planloop.schemas.spec.agent`
-and others beside it) are plain data. From them come the checks and their advice, `plan explain`, the JSON Schema and
-the classes of edits, so none of these can drift. How a written value becomes a canonical one is
-`planloop.compiler.normalise`.
+and others in this package) are plain data. The type checks and their hints, `plan explain`, the JSON Schema and the
+classes of edits are generated from them, so they always agree. `planloop.compiler.normalise` turns written values into
+canonical ones.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from planloop.schemas.frozen import frozen
 
 
 class ChangeClass(StrEnum):
-    """What a change of a field does to work that is running."""
+    """The effect that a change of a field has on running work."""
 
     HOT = "hot"  # Used from the next step on.
-    TAIL = "tail"  # Told to the running agent as a message.
+    TAIL = "tail"  # Sent to the running agent as a message.
     PREFIX = "prefix"  # Used from the next turn on: prompt, tools, rights.
     RESTART = "restart"  # A new incarnation.
-    REPLACE = "replace"  # The old object goes, a new one comes.
+    REPLACE = "replace"  # The old object is removed, a new one is created.
     IMMUTABLE = "immutable"  # Refused while the plan lives.
-    NONE = "none"  # Bookkeeping: nothing that runs reads it.
+    NONE = "none"  # Bookkeeping: running work does not read it.
 
 
 ScalarKind: TypeAlias = Literal[
@@ -36,10 +36,10 @@ ScalarKind: TypeAlias = Literal[
 class ScalarType:
     """One plain value. `count` takes 2M, `duration` 2h (kept in seconds), `size` 512MB (bytes), `money` exact decimals.
 
-    `word` is a name that EDN may write as a symbol or keyword, whose namespace is dropped; an `id` is a word that can
-    be part of an address and of a path; a `pattern` keeps its namespace, as in `ollama/*`; `loose` is text that may be
-    written as a whole number; `any` is JSON that is passed on as it stands. `choices` close the set of a text or word.
-    A `settable` one may also be `$name`, which stands for the setting `name` of the mixin that it is written in.
+    `word` is a name that EDN may write as a symbol or keyword; its namespace is dropped. An `id` is a word that can be
+    part of an address and of a path. A `pattern` keeps its namespace, as in `ollama/*`. `loose` is text that may be
+    written as a whole number. `any` is JSON that is passed on unchanged. `choices` lists the allowed values of a text
+    or word. A `settable` value may also be `$name`, which refers to the setting `name` of the enclosing mixin or hook.
     """
 
     kind: ScalarKind
@@ -50,7 +50,7 @@ class ScalarType:
 
 @frozen
 class ListType:
-    """A list, replaced as a whole. One value standing alone is read as a list of one."""
+    """A list, replaced as a whole. A single value is read as a list of one."""
 
     item: FieldType
 
@@ -59,7 +59,7 @@ class ListType:
 class MapType:
     """A map by id. A list of maps that carry their id (`id` or `name`) is read as one.
 
-    `is_id` holds the keys to the rules of ids; without it any text will do.
+    `is_id`: the keys must be valid ids. Otherwise any text is a valid key.
     """
 
     value: FieldType
@@ -68,7 +68,7 @@ class MapType:
 
 @frozen
 class TableType:
-    """A map with the fields of the named table. `short` is the field that a plain value standing alone is read as."""
+    """A map with the fields of the named table. A plain value is read as the field `short`."""
 
     name: str
     short: str = ""
@@ -86,7 +86,7 @@ class EitherType:
 FieldType: TypeAlias = ScalarType | ListType | MapType | TableType | EitherType
 
 SETTING_PATTERN: Final = r"\$([a-z][a-z0-9-]*)"
-"""How a step of a mixin names one of its settings."""
+"""A reference to a setting in a step of a mixin."""
 
 TEXT = ScalarType("text")
 WORD = ScalarType("word")
@@ -104,10 +104,10 @@ COMMAND = EitherType(plain=TEXT, items=ListType(ScalarType("loose")))
 
 @frozen
 class Field:
-    """One row. `example` is a canonical value that a reader visibly uses (a test applies it).
+    """One row. `example` is a canonical value with a visible effect (a test applies it).
 
-    `lowered` names the fields of the object's spec that it ends up in; `read_in` is the module that reads it from the
-    document where nothing of it is lowered. `default` is shown in the docs; None means that there is none.
+    `lowered` names the fields of the object's spec that it is compiled into; `read_in` is the module that reads it from
+    the document if it is not compiled. `default` is shown in the docs; None means that there is no default.
     """
 
     name: str
@@ -123,9 +123,9 @@ class Field:
 
 @frozen
 class FieldTable:
-    """The fields of one map, and a sentence on what the map is. Of each group in `one_of` exactly one must be there.
+    """The fields of one map, and its description. Of each group in `one_of`, exactly one field is required.
 
-    `form` shows to whom wrote something else what such a map looks like.
+    `form` is a sample of the map for error messages.
     """
 
     name: str

@@ -113,7 +113,7 @@ def _field(row: Field) -> JsonObject:
     out: JsonObject = {"description": row.doc}
     if row.default is not None:
         out["default"] = row.default
-    # In draft-07 whatever stands beside `$ref` is ignored: the reference goes into an `allOf` of one.
+    # Draft-07 ignores the keys next to `$ref`, so the reference goes into an `allOf` of one.
     type_ = _type(row.type)
     return {**out, "examples": [row.example], **({"allOf": [type_]} if "$ref" in type_ else type_)}
 

@@ -49,9 +49,9 @@ TABLES: Final[Mapping[str, FieldTable]] = MappingProxyType(
 TABLE_BY_NAME: Final[Mapping[str, FieldTable]] = MappingProxyType(
     {**TABLES, **{table.name: table for table in (*SUITE_TABLES, *CALL_TABLES, *LOG_TABLES, *WORLD_TABLES)}},
 )
-"""The tables of suites and of simulated worlds, too, which are no part of a plan."""
+"""`TABLES`, and the tables of suites and simulated worlds, which are not part of a plan."""
 
-# What the tables cannot know: fields of a lowered spec that are made from structure, not from one written field.
+# Fields of a compiled spec that come from the structure of the plan, not from one written field.
 _DERIVED: Final = {
     "task": {"parent": ChangeClass.NONE, "children": ChangeClass.HOT, "work": ChangeClass.RESTART},
     "agent": {"task": ChangeClass.NONE, "parent": ChangeClass.NONE, "rights": ChangeClass.PREFIX},
@@ -61,16 +61,16 @@ _DERIVED: Final = {
 
 @cache
 def fields_by_name(table: str) -> Mapping[str, Field]:
-    """The fields of a table by name and by alias. Raises KeyError for an unknown table."""
+    """Return the fields of a table by name and by alias. Raises KeyError for an unknown table."""
     return {name: field for field in TABLE_BY_NAME[table].fields for name in (field.name, *field.aliases)}
 
 
 @cache
 def change_class(kind: str, field: str) -> ChangeClass:
-    """What changing `field` does to running work.
+    """Return the effect that changing `field` has on running work.
 
     `kind` is an object's kind or a table; `field` is a name of the document (`on-change`) or of the lowered spec
-    (`on_change`). A field that nobody declared is HOT: it is read at the next step.
+    (`on_change`). An undeclared field is HOT: it is read at the next step.
     """
     derived = _DERIVED.get(kind, {}).get(field)
     if derived is not None:
@@ -85,10 +85,10 @@ def change_class(kind: str, field: str) -> ChangeClass:
 
 
 def find_field(dotted: str) -> tuple[FieldTable, Field | None] | None:
-    """The table, and the field if one is meant, that `dotted` names: `task.budget.usd`, `acceptance.sh`, `agent`.
+    """Return the table, and the field if any, that `dotted` names: `task.budget.usd`, `acceptance.sh`, `agent`.
 
-    A first word that is no table is looked up as a field of a task, a plan and an agent, in this order. Tables that are
-    no part of a plan come last.
+    If the first word is not a table, it is looked up as a field of a task, a plan and an agent, in this order. Tables
+    that are not part of a plan come last.
     """
     words = [word for word in dotted.replace("/", ".").split(".") if word]
     if not words:
@@ -117,7 +117,7 @@ def _descend(table: FieldTable, words: list[str]) -> tuple[FieldTable, Field | N
 
 
 def table_of_type(type_: FieldType) -> str | None:
-    """The table that values of this type are, or hold; None for plain values."""
+    """Return the table of the values of this type or of their items; None for plain values."""
     match type_:
         case TableType():
             return type_.name
