@@ -1,7 +1,7 @@
-"""Every diagnostic code and its title. `docs/reference/errors/` and the golden cases are held to it.
+"""Every diagnostic code and its title. Tests compare `docs/errors/` and the golden cases with it.
 
-P01xx are faults of reading a text, P02xx of what the plan says, P03xx of rights and budgets, P04xx of what this
-version does not run.
+P01xx are errors in reading a file, P02xx in the plan, P03xx in its rights and budgets. P04xx are parts of a plan that
+this version does not run.
 """
 
 from __future__ import annotations
@@ -12,92 +12,91 @@ READING_CODES: Final[dict[str, str]] = {
     "P0101": "the file is too large",
     "P0102": "the file is not UTF-8 text",
     "P0103": "the file is empty",
-    "P0104": "a control character in the text",
+    "P0104": "control character in the text",
     "P0105": "the YAML cannot be read",
-    "P0106": "a tab where YAML needs spaces",
-    "P0107": "a bracket or quote is not closed",
-    "P0108": "a bracket closes nothing",
-    "P0109": "a key is given twice",
-    "P0110": "a key is not text",
+    "P0106": "tab used to indent YAML",
+    "P0107": "unclosed bracket or quote",
+    "P0108": "unmatched closing bracket",
+    "P0109": "duplicate key",
+    "P0110": "key that is not text",
     "P0111": "the text is nested too deeply",
-    "P0112": "the plan holds too many values",
+    "P0112": "too many values",
     "P0113": "too many YAML aliases",
-    "P0114": "an alias or anchor leads nowhere",
-    "P0115": "a tag that plans do not know",
+    "P0114": "undefined alias or invalid anchor",
+    "P0115": "unsupported tag",
     "P0116": "several documents in one file",
-    "P0117": "a number that cannot be kept",
-    "P0118": "a merge key without a map",
+    "P0117": "number that cannot be stored exactly",
+    "P0118": "merge key without a map",
     "P0119": "the EDN cannot be read",
-    "P0120": "a key without a value",
+    "P0120": "key without a value",
 }
 
 PLAN_CODES: Final[dict[str, str]] = {
-    "P0201": "an unknown field",
-    "P0202": "a value of the wrong type",
-    "P0203": "an unknown agent",
-    "P0204": "an unknown task",
-    "P0205": "a name that several tasks have",
-    "P0206": "a value that YAML readers disagree on",
-    "P0207": "not an id",
-    "P0208": "an id that is given twice",
-    "P0209": "a field that is given under two names",
-    "P0210": "something is missing",
-    "P0211": "things that exclude each other",
-    "P0212": "a value out of bounds",
-    "P0213": "an unknown name",
-    "P0214": "a reference that cannot be read",
-    "P0215": "definitions that go round in a ring",
-    "P0216": "a move that makes no sense",
-    "P0217": "healthy without a health check",
-    "P0218": "a path outside the plan's folder",
-    "P0219": "something is left out",
-    "P0220": "a form that plans do not know",
-    "P0221": "a plan that says nothing to do",
-    "P0222": "things that wait for each other",
-    "P0223": "a text in the wrong form",
-    "P0224": "a tree that is too large",
-    "P0225": "an agent without a model",
-    "P0226": "a key in the plan",
-    "P0227": "a hook that no call can reach",
-    "P0228": "a hook that watches nobody",
-    "P0229": "a hook's program that there is not",
-    "P0230": "a model for an agent that cannot use it",
+    "P0201": "unknown field",
+    "P0202": "value of the wrong type",
+    "P0203": "unknown agent",
+    "P0204": "unknown task",
+    "P0205": "ambiguous task id",
+    "P0206": "value that YAML versions read differently",
+    "P0207": "invalid id",
+    "P0208": "duplicate id",
+    "P0209": "field given under two names",
+    "P0210": "missing field or value",
+    "P0211": "settings that exclude each other",
+    "P0212": "value out of range",
+    "P0213": "unknown name",
+    "P0214": "reference that cannot be read",
+    "P0215": "definitions that form a cycle",
+    "P0216": "invalid move",
+    "P0217": "wait for healthy without a health check",
+    "P0218": "path outside the plan's folder",
+    "P0219": "part left out with `...`",
+    "P0220": "unknown form",
+    "P0221": "plan without work",
+    "P0222": "dependency cycle",
+    "P0223": "text in the wrong format",
+    "P0224": "task tree too large",
+    "P0225": "agent without a model",
+    "P0226": "secret in the plan",
+    "P0227": "hook that matches no call",
+    "P0228": "hook that watches no agent",
+    "P0229": "hook whose program cannot be run",
+    "P0230": "model for an agent that cannot use it",
 }
 
 RIGHTS_CODES: Final[dict[str, str]] = {
-    "P0301": "a tool that is not allowed",
-    "P0302": "a model that is not allowed",
-    "P0303": "rights wider than those above",
-    "P0304": "a prototype that would be widened",
-    "P0305": "more children than its rights allow",
-    "P0306": "a budget over what there is",
-    "P0307": "budgets that are over it together",
+    "P0301": "tool that is not allowed",
+    "P0302": "model that is not allowed",
+    "P0303": "rights wider than the parent's",
+    "P0304": "prototype that would be widened",
+    "P0305": "more children than the rights allow",
+    "P0306": "budget larger than the ancestor's",
+    "P0307": "budgets that exceed the ancestor's together",
 }
 
 NOT_RUN_CODES: Final[dict[str, str]] = {
-    "P0406": "a setting that nothing reads",
-    "P0407": "a check that this version does not run",
-    "P0408": "a sandbox that there is not",
-    "P0410": "a tool that there is not",
-    "P0411": "commands are not kept from the network without a sandbox",
-    "P0412": "a program whose writes take no lock",
+    "P0406": "setting without effect",
+    "P0407": "check that this version does not run",
+    "P0408": "unknown or unsuitable sandbox",
+    "P0410": "unknown tool",
+    "P0411": "commands can use the network without a sandbox",
+    "P0412": "program whose writes are not locked",
 }
 
 SUITE_CODES: Final[dict[str, str]] = {
-    "P0501": "an oracle that fails",
-    "P0502": "a mutant that lives",
-    "P0503": "a mutant that another check tells of",
-    "P0504": "a cheat that scores",
+    "P0501": "oracle that fails",
+    "P0502": "mutant that passes",
+    "P0503": "mutant detected by another check",
+    "P0504": "cheat that scores",
     "P0505": "doing nothing scores",
-    "P0506": "a check that kills nothing",
+    "P0506": "check that detects no mutant",
     "P0507": "few oracles",
-    "P0508": "a case without an oracle",
-    "P0509": "a proof that was not decided",
+    "P0508": "case without an oracle",
+    "P0509": "proof without a result",
 }
-"""Of suites, found by running what they prove themselves with (`planloop.benchmarks.validation`); no text alone shows
-them."""
+"""Errors in suites, found by running their proofs (`planloop.benchmarks.validation`), not by reading the text."""
 
 STOPS_APPLY: Final = frozenset(("P0225", "P0407", "P0408"))
-"""Warnings that a run must not start with: the plan would not do what it says. `plan apply` takes them for errors."""
+"""Warnings that `plan apply` treats as errors, because the plan would not do what it says."""
 
 CODES: Final[dict[str, str]] = {**READING_CODES, **PLAN_CODES, **RIGHTS_CODES, **NOT_RUN_CODES, **SUITE_CODES}
