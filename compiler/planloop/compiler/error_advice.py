@@ -9,7 +9,7 @@ from planloop.schemas.frozen import frozen
 
 @frozen
 class Advice:
-    """What is wrong (`why`) and how to fix it (`cure`). `wrong` and `right` are example plans, empty if there is none."""
+    """What is wrong (`why`) and how to fix it (`cure`). `wrong` and `right` are example plans, or empty."""
 
     why: str
     cure: str

@@ -46,7 +46,7 @@ def error_page(code: str) -> str | None:
         return None
     parts = [f"# {code}: {CODES[code]}", known.why, known.cure]
     if code in STOPS_APPLY:
-        parts.append("`plan validate` and `plan diff` warn of it; `plan apply` refuses to start such a plan.")
+        parts.append("`plan validate` and `plan diff` print it as a warning. `plan apply` does not start such a plan.")
     if known.wrong:
         parts += ["Wrong:", _block(known.wrong)]
     if known.right:
@@ -78,15 +78,15 @@ def rules_page() -> str:
     """Every word that a rule may say, with what it means."""
     lines = [
         "rule",
-        "A list of clauses, read from the top; each whose `when` holds has its effects, and one that decides ends the "
-        "reading.",
+        "A list of clauses, read from the top. Each clause whose `when` matches has its effects. The first clause that "
+        "decides is the last one read.",
         "",
-        *_table("A clause may say:", {"when": "What has to hold; left out, it always holds.", **EFFECTS}),
-        *_table("`when` may say, and all of it has to hold:", CONDITIONS),
-        f"A test is a value, a list of which one has to be equal, or a map. Numbers know {' '.join(NUMBER_TESTS)}.",
+        *_table("Fields of a clause:", {"when": "The condition. Without it, the clause always matches.", **EFFECTS}),
+        *_table("Conditions in `when`; all must be true:", CONDITIONS),
+        f"A test is a value, a list with one equal value, or a map. Tests for numbers: {' '.join(NUMBER_TESTS)}.",
         "",
-        *_table("Texts and arguments know besides:", TEXT_TESTS),
-        *_table("Texts for the agent may have blanks, as in `{tool}`:", RULE_PLACEHOLDERS),
+        *_table("More tests for texts and arguments:", TEXT_TESTS),
+        *_table("Placeholders in texts for the agent, as in `{tool}`:", RULE_PLACEHOLDERS),
         "Example:",
         textwrap.indent(_EXAMPLE, "  "),
     ]
@@ -134,13 +134,13 @@ def _texts(name: str, sources: Sources) -> Iterator[str]:
 # `plan explain`: what a field means, what a code means, and which prototype, mixin or line a value came from.
 
 CHANGES: Final = {
-    ChangeClass.HOT: "used from the next step on; what runs goes on",
-    ChangeClass.TAIL: "told to the running agent as a message",
+    ChangeClass.HOT: "used from the next step on; running work continues",
+    ChangeClass.TAIL: "sent to the running agent as a message",
     ChangeClass.PREFIX: "used from the agent's next turn on",
-    ChangeClass.RESTART: "starts the work over",
-    ChangeClass.REPLACE: "what runs is stopped and removed, and a new one is started",
-    ChangeClass.IMMUTABLE: "refused while the plan lives",
-    ChangeClass.NONE: "touches nothing that runs",
+    ChangeClass.RESTART: "restarts the work",
+    ChangeClass.REPLACE: "the running one is stopped and removed, and a new one is started",
+    ChangeClass.IMMUTABLE: "rejected while the plan exists",
+    ChangeClass.NONE: "does not affect running work",
 }
 _KINDS: Final = {
     "text": "text",

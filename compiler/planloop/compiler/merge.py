@@ -42,10 +42,10 @@ class MergeConflict:
         """One line for people: what the file took."""
         where = json_pointer.render_pointer(self.path) or "/"
         if isinstance(self.file, Absent):
-            return f"{where}: the file removes it, over a change in the live plan"
+            return f"{where}: removed as in the file; a change in the live plan is lost"
         if isinstance(self.live, Absent):
-            return f"{where}: the file brings it back, over its removal in the live plan"
-        return f"{where}: the file's value is taken, over a change in the live plan"
+            return f"{where}: restored from the file, although the live plan had removed it"
+        return f"{where}: set to the file's value; a change in the live plan is lost"
 
 
 @frozen

@@ -19,7 +19,7 @@ def is_valid_id(text: str) -> bool:
 
 def id_hint(text: str) -> str:
     """What an id is made of, with the one that `text` may become."""
-    return f"letters, digits, `-`, `_` and `.`, at most 64, as in `{id_from_goal(text) or 'ui'}`"
+    return f"use letters, digits, `-`, `_` and `.`, at most 64, as in `{id_from_goal(text) or 'ui'}`"
 
 
 def id_from_goal(goal: str) -> str:
@@ -98,6 +98,6 @@ def did_you_mean(wrong: str, known: Iterable[str]) -> str:
 def list_known(names: Sequence[str]) -> str:
     """A hint that lists the known names."""
     if not names:
-        return "there are none"
+        return "none are available"
     shown = ", ".join(f"`{name}`" for name in names[:12])
-    return f"there are {shown}" + (" …" if len(names) > 12 else "")
+    return f"available: {shown}" + (" …" if len(names) > 12 else "")

@@ -72,16 +72,16 @@ _DOCKER_FIELDS: Final[dict[str, dict[str, str]]] = {
     "port-map": {"published": "host", "target": "container"},
 }
 _OTHERWISE: Final = {
-    "container_name": "a container is called by its name in the plan",
-    "deploy": "bounds are `limits: {cpu: 0.5, memory: 512MiB}`",
+    "container_name": "a container's name is its key in the plan",
+    "deploy": "set limits with `limits: {cpu: 0.5, memory: 512MiB}`",
     "env_file": "name each variable: `env: {NAME: file:path}`, or `secret:NAME`",
-    "expose": "containers of a plan reach every port of each other, by name",
-    "init": "every container has one",
-    "network_mode": "`networks: [none]` is no network, `[internal]` one without a way out; none shares this machine's",
-    "pid": "no container sees the processes of this machine",
-    "privileged": "no container has the powers of this machine; `cap-add` gives single ones",
-    "security_opt": "none can gain powers; `cap-add` gives single ones",
-    "tmpfs": "as in `mounts: [{tmpfs: true, container: /tmp}]`",
+    "expose": "containers of a plan can reach each other's ports by name",
+    "init": "every container has an init process",
+    "network_mode": "use `networks: [none]` for no network, `[internal]` for no outside access",
+    "pid": "a container cannot see the processes of this machine",
+    "privileged": "a container cannot be privileged; add single capabilities with `cap-add`",
+    "security_opt": "processes cannot gain privileges; add single capabilities with `cap-add`",
+    "tmpfs": "write `mounts: [{tmpfs: true, container: /tmp}]`",
 }
 _PORT: Final = re.compile(r"(?:[\d.]+:)?(\d+):(\d+)(?:/tcp)?", re.ASCII)
 _MOUNT: Final = re.compile(r"([^:]+):(/[^:]*)(?::(ro|rw|z|Z))?")
@@ -171,7 +171,7 @@ def _scalar_reader(type_: ScalarType) -> ValueReader:
 
 
 def _elided(at: SourcePath, to: Pointer, work: Normalisation) -> Any:
-    work.faults.warn("P0219", f"`{field_name(to)}` has `...`, which stands for something left out", to=to, at=at)
+    work.faults.warn("P0219", f"`{field_name(to)}` contains `...`, a placeholder for a missing part", to=to, at=at)
     return NOTHING
 
 
@@ -216,7 +216,7 @@ def _read_items(
 
 
 def _valueless(to: Pointer, at: SourcePath, work: Normalisation) -> Any:
-    hint = "give it a value, or delete the line"
+    hint = "add a value, or delete the line"
     work.faults.on_key("P0202", f"`{field_name(to)}` has no value", hint, to=to, at=at)
     return NOTHING
 
@@ -233,7 +233,9 @@ def _keyed_reader(type_: MapType) -> ValueReader:
             pairs = ((key, read_item(item, (*at, key), (*to, key), work)) for key, item in value.items())
             return {key: found for key, found in pairs if found is not NOTHING}
         if not isinstance(value, list | PlacedItems) or not type_.is_id:
-            work.faults.add("P0202", f"`{field_name(to)}` is a map, not {value_text(value)}", _MAP_HINT, to=to, at=at)
+            work.faults.add(
+                "P0202", f"`{field_name(to)}` must be a map, not {value_text(value)}", _MAP_HINT, to=to, at=at
+            )
             return NOTHING
         rows = value if isinstance(value, PlacedItems) else forms.placed_items(value, at)
         return _read_rows(read_item, rows, to, work)
@@ -273,7 +275,7 @@ def _read_rows(read_item: ValueReader, items: PlacedItems, to: Pointer, work: No
 
 
 def _bad_id(key: str, at: SourcePath, to: Pointer, work: Normalisation) -> None:
-    work.faults.on_key("P0207", f"`{key}` cannot be an id", names.id_hint(key), to=to, at=at)
+    work.faults.on_key("P0207", f"invalid id `{key}`", names.id_hint(key), to=to, at=at)
 
 
 def _id_of(row: FormRow, to: Pointer, work: Normalisation, taken: JsonObject) -> str | None:
@@ -285,8 +287,8 @@ def _id_of(row: FormRow, to: Pointer, work: Normalisation, taken: JsonObject) ->
         _bad_id(given, at, (*to, given), work)
         return None
     if given in taken:
-        summary = f"the id `{given}` is given twice"
-        work.faults.add("P0208", summary, "ids are unique among siblings", to=(*to, given), at=at)
+        summary = f"duplicate id `{given}`"
+        work.faults.add("P0208", summary, "rename one: ids must be unique among siblings", to=(*to, given), at=at)
         return None
     return given
 
@@ -296,10 +298,10 @@ def _made_id(item: SourceValue, at: SourcePath, to: Pointer, work: Normalisation
     base = names.id_from_goal(goal) if goal else ""
     if not base:
         what = to[-1].removesuffix("s") if to else "item"
-        hint = "give it one with `id:`"
+        hint = "add `id:`"
         if what == "hook" and isinstance(item, str):
             hint = (
-                f"hooks by name are for an agent: `agent: {{hooks: [{item}]}}`; here they are a map, each with its id"
+                f"to use a hook by name, write `agent: {{hooks: [{item}]}}`; here, write a map with an id for each hook"
             )
         work.faults.add("P0207", f"this {what} has no id", hint, to=to, at=at)
         return None
@@ -349,7 +351,7 @@ def _table_reader(table: str, short: str = "") -> ValueReader:
             return _valueless(to, at, work)
         form = docker_value_as_map(table, value) or TABLE_BY_NAME[table].form
         hint = f"as in `{form}`" if form else _MAP_HINT
-        work.faults.add("P0202", f"`{field_name(to)}` is a map, not {value_text(value)}", hint, to=to, at=at)
+        work.faults.add("P0202", f"`{field_name(to)}` must be a map, not {value_text(value)}", hint, to=to, at=at)
         return NOTHING
 
     return read
@@ -370,8 +372,8 @@ def _read_entries(table: str, entries: Iterable[FormEntry], to: Pointer, work: N
         name, read = row
         here = (*to, name)
         if name in out:
-            summary = f"`{name}` is given twice" + (f", also as `{entry.key}`" if entry.key != name else "")
-            work.faults.on_key("P0209", summary, "keep one of them", to=here, at=entry.at)
+            summary = f"duplicate field `{name}`" + (f", also as `{entry.key}`" if entry.key != name else "")
+            work.faults.on_key("P0209", summary, "keep one", to=here, at=entry.at)
             continue
         if entry.at[-1:] != (name,):
             work.moved[here] = entry.at
@@ -403,7 +405,7 @@ def _keep_setting_or_complain(table: str, entry: FormEntry, to: Pointer, work: N
     near = theirs or (None if work.faults.are_many else nearest_name(entry.key, fields_by_name(table)))
     hint = docker_hint(table, entry.key)
     if table in ("task", "plan") and entry.key in fields_by_name("agent"):
-        hint = f"it is a field of the agent: `agent: {{{entry.key}: …}}`"
+        hint = f"`{entry.key}` is a field of the agent: `agent: {{{entry.key}: …}}`"
     if not hint and near:
         hint = f"did you mean `{near}`?"
     hint = hint or list_known([row.name for row in TABLE_BY_NAME[table].fields])
@@ -429,7 +431,7 @@ def _either_reader(type_: EitherType) -> ValueReader:
             return _elided(at, to, work)
         chosen = read_items if isinstance(value, list) else read_map if isinstance(value, dict | Form) else read_plain
         if chosen is None:
-            summary = f"`{field_name(to)}` is {' or '.join(allowed)}, not {value_text(value)}"
+            summary = f"`{field_name(to)}` must be {' or '.join(allowed)}, not {value_text(value)}"
             work.faults.add("P0202", summary, f"write {' or '.join(allowed)} here", to=to, at=at)
             return NOTHING
         return chosen(value, at, to, work)

@@ -159,7 +159,7 @@ def read_scripts(content: bytes, *, file: str) -> ReadScripts:
         for name, steps in scripts.items():
             check_steps(steps, (name,), work.faults)
     elif not tree.diagnostics:
-        work.faults.add("P0202", f"{file} holds no scripts", _FORM, to=())
+        work.faults.add("P0202", f"{file} contains no scripts", _FORM, to=())
     told = tuple(sort_diagnostics([*tree.diagnostics, *place_problems(work.faults.found, Origins(tree, work.moved))]))
     is_sound = not any(one.severity == "error" for one in told)
     return ReadScripts(scripts if is_sound else None, told, tree.text)

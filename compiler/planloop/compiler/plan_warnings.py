@@ -34,8 +34,8 @@ def warn_unsupported(document: JsonObject, tree: TaskTree, graph: Graph, faults:
     """Tells of every part of the plan that this version reads and does not run."""
     for to, line in _rights_lines(document, tree):
         if line.get("network") == "none" and not _is_enclosed(graph, json_pointer.pointer_owner(to)[0].path):
-            hint = "tools and checks are; `sandbox: 2` of the agent keeps its commands from it too, or deny the shell"
-            faults.warn("P0411", "commands are not kept from the network without a sandbox", hint, to=(*to, "network"))
+            hint = "tools and checks are kept from it. For commands set `sandbox: 2` of the agent, or deny the shell"
+            faults.warn("P0411", "without a sandbox, commands can use the network", hint, to=(*to, "network"))
     for path, task in tree:
         for index, check in enumerate(task.get("acceptance", ())):
             if "sh" not in check:
@@ -45,7 +45,7 @@ def warn_unsupported(document: JsonObject, tree: TaskTree, graph: Graph, faults:
 
 
 def _tell(faults: Problems, code: str, summary: str, to: Pointer, hint: str = "") -> None:
-    faults.warn_on_key(code, summary, hint or "the plan can be previewed, not applied", to=to)
+    faults.warn_on_key(code, summary, hint or "you can preview this plan, but not apply it", to=to)
 
 
 def _rights_lines(document: JsonObject, tree: TaskTree) -> Iterator[tuple[Pointer, JsonObject]]:
@@ -82,7 +82,7 @@ def _tier_at(graph: Graph, task: str) -> int:
 def _tell_check(check: JsonObject, to: Pointer, faults: Problems) -> None:
     for kind in kinds_in(check):
         if not CHECK_KINDS[kind].runner:
-            _tell(faults, "P0407", f"checks of kind `{kind}` are not run by this version", (*to, kind))
+            _tell(faults, "P0407", f"this version does not run checks of kind `{kind}`", (*to, kind))
 
 
 def _tell_agents(graph: Graph, faults: Problems) -> None:
@@ -99,8 +99,8 @@ def _tell_agents(graph: Graph, faults: Problems) -> None:
         without = [address for address in agents if graph.objects[address].spec["mind"].get("model") == ""]
         if without:
             who = _who(choice.resolved, without)
-            hint = "give it a `model:`, or an agent above it; or all of them one: `plan apply --model provider/name`"
-            _tell(faults, "P0225", f"{who} has no model to think with", to, hint)
+            hint = "set `model:` for it or an ancestor, or set one for all agents: `plan apply --model provider/name`"
+            _tell(faults, "P0225", f"{who} has no model", to, hint)
         _tell_agent(choice.resolved, boxes, to, faults)
 
 
@@ -109,26 +109,28 @@ def _tell_agent(resolved: ResolvedAgent, boxes: Sequence[str], to: Pointer, faul
     fields = resolved.fields
     wish = sandbox_request(fields.get("sandbox"))
     if wish.tier > CONTAINER:
-        _tell(faults, "P0408", f"there is no sandbox of tier {wish.tier}", to, "the strongest is 3, a container")
+        _tell(faults, "P0408", f"unknown sandbox tier {wish.tier}", to, "the highest tier is 3, a container")
     elif wish.tier == CONTAINER and not wish.container:
-        hint = "name one of the plan's: `sandbox: {container: name}`"
-        _tell(faults, "P0408", "sandbox tier 3 needs a container to be in", to, hint)
+        hint = "name a container of the plan: `sandbox: {container: name}`"
+        _tell(faults, "P0408", "sandbox tier 3 needs a container", to, hint)
     elif wish.container and wish.container not in boxes:
         hint = did_you_mean(wish.container, boxes) if boxes else "declare it under `containers:`"
-        _tell(faults, "P0408", f"the plan has no container `{wish.container}` for a sandbox", to, hint)
+        _tell(faults, "P0408", f"unknown container `{wish.container}` for a sandbox", to, hint)
     if "outside" in fields and not is_mcp_client(fields["outside"]) and fields.get("lock", "off") != "off":
-        summary = "another program writes files without the tools that lock them"
-        faults.warn_on_key("P0412", summary, "name the paths under `locks` of the task", to=(*to, "lock"))
+        summary = "`lock` has no effect on a program that writes files itself"
+        faults.warn_on_key("P0412", summary, "list the paths under `locks` of the task", to=(*to, "lock"))
     for mixin in resolved.mixins:
         steps = resolved.steps.get(mixin["name"])
         unread = set(mixin["settings"]) - (steps.settings if steps is not None else set())
         if unread:
             names = ", ".join(f"`{name}`" for name in sorted(unread))
-            what = "mixin" if steps is not None else "mixin (which it does not have)"
+            what = "mixin" if steps is not None else "the missing mixin"
             hint = (
-                did_you_mean(min(unread), sorted(steps.settings)) if steps is not None else "they are kept in the plan"
+                did_you_mean(min(unread), sorted(steps.settings))
+                if steps is not None
+                else "the plan keeps them, but they have no effect"
             )
-            faults.warn_on_key("P0406", f"nothing reads {names} of {what} `{mixin['name']}`", hint, to=(*to, "mixins"))
+            faults.warn_on_key("P0406", f"unused setting {names} of {what} `{mixin['name']}`", hint, to=(*to, "mixins"))
 
 
 def _tell_forked(graph: Graph, faults: Problems) -> None:
@@ -140,8 +142,8 @@ def _tell_forked(graph: Graph, faults: Problems) -> None:
             continue
         fork, shown = (_fork_of(graph, task) for task in (agent.spec["task"], f"task/{box.spec['task']}"))
         if fork and fork != shown:
-            what = f"`{name}` mounts the plan's folder, and {agent.spec['task']} works in {fork}"
-            hint = f"a container of its own mounts the fork: `task: {fork.partition('/')[2]}`"
+            what = f"`{name}` mounts the plan's folder, but {agent.spec['task']} works in {fork}"
+            hint = f"add a container that mounts the fork: `task: {fork.partition('/')[2]}`"
             _tell(faults, "P0408", what, (*json_pointer.task_pointer(_path_of(address)), "agent"), hint)
 
 
@@ -185,9 +187,9 @@ def _tell_unwatching(tree: TaskTree, objects: Mapping[str, WantedObject], faults
             watchable = _with_agents(objects)
         for name in task.get("hooks", ()) if path not in watchable else ():
             why = "`run` is a command" if "run" in task else "no task here has an agent"
-            hint = "hooks watch agents: set it where there is one"
+            hint = "hooks watch agents: set the hook at a task with an agent, or above one"
             to = (*json_pointer.task_pointer(path), "hooks", name)
-            faults.warn_on_key("P0228", f"hook `{name}` watches nobody: {why}", hint, to=to)
+            faults.warn_on_key("P0228", f"hook `{name}` watches no agent: {why}", hint, to=to)
 
 
 def _with_agents(objects: Mapping[str, WantedObject]) -> set[TaskPath]:
@@ -208,28 +210,28 @@ def _tell_program(hook: ResolvedHook, cwd: str, sources: Sources, faults: Proble
             if program and not sources.has_program(program, cwd):
                 _warn_not_asked(hook, *_not_run(program, cwd, sources), faults)
             elif script and not sources.has_file(f"{cwd}/{script}"):
-                _warn_not_asked(hook, f"there is no file `{script}`", _looked_for(cwd), faults)
+                _warn_not_asked(hook, f"file `{script}` not found", _looked_for(cwd), faults)
         case HookFunction(target=target) if not target.startswith("lib:"):
             file = target.rpartition(":")[0]
             if not sources.has_file(file):
-                _warn_not_asked(hook, f"there is no file `{file}`", _looked_for("."), faults)
+                _warn_not_asked(hook, f"file `{file}` not found", _looked_for("."), faults)
         case _:
             pass
 
 
 def _not_run(program: str, cwd: str, sources: Sources) -> tuple[str, str]:
     if "/" not in program:
-        return f"there is no program `{program}`", "install it, or put the folder where it is into PATH"
+        return f"program `{program}` not found", "install it, or add its folder to PATH"
     if sources.has_file(f"{cwd}/{program}"):
-        return f"the file `{program}` is not executable", f"chmod +x {program.removeprefix('./')}"
-    return f"there is no file `{program}`", _looked_for(cwd)
+        return f"the file `{program}` is not executable", f"run: chmod +x {program.removeprefix('./')}"
+    return f"file `{program}` not found", _looked_for(cwd)
 
 
 def _looked_for(cwd: str) -> str:
-    where = "beside the plan file" if cwd in ("", ".") else f"in `{cwd}`, where the hook is set"
-    return f"it is looked for {where}"
+    where = "in the folder of the plan file" if cwd in ("", ".") else f"in `{cwd}`, where the hook is set"
+    return f"planloop looks for it {where}"
 
 
 def _warn_not_asked(hook: ResolvedHook, summary: str, hint: str, faults: Problems) -> None:
     to = (*hook.to, "run" if isinstance(hook.mind, HookProgram) else "python")
-    faults.warn("P0229", f"hook `{hook.name}` cannot be asked: {summary}", hint, to=to)
+    faults.warn("P0229", f"hook `{hook.name}` cannot run: {summary}", hint, to=to)

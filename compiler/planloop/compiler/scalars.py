@@ -57,10 +57,11 @@ def scalar_reader(type_: ScalarType) -> ScalarReader:
         except ScalarMisfit as misfit:
             if misfit.within:
                 value, at, to = misfit.value, (*at, *misfit.within), (*to, *map(str, misfit.within))
-            summary = f"`{field_name(to, at)}` is {misfit.wanted}, not {value_text(value)}"
+            summary = f"`{field_name(to, at)}` must be {misfit.wanted}, not {value_text(value)}"
             hint = did_you_mean(str(value), choices) if choices else misfit.hint
             if misfit.code == "P0206":
-                summary = f"`{field_name(to, at)}` is {misfit.wanted}, and YAML readers disagree on {value_text(value)}"
+                said = f"YAML versions read {value_text(value)} differently"
+                summary = f"`{field_name(to, at)}` must be {misfit.wanted}; {said}"
                 hint += _or_truth(value) if type_.kind == "any" and to[-1] not in TEXT_EFFECTS else ""
             faults.add(misfit.code, summary, hint, to=to, at=at)
             return NOTHING
@@ -73,7 +74,7 @@ def scalar_reader(type_: ScalarType) -> ScalarReader:
             faults.add(
                 "P0212",
                 f"`{field_name(to, at)}` cannot be {value_text(value)}",
-                f"it is at least {least}",
+                f"use at least {least}",
                 to=to,
                 at=at,
             )
@@ -136,19 +137,19 @@ def _text(value: SourceValue) -> str:
     if isinstance(value, YamlTrap):
         raise ScalarMisfit("text", _trap_hint(value), "P0206")
     if isinstance(value, Symbol | Keyword):
-        raise ScalarMisfit("text", f'put it in quotes: "{value}"')
+        raise ScalarMisfit("text", f'quote it: "{value}"')
     if isinstance(value, bool | int | float):
-        raise ScalarMisfit("text", f'put it in quotes: "{value_text(value)}"')
+        raise ScalarMisfit("text", f'quote it: "{value_text(value)}"')
     if value is None:
-        raise ScalarMisfit("text", "write a text after it, or delete the line")
-    raise ScalarMisfit("text", "write one text here, in quotes if it has signs in it")
+        raise ScalarMisfit("text", "add a text, or delete the line")
+    raise ScalarMisfit("text", "write a single text here, quoted if it has special characters")
 
 
 def _trap_hint(value: str) -> str:
     truth = _truth(value)
     if truth is None:
-        return f'write "{value}" for the text'
-    return f'YAML 1.1 reads it as {value_text(truth)}: write "{value}" for the text'
+        return f'for the text, write "{value}"'
+    return f'YAML 1.1 reads it as {value_text(truth)}: for the text, write "{value}"'
 
 
 def _or_truth(value: SourceValue) -> str:
@@ -234,12 +235,12 @@ def _integer(value: SourceValue) -> int:
 def _number_trap_hint(value: str) -> str:
     digits = value.replace("_", "").lstrip("0") or "0"
     if digits.isdigit():
-        return f"write {digits}: YAML readers disagree on `{value}`"
+        return f"write {digits}: YAML versions read `{value}` differently"
     parts = value.split(":")
     if len(parts) > 1 and all(part.isdigit() for part in parts):
         seconds = sum(int(part) * 60**power for power, part in enumerate(reversed(parts)))
-        return f"write {seconds}, or `{seconds}s` for a time: YAML 1.1 reads `{value}` as a number to the base 60"
-    return f"YAML readers disagree on `{value}`"
+        return f"write {seconds}, or `{seconds}s` for a time: YAML 1.1 reads `{value}` as a base-60 number"
+    return f"YAML versions read `{value}` differently"
 
 
 def _number(value: SourceValue) -> int | float:

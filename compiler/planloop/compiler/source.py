@@ -77,8 +77,8 @@ def decode_source(content: bytes, *, file: str, limits: SizeLimits) -> tuple[Sou
 def _too_large(size_bytes: int, size_bytes_max: int, file: str) -> Diagnostic:
     return Diagnostic(
         "P0101",
-        f"the file has {size_bytes:,} bytes, more than the {size_bytes_max:,} allowed",
-        "a plan of 5,000 tasks takes a third of that: is it the right file? `--max-size` raises the limit",
+        f"the file has {size_bytes:,} bytes; the limit is {size_bytes_max:,}",
+        "check that this is the right file (a plan of 5,000 tasks is a third of the limit), or use `--max-size`",
         span=SourceText(file, "").span(0, 0),
     )
 
@@ -100,7 +100,7 @@ def _control_characters(source: SourceText, content: bytes) -> tuple[Diagnostic,
     faults: list[Diagnostic] = []
     for found in _CONTROL.finditer(source.text):
         name = "a NUL character" if found[0] == "\0" else f"the control character U+{ord(found[0]):04X}"
-        hint = "delete it; in a quoted string write it as an escape"
+        hint = "delete it, or write it as an escape in a quoted string"
         faults.append(Diagnostic("P0104", f"{name} in the text", hint, span=source.span(found.start(), found.end())))
         if len(faults) >= _CONTROLS_TOLD_MAX:
             break

@@ -40,11 +40,11 @@ def check_parts(document: JsonObject, tree: TaskTree, faults: Problems) -> None:
         check_command(server, "command", ("mcp", name), faults)
         _check_world(server, ("mcp", name), faults)
         if "headers" in server and "command" in server:
-            hint = "headers are for a server at a `url`; what a program is to know stands in its `env`"
+            hint = "`headers` are for a server at a `url`; use `env` for a program"
             faults.on_key("P0211", "`headers` for a server that is a program", hint, to=("mcp", name, "headers"))
         if "env" in server and "url" in server:
-            hint = "variables are for a server that `command` starts; what one at a `url` is told stands in `headers`"
-            faults.on_key("P0211", "`env` for a server that is not started", hint, to=("mcp", name, "env"))
+            hint = "`env` is for a server that `command` starts; use `headers` for one at a `url`"
+            faults.on_key("P0211", "`env` for a server that planloop does not start", hint, to=("mcp", name, "env"))
     check_containers(document.get("containers", {}), tree, faults)
 
 
@@ -53,11 +53,11 @@ def _check_world(server: JsonObject, to: Pointer, faults: Problems) -> None:
     if "world" not in server:
         return
     if leaves_folder(server["world"]) or not server["world"].strip():
-        hint = "write a path within the plan's folder"
-        faults.add("P0218", f"`{server['world']}` is no file of the plan", hint, to=(*to, "world"))
+        hint = "use a path in the plan's folder"
+        faults.add("P0218", f"`{server['world']}` is not a file in the plan's folder", hint, to=(*to, "world"))
     for name in ("env", "headers", "share", "timeout", "writes"):
         if name in server and not ("command" in server or "url" in server):
-            hint = "a world is no process, and each agent has its own: leave it out"
+            hint = "delete it: a world is not a process, and each agent has its own"
             faults.on_key("P0211", f"`{name}` for a simulated world", hint, to=(*to, name))
 
 
@@ -66,8 +66,8 @@ def warn_missing_worlds(document: JsonObject, sources: Sources, faults: Problems
     for name, server in document.get("mcp", {}).items():
         file = server.get("world", "")
         if file and not faults.is_at(("mcp", name)) and not sources.has_file(file):
-            hint = "write the file that simulates it, or correct its name"
-            faults.warn("P0214", f"there is no file `{file}`", hint, to=("mcp", name, "world"))
+            hint = "create the file that simulates the server, or correct its name"
+            faults.warn("P0214", f"file `{file}` not found", hint, to=("mcp", name, "world"))
 
 
 def written_agents(document: JsonObject, tree: TaskTree) -> Iterator[tuple[JsonObject, Pointer]]:
@@ -89,7 +89,7 @@ def _check_topology(names: list[str], to: Pointer, tree: TaskTree, faults: Probl
         if name not in _WHOM and name.removeprefix("agent/").removeprefix("task/") not in paths:
             own = "/".join(json_pointer.pointer_owner(to)[0].path)
             hint = did_you_mean(name, [*_WHOM, *sorted(paths - {own})])
-            faults.warn("P0204", f"there is no task `{name}` to talk to", hint, to=(*to, str(index)))
+            faults.warn("P0204", f"unknown task `{name}` to talk to", hint, to=(*to, str(index)))
 
 
 def check_agent(agent: JsonObject, to: Pointer, faults: Problems) -> None:
@@ -97,7 +97,9 @@ def check_agent(agent: JsonObject, to: Pointer, faults: Problems) -> None:
     minds = [name for name in DECIDERS if name in agent]
     if len(minds) > 1:
         said = " and ".join(f"`{name}`" for name in minds)
-        faults.on_key("P0211", f"{said} together", "an agent has one mind: keep one of them", to=(*to, minds[1]))
+        faults.on_key(
+            "P0211", f"{said} exclude each other", "an agent has one decider: keep one of them", to=(*to, minds[1])
+        )
     check_command(agent, "run", to, faults)
     _check_outside(agent, to, faults)
     check_steps(agent.get("script", ()), (*to, "script"), faults)
@@ -107,7 +109,12 @@ def check_agent(agent: JsonObject, to: Pointer, faults: Problems) -> None:
         check_rights_line(agent["rights"], (*to, "rights"), faults)
     if any(part.startswith("~") for part in str(agent.get("from", "")).split("/")):
         # What an agent behind a hook has learnt is nobody's to look into.
-        faults.add("P0203", f"`{agent['from']}` is no child to copy", "agents behind hooks are not", to=(*to, "from"))
+        faults.add(
+            "P0203",
+            f"agent `{agent['from']}` cannot be copied",
+            "name an agent of a task: agents of hooks cannot be copied",
+            to=(*to, "from"),
+        )
 
 
 def check_sources(sources: Mapping[str, str], faults: Problems) -> None:
@@ -118,11 +125,11 @@ def check_sources(sources: Mapping[str, str], faults: Problems) -> None:
         path = addresses.parse_address(address).path
         to = (*json_pointer.task_pointer(path), "agent", "from")
         if source == address:
-            faults.add("P0203", f"`{source}` cannot be a copy of itself", "name another agent, or delete it", to=to)
+            faults.add("P0203", f"`{source}` cannot copy itself", "name another agent, or delete it", to=to)
         elif not faults.is_at(to):
             above = ADDRESS + "".join(f"{part}/" for part in path[:-1])
             hint = _copy_meant(source, above, [each for each in sources if each != address])
-            faults.add("P0203", f"there is no `{source}` to copy", hint, to=to)
+            faults.add("P0203", f"unknown agent `{source}` in `from`", hint, to=to)
 
 
 def _copy_meant(source: str, above: str, known: Sequence[str]) -> str:
@@ -139,26 +146,28 @@ def _copy_meant(source: str, above: str, known: Sequence[str]) -> str:
 def _check_outside(agent: JsonObject, to: Pointer, faults: Problems) -> None:
     how = agent.get("outside")
     if "outside" in agent and "hooks" in to and is_mcp_client(how):
-        faults.add("P0202", "nobody from outside takes a hook", "give it a `run:`", to=(*to, "outside"))
+        faults.add("P0202", "an MCP client cannot play the agent of a hook", "add a `run:`", to=(*to, "outside"))
     if how is False:
-        faults.add("P0202", "`outside` is true or a map, not false", "leave it out", to=(*to, "outside"))
+        faults.add("P0202", "`outside` must be true or a map, not false", "delete the line", to=(*to, "outside"))
     if not isinstance(how, dict):
         return
     check_exactly_one("outside", how, (*to, "outside"), faults)
     check_command(how, "run", (*to, "outside"), faults)
     if how.get("lease", limits.MCP_CLIENT_LEASE_MIN_S) < limits.MCP_CLIENT_LEASE_MIN_S:
-        least = f"at least {limits.MCP_CLIENT_LEASE_MIN_S:g} s"
-        faults.add("P0202", "a lease that lapses between two calls", least, to=(*to, "outside", "lease"))
+        least = f"use at least {limits.MCP_CLIENT_LEASE_MIN_S:g} s"
+        faults.add(
+            "P0202", "the lease is too short: it would expire between two calls", least, to=(*to, "outside", "lease")
+        )
     for name in ("field", "session", "continue"):
         if name in how and how.get("output", "text") == "text":
-            hint = "answer and session are told apart in JSON alone: add `output: json` or `output: json-lines`"
-            faults.on_key("P0211", f"`{name}` for output that is text", hint, to=(*to, "outside", name))
+            hint = "add `output: json` or `output: json-lines`: text output has no separate answer and session"
+            faults.on_key("P0211", f"`{name}` with text output", hint, to=(*to, "outside", name))
 
 
 def check_target(target: str, to: Pointer, faults: Problems) -> None:
     """A Python function must be named by its file and name."""
     if not _TARGET.fullmatch(target):
-        faults.add("P0223", f"`{target}` does not name a function", "write it as `file.py:name`", to=to)
+        faults.add("P0223", f"`{target}` is not a function reference", "write it as `file.py:name`", to=to)
 
 
 def check_steps(steps: Iterable[JsonObject], to: Pointer, faults: Problems) -> None:
@@ -171,9 +180,9 @@ def _check_step(step: JsonObject, to: Pointer, faults: Problems) -> None:
     verbs = [name for name in STEP_VERBS if name in step]
     if len(verbs) > 1:
         said = " and ".join(f"`{name}`" for name in verbs)
-        faults.add("P0211", f"a step does one thing, this has {said}", "make them two steps", to=to)
+        faults.add("P0211", f"a step has one verb, this one has {said}", "split it into two steps", to=to)
     elif not verbs and not faults.is_at(to):
-        faults.add("P0210", "a step without a verb", "one of " + ", ".join(STEP_VERBS), to=to)
+        faults.add("P0210", "a step without a verb", "add one of " + ", ".join(STEP_VERBS), to=to)
     if len(verbs) == 1:
         _check_beside(step, to, faults)
 
@@ -183,10 +192,10 @@ def _check_beside(step: JsonObject, to: Pointer, faults: Problems) -> None:
         if name not in step:
             continue
         if verb not in step:
-            faults.on_key("P0211", f"`{name}` without `{verb}`", f"it says more of a `{verb}`", to=(*to, name))
+            faults.on_key("P0211", f"`{name}` without `{verb}`", f"delete it, or add `{verb}`", to=(*to, name))
         elif wanted and isinstance(step[verb], dict | list):
-            said = f"`{name}` beside a `{verb}` that is a map or a list"
-            faults.on_key("P0211", said, f"say all of it in `{verb}`, or write `{verb}: {wanted}`", to=(*to, name))
+            said = f"`{name}` with a `{verb}` that is a map or a list"
+            faults.on_key("P0211", said, f"put everything into `{verb}`, or write `{verb}: {wanted}`", to=(*to, name))
 
 
 # What must hold in the `models:` table and wherever a model is named: no keys in the plan, URLs that are URLs, names
@@ -194,7 +203,7 @@ def _check_beside(step: JsonObject, to: Pointer, faults: Problems) -> None:
 
 _SECRET: Final = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
 _SECRETS: Final = frozenset({"api_key", "key", "authorization", "extra_headers", "headers"})
-_SECRET_HINT: Final = "plans are read by many: write `env:NAME` for a variable, or `file:path` for a file that has it"
+_SECRET_HINT: Final = "many people and agents read plans: write `env:NAME` for a variable, or `file:path` for a file"
 
 
 def check_models(document: JsonObject, tree: TaskTree, faults: Problems) -> None:
@@ -214,23 +223,23 @@ def check_models(document: JsonObject, tree: TaskTree, faults: Problems) -> None
             _check_escalation(str(agent["escalate"]["model"]), place, [*known, *([own] if own else [])], faults)
         for name in _SECRETS.intersection(agent.get("options", ())):
             hint = "put it under `models:`, as `key: env:NAME`"
-            faults.add("P0226", "a key stands in the plan itself", hint, to=(*to, "options", name))
+            faults.add("P0226", "the plan contains a key", hint, to=(*to, "options", name))
 
 
 def _check_row(row: JsonObject, to: Pointer, faults: Problems) -> None:
     if "key" in row and not _is_reference(row["key"]):
-        faults.add("P0226", "a key stands in the plan itself", _SECRET_HINT, to=(*to, "key"))
+        faults.add("P0226", "the plan contains a key", _SECRET_HINT, to=(*to, "key"))
     _check_headers(row, to, faults)
     if "url" in row and not str(row["url"]).startswith(("http://", "https://")):
-        hint = "as in `http://localhost:11434/v1`"
-        faults.add("P0223", f"`{row['url']}` is no URL", hint, to=(*to, "url"))
+        hint = "write a URL such as `http://localhost:11434/v1`"
+        faults.add("P0223", f"invalid URL `{row['url']}`", hint, to=(*to, "url"))
 
 
 def _check_headers(row: JsonObject, to: Pointer, faults: Problems) -> None:
     for name, value in row.get("headers", {}).items():
         if _SECRET.search(name) and not _is_reference(str(value)):
             faults.add(
-                "P0226", f"what `{name}` holds stands in the plan itself", _SECRET_HINT, to=(*to, "headers", name)
+                "P0226", f"the plan contains the value of header `{name}`", _SECRET_HINT, to=(*to, "headers", name)
             )
 
 
@@ -264,23 +273,23 @@ def _check_name(text: str, to: Pointer, known: list[str], faults: Problems) -> N
         _tell_outside(name.file, to, faults)
     if name.tape == "record" and not name.real and to[0] != "models":
         hint = f"write `record/{name.file}@provider/name`"
-        faults.add("P0223", f"`{text}` does not say which model is recorded", hint, to=to)
+        faults.add("P0223", f"`{text}` does not name the model to record", hint, to=to)
     if not text.strip() or "*" in text:
-        faults.add("P0223", f"`{text}` names no single model", "write it as `provider/name`", to=to)
+        faults.add("P0223", f"`{text}` does not name a single model", "write it as `provider/name`", to=to)
     if name.provider and name.provider not in known and not faults.are_many:
         near = nearest_name(name.provider, known)
         if near is not None:
-            faults.warn("P0213", f"no provider is called `{name.provider}`", f"did you mean `{near}`?", to=to)
+            faults.warn("P0213", f"unknown provider `{name.provider}`", f"did you mean `{near}`?", to=to)
 
 
 def _check_escalation(text: str, to: Pointer, known: list[str], faults: Problems) -> None:
     """Warn of an unknown provider, which would otherwise be found only when the agent is stuck."""
     provider = parse_model_name(text).provider
     if provider and provider not in known and nearest_name(provider, known) is None and not faults.are_many:
-        hint = f"name one of {', '.join(PROVIDERS[:4])} …, or say where it is: models: {{{provider}: {{url: …}}}}"
-        faults.warn("P0213", f"no provider is called `{provider}`", hint, to=to)
+        hint = f"use one of {', '.join(PROVIDERS[:4])} …, or declare it: models: {{{provider}: {{url: …}}}}"
+        faults.warn("P0213", f"unknown provider `{provider}`", hint, to=to)
 
 
 def _tell_outside(path: str, to: Pointer, faults: Problems) -> None:
-    hint = "recordings stay below the plan file's folder"
+    hint = "put recordings into the plan file's folder"
     faults.add("P0218", f"`{path}` is outside the plan's folder", hint, to=to)

@@ -40,23 +40,23 @@ _USER: Final = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.-]*\$?(?::[a-zA-Z0-9_][a-zA-
 _URL: Final = re.compile(r"https?://[^\s/?#]+(?:[/?#]\S*)?|:\d{1,5}(?:[/?]\S*)?")
 
 _NO_NETWORKS: Final = {
-    "host": "no container shares the network of this machine: `ports` says what is to be reached from here",
-    "bridge": "leave `networks` out for one that all containers of the plan share",
+    "host": "containers cannot share the network of this machine: publish ports with `ports`",
+    "bridge": "delete `networks` to use the network that all containers of the plan share",
 }
 
 
 def check_container_texts(name: str, container: JsonObject, to: Pointer, faults: Problems) -> None:
     """Tells of the texts of the container `name` that mean nothing to an engine."""
     if not _ENGINE_NAME.fullmatch(name):
-        hint = "engines take letters from a to z, digits, `-`, `_` and `.`, a letter or digit first"
-        faults.on_key("P0207", f"`{name}` cannot be the name of a container", hint, to=to)
+        hint = "use letters from a to z, digits, `-`, `_` and `.`, starting with a letter or digit"
+        faults.on_key("P0207", f"invalid container name `{name}`", hint, to=to)
     if "image" in container and not is_image_name(container["image"]):
         _tell_image(container["image"], (*to, "image"), faults)
     if container.get("rootfs") == "":
-        faults.add("P0210", "`rootfs` names no file", "name a tar file", to=(*to, "rootfs"))
+        faults.add("P0210", "`rootfs` does not name a file", "name a tar file", to=(*to, "rootfs"))
     if not _USER.fullmatch(container.get("user", "root")):
-        hint = "a name or a number, and maybe a group: `node`, `1000`, `1000:1000`"
-        faults.add("P0223", f"`{container['user']}` is no user", hint, to=(*to, "user"))
+        hint = "use a name or number, optionally with a group: `node`, `1000`, `1000:1000`"
+        faults.add("P0223", f"invalid user `{container['user']}`", hint, to=(*to, "user"))
     _check_environment(container.get("env", {}), (*to, "env"), faults)
     _check_labels(container.get("labels", {}), (*to, "labels"), faults)
     for field in ("cap-drop", "cap-add"):
@@ -65,8 +65,8 @@ def check_container_texts(name: str, container: JsonObject, to: Pointer, faults:
     _check_reach(name, container, (*to, "health"), faults)
     url = container.get("health", {}).get("http", ":80")
     if not _URL.fullmatch(url):
-        hint = "as in `http://localhost:8080/health`, or `:8080/health`"
-        faults.add("P0223", f"`{url}` is no address to ask", hint, to=(*to, "health", "http"))
+        hint = "write it as `http://localhost:8080/health` or `:8080/health`"
+        faults.add("P0223", f"invalid URL `{url}`", hint, to=(*to, "health", "http"))
 
 
 def _check_reach(name: str, container: JsonObject, to: Pointer, faults: Problems) -> None:
@@ -75,8 +75,8 @@ def _check_reach(name: str, container: JsonObject, to: Pointer, faults: Problems
         return
     for how in ("http", "tcp"):
         if how in container.get("health", {}):
-            hint = "ask inside: `health: {cmd: [...]}`"
-            faults.on_key("P0211", f"nobody reaches `{name}`, which has no network", hint, to=(*to, how))
+            hint = "run the check in the container: `health: {cmd: [...]}`"
+            faults.on_key("P0211", f"the check cannot reach `{name}`, which has no network", hint, to=(*to, how))
 
 
 def is_image_name(name: str) -> bool:
@@ -93,29 +93,31 @@ def is_volume_name(name: str) -> bool:
 
 
 def _tell_image(name: str, to: Pointer, faults: Problems) -> None:
-    hint = "as in `redis:7`, `ghcr.io/team/app:1.2` or `app@sha256:…`"
+    hint = "write it as `redis:7`, `ghcr.io/team/app:1.2` or `app@sha256:…`"
     if is_image_name(name.lower()):
-        hint = f"image names are in lower case: `{name.lower()}`"
-    faults.add("P0223", f"`{name}` is no name of an image" if name else "an image without a name", hint, to=to)
+        hint = f"image names must be lower case: `{name.lower()}`"
+    faults.add("P0223", f"invalid image name `{name}`" if name else "the image has no name", hint, to=to)
 
 
 def _check_environment(env: JsonObject, to: Pointer, faults: Problems) -> None:
     for name, value in env.items():
         if not name or "=" in name:
-            faults.on_key("P0223", f"`{name}` is no name of a variable", "a name has no `=`", to=(*to, name))
+            faults.on_key(
+                "P0223", f"invalid variable name `{name}`", "a name must not be empty or contain `=`", to=(*to, name)
+            )
         if value.startswith(SECRET) and not is_secret_name(value.removeprefix(SECRET)):
-            hint = "as in `secret:TOKEN`: the variable TOKEN of `plan apply`, or the file .plan/secrets/TOKEN"
-            faults.add("P0223", f"`{value}` names no secret", hint, to=(*to, name))
+            hint = "write `secret:TOKEN` for the variable TOKEN of `plan apply` or the file .plan/secrets/TOKEN"
+            faults.add("P0223", f"`{value}` does not name a secret", hint, to=(*to, name))
         elif value in REFERENCES:
-            hint = "name the variable or the file: `env:NAME`, `file:path`"
-            faults.add("P0223", f"`{value}` points at nothing", hint, to=(*to, name))
+            hint = "name a variable or a file: `env:NAME`, `file:path`"
+            faults.add("P0223", f"incomplete reference `{value}`", hint, to=(*to, name))
 
 
 def _check_labels(labels: JsonObject, to: Pointer, faults: Problems) -> None:
     for name in labels:
         if not name or name.startswith(OWN_LABELS):
-            hint = f"choose another name: by those in `{OWN_LABELS}…` planloop knows what is its own"
-            faults.on_key("P0223", f"`{name}` cannot be a label of a plan", hint, to=(*to, name))
+            hint = f"choose another name: planloop reserves labels that begin with `{OWN_LABELS}`"
+            faults.on_key("P0223", f"reserved label `{name}`", hint, to=(*to, name))
 
 
 def _check_capabilities(names: Json, to: Pointer, faults: Problems) -> None:
@@ -128,8 +130,8 @@ def _check_capabilities(names: Json, to: Pointer, faults: Problems) -> None:
 
 def _check_networks(names: Json, to: Pointer, faults: Problems) -> None:
     if NO_NETWORK in names and len(names) > 1:
-        hint = "take it out, or the others"
-        faults.add("P0211", f"`{NO_NETWORK}` is no network at all, and stands beside others", hint, to=to)
+        hint = "remove it, or the other networks"
+        faults.add("P0211", f"`{NO_NETWORK}` cannot be combined with other networks", hint, to=to)
     for index, name in enumerate(names):
         place = (*to, str(index))
         word = name.partition(":")[0]
@@ -138,8 +140,8 @@ def _check_networks(names: Json, to: Pointer, faults: Problems) -> None:
         elif word in _NO_NETWORKS or word == "container":
             faults.add("P0213", f"unknown network `{name}`", _NO_NETWORKS.get(word, _NO_NETWORKS["host"]), to=place)
         elif not _ENGINE_NAME.fullmatch(name):
-            hint = f"letters, digits, `-`, `_` and `.`; `{INTERNAL}` has no way out"
-            faults.add("P0223", f"`{name}` is no name of a network", hint, to=place)
+            hint = f"use letters, digits, `-`, `_` and `.`; `{INTERNAL}` has no outside access"
+            faults.add("P0223", f"invalid network name `{name}`", hint, to=place)
 
 
 def is_port(text: str) -> bool:
@@ -189,10 +191,10 @@ def check_mounts(mounts: Json, to: Pointer, faults: Problems) -> None:
             continue
         at = normpath(mount.target)
         if at in ("/", "//"):
-            hint = "name a folder in it, as in `/work`"
-            faults.add("P0223", "nothing can be laid over all of a container", hint, to=mount.place)
+            hint = "mount at a folder such as `/work`"
+            faults.add("P0223", "a mount cannot replace the root of a container", hint, to=mount.place)
         elif _check_inside(mount.target, mount.place, faults) and at in targets:
-            faults.add("P0208", f"two mounts at `{at}`", "each needs a place of its own", to=mount.place)
+            faults.add("P0208", f"two mounts have the target `{at}`", "give each mount its own target", to=mount.place)
         targets.add(at)
 
 
@@ -207,8 +209,8 @@ def _mounts(mounts: Json, to: Pointer) -> Iterator[_Mount]:
 def _check_inside(path: str, to: Pointer, faults: Problems) -> bool:
     if path.startswith("/") and ".." not in path.split("/"):
         return True
-    hint = f"begin it at the root: `{normpath('/' + path.lstrip('/'))}`"
-    faults.add("P0223", f"`{path}` is no path inside a container", hint, to=to)
+    hint = f"use an absolute path: `{normpath('/' + path.lstrip('/'))}`"
+    faults.add("P0223", f"`{path}` is not an absolute path in a container", hint, to=to)
     return False
 
 
@@ -216,28 +218,28 @@ def _check_source(mount: JsonObject, to: Pointer, faults: Problems) -> None:
     """Of a mount in a list, what it is of."""
     volume = mount.get("volume")
     if volume is not None and not is_volume_name(volume):
-        hint = f"a folder of this machine is a `host`: `host: {volume}`" if "/" in volume else "as in `cache`"
-        faults.add("P0223", f"`{volume}` is no name of a volume", hint, to=(*to, "volume"))
+        hint = f"for a folder of this machine write `host: {volume}`" if "/" in volume else "use a name such as `cache`"
+        faults.add("P0223", f"invalid volume name `{volume}`", hint, to=(*to, "volume"))
     if mount.get("host") == "":
-        faults.add("P0210", "a mount of no folder", "`.` is that of the plan", to=(*to, "host"))
+        faults.add("P0210", "the mount names no folder", "name one; `.` is the plan's folder", to=(*to, "host"))
     if mount.get("tmpfs") is False:
-        faults.add("P0210", "a mount of nothing", "name a `host` or a `volume`", to=(*to, "tmpfs"))
+        faults.add("P0210", "the mount has no source", "name a `host` or a `volume`", to=(*to, "tmpfs"))
 
 
 def _check_host(mount: _Mount, faults: Problems) -> None:
     names = normpath(mount.host).split("/") if mount.host else []
     if _CLOSED in names:
-        faults.add("P0218", f"`{mount.host}` holds the state of the plan", "mount another folder", to=mount.place)
+        faults.add("P0218", f"`{mount.host}` contains the state of the plan", "mount another folder", to=mount.place)
     elif names and names[-1] in _ENGINE_SOCKETS:
-        hint = "what runs in it can do all that the engine can, and so have this machine"
+        hint = "remove the mount if possible: the container can control the engine, and so this machine"
         faults.warn("P0218", f"`{mount.host}` is the socket of a container engine", hint, to=mount.place)
     elif _GUARDED in names and not mount.is_read_only:
-        hint = "`read-only: true` keeps what runs in it from the history and the hooks of the repository"
-        faults.warn("P0218", f"`{mount.host}` can be written from inside", hint, to=mount.place)
+        hint = "set `read-only: true` to protect the history and the hooks of the repository"
+        faults.warn("P0218", f"the container can write to `{mount.host}`", hint, to=mount.place)
     elif leaves_folder(mount.host):
-        hint = "the plan runs only where that is; `read-only: true` would keep it as it is"
+        hint = "the plan runs only on machines with this folder; `read-only: true` protects it"
         if mount.is_read_only:
-            hint = "the plan runs only where that is"
+            hint = "the plan runs only on machines with this folder"
         faults.warn("P0218", f"`{mount.host}` is outside the plan's folder", hint, to=mount.place)
 
 
@@ -246,7 +248,7 @@ def _check_host(mount: _Mount, faults: Problems) -> None:
 _PORT_MAX: Final = 65_535
 _INTEGER_MAX: Final = 2**63 - 1
 """No engine counts further."""
-_SHUT: Final = {(INTERNAL,): f"is on `{INTERNAL}` alone", (NO_NETWORK,): "has no network"}
+_SHUT: Final = {(INTERNAL,): f"is only on `{INTERNAL}`", (NO_NETWORK,): "has no network"}
 """Networks on which no port is opened, with how one says that a container is on them."""
 _PARTS: Final = {"health": "health", "build": "container-build"}
 _LISTS: Final = {"mounts": "mount", "ports": "port-map"}
@@ -283,14 +285,19 @@ def _check_parts(container: JsonObject, to: Pointer, faults: Problems) -> None:
     _check_build(container.get("build", {}).get("folder"), (*to, "build", "folder"), faults)
     for path in (("limits", "memory"), ("logs", "max")):
         if container.get(path[0], {}).get(path[1], 0) > _INTEGER_MAX:
-            faults.add("P0212", f"`{path[1]}` is more than there is", "as in 512MB or 2GiB", to=(*to, *path))
+            faults.add(
+                "P0212",
+                f"`{path[1]}` is more than any machine has",
+                "write a size such as 512MB or 2GiB",
+                to=(*to, *path),
+            )
 
 
 def _check_build(folder: str | None, to: Pointer, faults: Problems) -> None:
     if folder == "":
-        faults.add("P0210", "`build` names no folder", "`.` is that of the plan", to=to)
+        faults.add("P0210", "`build` does not name a folder", "name one; `.` is the plan's folder", to=to)
     elif folder is not None and leaves_folder(folder):
-        hint = "all of it is sent to the engine"
+        hint = "move it into the plan's folder if possible: planloop sends the whole folder to the engine"
         faults.warn("P0218", f"`{folder}` is outside the plan's folder", hint, to=to)
 
 
@@ -302,25 +309,25 @@ def _check_ports(containers: JsonObject, faults: Problems) -> None:
         for host, inside, place in port_pairs(container.get("ports", ()), to):
             _check_port(inside, place, faults)
             if not isinstance(host, int):
-                hint = "the port of this machine comes first, then the one inside: `{6379: 6379}`"
-                faults.on_key("P0223", f"`{host}` is no port", hint, to=place)
+                hint = "write the port of this machine, then the container's: `{6379: 6379}`"
+                faults.on_key("P0223", f"invalid port `{host}`", hint, to=place)
                 continue
             if host == 0 and isinstance(container["ports"], dict):
-                hint = "for any free port leave `host` out of a list: `[{container: 6379}]`"
-                faults.on_key("P0212", "a port cannot be 0", hint, to=place)
+                hint = "to use any free port, write a list without `host`: `[{container: 6379}]`"
+                faults.on_key("P0212", "port 0 is invalid", hint, to=place)
             _check_port(host, place, faults, is_key=isinstance(container["ports"], dict))
             if host and (other := taken.setdefault(host, f"{name}:{inside}")) != f"{name}:{inside}":
-                hint = "give one of them another port, or leave `host` out for any free one"
-                faults.add("P0208", f"port {host} is given to `{other}` and to `{name}:{inside}`", hint, to=place)
+                hint = "change one of them, or delete `host` to use any free port"
+                faults.add("P0208", f"both `{other}` and `{name}:{inside}` use port {host}", hint, to=place)
         if container.get("ports") and (shut := _SHUT.get(tuple(container.get("networks", ())))):
-            hint = "put it on another network, or take its `ports` away"
-            faults.warn_on_key("P0211", f"ports of `{name}`, which {shut}, are not opened", hint, to=to)
+            hint = "use another network, or remove `ports`"
+            faults.warn_on_key("P0211", f"the ports of `{name}` are not published: it {shut}", hint, to=to)
 
 
 def _check_port(number: Json, to: Pointer, faults: Problems, *, is_key: bool = False) -> None:
     if number > _PORT_MAX:
         tell = faults.on_key if is_key else faults.add
-        tell("P0212", f"`{number}` is no port", f"they end at {_PORT_MAX}", to=to)
+        tell("P0212", f"invalid port `{number}`", f"use a port up to {_PORT_MAX}", to=to)
 
 
 def _check_needs(name: str, containers: JsonObject, faults: Problems) -> None:
@@ -334,17 +341,19 @@ def _check_needs(name: str, containers: JsonObject, faults: Problems) -> None:
         if how == "healthy":
             check_health(need, to, containers, faults)
         elif how == "completed" and containers[need].get("restart") == "always":
-            hint = f"`restart: on-failure` for `{need}`, or wait for `healthy`"
-            faults.add("P0211", f"`{need}` restarts always: it is never completed", hint, to=to)
+            hint = f"set `restart: on-failure` for `{need}`, or wait for `healthy`"
+            faults.add("P0211", f"container `{need}` never completes: it has `restart: always`", hint, to=to)
         _check_is_there(need, containers[name].get("task"), to, containers, faults)
 
 
 def _check_task(task: str | None, to: Pointer, tree: TaskTree, faults: Problems) -> None:
     paths = {"/".join(path) for path, _ in tree if path}
     if task in ("", "."):
-        faults.add("P0204", "no task is named", "leave `task` out: it is for the whole plan then", to=to)
+        faults.add(
+            "P0204", "`task` does not name a task", "delete `task`: the container then serves the whole plan", to=to
+        )
     elif task is not None and task not in paths:
-        faults.add("P0204", f"there is no task `{task}`", did_you_mean(task, sorted(paths)), to=to)
+        faults.add("P0204", f"unknown task `{task}`", did_you_mean(task, sorted(paths)), to=to)
 
 
 def _check_waiting_tasks(containers: JsonObject, tree: TaskTree, faults: Problems) -> None:
@@ -360,8 +369,8 @@ def _check_is_there(name: str, waiting: str | None, to: Pointer, containers: Jso
     """Whether what is for the task `waiting` (None: for the plan) finds `name` up: it may be for another task."""
     task = containers[name].get("task")
     if task and waiting != task and not str(waiting or "").startswith(f"{task}/"):
-        hint = f"take `task: {task}` away from `{name}`: it is up for the whole plan then"
-        faults.add("P0211", f"container `{name}` is only there for task `{task}`", hint, to=to)
+        hint = f"remove `task: {task}` from `{name}`: it then serves the whole plan"
+        faults.add("P0211", f"container `{name}` runs only for task `{task}`", hint, to=to)
 
 
 def _check_rings(containers: JsonObject, faults: Problems) -> None:
@@ -372,4 +381,4 @@ def _check_rings(containers: JsonObject, faults: Problems) -> None:
         names = [name for (name,) in ring]
         way = " → ".join([*names, names[0]])
         to = ("containers", names[0], "needs")
-        faults.add("P0222", f"containers wait for each other: {way}", "take one need away", to=to)
+        faults.add("P0222", f"dependency cycle of containers: {way}", "remove one of these `needs`", to=to)

@@ -29,15 +29,24 @@ def check_hook(fields: Mapping[str, Json], to: Pointer, toolsets: Toolsets, faul
     minds = [name for name in HOOK_DECIDERS if name in fields]
     if len(minds) > 1:
         said = " and ".join(f"`{name}`" for name in minds)
-        faults.on_key("P0211", f"{said} together", "a hook has one mind: keep one of them", to=(*to, minds[1]))
+        faults.on_key(
+            "P0211", f"{said} exclude each other", "a hook has one decider: keep one of them", to=(*to, minds[1])
+        )
     if not minds and not faults.is_at(to):
-        hint = "give it a " + ", ".join(f"`{name}`" for name in HOOK_DECIDERS[:-1]) + f" or an `{HOOK_DECIDERS[-1]}`"
-        faults.on_key("P0210", f"hook `{to[-1]}` has nobody to ask", hint, to=to)
+        hint = "add a " + ", ".join(f"`{name}`" for name in HOOK_DECIDERS[:-1]) + f" or an `{HOOK_DECIDERS[-1]}`"
+        faults.on_key("P0210", f"hook `{to[-1]}` has no decider", hint, to=to)
     if not fields.get("on") and not faults.is_at((*to, "on")):
-        faults.on_key("P0210", f"hook `{to[-1]}` is never asked", "as in `on: before-call`", to=(*to, "on"))
+        faults.on_key(
+            "P0210", f"hook `{to[-1]}` is never asked", "add `on`, for example `on: before-call`", to=(*to, "on")
+        )
     for name, mind in GOES_WITH.items():
         if name in fields and len(minds) == 1 and mind not in minds:
-            faults.on_key("P0211", f"`{name}` without `{mind}`", f"it says how `{mind}` is asked", to=(*to, name))
+            faults.on_key(
+                "P0211",
+                f"`{name}` without `{mind}`",
+                f"delete it, or add `{mind}`: it sets how `{mind}` is asked",
+                to=(*to, name),
+            )
     if "transcript" in fields:
         _check_transcript(fields, (*to, "transcript"), faults)
     check_command(dict(fields), "run", to, faults)
@@ -52,10 +61,10 @@ def check_hook(fields: Mapping[str, Json], to: Pointer, toolsets: Toolsets, faul
 def _check_transcript(fields: Mapping[str, Json], to: Pointer, faults: Problems) -> None:
     """Report a transcript that the hook does not read, and bounds over the most that is shown."""
     if "rule" in fields:
-        hint = "give it a `run`, `python` or `agent`; `when` looks at the call, the reply and messages"
+        hint = "use `run`, `python` or `agent`: a rule can read only the call, the reply and messages"
         faults.on_key("P0211", "`transcript` with `rule`, which does not read it", hint, to=to)
     if fields.get("contract") == "claude-code":
-        hint = "delete the line: such a script finds all of it in the file `transcript_path`"
+        hint = "delete the line: the script can read the whole transcript in the file `transcript_path`"
         faults.on_key("P0211", "`transcript` with `contract: claude-code`", hint, to=to)
     written = fields["transcript"]
     bounds = (("turns", limits.HOOK_TRANSCRIPT_TURNS_MAX), ("chars", limits.HOOK_TRANSCRIPT_CHARS_MAX))
@@ -63,7 +72,7 @@ def _check_transcript(fields: Mapping[str, Json], to: Pointer, faults: Problems)
         value = written.get(name) if isinstance(written, dict) else written if name == "turns" else None
         if isinstance(value, int) and value > most:
             at = (*to, name) if isinstance(written, dict) else to
-            faults.add("P0212", f"`{name}` of a hook's transcript is {value}; the most is {most}", "lower it", to=at)
+            faults.add("P0212", f"`{name}` of a hook's transcript is {value}; the limit is {most}", "lower it", to=at)
 
 
 @frozen
@@ -112,7 +121,7 @@ def _tell_of_rule(fault: ValueProblem, made: MadeHook, part: Pointer, faults: Pr
         _tell(fault, (*made.to, *part), faults)
         return
     to = (*made.to, "settings", name) if name in made.own else (*made.to, *place)
-    told = ValueProblem((), fault.code, f"the setting `{name}` does not fit: {fault.summary}", fault.hint)
+    told = ValueProblem((), fault.code, f"invalid value for setting `{name}`: {fault.summary}", fault.hint)
     if not faults.is_at(to):
         _tell(told, to, faults)
 
@@ -159,12 +168,14 @@ def _check_match(fields: Mapping[str, Json], to: Pointer, toolsets: Toolsets, fa
     here, written, points = (*to, "match"), str(fields["match"]), fields["on"]
     found = parse_call_pattern(written)
     if not any(point in ABOUT_CALLS for point in points):
-        hint = "it narrows " + ", ".join(f"`{point}`" for point in ABOUT_CALLS)
-        faults.add("P0227", f"`match` with `on: {points[0]}`, which is about no call", hint, to=here)
+        hint = "delete it, or set `on` to one of " + ", ".join(f"`{point}`" for point in ABOUT_CALLS)
+        faults.add("P0227", f"`match` with `on: {points[0]}`, which is not about a call", hint, to=here)
     elif fields.get("contract") == "claude-code":
         _check_matcher(written, here, faults)
     elif found is None:
-        faults.add("P0223", f"`{written}` is no pattern of calls", "as in `shell(git *)` or `write(src/**)`", to=here)
+        faults.add(
+            "P0223", f"invalid call pattern `{written}`", "write it as `shell(git *)` or `write(src/**)`", to=here
+        )
     else:
         for fault in call_pattern_problems(written, _tools_of(toolsets)):
             _tell(fault, here, faults)
@@ -175,11 +186,13 @@ def _is_existing_wrong(agent: Json, to: Pointer, faults: Problems) -> bool:
         return False
     here = (*to, "agent", "as")
     if len(agent) > 1:
-        faults.on_key("P0211", "`as` beside other fields", "it is an agent that is there already", to=here)
+        faults.on_key("P0211", "`as` with other fields", "delete them: `as` names an existing agent", to=here)
         return True
     is_address = str(agent["as"]).startswith("agent/")
     if not is_address:
-        faults.add("P0223", f"`{agent['as']}` is no agent's address", "as in `agent/frontend` or `agent/.`", to=here)
+        faults.add(
+            "P0223", f"invalid agent address `{agent['as']}`", "write it as `agent/frontend` or `agent/.`", to=here
+        )
     return not is_address
 
 
@@ -188,4 +201,6 @@ def _check_matcher(written: str, here: Pointer, faults: Problems) -> None:
     try:
         compile_linear_regex("" if written == "*" else written)
     except UnsupportedRegex as fault:
-        faults.add("P0223", f"`{written}` is no matcher of calls: {fault}", "as in `Write|Edit` or `mcp__.*`", to=here)
+        faults.add(
+            "P0223", f"invalid call matcher `{written}`: {fault}", "write it as `Write|Edit` or `mcp__.*`", to=here
+        )

@@ -32,14 +32,14 @@ def check_forks(tree: Iterable[tuple[TaskPath, JsonObject]], faults: Problems) -
             continue
         to = (*json_pointer.task_pointer(path), "fork", "branch")
         if not branch or _BAD.search(branch):
-            hint = "letters, digits and `-`, with `/` between parts, as in `try/new-parser`"
-            faults.add("P0223", f"`{branch}` cannot be the name of a branch", hint, to=to)
+            hint = "use letters, digits and `-`, with `/` between parts, as in `try/new-parser`"
+            faults.add("P0223", f"invalid branch name `{branch}`", hint, to=to)
         elif (other := _nearest_branch(branch, taken)) is not None:
             there = (*json_pointer.task_pointer(taken[other]), "fork", "branch")
-            hint = "each fork has a branch of its own; left out, it gets one"
-            words = f"`{branch}` is the branch of two forks"
+            hint = "choose another branch, or delete the line: planloop then picks one"
+            words = f"two forks have the branch `{branch}`"
             if other != branch:
-                words = f"`{branch}` and `{other}` cannot both be branches"
+                words = f"git cannot have both branches `{branch}` and `{other}`"
             faults.related("P0208", words, hint, to, [(f"`{other}` is named here", there)])
         else:
             taken[branch] = path
@@ -110,7 +110,7 @@ def _tell_ring(ring: list[TaskPath], needs: Mapping[TaskPath, tuple[TaskPath, ..
         (f"`{name}` is here", json_pointer.task_pointer(path)) for name, path in zip(names[1:], ring[1:], strict=True)
     ]
     way = " → ".join([*names, names[0]])
-    faults.related("P0222", f"tasks wait for each other: {way}", "take one of the needs away", to, others)
+    faults.related("P0222", f"dependency cycle: {way}", "remove one of these `needs`", to, others)
 
 
 def check_tasks(document: JsonObject, tree: TaskTree, faults: Problems) -> None:
@@ -141,14 +141,16 @@ def check_tasks(document: JsonObject, tree: TaskTree, faults: Problems) -> None:
 def check_rights_line(line: JsonObject, to: Pointer, faults: Problems) -> None:
     """Tells of what only the top of a plan, or a tier, may say."""
     if "tiers" in line and len(to) > 1:
-        hint = "put them under the `rights` at the top"
-        faults.on_key("P0211", "tiers are for the whole plan", hint, to=(*to, "tiers"))
+        hint = "move them to `rights` at the top of the plan"
+        faults.on_key("P0211", "`tiers` are only allowed at the top of the plan", hint, to=(*to, "tiers"))
     if "budget" in line:
-        hint = "put it beside `rights`: here it is for tiers"
-        faults.on_key("P0211", "a budget among rights", hint, to=(*to, "budget"))
+        hint = "move it next to `rights`: a `budget` in `rights` is only for tiers"
+        faults.on_key("P0211", "`budget` in `rights`", hint, to=(*to, "budget"))
     for index, tier in enumerate(line.get("tiers", ())):
         if "tiers" in tier:
-            faults.on_key("P0211", "tiers within a tier", "one list", to=(*to, "tiers", str(index), "tiers"))
+            faults.on_key(
+                "P0211", "tiers inside a tier", "write all tiers in one list", to=(*to, "tiers", str(index), "tiers")
+            )
 
 
 def _check_work(task: JsonObject, path: TaskPath, faults: Problems) -> None:
@@ -157,15 +159,20 @@ def _check_work(task: JsonObject, path: TaskPath, faults: Problems) -> None:
     to = json_pointer.task_pointer(path)
     check_command(task, "run", to, faults)
     if "run" in task and "agent" in task:
-        hint = "keep one: a task is done by a command or by an agent"
-        faults.on_key("P0211", "`run` and `agent` together", hint, to=(*to, "run"))
+        hint = "keep one of them: a task is done by a command or by an agent"
+        faults.on_key("P0211", "`run` and `agent` exclude each other", hint, to=(*to, "run"))
     if "run" in task and task.get("tasks"):
-        hint = "put the command into a child, with `needs` if it comes last"
-        faults.on_key("P0211", "`run` and `tasks` together", hint, to=(*to, "run"))
+        hint = "move the command to a child, with `needs` if it must run last"
+        faults.on_key("P0211", "`run` and `tasks` exclude each other", hint, to=(*to, "run"))
     if "run" not in task:
         for name in _WITH_RUN:
             if name in task:
-                faults.on_key("P0211", f"`{name}` without `run`", "it says how a command is run", to=(*to, name))
+                faults.on_key(
+                    "P0211",
+                    f"`{name}` without `run`",
+                    "delete it, or add `run`: it sets how a command runs",
+                    to=(*to, name),
+                )
     if not any(name in task for name in ("goal", "run", "agent", "tasks")):
         _tell_empty(task, path, faults)
 
@@ -182,26 +189,28 @@ def check_exactly_one(table: str, value: JsonObject, to: Pointer, faults: Proble
         wanted = " or ".join(f"`{name}`" for name in group)
         what = field_name(to)
         if not given and not faults.is_at(to):
-            faults.on_key("P0210", f"`{what}` lacks {wanted}", "add it", to=to)
+            faults.on_key("P0210", f"`{what}` needs {wanted}", "add it", to=to)
         if len(given) > 1:
             said = " and ".join(f"`{name}`" for name in given)
-            faults.on_key("P0211", f"`{what}` has {said}", f"keep one of {wanted}", to=(*to, given[1]))
+            faults.on_key(
+                "P0211", f"`{what}` has {said}, which exclude each other", f"keep one of {wanted}", to=(*to, given[1])
+            )
 
 
 def check_command(value: JsonObject, name: str, to: Pointer, faults: Problems) -> None:
     """Tells when the field `name` of `value` should hold a command, and holds nothing."""
     if name in value and not is_command(value[name]):
-        faults.add("P0210", f"`{name}` holds no command", "write one, or delete the line", to=(*to, name))
+        faults.add("P0210", f"`{name}` has no command", "write one, or delete the line", to=(*to, name))
 
 
 def _tell_empty(task: JsonObject, path: TaskPath, faults: Problems) -> None:
     if faults.is_at(json_pointer.task_pointer(path)):
         return
     if path:
-        hint = "give it a `goal`, a `run`, an `agent` or `tasks`"
-        faults.on_key("P0210", f"task `{path[-1]}` says nothing to do", hint, to=json_pointer.task_pointer(path))
+        hint = "add `goal`, `run`, `agent` or `tasks`"
+        faults.on_key("P0210", f"task `{path[-1]}` has nothing to do", hint, to=json_pointer.task_pointer(path))
     elif not any(name in task for name in ("agents", "rights", "containers", "toolsets", "mixins", "prompts", "hooks")):
-        faults.warn("P0221", "the plan says nothing to do", "give it `tasks`", to=())
+        faults.warn("P0221", "the plan has nothing to do", "add `tasks`", to=())
 
 
 def _check_acceptance(checks: list[JsonObject], path: TaskPath, containers: JsonObject, faults: Problems) -> None:
@@ -220,8 +229,13 @@ def _check_acceptance(checks: list[JsonObject], path: TaskPath, containers: Json
         if len(kinds) != 1:
             if not kinds and faults.is_at(to):
                 continue
-            said = " and ".join(f"`{kind}`" for kind in kinds) or "of none"
-            faults.add("P0211", f"a check is of one kind, this is {said}", "one of " + ", ".join(CHECK_KINDS), to=to)
+            said = " and ".join(f"`{kind}`" for kind in kinds) or "of no kind"
+            faults.add(
+                "P0211",
+                f"a check must have one kind, this one has {said}",
+                "use one of " + ", ".join(CHECK_KINDS),
+                to=to,
+            )
             continue
         timeout_s = float(check.get("timeout", limits.CHECK_TIMEOUT_S))
         _check_of_kind(DeclaredCheck(kinds[0], check, timeout_s, others), to, containers, faults)
@@ -229,10 +243,10 @@ def _check_acceptance(checks: list[JsonObject], path: TaskPath, containers: Json
 
 def _check_own_id(id_: str, ids: set[str], places: set[str], to: Pointer, faults: Problems) -> None:
     if id_ in ids:
-        faults.add("P0208", f"the id `{id_}` is given twice", "each check has its own", to=to)
+        faults.add("P0208", f"duplicate id `{id_}`", "give each check its own id", to=to)
     elif id_ in places:
-        hint = "a check without an id is known by its place, counted from 0: choose another id"
-        faults.add("P0208", f"the id `{id_}` is the place of another check", hint, to=to)
+        hint = "choose another id: a check without an id has its position as id, counted from 0"
+        faults.add("P0208", f"the id `{id_}` is the position of another check", hint, to=to)
 
 
 def _check_of_kind(check: DeclaredCheck, to: Pointer, containers: JsonObject, faults: Problems) -> None:
@@ -266,15 +280,15 @@ def _check_container_use(use: ContainerUse, value: Json, to: Pointer, containers
 
 def _check_locks(locks: Sequence[Json], to: Pointer, faults: Problems) -> None:
     if len(locks) > limits.LOCKS_DECLARED_MAX:
-        hint = f"at most {limits.LOCKS_DECLARED_MAX}; name the folder above them, as in `src/**`"
-        faults.add("P0212", f"{len(locks)} locks of one task", hint, to=to)
+        hint = f"use at most {limits.LOCKS_DECLARED_MAX}: lock the folder that contains them, as in `src/**`"
+        faults.add("P0212", f"the task has {len(locks)} locks", hint, to=to)
     for index, lock in enumerate(locks):
         place = (*to, str(index))
         if isinstance(lock, dict):
             _check_one_of(("path",), lock, "a lock", place, faults)
         path = lock.get("path") if isinstance(lock, dict) else lock
         if path == "":
-            faults.add("P0210", "a lock without a path", "name a file or a glob; `**` for the whole folder", to=place)
+            faults.add("P0210", "the lock has no path", "name a file or a glob, or `**` for the whole folder", to=place)
         elif isinstance(path, str):
             _check_inside(path, place, faults)
 
@@ -287,7 +301,7 @@ def _check_one_of(group: tuple[str, ...], value: JsonObject, what: str, to: Poin
     if given:
         faults.on_key("P0211", f"{what} has {' and '.join(f'`{name}`' for name in given)}", f"keep {wanted}", to=to)
     elif not faults.is_at(to):
-        faults.on_key("P0210", f"{what} lacks {wanted}", "add it", to=to)
+        faults.on_key("P0210", f"{what} needs {wanted}", "add it", to=to)
 
 
 def _is_declared(name: str, to: Pointer, containers: JsonObject, faults: Problems) -> bool:
@@ -299,7 +313,7 @@ def _is_declared(name: str, to: Pointer, containers: JsonObject, faults: Problem
 def check_health(name: str, to: Pointer, containers: JsonObject, faults: Problems) -> None:
     """Tells when `name` must be healthy but has no way to say that it is."""
     if "health" not in containers[name]:
-        hint = f"add one under containers/{name}: `health: {{cmd: […]}}`"
+        hint = f"add one at containers/{name}: `health: {{cmd: […]}}`"
         declared = [(f"`{name}` is declared here", ("containers", name))]
         faults.related("P0217", f"container `{name}` has no health check", hint, to, declared)
 
@@ -311,7 +325,7 @@ def _check_containers(names: list[str], path: TaskPath, containers: JsonObject, 
 
 def _check_inside(path: str, to: Pointer, faults: Problems) -> None:
     if leaves_folder(path):
-        hint = "workspaces are folders below the plan file's; move the plan file up if need be"
+        hint = "use a folder below the plan file's, or move the plan file to a higher folder"
         faults.add("P0218", f"`{path}` is outside the plan's folder", hint, to=to)
 
 
@@ -326,11 +340,11 @@ def _check_open(paths: list[str], to: Pointer, faults: Problems) -> None:
 def _check_bounds(children: JsonObject, path: TaskPath, faults: Problems) -> None:
     to = (*json_pointer.task_pointer(path), "tasks")
     if len(children) > limits.CHILDREN_MAX:
-        summary = f"{len(children):,} child tasks, more than the {limits.CHILDREN_MAX:,} allowed"
-        faults.on_key("P0224", summary, "group them", to=to)
+        summary = f"the task has {len(children):,} child tasks; the limit is {limits.CHILDREN_MAX:,}"
+        faults.on_key("P0224", summary, "group them under more tasks", to=to)
     if len(path) == limits.TASK_DEPTH_MAX and children:
-        summary = f"tasks deeper than {limits.TASK_DEPTH_MAX} levels"
-        faults.on_key("P0224", summary, "delegation that deep is a loop, not a plan", to=to)
+        summary = f"tasks are nested deeper than {limits.TASK_DEPTH_MAX} levels"
+        faults.on_key("P0224", summary, "flatten the tree; delegation this deep is usually an endless loop", to=to)
 
 
 def _check_moved(moved: Mapping[str, Json], tree: TaskTree, faults: Problems) -> None:
@@ -342,17 +356,17 @@ def _check_moved(moved: Mapping[str, Json], tree: TaskTree, faults: Problems) ->
     for old, new in moved.items():
         to = ("moved", old)
         if old in paths and old not in entered:
-            hint = "a task stands there now: take the line away, or name what was there before"
+            hint = "delete the line, or use the task's former path"
             faults.on_key("P0216", f"`{old}` is still in the plan", hint, to=to)
         elif _comes_back(old, moved):
-            hint = "move one of them out of the way in a save of its own"
-            faults.on_key("P0216", f"`{old}` and `{new}` cannot change places in one edit", hint, to=to)
+            hint = "move one of them first, and save the plan in between"
+            faults.on_key("P0216", f"`{old}` and `{new}` cannot swap places in one edit", hint, to=to)
         if new not in paths or not new:
             hint = did_you_mean(new, sorted(paths - {""}))
-            hint = f"it moved on: write `{old}: {moved[new]}`" if new in moved else hint
-            faults.add("P0216", f"nothing is at `{new}` to move `{old}` to", hint, to=to)
+            hint = f"`{new}` was moved too: write `{old}: {moved[new]}`" if new in moved else hint
+            faults.add("P0216", f"cannot move `{old}`: no task at `{new}`", hint, to=to)
         elif new in taken:
-            hint = "one task has one past"
+            hint = "keep one: a task can be moved from only one path"
             faults.add("P0216", f"`{taken[new]}` and `{old}` both move to `{new}`", hint, to=to)
         taken[new] = old
 

@@ -95,7 +95,7 @@ class _Top:
         elif isinstance(item, Form):
             self._take_form(item, at)
         else:
-            hint = "a plan is a map, as in `plan: demo` and `tasks: …`; in EDN also `(task …)`, or several forms"
+            hint = "write a map such as `plan: demo` and `tasks: …`; EDN also takes `(task …)`, or several forms"
             self._faults.add("P0220", f"a plan cannot be {value_text(item)}", hint, to=(), at=at)
 
     def _take_form(self, form: Form, at: SourcePath) -> None:
@@ -111,13 +111,13 @@ class _Top:
                 pass
             case _:
                 self._faults.add(
-                    "P0220", f"{value_text(form)} is not known here", did_you_mean(head, _TOP_HEADS), to=(), at=at
+                    "P0220", f"unknown form here: {value_text(form)}", did_you_mean(head, _TOP_HEADS), to=(), at=at
                 )
 
     def _define(self, field: str, form: Form, at: SourcePath) -> None:
         if len(form.items) != 3 or not isinstance(form.items[1], str) or not isinstance(form.items[2], dict):
             summary = f"`({form.head} …)` takes a name and a map"
-            self._faults.add("P0220", summary, f"as in `({form.head} name {{…}})`", to=(field,), at=at)
+            self._faults.add("P0220", summary, f"write `({form.head} name {{…}})`", to=(field,), at=at)
             return
         name = str(form.items[1]).rpartition("/")[2]
         self._keyed.setdefault(field, []).append((name, form.items[2], (*at, 2)))
@@ -149,7 +149,7 @@ def form_entries(form: Form, at: SourcePath, table: str, faults: Problems, to: P
         return _check_entries(form, at, _CHECK_HEADS[head], faults, to)
     known = _CHECK_HEADS if table == "check" else ("task",) if table == "task" else ()
     hint = did_you_mean(head, known) if known else "write a map"
-    faults.add("P0220", f"{value_text(form)} is not known here", hint, to=to, at=at)
+    faults.add("P0220", f"unknown form here: {value_text(form)}", hint, to=to, at=at)
     return None
 
 
@@ -171,8 +171,8 @@ def _task_entries(form: Form, at: SourcePath, faults: Problems, to: Pointer, *, 
         elif isinstance(item, str) and not isinstance(item, Keyword | Symbol):
             out.append(FormEntry("goal", item, here))
         elif not is_elision(item):
-            hint = 'a task is `(task "goal" (task …) :field value)`'
-            faults.add("P0220", f"{value_text(item)} makes no sense in a task", hint, to=to, at=here)
+            hint = 'write a task as `(task "goal" (task …) :field value)`'
+            faults.add("P0220", f"{value_text(item)} is not valid in a task", hint, to=to, at=here)
     if children:
         out.append(FormEntry("tasks", PlacedItems(tuple(children)), children[0][2]))
     return out
@@ -198,7 +198,7 @@ def _check_entries(form: Form, at: SourcePath, kind: str, faults: Problems, to: 
     if len(words) == 2 and pair is not None:
         parts = {name: word for name, (word, _) in zip(pair, words, strict=True)}
         return [FormEntry(kind, parts, at), *extras]
-    faults.add("P0220", f"`({form.head} …)` takes one value", f'as in `({form.head} "…")`', to=to, at=at)
+    faults.add("P0220", f"`({form.head} …)` takes one value", f'write `({form.head} "…")`', to=to, at=at)
     return None
 
 

@@ -110,8 +110,8 @@ def read_edn(source: SourceText, limits: SizeLimits) -> EdnTree:
 
 
 def _empty(source: SourceText) -> Diagnostic:
-    hint = "`plan init` writes a plan to start from"
-    return Diagnostic("P0103", "there is nothing in the file", hint, span=source.span(0, 0))
+    hint = "run `plan init` to create a plan"
+    return Diagnostic("P0103", "the file is empty", hint, span=source.span(0, 0))
 
 
 def key_text(text: str, node: EdnNode, namespace: str) -> str | None:
@@ -178,10 +178,8 @@ class _Conversion:
             span = self._source.span(start, start + bad.length if bad.length else node.end)
             self.faults.append(Diagnostic("P0119", bad.summary, bad.hint, span=span))
         except OutOfRange:
-            summary = f"`{token[:40]}` is not a number a plan can hold"
-            self._fault(
-                "P0117", summary, "use 64-bit integers and finite fractions, or quote it if text is meant", node
-            )
+            summary = f"`{token[:40]}` cannot be stored exactly as a number"
+            self._fault("P0117", summary, "use 64-bit integers and finite fractions, or quote it if it is text", node)
         return None
 
     def _map(self, node: EdnNode) -> dict[str, SourceValue]:
@@ -191,7 +189,10 @@ class _Conversion:
         if len(node.items) % 2 and not is_sketch:  # `{...}` is how sketches say "a map, left out for now".
             shown = self._text[node.items[-1].start : node.items[-1].end].partition("\n")[0][:40]
             self._fault(
-                "P0120", f"the key `{shown}` has no value", "a map holds keys and values in turn", node.items[-1]
+                "P0120",
+                f"the key `{shown}` has no value",
+                "add a value: a map is a sequence of keys and values",
+                node.items[-1],
             )
         for key, value_node in zip(node.items[::2], node.items[1::2], strict=False):
             text = self._key(key, node.namespace)
@@ -199,7 +200,7 @@ class _Conversion:
             if text is None:
                 continue
             if text in keys:
-                self._twice(f"`{text}` is given twice", keys[text], key, is_key=True)
+                self._twice(f"duplicate key `{text}`", keys[text], key, is_key=True)
             else:
                 out[text], keys[text] = value, key
         return out
@@ -210,7 +211,7 @@ class _Conversion:
             if node.kind in ("atom", "string", "character"):
                 self._leaf(node)  # Says what is wrong with it.
             else:
-                self._fault("P0110", f"a {node.kind} stands where a key is wanted", "keys are keywords or text", node)
+                self._fault("P0110", f"a {node.kind} cannot be a key", "use a keyword or text", node)
         return text
 
     def _set(self, node: EdnNode) -> list[SourceValue]:
@@ -219,7 +220,10 @@ class _Conversion:
             written = self._text[item.start : item.end]
             if written in seen:
                 self._twice(
-                    f"`{written.partition(chr(10))[0][:40]}` is in the set twice", seen[written], item, is_key=False
+                    f"duplicate value `{written.partition(chr(10))[0][:40]}` in a set",
+                    seen[written],
+                    item,
+                    is_key=False,
                 )
             seen.setdefault(written, item)
         return [self.value(item) for item in node.items]
@@ -227,16 +231,16 @@ class _Conversion:
     def _tagged(self, node: EdnNode) -> SourceValue:
         value = self.value(node.items[0])
         if node.tag not in ("inst", "uuid"):
-            hint = "remove it: plans know only `#inst` and `#uuid`, and keep them as text"
+            hint = "remove it: plans support only `#inst` and `#uuid`, as text"
             self._fault("P0115", f"unknown tag `#{node.tag}`", hint, node)
         elif not isinstance(value, str) or isinstance(value, Keyword):
-            self._fault("P0115", f"`#{node.tag}` stands before text", f'as in `#{node.tag} "…"`', node)
+            self._fault("P0115", f"`#{node.tag}` must be followed by text", f'write `#{node.tag} "…"`', node)
         return value
 
     def _twice(self, summary: str, first: EdnNode, second: EdnNode, *, is_key: bool) -> None:
-        related = (Related("first given here", self._source.span(first.start, first.end)),)
+        related = (Related("first one here", self._source.span(first.start, first.end)),)
         span = self._source.span(second.start, second.end)
-        hint = "keep one of them: the other would be lost silently"
+        hint = "keep one of them"
         self.faults.append(Diagnostic("P0109", summary, hint, span=span, on_key=is_key, related=related))
 
     def _fault(self, code: str, summary: str, hint: str, node: EdnNode) -> None:

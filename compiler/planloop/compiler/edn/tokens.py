@@ -49,7 +49,7 @@ def atom_value(token: str) -> SourceValue:
     if _NUMBER_LIKE.match(token):
         return _number(token)
     if token[0] == "#":
-        raise BadAtom("`#` is a reader macro, which is code, not data", "a plan is data: write the value itself")
+        raise BadAtom("`#` is a reader macro; macros are code, not data", "a plan is data: write the value itself")
     _want_name(token, token)
     return Symbol(token)
 
@@ -57,14 +57,14 @@ def atom_value(token: str) -> SourceValue:
 def parse_keyword(token: str) -> Keyword:
     """The keyword in `token`, colon and all. Raises BadAtom."""
     if token.startswith("::"):
-        raise BadAtom(f"`{token}` needs a namespace to resolve in", f"write `{token[1:]}`")
+        raise BadAtom(f"`{token}` has no namespace to resolve it in", f"write `{token[1:]}`")
     _want_name(token[1:], token)
     return Keyword(token[1:])
 
 
 def _want_name(name: str, token: str) -> None:
     if not name:
-        raise BadAtom("a colon without a name", "a keyword is `:name`")
+        raise BadAtom("the colon has no name after it", "write a keyword as `:name`")
     if not _NAME.fullmatch(name) or name.endswith(":") or name.count("/") > (1 if len(name) > 1 else 2):
         raise BadAtom(f"`{token}` is not a name in EDN", f'if it is text, quote it: `"{name}"`')
 
@@ -112,7 +112,7 @@ def _paired(text: str) -> str:
     try:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError:
-        raise BadAtom("half of a surrogate pair in a string", "write the character itself") from None
+        raise BadAtom("the string contains half of a surrogate pair", "write the character itself") from None
 
 
 def character_value(token: str) -> str:
@@ -124,7 +124,7 @@ def character_value(token: str) -> str:
         return _CHARACTERS[name]
     if re.fullmatch(r"u[0-9a-fA-F]{4}", name) and not "d800" <= name[1:].lower() <= "dfff":
         return chr(int(name[1:], 16))
-    raise BadAtom(f"unknown character `{token}`", "as in `\\a`, `\\newline` or `\\u0041`")
+    raise BadAtom(f"unknown character `{token}`", "write `\\a`, `\\newline` or `\\u0041`")
 
 
 # Splits an EDN text into tokens and nests them, on an explicit stack: depth costs no recursion.
@@ -216,15 +216,13 @@ class _Nesting:
                 case "tag":
                     self._push(EdnNode("tagged", found.start(), found.end(), tag=found[0][1:]))
                 case "runaway":
-                    hint = 'end it with `"`; inside it a quote is written `\\"`'
-                    self._fault(
-                        "P0107", "the string that begins here is not closed", hint, found.start(), found.start() + 1
-                    )
+                    hint = 'end it with `"`; write a quote in it as `\\"`'
+                    self._fault("P0107", "unclosed string", hint, found.start(), found.start() + 1)
                 case _:
                     name = _MACROS[found[0][0]]
                     hint = "a plan is data: write the value itself"
                     self._fault(
-                        "P0119", f"`{found[0]}` is {name}, which is code, not data", hint, found.start(), found.end()
+                        "P0119", f"`{found[0]}` is {name}; macros are code, not data", hint, found.start(), found.end()
                     )
         return self._ended()
 
@@ -234,7 +232,11 @@ class _Nesting:
         namespace = token[2:-1] if token.startswith("#:") else ""
         if namespace.startswith(":"):
             self._fault(
-                "P0119", f"`{token[:-1]}` needs a namespace to resolve in", "name the namespace", start, found.end() - 1
+                "P0119",
+                f"`{token[:-1]}` has no namespace to resolve it in",
+                "add the namespace",
+                start,
+                found.end() - 1,
             )
         self._push(EdnNode(kind, start, found.end(), namespace=namespace))
 
@@ -250,7 +252,7 @@ class _Nesting:
     def _count(self, node: EdnNode) -> None:
         self._left -= 1
         if self._left < 0:
-            summary = f"the plan holds more than {self._limits.nodes:,} values"
+            summary = f"the plan has more than {self._limits.nodes:,} values"
             hint = "split the plan, or let agents add tasks as they are needed"
             self._fault("P0112", summary, hint, node.start, node.start)
             raise _Stop
@@ -274,9 +276,7 @@ class _Nesting:
         top = self._stack[-1]
         if top.kind not in _CLOSES[closer]:
             if not any(node.kind in _CLOSES[closer] for node in self._stack):
-                self._fault(
-                    "P0108", f"`{closer}` closes nothing", "delete it, or add the bracket that opens", at, at + 1
-                )
+                self._fault("P0108", f"unmatched `{closer}`", "delete it, or add the opening bracket", at, at + 1)
                 return
             self._close_forgotten(closer, at)
             top = self._stack[-1]
@@ -290,14 +290,16 @@ class _Nesting:
             top = self._stack[-1]
             if top.kind in _CLOSES[closer]:
                 return
-            self._unclosed(self._stack.pop(), (Related(f"this `{closer}` comes first", self._source.span(at, at + 1)),))
+            self._unclosed(
+                self._stack.pop(), (Related(f"`{closer}` found before it is closed", self._source.span(at, at + 1)),)
+            )
 
     def _drop_prefixes(self) -> None:
         while self._stack[-1].kind in ("discard", "tagged"):
             node = self._stack.pop()
             written = self._text[node.start : node.end]
-            hint = f"write one after `{written}`, or delete it"
-            self._fault("P0119", f"`{written}` stands before no value", hint, node.start, node.end)
+            hint = f"add a value after `{written}`, or delete it"
+            self._fault("P0119", f"`{written}` has no value after it", hint, node.start, node.end)
 
     def _ended(self) -> EdnNode:
         self._drop_prefixes()
@@ -308,9 +310,9 @@ class _Nesting:
 
     def _unclosed(self, node: EdnNode, related: tuple[Related, ...]) -> None:
         opener = "#{" if node.kind == "set" else self._text[node.start : node.start + 1]
-        summary = f"the `{opener}` that stands here is not closed"
+        summary = f"unclosed `{opener}`"
         span = self._source.span(node.start, node.start + len(opener))
-        hint = f"add the `{_CLOSER[node.kind]}`"
+        hint = f"add `{_CLOSER[node.kind]}`"
         self.faults.append(Diagnostic("P0107", summary, hint, span=span, related=related))
 
     def _fault(self, code: str, summary: str, hint: str, start: int, end: int) -> None:

@@ -105,10 +105,12 @@ class AgentSpecBuilder:
             return
         place = (*json_pointer.task_pointer(path), "tasks")
         if rights.spawn is not None and count > rights.spawn:
-            summary = f"{count} child tasks, and its rights allow {rights.spawn}"
-            self.faults.on_key("P0305", summary, "raise `spawn`, or take some away", to=place)
+            summary = f"the task has {count} child tasks; its rights allow {rights.spawn}"
+            self.faults.on_key("P0305", summary, "raise `spawn`, or remove some", to=place)
         elif rights.depth == 0:
-            self.faults.on_key("P0305", "child tasks, and its rights allow no level below", "raise `depth`", to=place)
+            self.faults.on_key(
+                "P0305", "the task has child tasks; its rights allow none", "raise `depth`, or remove them", to=place
+            )
 
     def _chosen(self, task: JsonObject, path: TaskPath, choice: AgentChoice) -> AgentChoice | None:
         written = task.get("agent")
@@ -159,7 +161,7 @@ class AgentSpecBuilder:
                 line = f"{spec.cap.at}.{unit_to_name(unit)}"
                 most = format_amount(unit, exact_amount(unit, caps[unit]))
                 shown = f"budget.{unit_to_name(unit)} {format_amount(unit, amount)}"
-                summary = f"{shown} is over the cap of its tier, {most} ({line})"
+                summary = f"{shown} is over the limit of its tier, {most} ({line})"
                 to = (*spec.escalate.at.split("."), "budget", unit_to_name(unit))
                 self.faults.add("P0306", summary, f"raise `{line}`, or lower this one", to=to)
 
@@ -176,8 +178,8 @@ class AgentSpecBuilder:
         if not model:
             return spec
         if not isinstance(spec.mind, ModelDeciderSpec):
-            summary = "`model` is granted to an agent that does not think with one"
-            self.faults.add("P0230", summary, "take it away, or give the agent a model", to=(*to, "model"))
+            summary = "`model` is granted to an agent that is not an LLM agent"
+            self.faults.add("P0230", summary, "delete it, or give the agent a `model`", to=(*to, "model"))
             return spec
         if not self._is_allowed(model, spec.rights):
             self._forbid_model(model, spec.rights, (*to, "model"))
@@ -192,15 +194,15 @@ class AgentSpecBuilder:
             return None  # One tier down, an agent that is inherited does without a model that it may not use.
         at = (*(choice.resolved.at or to), "escalate")
         if not isinstance(mind, ModelDeciderSpec):
-            summary = f"`escalate` is for agents that think with a model, and this one has `{choice.resolved.mind}`"
-            self.faults.add("P0230", summary, "take `escalate` away, or give the agent a `model`", to=at)
+            summary = f"`escalate` is for LLM agents; this agent has `{choice.resolved.mind}`"
+            self.faults.add("P0230", summary, "delete `escalate`, or give the agent a `model`", to=at)
             return None
         if "model" not in written:
-            self.faults.on_key("P0210", "`escalate` lacks `model`", "name a stronger model", to=at)
+            self.faults.on_key("P0210", "`escalate` needs `model`", "add `model` with a stronger model", to=at)
             return None
         stated = str(written["model"])
         if stated == mind.stated:
-            summary = f"`escalate` names `{stated}`, which is the model that the agent has already"
+            summary = f"`escalate` names `{stated}`, the agent's own model"
             self.faults.add("P0230", summary, "name a stronger model", to=(*at, "model"))
         if not self._is_allowed(stated, rights):
             self._forbid_model(stated, rights, (*at, "model"))
@@ -283,13 +285,13 @@ class AgentSpecBuilder:
 
     def _forbid_tool(self, name: str, rights: Rights, to: Pointer, who: str = "") -> None:
         hint = self.rights.binding(rights, "tools", name, covers_call)
-        hint = hint or f"its tier and the lines above it allow {list_patterns(rights.tools)}"
+        hint = hint or f"its rights allow {list_patterns(rights.tools)}"
         self.faults.add("P0301", f"tool `{name}` is not allowed here{who}", hint, to=to)
 
     def _forbid_model(self, model: str, rights: Rights, to: Pointer) -> None:
         near = nearest_name(model, rights.models or ())
         hint = self.rights.binding(rights, "models", parse_model_name(model).real, covers_model)
-        hint = hint or f"its tier and the lines above it allow {list_patterns(rights.models)}"
+        hint = hint or f"its rights allow {list_patterns(rights.models)}"
         hint = f"did you mean `{near}`? {hint}" if near else hint
         self.faults.add("P0302", f"model `{model}` is not allowed here", hint, to=to)
 

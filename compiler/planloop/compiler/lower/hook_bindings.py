@@ -130,8 +130,8 @@ class HookBindings:
         thinking: list[tuple[InheritedHook, tuple[str, str], HookSpec]] = []
         names: set[str] = set()
         if len(carried) > limits.HOOKS_MAX:
-            summary = f"{len(carried)} hooks over {agent}, more than the {limits.HOOKS_MAX} allowed"
-            self.making.faults.add("P0224", summary, "let one of them look at several things", to=carried[-1].hook.to)
+            summary = f"{len(carried)} hooks watch {agent}; the limit is {limits.HOOKS_MAX}"
+            self.making.faults.add("P0224", summary, "combine some of them into one hook", to=carried[-1].hook.to)
         for one in carried:
             if one.hook.existing == agent:
                 below.append(one)  # Nobody is asked about itself; those below it are watched.
@@ -213,7 +213,7 @@ class HookBindings:
         for one in {each.key: each for each in self.made.values()}.values():
             if one.existing and one.existing not in known:
                 hint = did_you_mean(one.existing, known)
-                faults.add("P0203", f"there is no `{one.existing}` in the plan", hint, to=(*one.to, "agent", "as"))
+                faults.add("P0203", f"unknown agent `{one.existing}`", hint, to=(*one.to, "agent", "as"))
 
 
 def _once(carried: Sequence[InheritedHook]) -> list[InheritedHook]:

@@ -150,10 +150,12 @@ class HookResolver:
                 return False
             if base.words in chain or base.words == words:
                 ring = " → ".join([*chain, base.words])
-                self.faults.add("P0215", f"hooks are made from each other: {ring}", "one of them must not", to=place)
+                self.faults.add(
+                    "P0215", f"hooks extend each other in a cycle: {ring}", "remove one of these `extends`", to=place
+                )
                 return False
             if len(chain) >= limits.PROTOTYPE_DEPTH_MAX:
-                summary = f"hooks are made from each other more than {limits.PROTOTYPE_DEPTH_MAX} deep"
+                summary = f"hooks extend each other more than {limits.PROTOTYPE_DEPTH_MAX} levels deep"
                 self.faults.add("P0224", summary, "merge some of them", to=place)
                 return False
             if reference.startswith("file:"):

@@ -106,10 +106,12 @@ class AgentResolver:
             return None  # Not remembered: every place that names it is told.
         if declared.words in self._open:
             ring = " → ".join([*self._open[self._open.index(declared.words) :], declared.words])
-            self.faults.add("P0215", f"prototypes extend each other: {ring}", "one of them must not", to=to)
+            self.faults.add(
+                "P0215", f"prototypes extend each other in a cycle: {ring}", "remove one of these `extends`", to=to
+            )
             return None
         if len(self._open) >= limits.PROTOTYPE_DEPTH_MAX:
-            summary = f"prototypes extend each other more than {limits.PROTOTYPE_DEPTH_MAX} deep"
+            summary = f"prototypes extend each other more than {limits.PROTOTYPE_DEPTH_MAX} levels deep"
             self.faults.add("P0224", summary, "merge some of them", to=to)
             return None
         self._open.append(declared.words)
@@ -178,7 +180,7 @@ class AgentResolver:
             if declared is None:
                 return written
             written = str(declared.value)
-        self.faults.add("P0215", "prompts name each other in a ring", "one of them must be a text", to=to)
+        self.faults.add("P0215", "prompts refer to each other in a cycle", "replace one of the names by a text", to=to)
         return ""
 
     def _served(self, written: str, to: Pointer) -> str:
@@ -186,7 +188,7 @@ class AgentResolver:
         if server not in self.servers:
             self.faults.add("P0213", f"unknown server `{server}`", did_you_mean(server, sorted(self.servers)), to=to)
         elif not slash or not name:
-            self.faults.add("P0223", f"`{written}` names no prompt", "write it as `mcp:server/name`", to=to)
+            self.faults.add("P0223", f"`{written}` does not name a prompt", "write it as `mcp:server/name`", to=to)
         return ServedPromptName(f"{server}/{name}")
 
 
@@ -243,8 +245,8 @@ class _Merge:
         named = [(name, (*to, str(index))) for name, index in opened.named]
         for name, place in named:
             if not is_covered(self._tools, name, covers_call):
-                summary = f"tool `{name}` is more than {self._base.name or 'the prototype'} has"
-                hint = f"a prototype's tools can be narrowed, never widened: {list_patterns(self._tools)}"
+                summary = f"{self._base.name or 'the prototype'} does not have the tool `{name}`"
+                hint = f"remove it, or add it to the prototype, which has {list_patterns(self._tools)}"
                 self._faults.add("P0304", summary, hint, to=place)
         self._tools = meet_patterns(self._tools, opened.patterns, covers_call)
         self._beside = opened.beside

@@ -120,15 +120,15 @@ def _draw(pool: _Pool, amount: Decimal, to: Pointer, faults: Problems) -> None:
     if pool.left < 0 and not pool.is_told:
         pool.is_told = True
         together = format_with_unit(unit, pool.whole - pool.left)
-        summary = f"budgets of {together} are given out of what {pool.owner} has ({format_with_unit(unit, pool.whole)})"
-        hint = "the last of these tasks wait until others have ended and given back what they did not use"
+        summary = f"the budgets add up to {together}, more than {pool.owner} has ({format_with_unit(unit, pool.whole)})"
+        hint = "the last of these tasks wait until others end and return their unused budget"
         faults.warn("P0307", summary, hint, to=to)
 
 
 def _tell_over(pool: _Pool, amount: Decimal, to: Pointer, faults: Problems) -> None:
     unit = to[-1]
     shown, whole = format_with_unit(unit, amount), format_with_unit(unit, pool.whole)
-    summary = f"budget.{unit} {shown} is over what {pool.owner} has to give ({whole})"
+    summary = f"budget.{unit} {shown} is more than {pool.owner} has ({whole})"
     faults.add("P0306", summary, f"raise the budget of {pool.owner}, or lower this one", to=to)
 
 

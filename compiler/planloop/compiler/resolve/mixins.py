@@ -85,16 +85,16 @@ def _step(point: str, step: JsonObject, to: Pointer, settings: JsonObject, fault
     if len(verbs) != 1:
         said = " and ".join(f"`{verb}`" for verb in verbs) or "nothing"
         code = "P0211" if verbs else "P0210"
-        _tell(faults, code, f"a step does one thing, this has {said}", "one of " + ", ".join(POINTS[point]), to)
+        _tell(faults, code, f"a step has one verb, this one has {said}", "use one of " + ", ".join(POINTS[point]), to)
         return None
     verb = verbs[0]
     is_turn = put.get("on") == "turn"
     if is_turn and (verb in ("deny", "cache") or "match" in put):
         what = "match" if "match" in put else verb
-        _tell(faults, "P0211", f"`{what}` with `on: turn`", "it is about calls", to)
+        _tell(faults, "P0211", f"`{what}` with `on: turn`", f"delete one of them: `{what}` is about calls", to)
         return None
     if "on-fault" in put and verb not in PROGRAM_VERBS:
-        _tell(faults, "P0211", "`on-fault` without a program", "it goes with `python` or `run`", to)
+        _tell(faults, "P0211", "`on-fault` without a program", "delete it, or use `python` or `run`", to)
         return None
     if verb == "trace" and not put[verb]:
         return None

@@ -43,7 +43,7 @@ class NeedsResolver:
             return named[0]
         if named:
             choices = " or ".join(f"`{'/'.join(each)}`" for each in named[:6])
-            self.faults.add("P0205", f"`{reference}` may mean several tasks", f"write the path: {choices}", to=to)
+            self.faults.add("P0205", f"ambiguous task `{reference}`", f"write the path: {choices}", to=to)
             return None
         self.faults.add("P0204", f"unknown task `{reference}`", self._hint(path, reference), to=to)
         return None
@@ -62,10 +62,10 @@ class NeedsResolver:
         root = self.paths.get(())
         name = reference.removeprefix("container/")
         if isinstance(root, Mapping) and name in root.get("containers", {}):
-            return f"`{name}` is a container: write `containers: [{name}]` on this task"
+            return f"`{name}` is a container: write `containers: [{name}]` in this task"
         if not self.faults.are_many and (near := self._nearest(path, reference.rpartition("/")[2])):
             return f"did you mean `{near[-1] if len(self.by_name[near[-1]]) == 1 else '/'.join(near)}`?"
-        return "needs name other tasks of this plan, by id or by path"
+        return "name another task of this plan, by id or by path"
 
     def _nearest(self, path: TaskPath, name: str) -> TaskPath | None:
         """The task with the nearest id that the one at `path` could need: not itself, nor one above or below it."""

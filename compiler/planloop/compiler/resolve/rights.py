@@ -123,7 +123,7 @@ class RightsTree:
             depth = tier.get("depth", index)
             if depth in by_depth:
                 to = ("rights", "tiers", str(index))
-                self.faults.add("P0212", f"two tiers are for depth {depth}", "one line a depth", to=to)
+                self.faults.add("P0212", f"two tiers are for depth {depth}", "write one tier for each depth", to=to)
             by_depth.setdefault(depth, index)
         lines = {depth: self._tier(written[index], index) for depth, index in by_depth.items()}
         if lines:
@@ -247,7 +247,7 @@ class RightsTree:
             self._wider("the network", ("none",), (*to, "network"))
 
     def _wider(self, what: str, allowed: Patterns, to: Pointer) -> None:
-        hint = f"what may be handed to it: {list_patterns(allowed)}"
+        hint = f"remove it; the parent may grant {list_patterns(allowed)}"
         self.faults.add("P0303", f"{what} is more than its parent may grant", hint, to=to)
 
 

@@ -42,8 +42,8 @@ _PREFIXES: Final = {"agents": "agent-", "mixins": "mixin-", "toolsets": "toolset
 
 def out_of_reach_error(reference: str) -> tuple[str, str, str]:
     """Code, summary and hint of a file that an agent named and may not read itself."""
-    hint = "agents name files of their workspace that they may read; write what it should say into the plan instead"
-    return "P0218", f"`{reference}` is nothing that its author may read", hint
+    hint = "name a file in the workspace that the agent may read, or write the text into the plan"
+    return "P0218", f"the author of the patch may not read `{reference}`", hint
 
 
 @frozen
@@ -81,10 +81,10 @@ class SymbolTable:
         """Puts a bundle on the shelves, over those that it uses itself. Each is taken once, where it is first used."""
         if reference in users:
             way = " → ".join([*users[users.index(reference) :], reference])
-            self.faults.add("P0215", f"files use each other: {way}", "one of them must not", to=to)
+            self.faults.add("P0215", f"files use each other in a cycle: {way}", "remove one of these `use`", to=to)
             return
         if len(users) >= limits.PROTOTYPE_DEPTH_MAX:
-            summary = f"files use each other more than {limits.PROTOTYPE_DEPTH_MAX} deep"
+            summary = f"files use each other more than {limits.PROTOTYPE_DEPTH_MAX} levels deep"
             self.faults.add("P0224", summary, "merge some of them", to=to)
             return
         if reference in self.used:
@@ -187,7 +187,7 @@ class SymbolTable:
             path = name
         if leaves_folder(name):
             # An agent may write references too: they must not show it files that are not the plan's.
-            hint = "references stay below the plan file's folder"
+            hint = "use a path below the plan file's folder"
             self.faults.add("P0218", f"`{reference}` is outside the plan's folder", hint, to=to)
             return None
         try:
@@ -210,7 +210,7 @@ class SymbolTable:
             self.faults.add(*out_of_reach_error(reference), to=to)
             return
         why = getattr(error, "strerror", None) or str(error)
-        hint = "paths are relative to the plan file; the library is `lib:name`"
+        hint = "check the path: it is relative to the plan file; for the library, write `lib:name`"
         self.faults.add("P0214", f"`{reference}` cannot be read: {why.lower()}", hint, to=to)
 
     def _parse(self, content: bytes, path: str, table: str) -> tuple[JsonObject, Origins] | None:
@@ -327,12 +327,12 @@ class Toolsets:
             return True
         found = parse_call_pattern(name)
         if found is None:
-            hint = "as in `shell(git *)` or `write(src/**)`"
-            self.faults.add("P0223", f"`{name}` is no pattern of calls", hint, to=to)
+            hint = "write it as `shell(git *)` or `write(src/**)`"
+            self.faults.add("P0223", f"invalid call pattern `{name}`", hint, to=to)
             return False
         if found.subject is not None and found.tool in TOOLS and found.tool not in TOLD_APART:
-            summary = f"calls of `{found.tool}` are not told apart by what they are about"
-            self.faults.add("P0223", summary, f"name the tool alone: `{found.tool}`", to=to)
+            summary = f"`{found.tool}` does not support patterns on its arguments"
+            self.faults.add("P0223", summary, f"write only `{found.tool}`", to=to)
             return False
         return True
 
@@ -346,7 +346,9 @@ class Toolsets:
                 self._unknown(name, to)
             return _Set()
         if name in self._open_now or depth > _DEPTH_MAX:
-            self.faults.add("P0215", f"toolsets name each other in a ring, at `{name}`", "one must not", to=to)
+            self.faults.add(
+                "P0215", f"toolsets refer to each other in a cycle, at `{name}`", "remove one reference", to=to
+            )
             return _Set()
         self._open_now.add(name)
         found = self._known[name] = self._of(declared.value, declared.pointer or to, depth)
@@ -374,7 +376,7 @@ class Toolsets:
         known = [*TOOLS, *self._served(), *others]
         near = None if self.faults.are_many else nearest_name(name.partition("(")[0], known)
         if near is not None or name.startswith("lib:"):
-            hint = f"did you mean `{near}`?" if near else "`plan explain tools` lists what there is"
+            hint = f"did you mean `{near}`?" if near else "run `plan explain tools` for a list"
             self.faults.add("P0213", f"unknown tool or toolset `{name}`", hint, to=to)
             return
         if name.startswith(AGENT_TOOL):
@@ -382,8 +384,8 @@ class Toolsets:
             self.faults.add("P0203", f"unknown agent `{name.removeprefix(AGENT_TOOL)}`", hint, to=to)
             return
         # A name from elsewhere, not a slip of the pen: the plan can do without it, and says so.
-        hint = "it is left out; `plan explain tools` lists what there is"
-        self.faults.warn("P0410", f"there is no tool `{name}`", hint, to=to)
+        hint = "it is left out; run `plan explain tools` for a list"
+        self.faults.warn("P0410", f"unknown tool `{name}`", hint, to=to)
 
     def _served(self) -> Iterator[str]:
         for server, tools in self.servers.items():

@@ -89,7 +89,7 @@ class TextEdits:
             while gaps and gaps[0][0] < offset:
                 start, end = gaps.pop(0)
                 if end > offset:
-                    raise CannotSplice("two of the changes meet in the same place")
+                    raise CannotSplice("two of the changes are at the same place")
                 out.append(self.text[at:start])
                 at = end
             out.append(self.text[at:offset])

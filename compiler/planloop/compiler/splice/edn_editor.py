@@ -48,7 +48,7 @@ class EdnEditor:
 
     def __init__(self, tree: EdnTree) -> None:
         layout = tree.layout
-        assert layout is not None, "a text that could not be read is not edited"
+        assert layout is not None, "the file could not be read"
         self._layout = layout
         self._text = tree.text
         self._lines = LineIndex(tree.text, ";")
@@ -90,7 +90,7 @@ class EdnEditor:
     def change(self, path: SourcePath, change: CollectionChange) -> None:
         node = self._node(path)
         if node.kind not in ("map", "vector", "list", "set"):
-            raise CannotSplice("a plain value stands where a collection is wanted")
+            raise CannotSplice("the file has a plain value instead of a collection")
         rows = self._rows(node)
         kept = [row for row in rows if row.token not in change.removed]
         if rows and not kept and not self._has_comments(node, rows):

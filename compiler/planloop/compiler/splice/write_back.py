@@ -62,7 +62,7 @@ def splice(writing: SpliceRequest) -> Spliced | NotSpliced:
     """The text with the changes from `old` to `new` written into it, proved by compiling it again."""
     tree = writing.tree
     if not isinstance(tree, (YamlTree, EdnTree)):
-        return NotSpliced("the text cannot be read")
+        return NotSpliced("the file cannot be read")
     editor: TextEditor = YamlEditor(tree) if isinstance(tree, YamlTree) else EdnEditor(tree)
     try:
         _Walk(editor, writing.origin).run(writing.old, writing.new)
@@ -71,11 +71,11 @@ def splice(writing: SpliceRequest) -> Spliced | NotSpliced:
         return NotSpliced(str(stop))
     back = writing.recompile(content)
     if back is None:
-        return NotSpliced("the changed text would not compile")
+        return NotSpliced("the changed file would not compile")
     wrong = diff_values(back, writing.new)
     if wrong:
         return NotSpliced(
-            f"the changed text would say something else at `{json_pointer.render_pointer(wrong[0].path) or '/'}`"
+            f"the changed file would have another value at `{json_pointer.render_pointer(wrong[0].path) or '/'}`"
         )
     return Spliced(content)
 
@@ -178,12 +178,12 @@ class _Walk:
     def _path(self, at: Pointer) -> SourcePath:
         path = self._origin(at)
         if path is None:
-            raise CannotSplice(f"`{json_pointer.render_pointer(at)}` is not written in the file")
+            raise CannotSplice(f"`{json_pointer.render_pointer(at)}` is not in the file")
         return path
 
     def _written(self, at: Pointer) -> SourcePath:
         """The path of what the file itself says at `at`, and not of something around it."""
         path = self._path(at)
         if not path or (self._path(at[:-1]) == path and self._editor.kind(path) == "map"):
-            raise CannotSplice(f"`{json_pointer.render_pointer(at)}` is not written in the file on its own")
+            raise CannotSplice(f"`{json_pointer.render_pointer(at)}` has no place of its own in the file")
         return path

@@ -103,7 +103,7 @@ class YamlRows:
                 skipped = _UP_TO_DASH.match(self._text, after)
                 start = skipped.end() if skipped else after
                 if self._text[start : start + 1] != "-":
-                    raise CannotSplice("the dashes of a list cannot be told apart")
+                    raise CannotSplice("the dashes of a list are ambiguous")
                 colon = start + 1
             after = max(self._end(value), colon)
             yield YamlRow(index, start, value, after, colon)
@@ -213,7 +213,7 @@ class FlowEdits:
         else:
             if "#" not in self._text[at:end]:
                 return
-        raise CannotSplice("a comment between brackets would go")
+        raise CannotSplice("a comment between brackets would be lost")
 
     def _remove(self, row: YamlRow, rows: list[YamlRow], kept: list[YamlRow]) -> None:
         rest = _REST_OF_LINE.match(self._text, row.end)
@@ -263,7 +263,7 @@ class YamlEditor:
 
     def __init__(self, tree: YamlTree) -> None:
         layout = tree.layout
-        assert layout is not None, "a text that could not be read is not edited"
+        assert layout is not None, "the file could not be read"
         self._layout = layout
         self._text = tree.text
         self._lines = LineIndex(tree.text, "#")
@@ -308,7 +308,7 @@ class YamlEditor:
         entry = self._editable(path)
         node = entry.node
         if not isinstance(node, CollectionNode):
-            raise CannotSplice("a plain value stands where a map or a list is wanted")
+            raise CannotSplice("the file has a plain value instead of a map or a list")
         rows = self._rows.of(node)
         if isinstance(node, SequenceNode):
             id_key = self._id_key(node)
@@ -371,7 +371,7 @@ class YamlEditor:
         """The end of the last line that belongs to a row: its own, or a deeper comment below it."""
         rest = self._text[row.end : self._lines.end(row.end)]
         if rest.strip() and not re.match(r"[ \t]+#", rest):
-            raise CannotSplice("something else stands in the same line")
+            raise CannotSplice("another value is on the same line")
         return self._lines.end_of_deeper_comments(self._lines.end(row.end), self._lines.column(row.start))
 
     def _insert_after(self, row: YamlRow, rows: list[YamlRow], block: list[str], depth: int) -> None:
@@ -382,7 +382,7 @@ class YamlEditor:
 
     def _insert_before(self, row: YamlRow, block: list[str]) -> None:
         if not self._lines.begins(row.start):
-            raise CannotSplice("a list begins behind another dash")
+            raise CannotSplice("a list begins after another dash")
         column = self._lines.column(row.start)
         lines = [" " * column + block[0], *block[1:]]
         self._edits.insert(self._lines.block_start(row.start), "".join(line + self._lines.newline for line in lines))
@@ -394,7 +394,7 @@ class YamlEditor:
     def _refill(self, path: SourcePath, entry: YamlEntry, rows: list[YamlRow], blocks: list[list[str]]) -> None:
         """Puts `blocks` where all rows of a block collection go; brackets when there are none."""
         if not path and not blocks:
-            raise CannotSplice("nothing of the plan would be left")
+            raise CannotSplice("the plan would be empty")
         newline, column = self._lines.newline, self._lines.column(rows[0].start)
         first, *rest = [
             line for n, block in enumerate(blocks) for line in [" " * column * bool(n) + block[0], *block[1:]]
@@ -503,12 +503,12 @@ class YamlEditor:
         for length in range(len(path) + 1):
             entry = self._entry(path[:length])
             if entry.is_merged:
-                raise CannotSplice("the value comes from a merge key `<<`, which other places share")
+                raise CannotSplice("the value comes from a merge key `<<`, which is used in other places")
             if entry.is_shared:
-                raise CannotSplice("the value is an alias: other places share it")
+                raise CannotSplice("the value is an alias, which is used in other places")
             found = _PROPERTIES.match(self._text, entry.start)
             if found and self._is_used(found[1]):
-                raise CannotSplice(f"the value has the anchor `&{found[1]}`, and aliases of it stand elsewhere")
+                raise CannotSplice(f"the value has the anchor `&{found[1]}`, which has aliases in other places")
         return self._entry(path)
 
     def _is_used(self, anchor: str) -> bool:
@@ -517,7 +517,7 @@ class YamlEditor:
     def _want_unused_anchors(self, row: YamlRow) -> None:
         for found in re.finditer(r"(?<!\S)&([^\s,\[\]{}]+)", self._text[row.colon : row.end]):
             if self._is_used(found[1]):
-                raise CannotSplice(f"the anchor `&{found[1]}` would go, and aliases of it stand elsewhere")
+                raise CannotSplice(f"the anchor `&{found[1]}` would be lost, and it has aliases in other places")
 
     def _row(self, parent: YamlEntry, token: str | int) -> YamlRow:
         for row in self._rows.of(parent.node):

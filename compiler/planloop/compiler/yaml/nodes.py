@@ -79,7 +79,7 @@ def too_big_diagnostic(source: SourceText, stop: TooBig) -> Diagnostic:
     span = source.span(stop.at, stop.at)
     if stop.what == "depth":
         return Diagnostic("P0111", f"nested more than {stop.most} levels deep", "flatten the plan", span=span)
-    summary = f"the plan holds more than {stop.most:,} values"
+    summary = f"the plan has more than {stop.most:,} values"
     return Diagnostic("P0112", summary, "split the plan, or let agents add tasks as they are needed", span=span)
 
 
@@ -100,16 +100,19 @@ class Expansion:
             span = self._source.span(self._cycle.start_mark.index, self._cycle.start_mark.index + 1)
             return (
                 Diagnostic(
-                    "P0114", "an alias stands inside the value it names", "it would never end: write it out", span=span
+                    "P0114",
+                    "the alias is inside the value that it names",
+                    "write the value: an alias to itself never ends",
+                    span=span,
                 ),
             )
         if self._aliases > self._limits.aliases:
-            summary = f"{self._aliases:,} aliases, more than the {self._limits.aliases} allowed"
+            summary = f"the file has {self._aliases:,} aliases; the limit is {self._limits.aliases}"
             return (Diagnostic("P0113", summary, "use `extends` and `mixins` to share settings", span=here),)
         if nodes > self._limits.nodes:
-            summary = f"the aliases expand to {_rounded(nodes)} values, more than the {self._limits.nodes:,} allowed"
+            summary = f"the aliases expand to {_rounded(nodes)} values; the limit is {self._limits.nodes:,}"
             return (
-                Diagnostic("P0112", summary, "an alias inside an aliased value multiplies: write it out", span=here),
+                Diagnostic("P0112", summary, "write the values: aliases inside aliased values multiply", span=here),
             )
         if depth > self._limits.depth:
             return (too_big_diagnostic(self._source, TooBig("depth", self._limits.depth, root.start_mark.index)),)

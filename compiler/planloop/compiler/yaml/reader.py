@@ -161,7 +161,7 @@ def _read(source: SourceText, limits: SizeLimits) -> tuple[SourceValue, tuple[Di
         return None, explain_yaml_error(source, error)
     except YAMLError as error:
         hint = "save the file as UTF-8 text without control characters"
-        return None, (Diagnostic("P0105", f"the YAML cannot be read: {error}", hint, span=source.span(0, 0)),)
+        return None, (Diagnostic("P0105", f"invalid YAML: {error}", hint, span=source.span(0, 0)),)
     if root is None:
         return None, (_empty(source),)
     overgrown = Expansion(source, limits).faults(root) if "*" in source.text and "&" in source.text else ()
@@ -179,9 +179,7 @@ def _converted(source: SourceText, root: Node, limits: SizeLimits) -> tuple[Sour
 
 
 def _empty(source: SourceText) -> Diagnostic:
-    return Diagnostic(
-        "P0103", "there is nothing in the file", "`plan init` writes a plan to start from", span=source.span(0, 0)
-    )
+    return Diagnostic("P0103", "the file is empty", "run `plan init` to create a plan", span=source.span(0, 0))
 
 
 class _Conversion:
@@ -261,7 +259,7 @@ class _Conversion:
         }
         if tag in wanted and isinstance(value, wanted[tag]) and (tag.endswith("bool") or not isinstance(value, bool)):
             return float(value) if tag.endswith("float") else value
-        self._unknown_tag(node, f"`{node.value}` is not what its tag `{_short(tag)}` says" if tag in wanted else "")
+        self._unknown_tag(node, f"`{node.value}` does not match its tag `{_short(tag)}`" if tag in wanted else "")
         return value
 
     def _want_tag(self, node: Node, core: str) -> None:
@@ -277,42 +275,42 @@ class _Conversion:
                     # The first map that has a key wins, and the map's own keys over all of them.
                     out = {**out, **{k: v for k, v in self._map(each).items() if k not in out}}
                 else:
-                    self._fault("P0118", "`<<` takes a map, or a list of maps", "as in `<<: *defaults`", node)
+                    self._fault("P0118", "`<<` must have a map, or a list of maps", "write it as `<<: *defaults`", node)
         return {**out, **own}
 
     def _is_good_key(self, node: Node) -> bool:
         if isinstance(node, ScalarNode):
             if node_tag(node) is TEXT:
                 return True  # "" is odd, but it is text.
-            self._fault("P0110", "a key is empty", "write a name before the colon", node)
+            self._fault("P0110", "a key is empty", "add a name before the colon", node)
         else:
             what = "map" if isinstance(node, MappingNode) else "list"
             self._fault(
                 "P0110",
-                f"a {what} stands where a key is wanted",
-                "keys are plain text; quote it if text is meant",
+                f"a {what} cannot be a key",
+                "use plain text; quote it if it is text",
                 node,
             )
         return False
 
     def _twice(self, key: str, first: Node, second: Node) -> None:
-        related = (Related("first given here", self._span(first)),)
-        hint = "keep one of them: the other would be lost silently"
+        related = (Related("first one here", self._span(first)),)
+        hint = "keep one of them"
         self.faults.append(
-            Diagnostic("P0109", f"`{key}` is given twice", hint, span=self._span(second), on_key=True, related=related)
+            Diagnostic("P0109", f"duplicate key `{key}`", hint, span=self._span(second), on_key=True, related=related)
         )
 
     def _out_of_range(self, node: Node) -> None:
         self._fault(
             "P0117",
-            f"`{node.value[:40]}` is not a number a plan can hold",
-            "use 64-bit integers and finite fractions, or quote it if text is meant",
+            f"`{node.value[:40]}` cannot be stored exactly as a number",
+            "use 64-bit integers and finite fractions, or quote it if it is text",
             node,
         )
 
     def _unknown_tag(self, node: Node, summary: str = "") -> None:
         tag = node_tag(node)
-        hint = "remove it: plans know only `!!str !!int !!float !!bool !!null !!map !!seq`"
+        hint = "remove it: plans support only `!!str !!int !!float !!bool !!null !!map !!seq`"
         self._fault("P0115", summary or f"unknown tag `{_short(tag)}`", hint, node)
 
     def _fault(self, code: str, summary: str, hint: str, node: Node) -> None:

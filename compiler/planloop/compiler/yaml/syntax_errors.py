@@ -80,8 +80,8 @@ def explain_yaml_error(source: SourceText, error: MarkedYAMLError) -> tuple[Diag
     for rule in _RULES:
         if faults := rule(complaint):
             return faults
-    hint = "check the indentation and the quotes of this line and the one above"
-    return (complaint.fault("P0105", f"the YAML cannot be read here: {complaint.problem}", hint, at),)
+    hint = "check the indentation and quotes of this line and the line above"
+    return (complaint.fault("P0105", f"invalid YAML: {complaint.problem}", hint, at),)
 
 
 def _depth(complaint: _Complaint) -> tuple[Diagnostic, ...]:
@@ -96,7 +96,7 @@ def _depth(complaint: _Complaint) -> tuple[Diagnostic, ...]:
 def _conflict_markers(complaint: _Complaint) -> tuple[Diagnostic, ...]:
     hint = "resolve the conflict: keep one side and delete the marker lines"
     return tuple(
-        complaint.fault("P0105", "a merge conflict marker stands in the file", hint, found.start(), 7)
+        complaint.fault("P0105", "merge conflict marker in the file", hint, found.start(), 7)
         for found in list(_CONFLICT.finditer(complaint.text))[: DIAGNOSTICS_SHOWN_MAX + 1]
     )
 
@@ -105,16 +105,14 @@ def _tabs(complaint: _Complaint) -> tuple[Diagnostic, ...]:
     if complaint.char != "\t" and "tab character" not in complaint.problem:
         return ()
     found = [match.start(1) for match in _TAB_INDENT.finditer(complaint.text)] or [complaint.at]
-    hint = "YAML indents with spaces: replace the tab"
-    return tuple(
-        complaint.fault("P0106", "a tab is used to indent", hint, at) for at in found[: DIAGNOSTICS_SHOWN_MAX + 1]
-    )
+    hint = "replace the tab with spaces"
+    return tuple(complaint.fault("P0106", "tab used to indent", hint, at) for at in found[: DIAGNOSTICS_SHOWN_MAX + 1])
 
 
 def _documents(complaint: _Complaint) -> tuple[Diagnostic, ...]:
     if "another document" not in complaint.problem:
         return ()
-    hint = "a plan is one document: delete the `---`, or put the rest into a file of its own"
+    hint = "delete the `---`, or move the rest to another file: a plan is one document"
     return (complaint.fault("P0116", "a second document begins here", hint, complaint.at, 3),)
 
 
@@ -123,25 +121,21 @@ def _anchors(complaint: _Complaint) -> tuple[Diagnostic, ...]:
         written = complaint.word(complaint.at)
         near = get_close_matches(written[1:], _ANCHOR.findall(complaint.text), n=1)
         hint = f"did you mean `*{near[0]}`?" if near else f'if it is text, quote it: "{written}"'
-        return (
-            complaint.fault(
-                "P0114", f"no anchor is named like the alias `{written}`", hint, complaint.at, len(written)
-            ),
-        )
+        return (complaint.fault("P0114", f"undefined alias `{written}`", hint, complaint.at, len(written)),)
     if "duplicate anchor" in complaint.context:
         written = complaint.word(complaint.at)
         fault = complaint.fault(
-            "P0114", f"the anchor `{written}` is given twice", "rename one of them", complaint.at, len(written)
+            "P0114", f"duplicate anchor `{written}`", "rename one of them", complaint.at, len(written)
         )
         return (
             Diagnostic(
-                fault.code, fault.summary, fault.hint, span=fault.span, related=complaint.since_note("first given here")
+                fault.code, fault.summary, fault.hint, span=fault.span, related=complaint.since_note("first one here")
             ),
         )
     if complaint.context in ("while scanning an alias", "while scanning an anchor"):
         written = complaint.text[complaint.since : complaint.since + 1] + complaint.word(complaint.since + 1)
         what = "an alias" if written[0] == "*" else "an anchor"
-        summary = f"`{written[0]}` begins {what}, and `{written}` is none"
+        summary = f"`{written[0]}` begins {what}, and `{written}` is not a valid one"
         return (complaint.fault("P0105", summary, f'quote it: "{written}"', complaint.since, len(written)),)
     return ()
 
@@ -153,11 +147,11 @@ def _quotes(complaint: _Complaint) -> tuple[Diagnostic, ...]:
     if "escape" in complaint.problem:
         at = complaint.text.rfind("\\", 0, complaint.at + 1)
         written = complaint.text[at : at + 2]
-        hint = "in double quotes a backslash is written `\\\\`; in single quotes it stands for itself"
+        hint = "write a backslash as `\\\\` in double quotes, or use single quotes"
         return (complaint.fault("P0105", f"unknown escape `{written}` in double quotes", hint, at, 2),)
     inner = "`''`" if quote == "'" else '`\\"`'
-    hint = f"end it with `{quote}`; inside it that quote is written {inner}"
-    return (complaint.fault("P0107", "the quote that begins here is not closed", hint, complaint.since),)
+    hint = f"end it with `{quote}`; write that quote in it as {inner}"
+    return (complaint.fault("P0107", "unclosed quote", hint, complaint.since),)
 
 
 def _unclosed(complaint: _Complaint) -> tuple[Diagnostic, ...]:
@@ -169,12 +163,16 @@ def _unclosed(complaint: _Complaint) -> tuple[Diagnostic, ...]:
         if closer in complaint.text[complaint.at :] and not (
             is_later and column <= _indent_of(complaint, complaint.since) + 1
         ):
-            summary = f"a comma or `{closer}` is missing before this"
-            hint = "items are separated by commas; quote a text that holds `: ` or `, `"
+            summary = f"missing comma or `{closer}` before this"
+            hint = "separate items with commas; quote a text that contains `: ` or `, `"
             fault = complaint.fault("P0105", summary, hint, complaint.at)
             return (
                 Diagnostic(
-                    fault.code, summary, hint, span=fault.span, related=complaint.since_note(f"`{opener}` opened here")
+                    fault.code,
+                    summary,
+                    hint,
+                    span=fault.span,
+                    related=complaint.since_note(f"`{opener}` was opened here"),
                 ),
             )
         return (_not_closed(complaint, opener, complaint.since),)
@@ -185,8 +183,8 @@ def _unclosed(complaint: _Complaint) -> tuple[Diagnostic, ...]:
 
 
 def _not_closed(complaint: _Complaint, opener: str, at: int) -> Diagnostic:
-    hint = f"add the `{_CLOSERS[opener]}`; a text that begins with `{opener}` is quoted"
-    return complaint.fault("P0107", f"the `{opener}` that stands here is not closed", hint, at)
+    hint = f"add `{_CLOSERS[opener]}`, or quote the text if it begins with `{opener}`"
+    return complaint.fault("P0107", f"unclosed `{opener}`", hint, at)
 
 
 def _indent_of(complaint: _Complaint, offset: int) -> int:
@@ -198,15 +196,15 @@ def _indent_of(complaint: _Complaint, offset: int) -> int:
 def _misplaced(complaint: _Complaint) -> tuple[Diagnostic, ...]:
     char = complaint.char
     if char in ("]", "}") and ("node content" in complaint.problem or "expected key" in complaint.problem):
-        hint = "delete it, add the bracket that opens, or quote the text it belongs to"
-        return (complaint.fault("P0108", f"`{char}` closes nothing", hint, complaint.at),)
+        hint = "delete it, add the opening bracket, or quote the text that it belongs to"
+        return (complaint.fault("P0108", f"unmatched `{char}`", hint, complaint.at),)
     if char == ":" and ("node content" in complaint.problem or "expected key" in complaint.problem):
-        return (complaint.fault("P0110", "a key is empty", "write a name before the colon", complaint.at),)
+        return (complaint.fault("P0110", "a key is empty", "add a name before the colon", complaint.at),)
     if "node content" in complaint.problem and char == ",":
-        return (complaint.fault("P0105", "a value is missing before this comma", "delete the comma", complaint.at),)
+        return (complaint.fault("P0105", "missing value before this comma", "delete the comma", complaint.at),)
     if "cannot start any token" in complaint.problem:
         written = complaint.word(complaint.at) or char
-        summary = f"a text cannot begin with `{char}` here"
+        summary = f"an unquoted text cannot begin with `{char}` here"
         return (complaint.fault("P0105", summary, f'quote it: "{written}"', complaint.at, len(written)),)
     if "block sequence entries" in complaint.problem:
         hint = "put the `- ` on a line of its own, or write the list as `[…]`"
@@ -218,17 +216,17 @@ def _colons(complaint: _Complaint) -> tuple[Diagnostic, ...]:
     if "mapping values are not allowed" in complaint.problem:
         at = complaint.at
         if re.search(r":[ \t]", complaint.before.lstrip(" -?")):
-            hint = "if the colon belongs to the text, quote the text; if not, begin a new line"
-            return (complaint.fault("P0105", "a second `: ` in the value of a key", hint, at),)
+            hint = "quote the text if the colon belongs to it; otherwise begin a new line"
+            return (complaint.fault("P0105", "second `: ` in the value of a key", hint, at),)
         indent = len(complaint.line) - len(complaint.line.lstrip(" "))
         start = at - len(complaint.before) + indent
-        hint = "line it up with the keys it belongs to; the line above already has its value"
+        hint = "align it with its sibling keys; the line above already has a value"
         return (complaint.fault("P0105", "this key is indented under a plain value", hint, start, at - start),)
     if "could not find expected ':'" in complaint.problem:
         end = complaint.text.find("\n", complaint.since)
         length = (end if end >= 0 else len(complaint.text)) - complaint.since
-        hint = "add the colon; to go on with the text above, indent the line; a longer text is quoted or follows `|`"
-        return (complaint.fault("P0105", "this line is no `key: value`", hint, complaint.since, max(1, length)),)
+        hint = "add the colon, or indent the line to continue the text above; quote a longer text, or use `|`"
+        return (complaint.fault("P0105", "this line is not `key: value`", hint, complaint.since, max(1, length)),)
     return ()
 
 
@@ -237,30 +235,30 @@ def _indentation(complaint: _Complaint) -> tuple[Diagnostic, ...]:
         return ()
     if complaint.before.rstrip().endswith(("'", '"')):
         hint = "quote the whole text, or none of it"
-        return (complaint.fault("P0105", "text follows a closing quote", hint, complaint.at),)
+        return (complaint.fault("P0105", "text after a closing quote", hint, complaint.at),)
     line, column = complaint.source.line_column(complaint.since)
     block = "map" if "expected key" in complaint.problem else "list"
-    summary = f"this line fits no block: the {block} it seems to belong to begins at column {column}"
+    summary = f"wrong indentation: the {block} above begins at column {column}"
     if complaint.char == "-" and block == "map":
-        summary = "a list item stands between the keys of a map"
+        summary = "list item between the keys of a map"
     elif block == "list" and complaint.source.line_column(complaint.at)[1] == column:
-        summary = "a key stands between the items of a list"
+        summary = "key between the items of a list"
     note = complaint.since_note(f"the {block} begins here")
-    hint = f"line it up with the {block} of line {line}, or indent it under its own key"
+    hint = f"align it with the {block} of line {line}, or indent it under its own key"
     span = complaint.source.span(complaint.at, min(complaint.at + 1, len(complaint.text)))
     return (Diagnostic("P0105", summary, hint, span=span, related=note),)
 
 
 def _tags(complaint: _Complaint) -> tuple[Diagnostic, ...]:
     if "tag" in complaint.problem or "tag" in complaint.context:
-        hint = "remove it, or quote it if it is text: plans know only `!!str` and its like"
+        hint = "remove it, or quote it if it is text: plans support only `!!str` and the other standard tags"
         return (
             complaint.fault(
                 "P0115", "unknown tag", hint, complaint.since, max(1, len(complaint.word(complaint.since)))
             ),
         )
     if "directive" in complaint.context or "incompatible YAML" in complaint.problem:
-        return (complaint.fault("P0105", "a directive that is not known", "delete the line", complaint.since),)
+        return (complaint.fault("P0105", "unknown directive", "delete the line", complaint.since),)
     return ()
 
 
