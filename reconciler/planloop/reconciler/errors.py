@@ -30,7 +30,9 @@ class WriteConflict(TransientError):
     """`address` was read at `expected` and is now at `actual` (None: absent)."""
 
     def __init__(self, address: str, expected: int | None, actual: int | None) -> None:
-        super().__init__("Conflict", f"{address} was read at revision {expected} and is now at {actual}")
+        super().__init__(
+            "Conflict", f"{address} has changed: it was read at revision {expected} and is now at {actual}"
+        )
         self.address = address
         self.expected = expected
         self.actual = actual
@@ -66,10 +68,10 @@ class StoreCorrupt(EngineError):
 
 
 def _restoring(rev: int) -> str:
-    copy = "restore the plan's folder in `.plan` from a copy"
+    copy = "restore the plan's folder in `.plan` from a backup"
     if rev > 2:  # Before that there is no plan yet: the first record is of its owner.
-        return f"{copy}, or continue from the last sound revision: plan fork --at {rev - 1}"
-    return f"{copy}, or move it away and begin again: plan apply"
+        return f"{copy}, or continue from the last valid revision: plan fork --at {rev - 1}"
+    return f"{copy}, or move it away and start again: plan apply"
 
 
 class NotOwner(EngineError):

@@ -39,7 +39,7 @@ def hold_reason(differences: Sequence[ObjectDifference], live: Mapping[str, Reso
     hit = [one for one in begun if _is_hit(one.address, stopped)]
     protected = [one.address for one in hit if one.spec.get("protect")]
     if protected:
-        return f"it would stop what is protected: {_listed(protected)}"
+        return f"it would stop protected tasks: {_listed(protected)}"
     running = [one for one in begun if _works_itself(one)]
     lost = [one for one in hit if _works_itself(one)]
     # Of a single running task, half is all: stopping that one is what the person asked for, not an accident.
@@ -66,7 +66,7 @@ def approval_reason(patch: Patch, ops: Sequence[PatchOp], document: JsonObject) 
         for pattern in patterns:
             tokens = _path_pattern(pattern)
             if tokens is not None and any(_meets((*task, *tokens), op, document) for op in ops):
-                return f"the plan asks for a person's yes to changes of `{pattern}`"
+                return f"the plan requires approval by a person for changes to `{pattern}`"
     return ""
 
 
@@ -81,7 +81,7 @@ def protection_faults(
                 "protect",
                 f"{address} is protected and cannot be removed",
                 json_pointer.task_pointer(task.split("/")),
-                f"take the flag off first: plan patch {address} protect=false",
+                f"remove the protection first: plan patch {address} protect=false",
             )
 
 
@@ -258,9 +258,9 @@ def _size_faults(ops: tuple[PatchOp, ...], present: CurrentPlan) -> Iterator[Pat
     if added and added + len(canonical_json.encode(present.document)) > most:
         yield PatchProblem(
             "schema",
-            f"with these {added:,} bytes the plan could be over {most:,}",
+            f"the patch adds {added:,} bytes; the plan could become larger than the limit of {most:,} bytes",
             (),
-            "put long text into files and name them, and remove tasks that are done with",
+            "move long texts to files and refer to them, and remove finished tasks",
         )
 
 
@@ -272,7 +272,7 @@ def _stale_faults(patch: Patch, present: CurrentPlan) -> Iterator[PatchProblem]:
     if patch.base_rev > present.rev:
         yield PatchProblem(
             "stale",
-            f"the patch says it was made from revision {patch.base_rev}, and the newest is {present.rev}",
+            f"the patch is based on revision {patch.base_rev}, but the newest revision is {present.rev}",
             (),
             "read the plan again",
         )
@@ -283,9 +283,9 @@ def _name_faults(present: CurrentPlan, document: JsonObject) -> Iterator[PatchPr
     if document.get("plan", name) != name:
         yield PatchProblem(
             "schema",
-            f"the plan is called `{name}`, and its name cannot change while it lives",
+            f"cannot rename the plan `{name}` while it exists",
             ("plan",),
-            f"put `plan: {name}` back, or apply the file as a plan of its own",
+            f"restore `plan: {name}`, or apply the file as another plan",
         )
 
 

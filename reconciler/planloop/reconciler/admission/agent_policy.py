@@ -70,8 +70,8 @@ def copy_source_faults(old: Resource | None, want: WantedObject, author: tuple[s
         return
     path = addresses.parse_address(source).path
     if path[: len(author)] != author or len(path) == len(author):
-        hint = "copy an agent below you, or ask its parent with `request`"
-        yield PatchProblem("rights", f"{want.address} would be a copy of {source}, which is not below you", (), hint)
+        hint = "copy one of your descendants, or ask with `request`"
+        yield PatchProblem("rights", f"{want.address} would copy {source}, which is not your descendant", (), hint)
 
 
 def _sources(document: JsonObject) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -112,9 +112,7 @@ def agent_patch_faults(patch: AgentPatch) -> Iterator[PatchProblem]:
     path = agent_task_path(author)
     own = live.get(str(Address("agent", path)))
     if own is None:
-        yield PatchProblem(
-            "scope", f"there is no agent `{author.name}` in this plan", (), "its task was removed or moved"
-        )
+        yield PatchProblem("scope", f"unknown agent `{author.name}`", (), "its task was removed or moved")
         return
     rights = hook_policy.author_rights(author, own)
     powers = _Powers(rights, own.spec, _models(live, path))
@@ -145,7 +143,7 @@ def agent_patch_faults(patch: AgentPatch) -> Iterator[PatchProblem]:
                 yield from command_policy.server_command_faults(old, want, rights)
             case "case" if old is None or old.spec != want.spec:
                 # Whoever makes one has a verdict written, in the name of whichever entry it says.
-                yield PatchProblem("rights", "`case` is for people to set", (*json_pointer.task_pointer(at), "case"))
+                yield PatchProblem("rights", "only people may set `case`", (*json_pointer.task_pointer(at), "case"))
 
 
 @frozen
@@ -193,10 +191,12 @@ def _workspace(live: Mapping[str, Resource], path: tuple[str, ...]) -> PurePosix
 
 def _outside_faults(old: Resource | None, want: WantedObject) -> Iterator[PatchProblem]:
     if old is None:
-        yield PatchProblem("rights", f"the patch would make {want.address}, which is not below you")
+        yield PatchProblem("rights", f"the patch would create {want.address}, which is not your descendant")
     elif changes := [op for op in json_patch.diff_values(old.spec, want.spec) if not _follows(op, old, want)]:
         changed = ", ".join(dict.fromkeys(op.path[0] for op in changes))
-        yield PatchProblem("rights", f"the patch would change {changed} of {want.address}, which is not below you")
+        yield PatchProblem(
+            "rights", f"the patch would change {changed} of {want.address}, which is not your descendant"
+        )
 
 
 def _follows(op: PatchOp, old: Resource, want: WantedObject) -> bool:
@@ -219,19 +219,19 @@ def _child_faults(old: Resource | None, want: WantedObject, powers: _Powers) -> 
             continue
         if name.tape:
             yield PatchProblem(
-                "rights", f"{want.address} would have the recording `{stated}`: recordings are for people"
+                "rights", f"{want.address} would use the recording `{stated}`; only people may set recordings"
             )
         # Where a model is asked is a way out of the plan: only a line of rights that names it opens it.
         given = powers.rights.grant_models
         if name.url and (given is None or not is_covered(given, name.real, covers_model)):
-            hint = f"a person can allow it: `rights: {{grant: {{models: ['{name.real}']}}}}`"
+            hint = f"a person can allow it with `rights: {{grant: {{models: ['{name.real}']}}}}`"
             yield PatchProblem(
-                "rights", f"{want.address} would be asked at `{name.url}`, which you may not grant", (), hint
+                "rights", f"{want.address} would use a model at `{name.url}`, which you may not grant", (), hint
             )
     mind, before = want.spec.get("mind") or {}, ({} if old is None else old.spec.get("mind")) or {}
     for name, value in (mind.get("options") or {}).items() if mind.get("kind") == "model" else ():
         if name not in SAMPLING and (before.get("options") or {}).get(name) != value:
-            yield PatchProblem("rights", f"`{name}` among the options of {want.address} is for people to set")
+            yield PatchProblem("rights", f"only people may set the option `{name}` of {want.address}")
     if old is None or old.spec.get("sandbox") != want.spec.get("sandbox"):
         yield from _sandbox_faults(want, powers.spec.get("sandbox"))
 
@@ -240,10 +240,10 @@ def _sandbox_faults(want: WantedObject, own: Json) -> Iterator[PatchProblem]:
     bounds, least = _sandbox(want.spec.get("sandbox")), _sandbox(own)
     is_shown_more = bool(least.get("alone")) and not bounds.get("alone")
     if bounds["tier"] < least["tier"] or bounds.get("container") != least.get("container") or is_shown_more:
-        yield PatchProblem("rights", f"the sandbox of {want.address} would be weaker than your own")
+        yield PatchProblem("rights", f"the sandbox of {want.address} would be weaker than yours")
     for name in ("memory", "processes"):
         if name in least and bounds.get(name, least[name] + 1) > least[name]:
-            yield PatchProblem("rights", f"`{name}` of {want.address} would be over your own, {least[name]}")
+            yield PatchProblem("rights", f"`{name}` of {want.address} would be over your limit of {least[name]}")
 
 
 def _sandbox(written: Json) -> JsonObject:
@@ -259,9 +259,9 @@ def _reach_faults(
     if (old is None or before.get("cwd") != want.spec.get("cwd")) and not _is_inside(cwd, own):
         yield PatchProblem(
             "rights",
-            f"the workspace `{cwd}` of {want.address} is outside your own, `{own}`",
+            f"the workspace `{cwd}` of {want.address} is outside yours, `{own}`",
             (),
-            f"give it a folder below `{own}`",
+            f"use a folder below `{own}`",
         )
     for lock in want.spec.get("locks", ()):
         if lock not in before.get("locks", ()) and not _is_inside(PurePosixPath(lock), own):
@@ -289,7 +289,9 @@ def _check_faults(
             yield PatchProblem("rights", f"a check of {address} would read `{what['path']}`, which you may not read")
     if not rights.network:
         for place in sorted({asked for asked in _asked_places(what) if not _is_local(asked)}):
-            yield PatchProblem("rights", f"a check of {address} would ask `{place}`, and you may not use the network")
+            yield PatchProblem(
+                "rights", f"a check of {address} would connect to `{place}`, but you may not use the network"
+            )
 
 
 def _asked_places(what: Json, key: str = "") -> Iterator[str]:

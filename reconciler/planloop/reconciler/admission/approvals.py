@@ -50,14 +50,14 @@ def pending_approval(view: View, address: str) -> Resource:
         raise TerminalError("NoApproval", f"{address} is a task and cannot be approved{_ways_on(other)}")
     found = view.get(address if address.startswith("approval/") else f"approval/{address}")
     if found is None:
-        raise TerminalError("NotFound", f"there is no {address}; `plan get approvals` lists what waits")
+        raise TerminalError("NotFound", f"no approval {address}; run `plan get approvals` for a list")
     if found.state != WAITING:
-        raise TerminalError("Answered", f"{found.address} was {found.state} already")
+        raise TerminalError("Answered", f"{found.address} was already {found.state}")
     if found.spec.get("kind") == "conflict":
         name = found.spec["what"]["conflict"]
         others = ", ".join(f"--{how}" for how in WAYS[1:])
         ways = f"plan approve {name} --{WAYS[0]}; or {others}"
-        raise TerminalError("NeedsRuling", f"{found.address} asks how {name} goes on: {ways}")
+        raise TerminalError("NeedsRuling", f"{found.address} asks how to resolve {name}: {ways}")
     return found
 
 
@@ -71,13 +71,15 @@ def _ways_on(task: Resource) -> str:
 def hook_end_draft(hook: Resource, by: Author, reason: str) -> RecordDraft:
     """The record of a person's yes to the end of a hook. Raises Terminal when it does not end so, or has ended."""
     if hook.spec["is_read_only"]:
-        raise TerminalError("NoApproval", f"{hook.address} ends with {hook.spec['original']}, which it is a copy of")
+        raise TerminalError(
+            "NoApproval", f"{hook.address} is a copy of {hook.spec['original']} and ends with it; approve the original"
+        )
     if not hook.spec["expires"]["is_by_approval"]:
         raise TerminalError(
-            "NoApproval", f"{hook.address} does not end by approval; its lines in the plan can be taken out"
+            "NoApproval", f"{hook.address} does not end by approval; to end it, remove it from the plan"
         )
     if hook.state == OVER or hook.status.get("approved_by"):
-        raise TerminalError("Answered", f"{hook.address} is over already")
+        raise TerminalError("Answered", f"{hook.address} has already ended")
     changes = (SetStatus(hook.address, hook.uid, {"approved_by": str(by)}),)
     return RecordDraft("plan.approved", str(by), hook.address, changes, {"hook": hook.address, "reason": reason})
 
@@ -107,10 +109,10 @@ def held_patch_faults(approval: Resource, now: CurrentPlan) -> Iterator[PatchPro
             yield PatchProblem(
                 "stale",
                 f"`{json_pointer.render_pointer(op.path)}` was changed by {later[0].author} "
-                f"in revision {later[0].rev}, after this "
+                f"in revision {later[0].rev}, after the "
                 f"patch was held in revision {approval.created_rev}",
                 op.path,
-                "make the change again on the present plan",
+                "submit the change again for the current plan",
             )
 
 
@@ -157,7 +159,7 @@ def grant_patch(approval: Resource, by: Author, now: CurrentPlan, view: View) ->
     path = addresses.parse_address(str(approval.owner)).path
     task, agent = view.get(str(addresses.task_address(*path))), view.get(str(addresses.agent_address(*path)))
     if task is None or agent is None:
-        raise TerminalError("NotFound", f"{approval.owner} is gone")
+        raise TerminalError("NotFound", f"{approval.owner} no longer exists")
     tokens = json_pointer.task_pointer(path)
     node = json_pointer.value_at(now.document, tokens) if tokens else now.document
     match str(what.get("kind")):
@@ -171,7 +173,7 @@ def grant_patch(approval: Resource, by: Author, now: CurrentPlan, view: View) ->
             ops = _granting(tokens, node, {"model": str(what.get("what"))})
         case _:
             return None
-    reason = f"asked for by {approval.spec['by']}: {approval.spec['why']}"
+    reason = f"requested by {approval.spec['by']}: {approval.spec['why']}"
     return Patch(by, tuple(ops), now.rev, reason, is_approved=by.is_human)
 
 
@@ -198,11 +200,11 @@ def useless_grant_faults(approval: Resource, answer: Admission) -> Iterator[Patc
     for name in missing:
         denial = next((one for one in denied if patterns.name_matches((str(one),), name)), "")
         why = (
-            f"`deny: [{denial}]` above it forbids that, and no grant lifts a denial"
+            f"`deny: [{denial}]` of an ancestor forbids it, and a grant does not override a denial"
             if denial
-            else "a line above it does not allow it"
+            else "the rights of an ancestor do not allow it"
         )
-        yield PatchProblem("rights", f"{approval.owner} would not have `{name}`: {why}")
+        yield PatchProblem("rights", f"{approval.owner} could still not use `{name}`: {why}")
 
 
 def _capped(agent: JsonObject, task: JsonObject, more: JsonObject) -> Iterator[PatchProblem]:
@@ -214,8 +216,8 @@ def _capped(agent: JsonObject, task: JsonObject, more: JsonObject) -> Iterator[P
         if most is not None and bound is not None and exact_amount(unit, bound) > exact_amount(unit, most):
             enough, line = round_up(unit, exact_amount(unit, bound)), f"{cap['at']}.{unit_to_name(unit)}"
             cap = format_amount(unit, exact_amount(unit, most))
-            words = f"the cap of its tier, {cap} ({line}), is under what it would have"
-            yield PatchProblem("budget", words, (), f"raise that first: plan patch . {line}={enough}")
+            words = f"the new budget would be over the limit of its tier, {cap} ({line})"
+            yield PatchProblem("budget", words, (), f"raise the limit first: plan patch . {line}={enough}")
 
 
 def _more_budget(path: tuple[str, ...], document: JsonObject, view: View, more: JsonObject) -> list[PatchOp]:
@@ -230,7 +232,7 @@ def _more_budget(path: tuple[str, ...], document: JsonObject, view: View, more: 
             at = at[:-1]
         now = None if task is None else task.spec["budget"].get(unit)
         if task is None or now is None:
-            raise TerminalError("BadRequest", f"nothing in the plan bounds {word} for it")
+            raise TerminalError("BadRequest", f"the plan sets no limit for {word} here, so there is nothing to raise")
         raised = _sum(now, amount)
         tokens = json_pointer.task_pointer(at)
         node = json_pointer.value_at(document, tokens) if tokens else document
@@ -277,7 +279,7 @@ def _sum(now: Json, more: Json) -> Json:
     except ArithmeticError:
         amount = Decimal("NaN")
     if not (amount.is_finite() and amount > 0):
-        raise TerminalError("BadRequest", f"{more!r} is no amount")
+        raise TerminalError("BadRequest", f"invalid amount {more!r}; use a positive number")
     total = Decimal(str(now)) + amount
     if isinstance(now, str):
         return str(total)
@@ -298,5 +300,5 @@ def _granting(tokens: tuple[str, ...], node: Json, given: JsonObject) -> list[Pa
 def _names(what: Json) -> list[str]:
     names = [str(each) for each in what] if isinstance(what, list) else [str(what)]
     if not all(names):
-        raise TerminalError("BadRequest", "a request for tools names them")
+        raise TerminalError("BadRequest", "the request names no tools; list them")
     return names

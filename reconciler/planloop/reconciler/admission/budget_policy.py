@@ -142,7 +142,7 @@ def _fault(one: BudgetRequest, giver: Resource, most: Decimal) -> PatchProblem:
     at = "." if giver.spec.get("parent") is None else giver.address
     return PatchProblem(
         "budget",
-        f"budget.{unit} {format_amount(one.unit, one.amount)} is over what {name} has left to give "
+        f"budget.{unit} {format_amount(one.unit, one.amount)} is more than {name} has left "
         f"({format_amount(one.unit, most)})",
         path,
         f"raise {name}'s budget first: plan patch {at} budget.{unit}={enough}",

@@ -48,7 +48,7 @@ def canonical_patch(document: JsonObject, ops: Sequence[PatchOp], *, is_current:
         except json_patch.PatchFailed as error:
             faults.append(_misfit_fault(op, error))
     if not isinstance(after, dict):
-        faults.append(PatchProblem("schema", "the whole document would no longer be a map of fields"))
+        faults.append(PatchProblem("schema", "the document would no longer be a map of fields"))
         after = document
     return CanonicalPatch(after, tuple(json_patch.diff_values(document, after)), tuple(faults))
 
@@ -104,14 +104,14 @@ def _below(value: Json, token: str) -> Json:
 def _positional_fault(op: PatchOp, error: _Positional) -> PatchProblem:
     return PatchProblem(
         "conflict",
-        f"`{error}` names an item by its position, and the plan has changed since you read it",
+        f"`{error}` names an item by its position, but the plan has changed since you read it",
         op.path,
-        "read the plan again and send its revision, or put a `test` of that item before the operation",
+        "read the plan again and send its revision, or add a `test` of that item before the operation",
     )
 
 
 def _misfit_fault(op: PatchOp, error: json_patch.PatchFailed) -> PatchProblem:
     if op.op == "test":
-        return PatchProblem("conflict", error.reason, op.path, "read the plan again: somebody changed what you tested")
-    hint = "`add` creates what is missing; `plan_view` shows what there is" if op.op in ("replace", "remove") else ""
+        return PatchProblem("conflict", error.reason, op.path, "read the plan again: the tested value was changed")
+    hint = "create it with `add`, or look up the path with `plan_view`" if op.op in ("replace", "remove") else ""
     return PatchProblem("schema", error.reason, op.path, hint)

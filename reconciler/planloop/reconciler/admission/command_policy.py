@@ -45,7 +45,7 @@ def task_command_faults(
     before: set[tuple[str, str]] = set() if old is None else set(_inside(old.spec))
     for container, line in _inside(want.spec):
         if (container, line) not in before and not may_run_inside(rights, container, line):
-            what = f"{want.address} would run `{line}` in `{container}`, and you may neither do that nor grant it"
+            what = f"{want.address} would run `{line}` in `{container}`, but you may neither run nor grant that"
             yield PatchProblem("rights", what, (), f"{WITHOUT_COMMAND}, or `request` it")
 
 
@@ -61,7 +61,7 @@ def agent_command_faults(
     for name, value in variables.items():
         if str(value).startswith(REFERENCE) and had.get(name) != value:
             yield PatchProblem(
-                "rights", f"{want.address} would be given `{value}`: what the owner knows is given by people"
+                "rights", f"{want.address} would receive `{value}`; only people may pass on values of the owner"
             )
 
 
@@ -85,14 +85,18 @@ def server_command_faults(old: Resource | None, want: WantedObject, rights: Righ
         return
     pointing = (*_pointing(want.spec.get("env"), (REFERENCE,)), *_pointing(want.spec.get("headers"), REFERENCES))
     for name, value in pointing:
-        yield PatchProblem("rights", f"{want.address} would be given `{value}` as `{name}`: that is for people to give")
+        yield PatchProblem(
+            "rights", f"{want.address} would receive `{value}` as `{name}`; only people may pass on values of the owner"
+        )
     command = want.spec.get("command")
     if command:
         had = {} if old is None else old.spec.get("env") or {}
         yield from _faults(want.address, (_line(command),), set(), rights)
         yield from _variable_faults(want.address, changed_steering_variables(had, want.spec.get("env") or {}), rights)
     if want.spec.get("url") and not rights.network:
-        yield PatchProblem("rights", f"{want.address} would ask `{want.spec['url']}`, and you may not use the network")
+        yield PatchProblem(
+            "rights", f"{want.address} would connect to `{want.spec['url']}`, but you may not use the network"
+        )
 
 
 def _pointing(values: JsonObject | None, kinds: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -124,9 +128,9 @@ def may_run_inside(rights: Rights, container: str, line: str) -> bool:
 def _variable_faults(address: str, names: Collection[str], rights: Rights) -> Iterator[PatchProblem]:
     if not names or any(patterns.is_allowed_by(given, SHELL, None) for given in (rights.tools, rights.grant_tools)):
         return
-    what = f"{address} would run with another {', '.join(f'`{name}`' for name in sorted(names))}"
-    why = "such a variable decides which programs a command runs, and you may not run every command"
-    yield PatchProblem("rights", f"{what}: {why}", (), "leave it out, or `request` the bare `shell`")
+    what = f"{address} would run with a changed {', '.join(f'`{name}`' for name in sorted(names))}"
+    why = "it decides which programs a command runs, and you may not run every command"
+    yield PatchProblem("rights", f"{what}: {why}", (), "remove the variable, or `request` `shell` without a pattern")
 
 
 def _faults(
@@ -136,7 +140,7 @@ def _faults(
         if command not in known and not may_run(rights, command):
             yield PatchProblem(
                 "rights",
-                f"{address} would run `{command}`, and you may neither run that nor grant it",
+                f"{address} would run `{command}`, but you may neither run nor grant that",
                 (),
                 f"{WITHOUT_COMMAND}, or `request` the shell",
             )

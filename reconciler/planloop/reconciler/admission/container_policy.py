@@ -115,8 +115,8 @@ def _containers(objects: Mapping[str, Resource] | Mapping[str, WantedObject]) ->
 
 def _not_its_own(present: CurrentPlan, name: str, old: JsonObject, author: _Author) -> str:
     if not is_made_by_agent(present, name):
-        return "was set by a person, and so only people change it"
-    return "" if _is_within(old, author.path) else "belongs to a task that is not yours"
+        return "was set by a person, so only people may change it"
+    return "" if _is_within(old, author.path) else "belongs to a task outside your subtree"
 
 
 def _is_within(spec: JsonObject, path: ContainerPathTokens) -> bool:
@@ -137,12 +137,12 @@ def _faults(want: JsonObject, author: _Author) -> Iterator[tuple[str, str]]:
     """What is wrong with a container that the author makes or changes, with what to do about it."""
     rights = author.rights
     if not _is_within(want, author.path):
-        yield "it would outlive your task", f"give it `task: {'/'.join(author.path)}`, or a task below"
+        yield "it would outlive your task", f"set `task: {'/'.join(author.path)}`, or one of its descendants"
     what = (str(want["image"]),)
     if not any(patterns.is_allowed_by(given, TOOL, what) for given in (rights.tools, rights.grant_tools)):
         yield f"your rights do not allow the tool `{TOOL}` for `{want['image']}`", _ASK
     elif denial := patterns.find_denial(rights.deny, TOOL, what):
-        yield f"it is denied by `{denial}`", _ASK
+        yield f"`{denial}` denies it", _ASK
     yield from _power_faults(want, author)
     yield from _network_faults(want, rights)
     for mount in want["mounts"]:
@@ -150,42 +150,45 @@ def _faults(want: JsonObject, author: _Author) -> Iterator[tuple[str, str]]:
     yield from _nesting_faults(want["mounts"])
     for folder in filter(None, (want["build"].get("folder"), want["rootfs"])):
         if not _is_inside(str(folder), author.workspace):
-            yield f"`{folder}` is outside your workspace `{author.workspace}`", "take a folder of your workspace"
+            yield f"`{folder}` is outside your workspace `{author.workspace}`", "use a folder in your workspace"
     for variable, value in want["env"].items():
         if value.startswith(REFERENCES):
-            yield f"it would be given `{value}` as `{variable}`: what the owner knows is given by people", _ASK
+            yield f"it would receive `{value}` as `{variable}`; only people may pass on values of the owner", _ASK
 
 
 def _power_faults(want: JsonObject, author: _Author) -> Iterator[tuple[str, str]]:
     usual = default_capabilities(Mount(**each) for each in want["mounts"])
     if not set(want["cap_add"]) <= set(usual) or "ALL" not in want["cap_drop"]:
-        yield "it would have capabilities, which are for people to give", "leave `cap-add` and `cap-drop` out"
+        yield "it would change its capabilities; only people may do that", "remove `cap-add` and `cap-drop`"
     if want["keep"] != "never":
-        yield "it would stay after its task", "leave `keep` out"
+        yield "it would be kept after its task", "remove `keep`"
     if any(label.startswith(_OURS) for label in want["labels"]):
-        yield f"labels that begin with `{_OURS}` are ours", "take another name"
+        yield f"labels that begin with `{_OURS}` are reserved", "use another name"
     # One that forks without end takes the machine's numbers for processes, the engine's too.
     for field, bound, rest in (("memory_bytes", "memory", None), ("pids", "processes", limits.SANDBOX_PROCESSES)):
         most = author.bounds.get(bound, rest)
         if most is not None and (want[field] is None or want[field] > most):
-            yield f"it may use no more than you, whose `{bound}` is {most}", "say so under `limits` of the container"
+            yield f"its `{bound}` must not exceed yours, {most}", "set it under `limits` of the container"
 
 
 def _network_faults(want: JsonObject, rights: Rights) -> Iterator[tuple[str, str]]:
     for port in want["ports"]:
         if port["host"] and port["host"] not in rights.ports:
             allowed = f"`rights: {{ports: [{port['host']}]}}`"
-            yield f"port {port['host']} of this machine is not yours", f"leave `host` out for any; or {allowed}"
+            yield (
+                f"your rights do not allow port {port['host']} of this machine",
+                f"remove `host` to use any port, or ask for {allowed}",
+            )
     http = (want["health"] or {}).get("http", "")
     if http and not _asks_itself(http):
-        yield f"its health check would ask `{http}`", "write it as `:port/path`"
+        yield f"its health check would connect to `{http}`, which is not the container", "write it as `:port/path`"
     if rights.network:
         return
     if want["networks"] not in ([INTERNAL], [NO_NETWORK]):
-        hint = f"give it `networks: [{INTERNAL}]` or `[{NO_NETWORK}]`"
-        yield "it would have a way out, and you may not use the network", hint
+        hint = f"set `networks: [{INTERNAL}]` or `[{NO_NETWORK}]`"
+        yield "it would have network access, but you may not use the network", hint
     if want["build"]:
-        yield "building asks the network, which you may not use", "take an image that is there"
+        yield "the build would use the network, but you may not use it", "use an existing image"
 
 
 def _asks_itself(url: str) -> bool:
@@ -207,15 +210,15 @@ def _mount_faults(mount: JsonObject, author: _Author) -> Iterator[tuple[str, str
     tree = "**" if path == "." else f"{path}/**"
     rights = author.rights
     if rights.read is not None and not is_covered(rights.read, tree, covers_path):
-        yield f"it would read `{tree}`, and you may read {', '.join(rights.read)}", "mount less"
+        yield f"it would read `{tree}`, but you may read only {', '.join(rights.read)}", "mount only those paths"
     if mount["is_read_only"]:
         return
     if why := _steers(path, author):
-        yield f"it would write `{path}`, {why}", "give it `read-only: true`"
+        yield f"it would write `{path}`, {why}", "set `read-only: true`"
     if rights.write is not None and not is_covered(rights.write, tree, covers_path):
         yield (
-            f"it would write `{tree}`, and you may write {', '.join(rights.write)}",
-            "mount less, or `read-only: true`",
+            f"it would write `{tree}`, but you may write only {', '.join(rights.write)}",
+            "mount only those paths, or set `read-only: true`",
         )
 
 
@@ -226,16 +229,16 @@ def _nesting_faults(mounts: list[JsonObject]) -> Iterator[tuple[str, str]]:
         at = PurePosixPath(normpath(mount["target"]))
         over = next((one for one in volumes if at.is_relative_to(normpath(one["target"])) and mount["host"]), None)
         if over is not None:
-            what = f"`{mount['host']}` would be laid into the volume `{over['volume']}`, at `{mount['target']}`"
-            yield what, "mount it beside the volume"
+            what = f"`{mount['host']}` would be mounted inside the volume `{over['volume']}`, at `{mount['target']}`"
+            yield what, "mount it outside the volume"
 
 
 def _steers(path: str, author: _Author) -> str:
     """Why nobody but people writes `path`, which is mounted by its own name; empty when somebody else may."""
     if _REPOSITORIES.intersection(PurePosixPath(path).parts):
-        return "from which git runs what it finds"
+        return "and git runs programs from there"
     if path == author.plan_file:
-        return "which is the plan"
+        return "which contains the plan"
     denial = patterns.find_denial((*author.rights.deny, *author.rights.guarded), WRITING_TOOLS[0], (path,))
     return f"which is denied by `{denial}`" if denial else ""
 
@@ -256,8 +259,8 @@ def _shared(name: str, want: JsonObject, patch: AgentPatch, author: _Author) -> 
     for other, spec in _containers(patch.wanted).items():
         theirs = mine & {mount["volume"] for mount in spec["mounts"]}
         if other != name and theirs and other in live and not _is_made_within(patch.present, other, author.path):
-            what = f"the volume `{min(theirs)}` belongs to {CONTAINER_KIND}/{other}, which is not yours"
-            yield PatchProblem("rights", what, (CONTAINERS, name), "give it another name")
+            what = f"the volume `{min(theirs)}` belongs to {CONTAINER_KIND}/{other}, which is outside your subtree"
+            yield PatchProblem("rights", what, (CONTAINERS, name), "use another name")
 
 
 def _count_faults(
@@ -276,6 +279,6 @@ def _count_faults(
         most = limits.CONTAINERS_OF_AGENTS if bound is None else bound
         count = sum(_is_within(spec, path[:depth]) for spec in made)
         if count > most:
-            what = f"{count} containers by agents for {agent.address}, and its rights allow {most}"
+            what = f"{agent.address} would have {count} containers added by agents; its rights allow {most}"
             yield PatchProblem("rights", what, (CONTAINERS,), "stop one with `container_stop`, or `request` more")
             return

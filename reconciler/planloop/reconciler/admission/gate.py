@@ -118,7 +118,7 @@ class PlanGate:
             return PatchAccepted(await self._append(approvals.hook_end_draft(hook, by, reason), self.present))
         now, approval = self.present, approvals.pending_approval(self._store.view, address)
         if content is not None and approval.spec.get("kind") != "input":
-            raise TerminalError("NoQuestion", f"{address} asks no question that `{', '.join(content)}` could answer")
+            raise TerminalError("NoQuestion", f"{address} does not ask for `{', '.join(content)}`")
         yes = ApprovalAnswer(APPROVED, by, reason, content)
         if approvals.is_for_request(approval):
             return await self._grant(approval, yes, now)
@@ -150,9 +150,9 @@ class PlanGate:
         now = self.present
         answer = self._admit(patch, now)
         if answer.hold:
-            words = f"a ruling takes effect at once, and this one would wait for a person's yes: {answer.hold}"
+            words = f"a resolution must take effect immediately, but this one needs approval by a person: {answer.hold}"
             fault = PatchProblem(
-                "protect", words, hint="rule otherwise, or leave it: without an answer it comes before a person"
+                "protect", words, hint="choose another resolution, or do not answer: the conflict then goes to a person"
             )
             answer = replace(answer, hold="", faults=(*answer.faults, fault))
         return await self._commit(patch, now, answer, ruling=(tuple(changes), tuple(also)))
@@ -182,7 +182,7 @@ class PlanGate:
     async def _past(self, rev: int) -> Resource:
         past = await history.plan_at(self._store, self._address, rev)
         if past is None or rev > self._store.view.rev:
-            raise TerminalError("NotFound", f"there is no plan at revision {rev}; `plan history` lists them")
+            raise TerminalError("NotFound", f"no plan at revision {rev}; run `plan history` for a list")
         return past
 
     async def report_file(self, path: str, faults: str) -> int:

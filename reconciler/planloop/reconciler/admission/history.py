@@ -119,7 +119,7 @@ def rollback_patch(now: CurrentPlan, past: Resource, by: Author, reason: str) ->
     if now.file:
         source = {"path": now.file["path"], "blob": then.get("blob"), "document": then.get("document")}
         source["held_back"] = now.file["blob"] if now.file["blob"] != then.get("blob") else None
-    return Patch(by, ops, now.rev, reason or f"back to revision {past.rev}", source)
+    return Patch(by, ops, now.rev, reason or f"restore revision {past.rev}", source)
 
 
 async def _records(store: Store) -> AsyncIterator[Record]:

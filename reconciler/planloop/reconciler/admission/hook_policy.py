@@ -106,7 +106,7 @@ def hook_name_faults(author: Author, ops: Sequence[PatchOp], present: CurrentPla
                     )
                 )
             if not name.startswith(SHELVES) and name not in (known or ()):
-                what = f"`{name}` is not for agents to name: make hooks from those of the library, as `lib:planning`"
+                what = f"agents may not use `{name}`: extend a hook of the library, such as `lib:planning`"
                 yield PatchProblem("hook", what, op.path)
 
 
@@ -164,8 +164,8 @@ def _hidden(author: Author, path: PathTokens, present: CurrentPlan) -> Iterator[
 
 
 def _unseen(path: PathTokens) -> PatchProblem:
-    what = f"`{json_pointer.render_pointer(path)}` is not yours to see or to change"
-    hint = "you may add hooks, under new names, to yourself and those below; a hook itself says when it quits"
+    what = f"you may not see or change `{json_pointer.render_pointer(path)}`"
+    hint = "add hooks under new names to yourself or your descendants; only a hook itself decides when it ends"
     return PatchProblem("hook", what, path, hint)
 
 
@@ -248,7 +248,7 @@ def _declared_faults(patch: AgentPatch) -> Iterator[PatchProblem]:
             moved = patch.moves.get(str(addresses.task_address(*path)), str(addresses.task_address(*path)))
             now = _entries(patch.document, addresses.parse_address(moved).path)
             if name not in now or not json_patch.same_json(now[name], entry):
-                yield _untouchable(f"the patch would change what watches {moved}")
+                yield _untouchable(f"the patch would change the hooks that watch {moved}")
 
 
 def _declared(document: JsonObject) -> Iterator[tuple[PathTokens, JsonObject]]:
@@ -336,12 +336,12 @@ def _kept_faults(patch: AgentPatch, hook: Resource) -> Iterator[PatchProblem]:
         was = rename_references(one.spec, patch.moves)
         is_less = members is OF_ITS_TASK and want is not None and _is_less(was["budget"], want.spec["budget"])
         if want is None or is_less or not json_patch.same_json(_counting(was, members), _counting(want.spec, members)):
-            yield _untouchable(f"the patch would change what watches {watched}")
+            yield _untouchable(f"the patch would change the hooks that watch {watched}")
             return
 
 
 def _untouchable(what: str) -> PatchProblem:
-    hint = "hooks that you did not set below you stay as they are; cancel a task rather than removing it, or `request`"
+    hint = "change only hooks that you set on your descendants; cancel a task instead of removing it, or `request`"
     return PatchProblem("hook", what, (), hint)
 
 
@@ -380,14 +380,14 @@ def _mind_faults(patch: AgentPatch, want: WantedObject, own: Resource, rights: R
     if not is_hook_agent(asked):
         at = addresses.parse_address(asked).path
         if asked != own.address and not _is_below(at, patch.author):
-            yield PatchProblem("rights", f"{want.address} would ask {asked}, which is neither you nor below you")
+            yield PatchProblem("rights", f"{want.address} would ask {asked}, which is neither you nor your descendant")
         return
     agent = patch.wanted.get(asked)
     stated = str(((agent.spec if agent is not None else {}).get("mind") or {}).get("stated", ""))
     mine = str((own.spec.get("mind") or {}).get("stated", ""))
     name = parse_model_name(stated)
     if stated and stated != mine and not is_covered(rights.grant_models, name.real, covers_model):
-        yield PatchProblem("rights", f"{want.address} would be asked with `{stated}`, which you may not grant")
+        yield PatchProblem("rights", f"{want.address} would use the model `{stated}`, which you may not grant")
 
 
 def _above_faults(patch: AgentPatch, want: WantedObject) -> Iterator[PatchProblem]:
@@ -397,7 +397,7 @@ def _above_faults(patch: AgentPatch, want: WantedObject) -> Iterator[PatchProble
         return
     hook = patch.live.get(patch.live[watched].owner or "")
     if hook is not None and not _is_own(patch, hook):
-        yield _untouchable(f"the patch would have {want.address} watch what you may not see")
+        yield _untouchable(f"{want.address} would watch an agent that you may not see")
 
 
 def explain_hook_fault(author: Author, faults: Sequence[PatchProblem]) -> tuple[PatchProblem, ...]:

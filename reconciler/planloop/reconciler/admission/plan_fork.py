@@ -26,7 +26,7 @@ _TIMES: Final = (
     *("started_at", "not_before", "wake_at", "ended_at", "waiting_since", "since"),
     *("waits_since", "due_at", "gives_up_at", "renewed_at"),
 )
-_RUNNING_ELSEWHERE: Final = "the plan was forked while it ran: what came of it is the original's to know"
+_RUNNING_ELSEWHERE: Final = "the plan was forked while this ran; only the original plan knows the outcome"
 
 
 @frozen

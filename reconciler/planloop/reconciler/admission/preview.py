@@ -114,7 +114,7 @@ def preview_to_json(preview: PatchPreview, blobs: tuple[bytes, ...] = ()) -> Jso
 def preview_from_json(raw: Json) -> StoredPreview:
     """Inverse of `preview_to_json`. Raises InvalidPreview."""
     if not isinstance(raw, dict) or raw.get("version") != VERSION:
-        raise InvalidPreview(f"not a saved preview of version {VERSION}: make it again with `plan apply --out`")
+        raise InvalidPreview(f"not a saved preview of version {VERSION}; create it again with `plan apply --out`")
     try:
         return StoredPreview(
             raw["plan"],
@@ -126,18 +126,16 @@ def preview_from_json(raw: Json) -> StoredPreview:
         )
     except (KeyError, TypeError, AttributeError, PatchFailed) as error:
         raise InvalidPreview(
-            f"the saved preview is damaged ({error}): make it again with `plan apply --out`"
+            f"the saved preview is damaged ({error}); create it again with `plan apply --out`"
         ) from error
 
 
 def stale_preview_faults(saved: StoredPreview, now: CurrentPlan) -> tuple[PatchProblem, ...]:
     """Why `saved` no longer says what applying it would do; empty when it does."""
-    hint = "look at `plan diff` again and save a new preview"
+    hint = "run `plan diff` again and save a new preview"
     if (saved.plan, saved.uid) != (now.address, now.uid):
-        return (
-            PatchProblem("stale", "the preview was made of another plan, or of one that was deleted since", (), hint),
-        )
+        return (PatchProblem("stale", "the preview is of another plan, or of a plan that was deleted", (), hint),)
     if saved.document_rev != now.document_rev:
-        message = f"the plan is at revision {now.document_rev}, and the preview was made at {saved.document_rev}"
+        message = f"the plan is at revision {now.document_rev}, but the preview was made at {saved.document_rev}"
         return (PatchProblem("stale", message, (), hint),)
     return ()

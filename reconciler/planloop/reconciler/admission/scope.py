@@ -56,17 +56,17 @@ def conflict_faults(patch: Patch, ops: Sequence[PatchOp], present: CurrentPlan) 
         where = json_pointer.render_pointer(op.path)
         yield PatchProblem(
             "conflict",
-            f"`{where}` was changed by {stamp.author} in revision {stamp.rev}, and you had read revision "
-            f"{patch.base_rev}; it now is {_shown(present.document, op.path)}",
+            f"{stamp.author} changed `{where}` in revision {stamp.rev}; you read revision "
+            f"{patch.base_rev}. It now is {_shown(present.document, op.path)}",
             op.path,
-            "read the plan again and decide with the new value",
+            "read the plan again and decide based on the new value",
         )
 
 
 def override_notes(patch: Patch, ops: Sequence[PatchOp], present: CurrentPlan) -> list[str]:
     """What a person's patch took from others since it was read, one line each."""
     return [
-        f"{json_pointer.render_pointer(op.path)}: took over {stamp.author}'s value of revision {stamp.rev}, "
+        f"{json_pointer.render_pointer(op.path)}: replaced the value that {stamp.author} set in revision {stamp.rev}, "
         f"{_shown(present.document, op.path)}"
         for op, stamp in _overtaken(patch, ops, present)
     ]
@@ -111,7 +111,7 @@ def _outside(author: Author, op: PatchOp, *, is_open: bool) -> PatchProblem | No
     _, field = json_pointer.pointer_owner(op.path)
     guarded = next(_guarded(field, op.value if op.op != "remove" else None), None)
     if guarded is not None:
-        return PatchProblem("scope", f"`{guarded}` is for people to set", op.path, "ask a person with `request`")
+        return PatchProblem("scope", f"only people may set `{guarded}`", op.path, "ask a person with `request`")
     own = json_pointer.task_pointer(agent_task_path(author))
     where, rest = json_pointer.render_pointer(op.path), op.path[len(own) :]
     if op.path[: len(own)] == own:
@@ -119,7 +119,7 @@ def _outside(author: Author, op: PatchOp, *, is_open: bool) -> PatchProblem | No
             return None
         what = f"`{rest[0]}` of your own task" if rest else "your own task as a whole"
         return PatchProblem(
-            "scope", f"{what} belongs to its parent", op.path, "ask for it: `request` goes to the parent or a person"
+            "scope", f"{what} belongs to its parent", op.path, "ask your parent or a person with `request`"
         )
     if is_open or (op.op == "add" and len(op.path) == 2 and op.path[0] == "prompts"):
         return None
@@ -127,7 +127,7 @@ def _outside(author: Author, op: PatchOp, *, is_open: bool) -> PatchProblem | No
         "scope",
         f"`{where}` is outside your subtree `{json_pointer.render_pointer(own) or '/'}`",
         op.path,
-        "ask its owner with a message, or the plan can list the field under `open:`",
+        "send a message to its agent; a person can also list the field under `open:`",
     )
 
 
@@ -148,9 +148,9 @@ def _given(op: PatchOp, present: CurrentPlan) -> PatchProblem | None:
     return PatchProblem(
         "owner",
         f"`{json_pointer.render_pointer(op.path)}` was set by {stamp.author} in revision {stamp.rev}, "
-        "and so only people change it",
+        "so only people may change it",
         op.path,
-        "ask with `request`; the plan can list the field under `open:`",
+        "ask with `request`; a person can also list the field under `open:`",
     )
 
 
@@ -158,9 +158,9 @@ def _filed(op: PatchOp) -> PatchProblem:
     where = json_pointer.render_pointer(op.path)
     return PatchProblem(
         "owner",
-        f"`{where}` is written in the plan file, and so only people change it",
+        f"`{where}` is written in the plan file, so only people may change it",
         op.path,
-        "ask with `request`; the plan can list the field under `open:`",
+        "ask with `request`; a person can also list the field under `open:`",
     )
 
 
