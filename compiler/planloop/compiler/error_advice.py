@@ -418,7 +418,7 @@ RIGHTS_ADVICE: Final[dict[str, Advice]] = {
     ),
     "P0410": Advice(
         "The agent names a tool that does not exist, and no existing tool has a similar name.",
-        "Remove it: it is left out. `plan explain tools` lists the available tools.",
+        "Remove it, or correct the name. planloop ignores it. `plan explain tools` lists the available tools.",
         "plan: demo\nagent: {run: ./work, tools: [overlay_text]}",
         "plan: demo\nagent: {run: ./work, tools: [write]}",
     ),
@@ -444,8 +444,8 @@ RIGHTS_ADVICE: Final[dict[str, Advice]] = {
 SUITE_ADVICE: Final[dict[str, Advice]] = {
     "P0501": Advice(
         "`plan bench validate` ran a right answer of the case, and a check rejected it.",
-        "Make the check accept every right answer if it asks for more than the prompt does. Otherwise correct the "
-        "oracle.",
+        "If the check asks for more than the prompt does, make it accept every right answer. Otherwise the oracle is "
+        "wrong or belongs to another check: correct it.",
     ),
     "P0502": Advice(
         "A mutant is an answer that is wrong in one way. All checks accepted it, so an agent that makes this mistake "

@@ -34,7 +34,9 @@ def warn_unsupported(document: JsonObject, tree: TaskTree, graph: Graph, faults:
     """Tells of every part of the plan that this version reads and does not run."""
     for to, line in _rights_lines(document, tree):
         if line.get("network") == "none" and not _is_enclosed(graph, json_pointer.pointer_owner(to)[0].path):
-            hint = "tools and checks are kept from it. For commands set `sandbox: 2` of the agent, or deny the shell"
+            hint = (
+                "`network` covers only tools and checks; for commands, set `sandbox: 2` of the agent, or deny the shell"
+            )
             faults.warn("P0411", "without a sandbox, commands can use the network", hint, to=(*to, "network"))
     for path, task in tree:
         for index, check in enumerate(task.get("acceptance", ())):

@@ -384,7 +384,7 @@ class Toolsets:
             self.faults.add("P0203", f"unknown agent `{name.removeprefix(AGENT_TOOL)}`", hint, to=to)
             return
         # A name from elsewhere, not a slip of the pen: the plan can do without it, and says so.
-        hint = "it is left out; run `plan explain tools` for a list"
+        hint = "planloop ignores it; run `plan explain tools` for a list"
         self.faults.warn("P0410", f"unknown tool `{name}`", hint, to=to)
 
     def _served(self) -> Iterator[str]:
