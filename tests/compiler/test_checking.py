@@ -80,14 +80,14 @@ def test_an_unknown_agent_is_told_with_the_place_of_the_one_that_was_meant() -> 
 
 
 NEVER_MEANT = {
-    "tasks: {one: {run: x, needs: [onee]}}": "needs name other tasks of this plan, by id or by path",
+    "tasks: {one: {run: x, needs: [onee]}}": "name another task of this plan, by id or by path",
     "tasks: {one: {run: x, needs: [onee]}, two: {tasks: {ones: {run: x}}}}": "did you mean `ones`?",
-    "tasks: {above: {tasks: {kid: {run: x, needs: [abov]}}}}": "needs name other tasks of this plan, by id or by path",
+    "tasks: {above: {tasks: {kid: {run: x, needs: [abov]}}}}": "name another task of this plan, by id or by path",
     "toolsets: {look: {tools: [read, loook]}}\nagent: {run: x, tools: [look]}": (
-        "it is left out; `plan explain tools` lists what there is"
+        "planloop ignores it; run `plan explain tools` for a list"
     ),
     "tasks: {front: {agent: {run: x, topology: {talk-to: [frnt]}}}}": (
-        "there are `parent`, `children`, `siblings`, `all`, `*`, `.`"
+        "available: `parent`, `children`, `siblings`, `all`, `*`, `.`"
     ),
 }
 

@@ -224,18 +224,18 @@ def test_the_nearest_name_is_near() -> None:
 @pytest.mark.parametrize(
     ("field", "summary", "hint"),
     [
-        ("ports: ['8080:80']", "`ports/0` is a map, not `8080:80`", "as in `{host: 8080, container: 80}`"),
+        ("ports: ['8080:80']", "`ports/0` must be a map, not `8080:80`", "as in `{host: 8080, container: 80}`"),
         ("ports: ['127.0.0.1:8080:80']", "", "as in `{host: 8080, container: 80}`"),
-        ("ports: [8080]", "`ports/0` is a map, not 8080", "as in `{container: 8080}`"),
+        ("ports: [8080]", "`ports/0` must be a map, not 8080", "as in `{container: 8080}`"),
         ("ports: [many]", "", "as in `{host: 6379, container: 6379}`"),
         ("mounts: ['./src:/work:ro']", "", "as in `{host: ./src, container: /work, read-only: true}`"),
         ("mounts: ['data:/var/lib']", "", "as in `{volume: data, container: /var/lib}`"),
-        ("privileged: true", "", "no container has the powers of this machine; `cap-add` gives single ones"),
-        ("container_name: x", "", "a container is called by its name in the plan"),
+        ("privileged: true", "", "a container cannot be privileged; add single capabilities with `cap-add`"),
+        ("container_name: x", "", "a container's name is its key in the plan"),
         ("logging: {}", "", "did you mean `logs`?"),
-        ("limits: {memory: 1}", "`memory` cannot be 1", "it is at least 6 MiB"),
-        ("limits: {memory: 1MiB}", "`memory` cannot be `1MiB`", "it is at least 6 MiB"),
-        ("ttl: [1]", "`ttl` is a time, not a list", "write it as 90s, 10m, 1h30m or a number of seconds"),
+        ("limits: {memory: 1}", "`memory` cannot be 1", "use at least 6 MiB"),
+        ("limits: {memory: 1MiB}", "`memory` cannot be `1MiB`", "use at least 6 MiB"),
+        ("ttl: [1]", "`ttl` must be a time, not a list", "write it as 90s, 10m, 1h30m or a number of seconds"),
     ],
 )
 def test_who_comes_from_docker_is_told_how_a_plan_says_it(field: str, summary: str, hint: str) -> None:

@@ -8,12 +8,12 @@ from planloop.compiler.plan_compiler import read_scripts
 
 GOOD = b'a:\n  - on it\n  - {call: {list: {}}}\n"*": {done: yes-sir}\n'
 BAD = {
-    "nothing at all": (b"", "there is nothing in the file", 1),
-    "a list": (b"- {done: a}\n", "holds no scripts", 1),
+    "nothing at all": (b"", "the file is empty", 1),
+    "a list": (b"- {done: a}\n", "contains no scripts", 1),
     "a step that there is not": (b"a:\n  - {done: x}\nb:\n  - {zap: 1}\n", "zap", 4),
     "two things in one step": (b"a:\n  - {done: x, fail: y}\n", "a step does one thing", 2),
     "a case without steps": (b"a:\n", "has no value", 1),
-    "not YAML": (b"a: [\n", "is not closed", 1),
+    "not YAML": (b"a: [\n", "unclosed", 1),
 }
 
 

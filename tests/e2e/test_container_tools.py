@@ -136,11 +136,11 @@ def test_what_an_agent_may_not_have_of_a_container_is_refused_by_name(folder: Fo
 - expect: {{ok: false, contains: "is a link, and leads to /etc"}}
 - call: {{container_stop: {{name: a}}}}
 - call: {{container: {{name: a, image: {IMAGE}, ports: [{{container: 80, host: 18124}}]}}}}
-- expect: {{error: Refused, contains: "port 18124 of this machine is not yours"}}
+- expect: {{error: Refused, contains: "your rights do not allow port 18124 of this machine"}}
 - call: {{container: {{name: a, image: {IMAGE}, networks: [default]}}}}
 - expect: {{error: Refused, contains: "you may not use the network"}}
 - call: {{container: {{name: a, image: {IMAGE}, env: {{TOKEN: "env:HOME"}}}}}}
-- expect: {{error: Refused, contains: "what the owner knows is given by people"}}
+- expect: {{error: Refused, contains: "only people may pass on values of the owner"}}
 - call: {{container: {{name: a, image: {IMAGE}, more: {{cap-add: [NET_ADMIN]}}}}}}
 - expect: {{error: Refused, contains: "capabilities"}}
 - call: {{plan_patch: {{ops: [{{op: add, path: /containers/theirs/env, value: {{A: "1"}}}}]}}}}

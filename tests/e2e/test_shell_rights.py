@@ -76,7 +76,9 @@ def test_law_6_no_child_is_given_a_variable_that_steers_programs(folder: Folder)
 
 def test_law_6_no_child_has_another_command(folder: Folder) -> None:
     folder.write("evil", ways.SCRIPT).chmod(0o755)
-    steps = list(chain.from_iterable(added(task, "you may neither run that") for task in ways.COMMANDS.values()))
+    steps = list(
+        chain.from_iterable(added(task, "you may neither run nor grant that") for task in ways.COMMANDS.values())
+    )
 
     applied(folder, {"a": agent(steps)})
 

@@ -119,7 +119,7 @@ async def test_a_conflict_shows_only_the_beginning_of_a_long_value(plan: Plan) -
     await plan.patch(op("add", "/tasks/a/tasks/x/notes", long), by=HUMAN_CLI)
     verdict = await plan.patch(op("add", "/tasks/a/tasks/x/notes", "mine"), by=agent("a"), base=read)
     assert isinstance(verdict, PatchRefused)
-    shown = verdict.faults[0].message.partition("it now is ")[2]
+    shown = verdict.faults[0].message.partition("It now is ")[2]
     assert (len(shown), shown[-1]) == (limits.VALUE_SHOWN_CHARS, "…")
     assert repr(long).startswith(shown[:-1])
 

@@ -78,8 +78,8 @@ WAYS: dict[str, tuple[PatchOp, str]] = {
     "an absolute folder": (mounted("/etc"), "`/etc` is outside"),
     "the home folder": (mounted("~/x"), "`~/x` is outside"),
     "what is denied, by its name": (mounted("a/out/kept"), "denied by `write(a/out/kept/**)`"),
-    "the repository": (mounted("a/out/.git"), "from which git runs what it finds"),
-    "a part of the repository, by steps": (mounted("a/out/x/../.git/hooks"), "from which git runs what it finds"),
+    "the repository": (mounted("a/out/.git"), "and git runs programs from there"),
+    "a part of the repository, by steps": (mounted("a/out/x/../.git/hooks"), "and git runs programs from there"),
     "more than may be written": (mounted("a"), "it would write `a/**`"),
     "a volume of others": (new(mounts=[{"volume": "data", "container": "/d"}]), "`data` belongs to container/sut"),
     "a volume that people made for its task": (
@@ -88,28 +88,31 @@ WAYS: dict[str, tuple[PatchOp, str]] = {
     ),
     "a folder laid into a volume": (
         new(mounts=[{"volume": "own", "container": "/l"}, {"host": "a/out", "container": "/l/work"}]),
-        "`a/out` would be laid into the volume `own`",
+        "`a/out` would be mounted inside the volume `own`",
     ),
-    "a port of the machine": (new(ports=[{"container": 80, "host": 8080}]), "port 8080 of this machine is not yours"),
-    "the network": (new(networks=["default"]), "it would have a way out"),
-    "a probe where it has no network": (new(networks=["none"], health={"tcp": 22}), "nobody reaches `new`"),
-    "the network beside none": (new(networks=["none", "default"]), "`none` is no network at all"),
-    "a way out beside the other": (new(networks=["internal", "default"]), "it would have a way out"),
+    "a port of the machine": (
+        new(ports=[{"container": 80, "host": 8080}]),
+        "your rights do not allow port 8080 of this machine",
+    ),
+    "the network": (new(networks=["default"]), "it would have network access"),
+    "a probe where it has no network": (new(networks=["none"], health={"tcp": 22}), "the check cannot reach `new`"),
+    "the network beside none": (new(networks=["none", "default"]), "`none` cannot be combined with other networks"),
+    "a way out beside the other": (new(networks=["internal", "default"]), "it would have network access"),
     "a build, which asks the network": (
         PatchOp("add", ("containers", "new"), {"build": "a", **{k: v for k, v in FINE.items() if k != "image"}}),
-        "building asks the network",
+        "the build would use the network",
     ),
-    "a probe of elsewhere": (new(health={"http": "http://169.254.169.254/"}), "its health check would ask"),
+    "a probe of elsewhere": (new(health={"http": "http://169.254.169.254/"}), "its health check would connect to"),
     "a capability": (new(**{"cap-add": ["NET_ADMIN"]}), "capabilities"),
     "all capabilities": (new(**{"cap-drop": []}), "capabilities"),
     "a variable of the owner": (new(env={"X": "env:HOME"}), "`env:HOME` as `X`"),
     "a secret": (new(env={"X": "secret:KEY"}), "`secret:KEY` as `X`"),
-    "to stay": (new(keep="always"), "it would stay after its task"),
+    "to stay": (new(keep="always"), "it would be kept after its task"),
     "more memory than its commands": (new(limits={"memory": 20_000_000}), "whose `memory` is 10000000"),
     "processes without end": (new(limits={"memory": 8_000_000}), "whose `processes` is 1024"),
     "memory without end": (new(limits={}), "whose `memory` is 10000000"),
-    "somebody else's": (PatchOp("replace", ("containers", "sut", "image"), "node"), "only people change it"),
-    "to take away somebody else's": (PatchOp("remove", ("containers", "sut")), "only people change it"),
+    "somebody else's": (PatchOp("replace", ("containers", "sut", "image"), "node"), "only people may change it"),
+    "to take away somebody else's": (PatchOp("remove", ("containers", "sut")), "only people may change it"),
     "a command that it may not run inside": (
         PatchOp(
             "add", ("tasks", "a", "tasks", "x", "acceptance"), [{"run-in": {"container": "sut", "sh": "rm -rf /"}}]
@@ -135,7 +138,7 @@ def test_whoever_may_use_the_network_has_the_owner_ask_their_own_containers_alon
 
     said = refusal(plan, A, new(health={"http": url}))
 
-    assert said == "" if is_its_own else "its health check would ask" in said
+    assert said == "" if is_its_own else "its health check would connect to" in said
 
 
 @rows.each("way", WAYS)

@@ -157,8 +157,8 @@ def test_law_6_a_hook_of_the_same_name_stands_beside_the_one_from_above(plan: Im
         ({"on": ["on-wake"], "agent": {"run": "evil", "prompt": "x"}}, "would run `evil`"),
         ({"on": ["on-wake"], "agent": {"model": "house/a@http://evil/v1", "prompt": "x"}}, "http://evil"),
         ({"on": ["on-wake"], "agent": {"prompt": "x", "tools": ["write"]}}, "`write` is not allowed"),
-        ({"on": ["on-wake"], "agent": {"as": "agent/."}}, "neither you nor below you"),
-        ({"on": ["on-wake"], "agent": {"as": "agent/b"}}, "neither you nor below you"),
+        ({"on": ["on-wake"], "agent": {"as": "agent/."}}, "neither you nor your descendant"),
+        ({"on": ["on-wake"], "agent": {"as": "agent/b"}}, "neither you nor your descendant"),
     ],
 )
 def test_law_6_a_new_hook_runs_and_asks_what_its_author_may(plan: Imagined, hook: JsonObject, told: str) -> None:
@@ -257,7 +257,7 @@ def test_law_6_an_agent_that_attaches_a_program_no_longer_writes_it(plan: Imagin
 
 def test_law_6_what_a_hooks_agent_has_learnt_is_nobodys_to_copy(plan: Imagined) -> None:
     copy = {"goal": "n", "cwd": "a", "agent": {"from": "~careful"}}
-    assert _by(plan, A, PatchOp("add", (*_of("a"), "tasks", "new"), copy)) == ("`~careful` is no child to copy",)
+    assert _by(plan, A, PatchOp("add", (*_of("a"), "tasks", "new"), copy)) == ("agent `~careful` cannot be copied",)
     hook = {"on": ["on-wake"], "agent": {"as": "agent/a/~careful"}}
     assert _by(plan, A, PatchOp("add", (*_of("a", "x"), "hooks", "new"), hook))
 

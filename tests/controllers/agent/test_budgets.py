@@ -89,7 +89,7 @@ async def test_a_raise_over_what_there_is_left_is_refused_with_both_figures_and_
         assert told == [
             (
                 "budget",
-                "budget.usd $40.00 is over what the plan has left to give ($20.00)",
+                "budget.usd $40.00 is more than the plan has left ($20.00)",
                 "raise the plan's budget first: plan patch . budget.usd=40",
             )
         ]
@@ -183,7 +183,7 @@ async def test_an_agent_can_give_its_children_only_what_it_has_left(tmp_path: Pa
             await by_agent(here, "lead", stated("/tasks/lead/tasks", {"x": {**child, "budget": {"turns": 9}}}))
         )
         left = ledger(here, "task/lead", "turns")["left"]
-        assert told[0][:2] == ("budget", f"budget.turns 9 turns is over what task/lead has left to give ({left} turns)")
+        assert told[0][:2] == ("budget", f"budget.turns 9 turns is more than task/lead has left ({left} turns)")
         both: JsonObject = {name: {**child, "budget": {"turns": left - 1}} for name in ("x", "y")}
         assert [rule for rule, _, _ in faults(await by_agent(here, "lead", stated("/tasks/lead/tasks", both)))]
         one: JsonObject = {"x": {**child, "budget": {"turns": left - 1}}}

@@ -94,7 +94,7 @@ def test_amounts_are_read_from_the_words_of_a_request(words: str, amounts: JsonO
 async def test_a_request_without_a_finite_positive_amount_is_refused(tmp_path: Path, amount: str) -> None:
     async with arena(tmp_path) as here:
         await asked(here, SCRIPTED.format(what=request("budget", f"{{turns: '{amount}'}}"), more=""))
-        with pytest.raises(TerminalError, match="is no amount"):
+        with pytest.raises(TerminalError, match="invalid amount"):
             await here.gate.approve("approval/kid.1", HUMAN_CLI)
         assert here.get("task/kid").spec["budget"]["turns"] == 9
 

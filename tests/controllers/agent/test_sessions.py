@@ -483,7 +483,7 @@ agent: {model: test/m, tools: [all], hooks: [lib:spawn-limit]}
         await here.apply(text)
         await here.until_state("task/.", "done", "failed")
         *refused, first, again = [each["text"] for each in await here.results()][: len(steps)]
-    assert all("is not yours to see or to change" in said for said in refused), refused
+    assert all("you may not see or change" in said for said in refused), refused
     assert first == "accepted"
     golden_text.said(again)
 

@@ -274,7 +274,7 @@ def test_what_the_gate_refuses_or_holds_is_told_with_the_way_on(
     expect(part(page, "What it would do")).to_contain_text("It would be refused")
     press_apply(page)
     expect(said).to_contain_text("task/kept is protected and cannot be removed")
-    expect(said).to_contain_text("take the flag off first")
+    expect(said).to_contain_text("remove the protection first")
     shot(page, "edit-refused")
     assert list(live(folder)["tasks"]) == ["kept", "x", "y"]
 

@@ -268,7 +268,7 @@ async def test_the_gate_s_refusal_is_told_with_its_cure_and_nothing_changes(open
         assert said["verdict"] == "refused"
         assert said["faults"] == looked["preview"]["faults"]
         assert [(fault["at"], fault["rule"]) for fault in said["faults"]] == [("task/b", "protect")]
-        assert "take the flag off first" in said["faults"][0]["hint"]
+        assert "remove the protection first" in said["faults"][0]["hint"]
         assert "b" in room.live["tasks"]
 
 

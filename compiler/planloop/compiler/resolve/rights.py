@@ -176,7 +176,7 @@ class RightsTree:
         """Whose line keeps `wanted`, one of `models` or `tools`, from a place with `rights`, and what it allows."""
         for limit in self._trace(rights):
             if not is_covered(allowed := limit.allows(name), wanted, covers):
-                return f"{limit.holder} allows {list_patterns(allowed)}: add it at `{limit.place(name)}`"
+                return f"{limit.holder} allows {list_patterns(allowed)}: add it to `{limit.place(name)}`"
         return ""
 
     def like(self, rights: Rights, other: Rights) -> Rights:
