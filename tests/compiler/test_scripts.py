@@ -11,7 +11,7 @@ BAD = {
     "nothing at all": (b"", "the file is empty", 1),
     "a list": (b"- {done: a}\n", "contains no scripts", 1),
     "a step that there is not": (b"a:\n  - {done: x}\nb:\n  - {zap: 1}\n", "zap", 4),
-    "two things in one step": (b"a:\n  - {done: x, fail: y}\n", "a step does one thing", 2),
+    "two things in one step": (b"a:\n  - {done: x, fail: y}\n", "a step has one verb", 2),
     "a case without steps": (b"a:\n", "has no value", 1),
     "not YAML": (b"a: [\n", "unclosed", 1),
 }

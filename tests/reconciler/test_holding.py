@@ -221,5 +221,5 @@ async def test_requests_and_calls_only_get_their_answer(plan: Plan) -> None:
     found = plan.store.view.get("approval/r")
     assert found is not None
     assert (found.state, found.status["by"]) == ("approved", "human:cli")
-    with pytest.raises(TerminalError, match="approved already"):
+    with pytest.raises(TerminalError, match="already approved"):
         await plan.gate.reject("r", HUMAN_CLI)

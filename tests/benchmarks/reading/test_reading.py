@@ -57,7 +57,7 @@ def test_files_that_no_folder_can_hold_and_a_lexicon_without_names_are_told(tmp_
     read = read_suite(text.encode(), file="suite.yaml", sources=FolderSuiteSources(tmp_path))
 
     told = [(one.span.line if one.span else 0, one.code, one.summary[:40]) for one in read.diagnostics]
-    assert (2, "P0202", "`lexicon` is a map, not 3") in told
+    assert (2, "P0202", "`lexicon` must be a map, not 3") in told
     said([words for line, code, words in told if (line, code) == (6, "P0218")])
 
 
@@ -97,8 +97,8 @@ WRONG = {
     "calls: [{a: {}, b: {}}]": "a call is one tool with its arguments",
     "calls: [{a: 5}]": "a call is one tool with its arguments",
     "script: [{zap: 1}]": "zap",
-    "script: [{done: a, fail: b}]": "a step does one thing",
-    "replace: 5": "`replace` is a map",
+    "script: [{done: a, fail: b}]": "a step has one verb",
+    "replace: 5": "`replace` must be a map",
     "replace: {a.py: 5}": "what is replaced in `a.py` is a list of pairs",
     "replace: {a.py: [[true, x]]}": "what is replaced in `a.py` is a list of pairs of texts",
     'replace: {a.py: [["", x]]}': "what is replaced in `a.py` is a list of pairs of texts",

@@ -109,7 +109,7 @@ REFUSED = {
     "two ids alike below": ("{id: out, tasks: [{id: a, run: 'true'}, {id: a, run: 'false'}]}", "same id"),
     "two ids alike": ("[{id: a, run: 'true'}, {id: a, run: 'false'}]", "same id"),
     "a model said twice": ("{id: a, model: b/c, agent: {model: d/e}}", "given twice"),
-    "a command and children": ("{id: a, run: 'true', tasks: [{id: b, run: 'true'}]}", "together"),
+    "a command and children": ("{id: a, run: 'true', tasks: [{id: b, run: 'true'}]}", "exclude each other"),
     "one name for two prompts": (
         "[{id: a, store: p, instructions: one, script: []}, {id: b, store: p, instructions: two, script: []}]",
         "two texts",

@@ -105,7 +105,7 @@ async def test_a_persons_yes_ends_a_hook_that_waits_for_it_and_a_read_only_copy_
         await here.gate.approve("hook/guard", HUMAN_CLI)
         await here.until_state("hook/b/guard", "over")
         said(_status(here)["why"])
-        with pytest.raises(TerminalError, match="over already"):
+        with pytest.raises(TerminalError, match="already ended"):
             await here.gate.approve("hook/guard", HUMAN_CLI)
 
 
