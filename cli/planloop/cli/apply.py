@@ -22,20 +22,20 @@ Examples:
 
 @click.command(epilog=EXAMPLE)
 @click.argument("file", metavar="FILE", required=False, type=click.Path(path_type=Path))
-@click.option("--yes", "-y", is_flag=True, help="Do not ask, and let pass what would be held for approval.")
-@click.option("--dry-run", is_flag=True, help="Show what it would do and leave.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask, and approve what the gate would hold for approval.")
+@click.option("--dry-run", is_flag=True, help="Show the changes and exit.")
 @click.option(
-    "--detach", "-d", is_flag=True, help="Leave the owner in the background until plan down, also when all is done."
+    "--detach", "-d", is_flag=True, help="Run the owner in the background until plan down, even after all tasks are done."
 )
-@click.option("--sync", is_flag=True, help="Also write what changes in the live plan back into the file.")
-@click.option("--target", multiple=True, metavar="TASK", help="Only this subtree. May be given again.")
-@click.option("--exclude", multiple=True, metavar="TASK", help="Everything but this subtree. May be given again.")
+@click.option("--sync", is_flag=True, help="Also write changes of the live plan back to the file.")
+@click.option("--target", multiple=True, metavar="TASK", help="Apply only this subtree. Repeatable.")
+@click.option("--exclude", multiple=True, metavar="TASK", help="Apply everything except this subtree. Repeatable.")
 @model_option
-@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Save the preview and leave.")
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Save the preview and exit.")
 @click.option("--plan-file", type=click.Path(path_type=Path), metavar="FILE", help="Apply a saved preview.")
 @max_size_option
-@click.option("--as-is", is_flag=True, hidden=True, help="Go on with the live plan; the file is not applied.")
-@click.option("--stay", is_flag=True, hidden=True, help="Keep the owner when all is done: what --detach starts.")
+@click.option("--as-is", is_flag=True, hidden=True, help="Continue the live plan without applying the file.")
+@click.option("--stay", is_flag=True, hidden=True, help="Keep the owner running after all tasks are done; used by --detach.")
 def command(
     file: Path | None,
     yes: bool,
@@ -51,12 +51,13 @@ def command(
     as_is: bool,
     stay: bool,
 ) -> None:
-    """Make what runs follow the plan file, and watch both.
+    """Apply a plan file and follow the run.
 
-    Shows what it does as it does it, until everything is done (exit 0) or something failed (exit 10). Saving the file
-    meanwhile redirects the work. If another process runs the plan already, the file goes to it and this one follows.
+    The command shows progress until every task is done (exit 0) or a task failed (exit 10). If you save the file
+    meanwhile, the change is applied to the running plan. If another process already runs the plan, this command sends
+    it the file and follows.
 
-    Ctrl-C leaves: commands that run go on by themselves, and the next apply takes them over.
+    Ctrl-C detaches: running commands continue, and the next apply adopts them.
     """
     from planloop.cli import apply_run
 
@@ -73,12 +74,12 @@ def command(
     )
     if plan_file is not None:
         if file is not None or target or exclude or model or sync or dry_run or out is not None:
-            hint = "choose them when it is made: plan apply FILE --out PREVIEW"
-            raise CommandError(ExitCode.USAGE, "a saved preview says itself what of which file is applied", hint)
+            hint = "choose the options when you save the preview: plan apply FILE --out PREVIEW"
+            raise CommandError(ExitCode.USAGE, "a saved preview already fixes the file and its options", hint)
         apply_run.apply_saved(plan_file, options)
     elif file is None:
         raise CommandError(
-            ExitCode.USAGE, "no plan file is named", "plan apply FILE, or --plan-file with a saved preview"
+            ExitCode.USAGE, "no plan file given", "plan apply FILE, or --plan-file with a saved preview"
         )
     elif dry_run:
         apply_run.dry_run(file, options)

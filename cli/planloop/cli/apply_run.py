@@ -101,7 +101,7 @@ def apply_plan(path: Path, options: ApplyOptions) -> None:
     """
     if path == plan_file.STDIN_NAME:
         raise CommandError(
-            ExitCode.USAGE, "a plan is applied from a file, which is followed while it runs", "save it, then apply"
+            ExitCode.USAGE, "a plan cannot be applied from standard input", "save it to a file, then apply the file"
         )
     plan_paths.refuse_bench_plan(path)
     # With a target only part of the file runs, and the gate decides whether that part can run.
@@ -125,8 +125,8 @@ def apply_plan(path: Path, options: ApplyOptions) -> None:
             return
         except NotOwner:
             time.sleep(TRY_AGAIN_S)
-    hint = "plan doctor looks at it; plan down --force ends it"
-    raise CommandError(ExitCode.TIMEOUT, f"a process holds {place.name} but does not answer", hint)
+    hint = "plan doctor inspects it; plan down --force kills it"
+    raise CommandError(ExitCode.TIMEOUT, f"a process owns {place.name} but does not answer", hint)
 
 
 def _confirmed_save(shown: PlanFilePreview, options: ApplyOptions) -> FileSave:
@@ -168,9 +168,9 @@ def is_confirmed(shown: PlanFilePreview) -> bool:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     preview.print_preview(shown, None)
-    if not click.confirm("Go on?", default=False):
+    if not click.confirm("Continue?", default=False):
         raise CommandError(
-            ExitCode.CANCELLED, "nothing was changed", f"plan apply {shown.file.path} --yes does not ask"
+            ExitCode.CANCELLED, "nothing was changed", f"plan apply {shown.file.path} --yes skips this question"
         )
     return True
 
@@ -212,14 +212,14 @@ def report_end(leaving: ExitReason, view: View, place: PlanPaths, *, is_cleared:
     `is_cleared`: no container is left that is not needed any more.
     """
     if leaving is ExitReason.DOWN:
-        click.echo(f"{place.name} was stopped by plan down; {plan_paths.command_to_resume(place)} goes on from here")
+        click.echo(f"{place.name} was stopped by plan down; {plan_paths.command_to_resume(place)} resumes it")
         raise CommandError(ExitCode.CANCELLED)
     click.echo(owner_process.plan_summary(view, place.name))
     code = owner_process.exit_code_of_plan(view)
     if code is not ExitCode.DONE:
         raise CommandError(code, "", _next_after(view, place))
     if not is_cleared:
-        raise CommandError(ExitCode.FAILED, "", "plan down removes what is left of its containers")
+        raise CommandError(ExitCode.FAILED, "", "plan down removes the remaining containers")
 
 
 def _next_after(view: View, place: PlanPaths) -> str:
@@ -231,7 +231,7 @@ def _next_after(view: View, place: PlanPaths) -> str:
     if not failed:
         return _next_for_root(view, place)
     what = " ".join(failed) if len(failed) <= NAMED_MAX else "."
-    again = f"{what}{flag}, then {plan_paths.command_to_resume(place)}: tries what failed again"
+    again = f"{what}{flag}, then {plan_paths.command_to_resume(place)}: retries what failed"
     named = f"{failed[0]}{flag}"
     return f"plan describe {named} · plan logs {named}\nplan resume {again}"
 
@@ -243,14 +243,14 @@ def _next_for_root(view: View, place: PlanPaths) -> str:
         return f"plan tree{flag}"
     failed = [one for one in view.list("container") if one.state == ContainerState.FAILED]
     if not failed:
-        again = f".{flag}, then {plan_paths.command_to_resume(place)}: tries it again"
+        again = f".{flag}, then {plan_paths.command_to_resume(place)}: retries it"
         return f"plan describe .{flag} · plan logs .{flag}\nplan resume {again}"
     # In a plan that only runs containers, the first container that failed explains more than the plan.
     own = [one for one in failed if not _failed_for_need(one)] or failed
     first = min(own, key=_failed_at)
     cure = containers.container_fix(first)
     named = f"{first.address}{flag}"
-    way = f"plan describe {named} · plan logs {named}\n{plan_paths.command_to_resume(place)} tries it again"
+    way = f"plan describe {named} · plan logs {named}\n{plan_paths.command_to_resume(place)} retries it"
     return way if cure.startswith("plan ") or not cure else f"{cure}\n{way}"
 
 
@@ -270,7 +270,7 @@ def leave_owner(view: View, name: str, command: str) -> NoReturn:
     `command` is the one that resumes the plan `name`.
     """
     with suppress(BrokenPipeError):  # The reader of the output may have ended first, as `| head` does.
-        click.echo(f"\nleft {name} at rev {view.rev}\n{_left_running(view, command)}")
+        click.echo(f"\nDetached from plan `{name}` at revision {view.rev}.\n{_left_running(view, command)}")
         sys.stdout.flush()
     os._exit(ExitCode.CANCELLED)
 
@@ -279,14 +279,14 @@ def _left_running(view: View, command: str) -> str:
     calls = [call for call in view.list("call") if call.state == "Started"]
     going_on = container_teardown.running_containers_note(view.list("container"))
     if not calls and going_on:
-        return f"{going_on}\nnext: {command} goes on"
+        return f"{going_on}\nnext: {command} resumes the plan"
     if not calls:
-        return f"nothing goes on running; {command} goes on from here"
+        return f"No commands are running. Resume with: {command}"
     owners = ", ".join(dict.fromkeys(str(call.spec["owner"]) for call in calls))
     verb = "goes" if len(calls) == 1 else "go"
-    goes_on = f"{quantities.pluralize(len(calls), 'command')} {verb} on running: {owners}; nothing new starts"
+    goes_on = f"{quantities.pluralize(len(calls), 'command')} {verb} running: {owners}. No new task starts"
     goes_on += f"\n{going_on}" if going_on else ""
-    return f"{goes_on}\nnext: {command} goes on · plan down stops them"
+    return f"{goes_on}\nnext: {command} resumes the plan · plan down stops the commands"
 
 
 def _hand_over(owner_options: OwnerOptions) -> NoReturn:
@@ -309,7 +309,7 @@ def detach_owner(shown: PlanFilePreview, save: FileSave | None, options: ApplyOp
         _start_owner(place, shown.file.path, ("--yes", *options.arguments) if is_approved else options.arguments)
     status = OwnerClient(place.folder).get("status")
     click.echo(f"{place.name} runs in the background, process {status['pid']}, rev {status['rev']}")
-    click.echo("next: plan get · plan events -w · plan down ends it: until then it follows the file")
+    click.echo("next: plan get · plan events -w · plan down stops it; until then it follows the file")
 
 
 def _start_owner(place: PlanPaths, path: Path, words: Sequence[str]) -> None:
@@ -332,11 +332,11 @@ def _start_owner(place: PlanPaths, path: Path, words: Sequence[str]) -> None:
         if owner.poll() is not None:
             said = (place.folder / OWNER_LOG).read_text().strip().splitlines()[-5:]
             raise CommandError(
-                ExitCode.FAILED, "the owner ended at once\n" + "\n".join(said), f"plan apply {path} shows more"
+                ExitCode.FAILED, "the owner exited immediately\n" + "\n".join(said), f"for details: plan apply {path}"
             )
         time.sleep(0.02)
     raise CommandError(
-        ExitCode.TIMEOUT, f"the owner did not answer within {START_S:.0f} s", f"look into {place.folder / OWNER_LOG}"
+        ExitCode.TIMEOUT, f"the owner did not answer within {START_S:.0f} s", f"see {place.folder / OWNER_LOG}"
     )
 
 
@@ -361,7 +361,7 @@ def apply_saved(path: Path, options: ApplyOptions) -> None:
         body = {"preview": saved["preview"], "is_approved": options.yes}
     except (ValueError, KeyError, TypeError):
         raise CommandError(
-            ExitCode.USAGE, f"{path} is no saved preview", "plan apply FILE --out PREVIEW makes one"
+            ExitCode.USAGE, f"{path} is not a saved preview", "save one with: plan apply FILE --out PREVIEW"
         ) from None
     plan_paths.refuse_bench_plan(file)
     shown = preview_file(file, options)
@@ -377,13 +377,13 @@ def join_owner(access: PlanClient, save: FileSave | None) -> None:
     """
     owner = OwnerClient(access.place.folder)
     status = owner.get("status")
-    click.echo(f"{access.place.name} is run by process {status['pid']}; this one follows it")
+    click.echo(f"process {status['pid']} runs {access.place.name}; this command follows it")
     if save is not None:
         _send(owner, save)
     try:
         follow_owner(access)
     except KeyboardInterrupt:
-        click.echo(f"\nleft; {access.place.name} goes on in process {status['pid']}")
+        click.echo(f"\nDetached. Plan `{access.place.name}` continues in process {status['pid']}.")
         raise CommandError(ExitCode.CANCELLED) from None
 
 
@@ -407,7 +407,7 @@ def follow_owner(access: PlanClient) -> None:
         following = PlanFollower(access)  # An owner may exit before its last records are read.
     if not _has_ended(following):
         raise CommandError(
-            ExitCode.FAILED, f"the process that ran {access.place.name} has ended", "plan apply FILE takes over"
+            ExitCode.FAILED, f"the owner of {access.place.name} has exited", "plan apply FILE resumes the plan"
         )
     report_end(ExitReason.FINISHED, following.view, access.place)
 

@@ -16,7 +16,7 @@ _SUITES = click.option(
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="A folder of your own suites; left out, those in $PLANLOOP_SUITES, or ./suites.",
+    help="A folder with your own suites. Default: $PLANLOOP_SUITES, or ./suites.",
 )
 
 EXAMPLE = """
@@ -31,27 +31,27 @@ Examples:
   plan bench report
   plan bench report tool-calling/2026-11-23-1
   plan bench import exercism ../exercism-clojure --track clojure
-  plan explain suite-case                   what a case of a suite may say
+  plan explain suite-case                   the fields of a case
 """
 
 
 @click.group(epilog=EXAMPLE, invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """Measure agents with suites of cases, and compare them."""
+    """Run benchmark suites, and compare agents."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
 
 @command.command("list")
 @click.argument("names", nargs=-1, metavar="[SUITE]...")
-@click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="Where runs are kept.")
+@click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="The folder for runs.")
 @_SUITES
 @output_option("json", "yaml")
 def list_suites(names: tuple[str, ...], reports: Path, folders: tuple[Path, ...], output: str | None) -> None:
-    """List the suites that come with planloop and your own, or the cases of some.
+    """List the suites of planloop and your own, or the cases of some suites.
 
-    A suite is valid when `plan bench validate` found all of its cases to be as they are now.
+    A suite is valid if `plan bench validate` accepted all of its cases in their present form.
     """
     from planloop.cli.bench_suites import list_suites
 
@@ -60,15 +60,15 @@ def list_suites(names: tuple[str, ...], reports: Path, folders: tuple[Path, ...]
 
 @command.command("run")
 @click.argument("names", nargs=-1, metavar="[SUITE]...")
-@click.option("--all", "is_all", is_flag=True, help="Every suite that `plan bench list` shows.")
+@click.option("--all", "is_all", is_flag=True, help="All suites that `plan bench list` shows.")
 @click.option("--model", "models", multiple=True, required=True, help="oracle, nop, script:FILE or provider/model.")
-@click.option("--trials", type=click.IntRange(1), help="How often each case is tried.")
-@click.option("--seed", type=int, help="What every choice is drawn with.")
-@click.option("--cases", default="*", metavar="GLOB", help="Only the cases whose id matches.")
-@click.option("--parallel", type=click.IntRange(1), default=4, show_default=True, help="Cases at a time.")
-@click.option("--deterministic", is_flag=True, help="One case at a time, so that two runs have the same events.")
-@click.option("--name", "run_name", help="The run's name; left out, the date and a number.")
-@click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="Where runs are kept.")
+@click.option("--trials", type=click.IntRange(1), help="The number of trials for each case.")
+@click.option("--seed", type=int, help="The seed of every random choice.")
+@click.option("--cases", default="*", metavar="GLOB", help="Only cases whose id matches.")
+@click.option("--parallel", type=click.IntRange(1), default=4, show_default=True, help="How many cases run in parallel.")
+@click.option("--deterministic", is_flag=True, help="Run one case at a time, so that two runs have the same events.")
+@click.option("--name", "run_name", help="The name of the run. Default: the date and a number.")
+@click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="The folder for runs.")
 @_SUITES
 def run(
     names: tuple[str, ...],
@@ -83,11 +83,11 @@ def run(
     reports: Path,
     folders: tuple[Path, ...],
 ) -> None:
-    """Run suites over models.
+    """Run suites with models.
 
-    A SUITE is a name that `plan bench list` shows, a file, or a folder with a suite.yaml. What happens is kept in
-    a folder, which is named at the end: `plan bench resume` goes on with it, `plan bench report` compares it.
-    A run of several suites also writes one report over all of them.
+    A SUITE is a name that `plan bench list` shows, a file, or a folder with a suite.yaml. The run
+    is kept in a folder, which is printed at the end. `plan bench resume` resumes it; `plan bench report` compares it.
+    A run of several suites also writes one report on all of them.
     """
     from planloop.cli.bench_run import BenchRunOptions, run_suites
 
@@ -99,13 +99,13 @@ def run(
 
 @command.command("resume")
 @click.argument("run", metavar="RUN")
-@click.option("--suite", help="Its suite as it is now: cases that were edited are tried again.")
-@click.option("--parallel", type=click.IntRange(1), default=4, show_default=True, help="Cases at a time.")
-@click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="Where runs are kept.")
+@click.option("--suite", help="The edited suite: cases that have changed run again.")
+@click.option("--parallel", type=click.IntRange(1), default=4, show_default=True, help="How many cases run in parallel.")
+@click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="The folder for runs.")
 def resume(run: str, suite: str | None, parallel: int, reports: Path) -> None:
-    """Go on with a run that did not come to its end, and try again what ended in an error.
+    """Resume an unfinished run, and retry trials that ended in an error.
 
-    A RUN is its folder, or SUITE/RUN. With --suite cases that were edited since are tried again, too, and no others.
+    A RUN is its folder, or SUITE/RUN. With --suite, cases that have changed since run again; no other case does.
     """
     from planloop.cli.bench_report import run_folder
     from planloop.cli.bench_run import resume_run
@@ -115,14 +115,14 @@ def resume(run: str, suite: str | None, parallel: int, reports: Path) -> None:
 
 @command.command("report")
 @click.argument("runs", nargs=-1, metavar="[RUN]...")
-@click.option("--all", "is_all", is_flag=True, help="Every run that there is.")
-@click.option("--name", help="The report's name; left out, it follows from the runs.")
-@click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="Where runs are kept.")
+@click.option("--all", "is_all", is_flag=True, help="All runs.")
+@click.option("--name", help="The name of the report. Default: derived from the runs.")
+@click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="The folder for runs.")
 @output_option("json", "md", "html")
 def report(runs: tuple[str, ...], is_all: bool, name: str | None, reports: Path, output: str | None) -> None:
-    """Compare models over runs, in one report; without RUN, list the runs that there are.
+    """Compare models over runs in one report. Without RUN, list the runs.
 
-    A RUN is its folder, or SUITE/RUN. The report is written to reports/index as JSON, Markdown and a page.
+    A RUN is its folder, or SUITE/RUN. The report is written to reports/index as JSON, Markdown and HTML.
     """
     from planloop.cli import bench_report
 
@@ -131,10 +131,10 @@ def report(runs: tuple[str, ...], is_all: bool, name: str | None, reports: Path,
 
 @command.command("validate")
 @click.argument("names", nargs=-1, metavar="[SUITE]...")
-@click.option("--all", "is_all", is_flag=True, help="Every suite that `plan bench list` shows.")
-@click.option("--cases", default="*", metavar="GLOB", help="Only the cases whose id matches.")
-@click.option("--parallel", type=click.IntRange(1), default=4, show_default=True, help="Proofs at a time.")
-@click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="Where runs are kept.")
+@click.option("--all", "is_all", is_flag=True, help="All suites that `plan bench list` shows.")
+@click.option("--cases", default="*", metavar="GLOB", help="Only cases whose id matches.")
+@click.option("--parallel", type=click.IntRange(1), default=4, show_default=True, help="How many proofs run in parallel.")
+@click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="The folder for runs.")
 @_SUITES
 @output_option("json", "yaml", "md")
 def validate(
@@ -146,12 +146,12 @@ def validate(
     folders: tuple[Path, ...],
     output: str | None,
 ) -> None:
-    """Say whether suites measure what they say.
+    """Check that suites measure what they claim.
 
     A SUITE is a name that `plan bench list` shows, a file, or a folder with a suite.yaml.
 
-    Runs what each case proves itself with: oracles must pass, mutants be killed by the checks that they name, cheats
-    and doing nothing fail, and every check must kill a mutant. Exit 1 when one does not.
+    The command runs the proofs of each case. Oracles must pass. Mutants must fail the checks that they name. Cheats and
+    nop must fail. Every check must reject at least one mutant. Exit 1 if a proof fails.
     """
     from planloop.cli.bench_validate import ValidateOptions, validate_suites
 
@@ -160,15 +160,15 @@ def validate(
 
 @command.group("import")
 def import_() -> None:
-    """Make a suite of a public set of cases that lies in a folder."""
+    """Convert a public set of cases into a suite."""
 
 
 @import_.command("exercism")
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--track", type=click.Choice(TRACKS), required=True, help="Which track the folder has.")
-@click.option("--to", type=click.Path(path_type=Path), help="Where the suite is written; left out, exercism-TRACK.")
+@click.option("--track", type=click.Choice(TRACKS), required=True, help="The track in the folder.")
+@click.option("--to", type=click.Path(path_type=Path), help="The folder for the suite. Default: exercism-TRACK.")
 def import_exercism(folder: Path, track: str, to: Path | None) -> None:
-    """The practice exercises of an Exercism track, with the track's own tests, none of them skipped."""
+    """Convert the practice exercises of an Exercism track, with all of the track's tests."""
     from planloop.cli import bench_suites
 
     bench_suites.import_exercism(folder, track, to)
@@ -176,9 +176,9 @@ def import_exercism(folder: Path, track: str, to: Path | None) -> None:
 
 @import_.command("bfcl")
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--to", type=click.Path(path_type=Path), help="Where the suites are written; left out, bfcl.")
+@click.option("--to", type=click.Path(path_type=Path), help="The folder for the suites. Default: bfcl.")
 def import_bfcl(folder: Path, to: Path | None) -> None:
-    """The single turns of the Berkeley Function Calling Leaderboard, version 4."""
+    """Convert the single-turn cases of the Berkeley Function Calling Leaderboard, version 4."""
     from planloop.cli import bench_suites
 
     bench_suites.import_bfcl(folder, to)

@@ -35,13 +35,13 @@ Examples:
     type=click.Choice(["queue", "steer", "interrupt"]),
     default="queue",
     show_default=True,
-    help="When it would sleep, at its next boundary, or stopping the step in flight.",
+    help="Deliver when it would sleep (queue), after its current step (steer), or by interrupting the step (interrupt).",
 )
 @click.option("--ask", is_flag=True, help="Wait for the answer and print it.")
-@click.option("--timeout", metavar="TIME", help="Give up waiting after so long, as in 90s or 10m: exit 9.")
-@click.option("--expires", metavar="TIME", help="Drop it if it is not read by then.")
-@click.option("--key", metavar="KEY", default="", help="Sending again with the same key changes nothing.")
-@click.option("--untrusted", is_flag=True, help="It only passes on what came from outside.")
+@click.option("--timeout", metavar="TIME", help="Stop waiting after this time, for example 90s or 10m: exit 9.")
+@click.option("--expires", metavar="TIME", help="Drop the message if it is not read within this time.")
+@click.option("--key", metavar="KEY", default="", help="Idempotency key: a second message with the same key is not sent.")
+@click.option("--untrusted", is_flag=True, help="Mark the text as untrusted input.")
 def send_command(
     words: tuple[str, ...],
     plan: str | None,
@@ -53,22 +53,22 @@ def send_command(
     key: str,
     untrusted: bool,
 ) -> None:
-    """Send a message to an agent, or to several.
+    """Send a message to one or more agents.
 
-    It wakes an agent that sleeps. A message never grants anything: rights and budgets are changed with `plan patch`.
-    TEXT `-` is read from standard input. Nobody gets it when one of the agents cannot.
+    The message wakes a sleeping agent. It never grants rights or budget; use `plan patch` for that. With TEXT `-` it is
+    read from standard input. If one of the agents cannot receive it, it is sent to none.
 
-    With --ask the answers go to stdout: exit 1 when an agent failed or cannot answer, 6 when nobody runs the plan. An
-    agent whose task is over can be asked, too.
+    With --ask the answers go to stdout. Exit 1 if an agent failed or cannot answer, 6 if the plan is not running. You can
+    also ask an agent whose task has ended.
     """
     from planloop.cli.wait import parse_seconds
 
     if len(words) == 1:
-        raise CommandError(ExitCode.USAGE, "an agent and a text are needed", 'plan send AGENT "what you want to say"')
+        raise CommandError(ExitCode.USAGE, "an agent and a text are required", 'plan send AGENT "your message"')
     access = client_of_plan(plan)
     text = sys.stdin.read() if words[-1] == "-" else words[-1]
     if not text.strip():
-        raise CommandError(ExitCode.USAGE, "the message is empty", 'plan send AGENT "what you want to say"')
+        raise CommandError(ExitCode.USAGE, "the message is empty", 'plan send AGENT "your message"')
     body: JsonObject = {"to": [references.resolve_address(word, "agent") for word in words[:-1]], "text": text}
     body |= {"delivery": delivery, "key": key, "untrusted": untrusted}
     if expires is not None:
@@ -87,14 +87,14 @@ def _send_message(access: PlanClient, body: JsonObject, output: str | None) -> N
         return
     for one in answer["sent"]:
         if not one["is_new"]:
-            click.echo(f"{one['to']} has it already; nothing was sent")
+            click.echo(f"{one['to']} already has this message; nothing was sent")
             continue
         click.echo(f"delivered to {one['to']} ({one['state'] or 'new'}), rev {answer['rev']}")
         if one["state"] == "ended":
             task = f"task/{one['to'].partition('/')[2]}"
-            click.echo(f"its task is over: it reads this only if {task} begins again; --ask has it answered now")
+            click.echo(f"its task has ended: it reads this only if {task} restarts. Use --ask for an answer now")
     if not is_owned:
-        click.echo("nobody runs the plan: it is read after plan apply")
+        click.echo("the plan is not running: the agent reads the message after plan apply")
 
 
 def _send_and_wait(access: PlanClient, body: JsonObject, until: float | None, output: str | None) -> None:
@@ -117,7 +117,7 @@ def _send_and_wait(access: PlanClient, body: JsonObject, until: float | None, ou
             click.echo(f"{name}{f'({one.error}) ' if one.error else ''}{one.text}")
     if late:
         raise CommandError(
-            ExitCode.TIMEOUT, f"no answer in time from {late}", "it was delivered; plan logs shows what comes of it"
+            ExitCode.TIMEOUT, f"timeout: no answer from {late}", "the message was delivered; plan logs shows the agent's work"
         )
     if any(one.error for one in answers):
         raise CommandError(ExitCode.FAILED)
@@ -126,9 +126,9 @@ def _send_and_wait(access: PlanClient, body: JsonObject, until: float | None, ou
 CHAT_EXAMPLE = """
 \b
 Examples:
-  plan chat                                 with the session's primary agent
+  plan chat                                 chat with the session's primary agent
   plan chat frontend
-  plan chat container/sut                   with the agent that works with it
+  plan chat container/sut                   chat with the agent that uses this container
   echo "how far are you?" | plan chat       one question, its answer on stdout
 """
 HISTORY = "chat.history"
@@ -138,18 +138,18 @@ HISTORY = "chat.history"
 @click.argument("agent", required=False, metavar="[AGENT]")
 @plan_option
 def chat_command(agent: str | None, plan: str | None) -> None:
-    """Talk with an agent of a running plan.
+    """Chat with an agent of a running plan.
 
-    What you write is a question to the agent: it answers when it comes to it, also when its task is over. Meanwhile you
-    see what it does, and are asked for what needs your yes. Lines that begin with / are commands, done at once also
-    while an answer is out; /help lists them.
-    Without AGENT it is the session's primary agent, at first the one nearest to the root. /talkwith moves the session,
-    as agents do with meta and endo, and the conversation follows it.
-    /dump and /restore carry an agent in a file; prompts of tool servers are said as in /files.review language=python.
+    Each line is a question to the agent, which answers at its next turn, even if its task has ended. Meanwhile you see
+    what it does, and approve or reject its requests. Lines that begin with / are commands and run immediately, even
+    while you wait for an answer; /help lists them.
+    Without AGENT you talk to the session's primary agent, at first the one nearest to the root. /talkwith moves the
+    session, as agents do with meta and endo, and the conversation follows.
+    /dump and /restore save and load an agent; use a tool server's prompt with /files.review language=python.
 
-    Ctrl-C or /quit leaves; everything goes on. Without a terminal each line of standard input is a question, answers go
-    to stdout and the rest to stderr: exit 1 when one was not answered, 6 when nobody runs the plan. A line waits for
-    the answer to the one before it, but for commands such as /approve while something waits for a yes.
+    Ctrl-C or /quit leaves; the plan keeps running. Without a terminal, each line of standard input is a question; answers
+    go to stdout and the rest to stderr. Exit 1 if a question was not answered, 6 if the plan is not running. Each line
+    waits for the answer to the previous one, except commands such as /approve while an approval is pending.
     """
     from planloop.cli.conversation import chat_loop, slash_commands, terminals
 
@@ -162,11 +162,11 @@ def chat_command(agent: str | None, plan: str | None) -> None:
     )
     conversation = chat_loop.start_chat(access, agent, screen or terminals.PipeTerminal())
     if screen is not None:
-        screen.note(f"{conversation.room.agent} of {access.place.name} · /help · Ctrl-C leaves, and everything goes on")
+        screen.note(f"{conversation.room.agent} of {access.place.name} · /help · Ctrl-C leaves; the plan keeps running")
     try:
         conversation.run()
     except KeyboardInterrupt:
-        click.echo(f"\nleft; {access.place.name} goes on: plan chat comes back, plan down stops it", err=True)
+        click.echo(f"\nleft; {access.place.name} keeps running: plan chat returns, plan down stops it", err=True)
         raise CommandError(ExitCode.CANCELLED) from None
     finally:
         if screen is not None:

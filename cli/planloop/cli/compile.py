@@ -23,7 +23,7 @@ COMPILE_EXAMPLE = """
 \b
 Examples:
   plan compile webchat.plan.edn             the same plan as canonical YAML
-  plan compile webchat.plan.yaml --graph    the objects it comes to
+  plan compile webchat.plan.yaml --graph    the objects it compiles to
   plan compile webchat.plan.yaml --target compose > compose.yaml
 """
 
@@ -31,21 +31,21 @@ Examples:
 @click.command(epilog=COMPILE_EXAMPLE)
 @file_argument
 @output_option("yaml", "json")
-@click.option("--graph", is_flag=True, help="The lowered graph: every object with its spec, references and owner.")
+@click.option("--graph", is_flag=True, help="Print the object graph: every object with its spec, references and owner.")
 @click.option(
     "--target",
     type=click.Choice(["compose"]),
-    help="The containers of the plan as a Compose file, for Compose 1.29 and 2.",
+    help="Print the containers of the plan as a Compose file, for Compose 1.29 and 2.",
 )
 def compile_command(file: Path, output: str | None, graph: bool, target: str | None) -> None:
-    """Print the canonical plan, the graph it compiles to, or its containers for Compose.
+    """Print the canonical plan, its object graph, or a Compose file of its containers.
 
-    The same file gives the same bytes, always; YAML and EDN of one plan give the same graph.
+    The output is deterministic: the same file gives the same bytes. YAML and EDN of one plan give the same graph.
     """
     from planloop.client import plan_file
 
     if graph and target:
-        raise click.UsageError("--graph and --target exclude each other")
+        raise click.UsageError("--graph and --target cannot be combined")
     found = plan_file.require_compiled(file)
     made = _graph(found) if graph else _compose(found) if target else found.document
     printer.print_structured(made, output or "yaml")
@@ -91,9 +91,9 @@ Examples:
 @output_option("json", "yaml")
 @max_size_option
 def validate_command(files: tuple[Path, ...], output: str | None, max_size: int | None) -> None:
-    """Say what is wrong with a plan file.
+    """Check a plan file for errors.
 
-    All faults at once, by place, each with its cure. Exit 3 when there is one; warnings do not count.
+    Report every error, with its location and a suggested fix. Exit 3 if there is an error; warnings do not count.
     """
     from planloop.client import plan_file
     from planloop.client.render import diagnostics
@@ -134,7 +134,7 @@ Examples:
 @file_argument
 @output_option("mermaid", "dot", "svg")
 def graph_command(file: Path, output: str | None) -> None:
-    """Draw the tasks and containers and what they need."""
+    """Draw the tasks and containers with their dependencies."""
     from planloop.client import plan_file
     from planloop.client.render import task_graph
 

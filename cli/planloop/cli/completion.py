@@ -32,7 +32,7 @@ SCHEMA_EXAMPLE = """
 \b
 Examples:
   plan schema
-  plan schema --write        puts it where the modeline of a plan file points: .plan/schema.json
+  plan schema --write        write it to .plan/schema.json, where the modeline of a plan file points
 """
 MODELINE = "# yaml-language-server: $schema=./.plan/schema.json"
 
@@ -40,9 +40,9 @@ MODELINE = "# yaml-language-server: $schema=./.plan/schema.json"
 @click.command(epilog=SCHEMA_EXAMPLE)
 @click.option("--write", is_flag=True, help="Write .plan/schema.json instead of printing.")
 def schema_command(write: bool) -> None:
-    """Print the JSON Schema that editors complete and check with.
+    """Print the JSON Schema of plan files, for editors.
 
-    Draft-07. The first line of a plan file names it for editors with the YAML language server.
+    It is draft-07. Editors with the YAML language server find it through the first line of a plan file.
     """
     if not write:
         click.echo(schema_text(), nl=False)

@@ -18,60 +18,60 @@ from planloop.client import VERSION, process
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.schemas import gc_control
 
-# Every verb with its one line, so that `plan --help` and completion import none of them.
+# Every verb with its summary, so that `plan --help` and completion import none of the verbs.
 #
-# A test holds each line equal to the first line of the verb's own help. The order is that of a first day's use.
+# A test compares each summary with the first line of the verb's own help.
 
 GROUPS: Final[dict[str, dict[str, str]]] = {
     "Write a plan": {
         "init": "Write a commented plan, the editor schema and a library folder.",
-        "validate": "Say what is wrong with a plan file.",
-        "compile": "Print the canonical plan, the graph it compiles to, or its containers for Compose.",
-        "graph": "Draw the tasks and containers and what they need.",
-        "explain": "Explain a field, an error code, or who set a value and why.",
-        "schema": "Print the JSON Schema that editors complete and check with.",
+        "validate": "Check a plan file for errors.",
+        "compile": "Print the canonical plan, its object graph, or a Compose file of its containers.",
+        "graph": "Draw the tasks and containers with their dependencies.",
+        "explain": "Explain a field or an error code, or show who set a value and why.",
+        "schema": "Print the JSON Schema of plan files, for editors.",
     },
     "Run it": {
-        "diff": "Show what applying a plan file would do.",
-        "apply": "Make what runs follow the plan file, and watch both.",
-        "wait": "Wait until tasks are done, failed or show a condition.",
+        "diff": "Show the changes that applying a plan file would make.",
+        "apply": "Apply a plan file and follow the run.",
+        "wait": "Wait until tasks reach a state or a condition.",
         "down": "Stop the process that runs a plan.",
     },
     "Look at it": {
         "get": "List objects.",
-        "describe": "Show one object: its conditions, why it waits, what would unblock it.",
+        "describe": "Show one object: its conditions, why it waits and what would unblock it.",
         "tree": "Show the tree of tasks with their states.",
-        "top": "Show agents at work: turns, calls, tokens and cost, the most first.",
-        "events": "Show the log.",
-        "logs": "Show outputs of commands and containers, and transcripts of agents.",
+        "top": "Show agents with their turns, calls, tokens and cost, the highest first.",
+        "events": "Show the records of the log.",
+        "logs": "Show the output of commands and containers, and transcripts of agents.",
         "exec": "Run a command in a container of the plan.",
-        "history": "List the plan's revisions with author and cause.",
-        "serve": "Show a plan in the browser, and serve its API.",
-        "mcp": "Let programs from outside work on tasks of a plan, over MCP.",
+        "history": "List the plan's revisions with author and reason.",
+        "serve": "Serve the web page and the API of a plan.",
+        "mcp": "Let MCP clients work on tasks of a plan.",
     },
     "Change it while it runs": {
         "patch": "Change fields of the live plan.",
         "edit": "Open the live plan in your editor.",
-        "pull": "Write the live plan back into the file.",
-        "approve": "Let something go on that waits for a person.",
-        "reject": "Turn down something that waits for a person.",
-        "unlock": "Take a lock from whoever holds it.",
-        "pause": "Stop a subtree at its next boundary and keep its work.",
-        "resume": "Let a paused subtree go on, and what failed in it try once more.",
-        "cancel": "Stop a subtree for good and keep it as cancelled.",
+        "pull": "Write the live plan back to its file.",
+        "approve": "Approve a pending action.",
+        "reject": "Reject a pending action.",
+        "unlock": "Take a lock from its holder.",
+        "pause": "Pause a subtree after its current step, and keep its work.",
+        "resume": "Resume a paused subtree and retry what failed in it.",
+        "cancel": "Cancel a subtree and keep its results.",
         "delete": "Remove a subtree or a container from the live plan.",
-        "send": "Send a message to an agent, or to several.",
-        "chat": "Talk with an agent of a running plan.",
-        "rollback": "Go back to an earlier revision, as a new one.",
-        "fork": "Make a copy of the plan that goes on from a revision.",
+        "send": "Send a message to one or more agents.",
+        "chat": "Chat with an agent of a running plan.",
+        "rollback": "Restore an earlier revision, as a new one.",
+        "fork": "Copy a plan, to continue from a revision.",
     },
     "Measure agents": {
-        "bench": "Measure agents with suites of cases, and compare them.",
+        "bench": "Run benchmark suites, and compare agents.",
     },
     "Keep it healthy": {
-        "replay": "Fold the log again and compare.",
-        "doctor": "Say what is missing on this machine and how to get it.",
-        "image": "Make the images that plans may name without a registry, and list them.",
+        "replay": "Replay the log and compare the result with the stored state.",
+        "doctor": "Check this machine for missing programs, and show how to install them.",
+        "image": "Build and list the stock images, which need no registry.",
         "completion": "Print the shell completion script.",
         "version": "Print the version.",
     },
@@ -92,7 +92,7 @@ MODULES: Final[dict[str, str]] = {
     "send": "chat",
     "version": "main",
 }
-"""The modules of verbs that share one with another verb. Every other verb has the module of its name."""
+"""Modules of verbs that share a module. Every other verb has the module of its name."""
 
 
 VERSION_EXAMPLE = """
@@ -113,9 +113,9 @@ def version_command() -> None:
     print_version()
 
 
-# The `plan` command: finds the verb, imports only it, and turns every ending into an exit code.
+# The `plan` command: find the verb, import only its module, and turn every result into an exit code.
 #
-# Nothing heavy may be imported here: `plan --help` and `plan get` are held to 90 ms of a whole process.
+# Import nothing heavy here: `plan --help` and `plan get` must take at most 90 ms as a whole process.
 
 CONTEXT_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -137,11 +137,11 @@ class VerbGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in VERBS:
-            import difflib  # Only for a slip.
+            import difflib  # Only if the verb is misspelt.
 
             near = difflib.get_close_matches(args[0], VERBS, n=1)
             hint = f"did you mean `plan {near[0]}`?" if near else "plan --help lists the verbs"
-            raise CommandError(ExitCode.USAGE, f"no verb `{args[0]}`", hint)
+            raise CommandError(ExitCode.USAGE, f"unknown verb `{args[0]}`", hint)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -156,18 +156,18 @@ class VerbGroup(click.Group):
 
 
 @click.group(cls=VerbGroup, context_settings=CONTEXT_SETTINGS, invoke_without_command=True)
-@click.option("--version", is_flag=True, help="Print the version and leave.")
+@click.option("--version", is_flag=True, help="Print the version and exit.")
 @click.pass_context
 def cli(ctx: click.Context, version: bool) -> None:
-    """Run plans: trees of tasks for agents and commands, steered while they run.
+    """Run plans: trees of tasks for agents and commands that you can change while they run.
 
     \b
     plan init                       write a first plan
-    plan diff  webchat.plan.yaml    what applying it would do
+    plan diff  webchat.plan.yaml    show what applying it would change
     plan apply webchat.plan.yaml    run it, and follow the file while you edit it
 
     `plan VERB --help` shows examples. Exit codes: 0 done, 1 failed or different, 2 usage, 3 invalid plan, 4 conflict,
-    5 refused, 6 not found, 8 cancelled, 9 timeout, 10 finished with failed tasks, 70 a bug of ours.
+    5 refused, 6 not found, 8 cancelled, 9 timeout, 10 finished with failed tasks, 70 internal error.
     """
     if version:
         print_version()
@@ -176,7 +176,7 @@ def cli(ctx: click.Context, version: bool) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Runs the command line and ends the process with one of `ExitCode`."""
+    """Run the command line and end the process with one of `ExitCode`."""
     gc_control.collect_rarely()
     process.open_closed_streams()
     process.escape_control_characters()
@@ -184,10 +184,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def exit_process(code: int) -> NoReturn:
-    """Ends the process as `sys.exit` does, but for taking apart all that it holds: 30 ms of a short command.
+    """End the process like `sys.exit`, without freeing its memory, which takes 30 ms.
 
-    What was to be done at exit is done, and nothing that was printed is lost. Where a thread is still at work, or the
-    output cannot be written, Python ends it in its own way, and says what is wrong.
+    Exit handlers run and output is flushed. If a thread is still running or the output cannot be written, Python ends
+    the process in the usual way and reports the problem.
     """
     gc_control.disable_gc_until_exit()
     if all(thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread()):
@@ -200,29 +200,29 @@ def exit_process(code: int) -> NoReturn:
 
 
 def run_command_line(arguments: Sequence[str]) -> int:
-    """Runs the command line; returns the exit code and lets no exception out."""
+    """Run the command line and return the exit code. Raises no exception."""
     try:
         ended = cli.main(args=list(arguments), prog_name="plan", standalone_mode=False)
     except CommandError as end:
         _say(end.text())
         return end.exit
     except (KeyboardInterrupt, click.Abort):
-        _say("left; what was running goes on")
+        _say("interrupted; running work continues")
         return ExitCode.CANCELLED
     except click.ClickException as error:
         return _usage(error, arguments)
     except (BrokenPipeError, SystemExit):  # Click makes a SystemExit of a pipe that broke.
-        # The reader of our output has gone, as `| head` does: it has what it wanted. Python would complain at exit.
+        # The reader of our output closed it, as `| head` does. Python would print an error at exit.
         sys.stderr.close()
         return ExitCode.DONE
     except Exception as error:
         return _ending_of(error, arguments)
-    return ended if isinstance(ended, int) else ExitCode.DONE  # Of click's own Exit, such as `plan exec` ends with.
+    return ended if isinstance(ended, int) else ExitCode.DONE  # From click's Exit, which `plan exec` raises.
 
 
 def _usage(error: click.ClickException, arguments: Sequence[str]) -> int:
     verb = next((word for word in arguments[:1] if word in VERBS), "")
-    context = getattr(error, "ctx", None)  # Of the command that was meant, such as `plan bench run`.
+    context = getattr(error, "ctx", None)  # The command with the error, for example `plan bench run`.
     meant = context.command_path if context is not None else f"plan {verb}"
     hint = f"{meant} --help" if verb else "plan --help"
     parameter = getattr(error, "param", None)
@@ -230,7 +230,7 @@ def _usage(error: click.ClickException, arguments: Sequence[str]) -> int:
         from pathlib import Path
 
         here = sorted(path.name for path in Path.cwd().glob("*.plan.*"))[:3]
-        hint = " · ".join(f"plan {verb} {name}" for name in here) or "plan init writes a first plan"
+        hint = " · ".join(f"plan {verb} {name}" for name in here) or "plan init creates a plan"
     text = error.format_message()
     _say(f"error: {text[:1].lower()}{text[1:].rstrip('.')}\nhelp: {hint}")
     return ExitCode.USAGE
