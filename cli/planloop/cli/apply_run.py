@@ -63,7 +63,7 @@ PREVIEW_BYTES_MAX: Final = 64 << 20  # A preview holds the file, its document an
 class ApplyOptions:
     """The options of `plan apply` (see `plan apply --help`), and two that planloop itself uses.
 
-    With `as_is` the live plan goes on and the file is not applied. With `stay` the owner stays when the plan has ended.
+    With `as_is` the live plan continues and the file is not applied. With `stay` the owner stays when the plan has ended.
     """
 
     yes: bool = False
@@ -265,7 +265,7 @@ def _failed_for_need(container: Resource) -> bool:
 
 
 def leave_owner(view: View, name: str, command: str) -> NoReturn:
-    """Print what keeps running, and exit without cleaning up: commands go on, and the next owner takes them over.
+    """Print what keeps running, and exit without cleaning up: commands continue, and the next owner adopts them.
 
     `command` is the one that resumes the plan `name`.
     """
@@ -281,12 +281,11 @@ def _left_running(view: View, command: str) -> str:
     if not calls and going_on:
         return f"{going_on}\nnext: {command} resumes the plan"
     if not calls:
-        return f"No commands are running. Resume with: {command}"
+        return f"No commands are running.\nnext: {command} resumes the plan"
     owners = ", ".join(dict.fromkeys(str(call.spec["owner"]) for call in calls))
-    verb = "goes" if len(calls) == 1 else "go"
-    goes_on = f"{quantities.pluralize(len(calls), 'command')} {verb} running: {owners}. No new task starts"
-    goes_on += f"\n{going_on}" if going_on else ""
-    return f"{goes_on}\nnext: {command} resumes the plan · plan down stops the commands"
+    running = f"{quantities.pluralize(len(calls), 'command')} still running: {owners}. No new task starts."
+    running += f"\n{going_on}" if going_on else ""
+    return f"{running}\nnext: {command} resumes the plan · plan down stops the commands"
 
 
 def _hand_over(owner_options: OwnerOptions) -> NoReturn:

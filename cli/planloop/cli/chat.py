@@ -35,7 +35,7 @@ Examples:
     type=click.Choice(["queue", "steer", "interrupt"]),
     default="queue",
     show_default=True,
-    help="Deliver when it would sleep (queue), after its current step (steer), or by interrupting the step (interrupt).",
+    help="When to deliver: when the agent is idle, after its current step, or now, stopping the step.",
 )
 @click.option("--ask", is_flag=True, help="Wait for the answer and print it.")
 @click.option("--timeout", metavar="TIME", help="Stop waiting after this time, for example 90s or 10m: exit 9.")

@@ -29,7 +29,7 @@ def discard_containers(access: PlanClient, addresses: Sequence[str], *, dry_run:
     """
     for address in addresses:
         if dry_run:
-            click.echo(f"{address}: what was kept of it would be removed; plan logs {address} stays")
+            click.echo(f"{address}: the stopped container would be removed; plan logs {address} stays")
             continue
         access.refuse_insiders()
         if access.is_owned():
@@ -39,7 +39,7 @@ def discard_containers(access: PlanClient, addresses: Sequence[str], *, dry_run:
 
             if faults := container_teardown.discard_container(access.place, address):
                 raise CommandError(ExitCode.FAILED, "\n".join(faults))
-        click.echo(f"{address}: what was kept of it is removed; plan logs {address} stays")
+        click.echo(f"{address}: the stopped container was removed; plan logs {address} stays")
 
 
 def _remove_stopped(access: PlanClient, item: Resource) -> None:
@@ -86,8 +86,8 @@ def remove_objects(what: Sequence[str], plan: str | None, *, reason: str, dry_ru
         if not paths:
             return
     if () in paths:
-        hint = "plan cancel . stops all of it · plan down ends its process"
-        raise CommandError(ExitCode.USAGE, "the root task is the plan itself and cannot be removed from it", hint)
+        hint = "plan cancel . cancels all tasks · plan down stops the owner"
+        raise CommandError(ExitCode.USAGE, "the root task is the plan itself and cannot be removed", hint)
     ops = [{"op": "remove", "path": json_pointer.render_pointer(path)} for path in paths]
     patch.submit_patch(access, ops, reason=reason, dry_run=dry_run)
 
@@ -105,7 +105,7 @@ def _removable(document: JsonObject, address: str) -> tuple[str, ...]:
     path = references.field_path(address, "")
     if not json_pointer.has_value(document, path):
         raise CommandError(
-            ExitCode.NOT_FOUND, f"no {address} in this plan", "plan get containers -o name lists what there is"
+            ExitCode.NOT_FOUND, f"no {address} in this plan", "plan get containers -o name lists the containers"
         )
     return path
 
@@ -121,12 +121,12 @@ Examples:
 @click.command(epilog=PAUSE_EXAMPLE)
 @click.argument("what", nargs=-1, required=True, metavar="TASK...", shell_complete=complete_addresses("task"))
 @plan_option
-@click.option("--reason", default="", help="Why, for the history and for the agents it concerns.")
-@click.option("--dry-run", is_flag=True, help="Only say what it would do.")
+@click.option("--reason", default="", help="The reason, for the history and the affected agents.")
+@click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 def pause_command(what: tuple[str, ...], plan: str | None, reason: str, dry_run: bool) -> None:
-    """Stop a subtree at its next boundary and keep its work.
+    """Pause a subtree after its current step, and keep its work.
 
-    Running commands go on to their end; nothing new starts below it until `plan resume`.
+    Running commands continue to their end; nothing new starts in the subtree until `plan resume`.
     """
     steer_tasks(what, plan, "pause", reason=reason, dry_run=dry_run)
 
@@ -135,8 +135,8 @@ RESUME_EXAMPLE = """
 \b
 Examples:
   plan resume task/frontend
-  plan resume container/db  made anew, if it failed
-  plan resume .             all of the plan; what failed runs once more
+  plan resume container/db  recreate it if it failed
+  plan resume .             the whole plan; failed tasks run again
 """
 
 
@@ -145,16 +145,16 @@ Examples:
     "what", nargs=-1, required=True, metavar="TASK...", shell_complete=complete_addresses("task", "container")
 )
 @plan_option
-@click.option("--reason", default="", help="Why, for the history and for the agents it concerns.")
-@click.option("--dry-run", is_flag=True, help="Only say what it would do.")
+@click.option("--reason", default="", help="The reason, for the history and the affected agents.")
+@click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 def resume_command(what: tuple[str, ...], plan: str | None, reason: str, dry_run: bool) -> None:
-    """Let a paused subtree go on, and what failed in it try once more.
+    """Resume a paused subtree and retry what failed in it.
 
-    A container that failed is made anew when it is named, and with `.` as all that failed is.
+    A failed container is recreated if you name it; with `.` all failed tasks and containers are.
 
-    Also takes back a `plan cancel`: the task runs again. A model that could not be asked, for want of a key or a
-    server, is asked again. Keys in variables are read where `plan apply` runs: for one that was not set there, leave
-    it and apply again instead.
+    The command also undoes `plan cancel`: the task runs again. A model that was unavailable, without a key or a server, is
+    asked again. API keys in environment variables are read by the process of `plan apply`. If a key was not set there,
+    detach and apply again.
     """
     steer_tasks(what, plan, "resume", reason=reason, dry_run=dry_run)
 
@@ -170,13 +170,13 @@ Examples:
 @click.command(epilog=CANCEL_EXAMPLE)
 @click.argument("what", nargs=-1, required=True, metavar="TASK...", shell_complete=complete_addresses("task"))
 @plan_option
-@click.option("--reason", default="", help="Why, for the history and for the agents it concerns.")
-@click.option("--dry-run", is_flag=True, help="Only say what it would do.")
+@click.option("--reason", default="", help="The reason, for the history and the affected agents.")
+@click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 def cancel_command(what: tuple[str, ...], plan: str | None, reason: str, dry_run: bool) -> None:
-    """Stop a subtree for good and keep it as cancelled.
+    """Cancel a subtree and keep its results.
 
-    Running commands are stopped (TERM, then KILL after a grace), agents end, locks are released. The task stays in the
-    plan with its results; `plan resume` lets it run again.
+    Running commands are stopped (TERM, then KILL after a grace period), agents end, and locks are released. The task stays
+    in the plan with its results; `plan resume` runs it again.
     """
     steer_tasks(what, plan, "cancel", reason=reason, dry_run=dry_run)
 
@@ -186,7 +186,7 @@ DELETE_EXAMPLE = """
 Examples:
   plan delete task/frontend/ui
   plan delete task/old --dry-run
-  plan delete container/sut       one that was kept after it stopped, or one of the live plan
+  plan delete container/sut       a kept container, or one of the live plan
 """
 
 
@@ -199,14 +199,14 @@ Examples:
     shell_complete=complete_addresses("task", "container"),
 )
 @plan_option
-@click.option("--reason", default="", help="Why, for the history and for the agents it concerns.")
-@click.option("--dry-run", is_flag=True, help="Only say what it would do.")
+@click.option("--reason", default="", help="The reason, for the history and the affected agents.")
+@click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 def delete_command(what: tuple[str, ...], plan: str | None, reason: str, dry_run: bool) -> None:
     """Remove a subtree or a container from the live plan.
 
-    Its work is stopped as by `plan cancel` and its objects go; files that it wrote stay. What the plan file says comes
-    back with the next save of that file, so remove it there too, or `plan pull`. Of a container that was kept after it
-    stopped (`keep:`) only that goes, and the plan stays as it is.
+    Its work is stopped as by `plan cancel`, and its objects are removed; files that it wrote stay. If the plan file still
+    declares it, the next save of the file adds it again: remove it there too, or run `plan pull`. For a container that
+    was kept after it stopped (`keep:`), only the container is removed; the plan does not change.
     """
     remove_objects(what, plan, reason=reason, dry_run=dry_run)
 
@@ -223,20 +223,20 @@ Examples:
 @click.command(epilog=UNLOCK_EXAMPLE)
 @click.argument("what", metavar="LOCK", shell_complete=complete_addresses("lock"))
 @plan_option
-@click.option("--reason", default="", help="Why, for the history and for who held it.")
+@click.option("--reason", default="", help="The reason, for the history and the holder.")
 def unlock_command(what: str, plan: str | None, reason: str) -> None:
-    """Take a lock from whoever holds it.
+    """Take a lock from its holder.
 
-    It goes to who has waited longest. An agent that held it is told, and its next write under it is refused, so that it
-    looks at the file again first. A command that runs is not stopped, and may still write there: cancel its task for
-    that. What was written stays.
+    The lock goes to the first waiter. If an agent held the lock, it gets a message, and its next write under the lock is
+    refused, so that it reads the file again first. A running command is not stopped and may still write there; cancel
+    its task to stop it. Files that were written stay.
     """
     address = what if what.startswith("lock/") else references.resolve_address(what.strip("/"), "lock")
     if not address.startswith("lock/"):
         raise CommandError(
-            ExitCode.USAGE, f"{address} is no lock", f"plan get locks lists them; plan describe {address} what it has"
+            ExitCode.USAGE, f"{address} is not a lock", f"plan get locks lists the locks; plan describe {address} shows the object"
         )
     answer = client_of_plan(plan).post("unlock", {"lock": address, "reason": reason})
     click.echo(f"{address} was taken from {', '.join(answer['owners'])}, rev {answer['rev']}")
     for task in answer["commands"]:
-        click.echo(f"the command of {task} goes on and may still write there; to stop it: plan cancel {task}")
+        click.echo(f"the command of {task} continues and may still write there; to stop it: plan cancel {task}")

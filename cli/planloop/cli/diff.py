@@ -22,11 +22,11 @@ Examples:
 @click.command(epilog=DIFF_EXAMPLE)
 @file_argument
 @output_option("json", "yaml")
-@click.option("--target", multiple=True, metavar="TASK", help="Only this subtree. May be given again.")
-@click.option("--exclude", multiple=True, metavar="TASK", help="Everything but this subtree. May be given again.")
+@click.option("--target", multiple=True, metavar="TASK", help="Compare only this subtree. Repeatable.")
+@click.option("--exclude", multiple=True, metavar="TASK", help="Compare everything except this subtree. Repeatable.")
 @model_option
 @click.option(
-    "--checks", is_flag=True, help="Also run the acceptance checks, in their sandboxes, and say which hold now."
+    "--checks", is_flag=True, help="Also run the acceptance checks, in their sandboxes, and show which pass now."
 )
 @max_size_option
 def diff_command(
@@ -38,10 +38,10 @@ def diff_command(
     checks: bool,
     max_size: int | None,
 ) -> None:
-    """Show what applying a plan file would do.
+    """Show the changes that applying a plan file would make.
 
-    Deletions first, each with its action, its reason, what is running and what it has spent. Nothing is changed.
-    Exit 0 when there is nothing to do, 1 when there are differences, above 1 for an error.
+    Deletions come first, each with its action, its reason, its running work and its cost so far. Nothing is changed.
+    Exit 0 if there are no differences, 1 if there are differences, above 1 for an error.
     """
     from planloop.cli import preview
 
@@ -67,12 +67,12 @@ Examples:
 
 @click.command(epilog=PULL_EXAMPLE)
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--dry-run", is_flag=True, help="Only say what would be written.")
+@click.option("--dry-run", is_flag=True, help="Show what would be written.")
 def pull_command(file: Path, dry_run: bool) -> None:
-    """Write the live plan back into the file.
+    """Write the live plan back to its file.
 
-    Only the bytes that must change do: comments, quotes, order and blank lines stay. What is in the file and not yet
-    applied is merged in first. Where it cannot be done safely, FILE.new is written beside it.
+    Only the bytes that must change are written: comments, quotes, order and blank lines stay. Edits in the file that are
+    not applied yet are merged first. If the file cannot be changed safely, the live plan is written to FILE.new.
     """
     from planloop.cli import preview
     from planloop.client import plan_file, plan_file_update, plan_paths
@@ -84,7 +84,7 @@ def pull_command(file: Path, dry_run: bool) -> None:
     shown = preview.preview_plan_file(found)
     if shown.is_new:
         raise CommandError(
-            ExitCode.NOT_FOUND, f"{found.name} was never applied, so there is nothing to pull", f"plan apply {file}"
+            ExitCode.NOT_FOUND, f"{found.name} was never applied: there is nothing to pull", f"plan apply {file}"
         )
     if shown.answer["faults"]:
         from planloop.client.error_report import refused_error
@@ -96,20 +96,20 @@ def pull_command(file: Path, dry_run: bool) -> None:
         from planloop.schemas import json_patch
 
         ops = tuple(json_patch.diff_values(found.document, wanted))
-        click.echo(f"{file}: {patch_words(ops) or 'says what is live already'}")
+        click.echo(f"{file}: {patch_words(ops) or 'already matches the live plan'}")
         return
     match plan_file_update.pull_plan(found, wanted):
         case plan_file_update.PulledInPlace(content, ops):
-            click.echo(f"{file}: {patch_words(ops) or 'says what is live already'}")
+            click.echo(f"{file}: {patch_words(ops) or 'already matches the live plan'}")
             if ops:
                 _record_pull(PlanClient(place), plan_file.compile_plan(file, content))
         case plan_file_update.PulledBeside(path, why):
             raise CommandError(
-                ExitCode.CONFLICT, f"{file} was left alone: {why}", f"the live plan is in {path}: compare and copy"
+                ExitCode.CONFLICT, f"{file} was not changed: {why}", f"the live plan is in {path}: compare and copy"
             )
         case plan_file_update.PulledMoved():
             raise CommandError(
-                ExitCode.CONFLICT, f"{file} was saved meanwhile; nothing was written", f"plan pull {file}"
+                ExitCode.CONFLICT, f"{file} was saved by another program meanwhile; nothing was written", f"run again: plan pull {file}"
             )
 
 

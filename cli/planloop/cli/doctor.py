@@ -35,9 +35,9 @@ class DoctorFinding:
 
 @click.command(epilog=EXAMPLE)
 def command() -> None:
-    """Say what is missing on this machine and how to get it.
+    """Check this machine for missing programs, and show how to install them.
 
-    Exit 1 when something that every plan needs is missing.
+    Exit 1 if something that every plan requires is missing.
     """
     found = list(findings(Path.cwd()))
     for one in found:
@@ -69,8 +69,8 @@ def _yaml() -> DoctorFinding:
     import yaml
 
     if hasattr(yaml, "CSafeLoader"):
-        return DoctorFinding("yaml", f"{yaml.__version__} with its C reader")
-    return DoctorFinding("yaml", f"{yaml.__version__} without its C reader: plans are read ten times slower",
+        return DoctorFinding("yaml", f"{yaml.__version__} with its C parser")
+    return DoctorFinding("yaml", f"{yaml.__version__} without its C parser: reading plans is ten times slower",
                    "pip install --force-reinstall pyyaml", is_needed=False)  # fmt: skip
 
 
@@ -79,7 +79,7 @@ def _folder(root: Path) -> DoctorFinding:
 
     free = shutil.disk_usage(root).free
     if not os.access(root, os.W_OK):
-        return DoctorFinding("this folder", "cannot be written", f"chmod u+w {root}, or work somewhere else")
+        return DoctorFinding("this folder", "not writable", f"chmod u+w {root}, or use another folder")
     if free < FREE_BYTES_LEAST:
         return DoctorFinding("this folder", f"{free >> 20} MiB free", "free some disk space")
     return DoctorFinding("this folder", f"writable, {free >> 30} GiB free")

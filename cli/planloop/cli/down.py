@@ -23,33 +23,33 @@ from planloop.schemas.resource import Resource, resource_from_json
 EXAMPLE = """
 \b
 Examples:
-  plan down                  stop the owner and what it runs
-  plan down --leave          stop only the owner; commands and containers go on by themselves
-  plan down --volumes        also remove what its containers keep in named volumes
-  plan down --force          kill an owner that does not answer, then stop and remove the same
+  plan down                  stop the owner, its commands and containers
+  plan down --leave          stop only the owner; commands and containers keep running
+  plan down --volumes        also remove the named volumes of its containers
+  plan down --force          kill an owner that does not answer, then stop the same
 """
 PATIENCE_S = 30.0
 STARTING_S = 5.0
 LOOK_S = 0.05
-AGAIN = "plan down again removes what is left"
+AGAIN = "run plan down again to remove what is left"
 FORCE_PATIENCE_S = 5.0  # Who says --force has waited already; an owner that is well answers in milliseconds.
 
 
 @click.command(epilog=EXAMPLE)
 @plan_option
-@click.option("--leave", is_flag=True, help="Leave what runs; the next plan apply takes it over.")
-@click.option("--volumes", is_flag=True, help="Remove the named volumes of its containers with their data.")
-@click.option("--force", is_flag=True, help="Kill an owner that does not answer, then stop what it ran.")
+@click.option("--leave", is_flag=True, help="Leave commands and containers running; the next plan apply adopts them.")
+@click.option("--volumes", is_flag=True, help="Also remove the named volumes of its containers, with their data.")
+@click.option("--force", is_flag=True, help="Kill an owner that does not answer, then stop its commands and containers.")
 def command(plan: str | None, leave: bool, volumes: bool, force: bool) -> None:
     """Stop the process that runs a plan.
 
-    Running commands are stopped (TERM, then KILL), and `plan apply` goes on from there. A stopped command runs again
-    when its task says `effect: idempotent`; any other waits for `plan approve`, which is named. Containers are removed
-    with their networks; named volumes stay, and are named. With no owner it stops what one left behind. The exit code
-    is 1 when something is left that was to go: it is named, with the reason.
+    Running commands are stopped (TERM, then KILL); `plan apply` resumes the plan. A stopped command runs again if its task
+    has `effect: idempotent`; any other waits for `plan approve`, and the command line is printed. Containers and their
+    networks are removed; named volumes stay and are listed. Without an owner, this command stops what an earlier owner
+    left running. Exit 1 if something could not be removed; it is listed with the reason.
     """
     if leave and volumes:
-        raise CommandError(ExitCode.USAGE, "containers that go on need their volumes", "--leave or --volumes")
+        raise CommandError(ExitCode.USAGE, "--leave and --volumes cannot be combined: running containers need their volumes", "give one of them")
     access = client_of_plan(plan)
     deadline = time.monotonic() + (FORCE_PATIENCE_S if force else STARTING_S)
     while (owner := _stopped(access, leave=leave, volumes=volumes, force=force)) is not _Owner.GONE:
@@ -72,7 +72,7 @@ class _Owner(Enum):
 
 
 def _stopped(access: PlanClient, *, leave: bool, volumes: bool, force: bool) -> _Owner:
-    """Stops the owner, or what one left behind."""
+    """Stop the owner, or what an earlier owner left running."""
     from planloop.reconciler.errors import NotOwner
     from planloop.reconciler.store import owner_lock
 
@@ -94,21 +94,21 @@ def _stopped(access: PlanClient, *, leave: bool, volumes: bool, force: bool) -> 
         return _Owner.STUCK
     _until_gone(access, PATIENCE_S + (CONTAINERS_DOWN_S if before else 0.0))
     is_whole = leave or not before or _tell_containers(access, before, with_volumes=volumes)
-    click.echo(f"{access.place.name} is down; {plan_paths.command_to_resume(access.place)} goes on from here")
+    click.echo(f"{access.place.name} is stopped; {plan_paths.command_to_resume(access.place)} resumes it")
     _tell_doubts(access)
     if not is_whole:
-        raise CommandError(ExitCode.FAILED, "not all containers were removed", AGAIN)
+        raise CommandError(ExitCode.FAILED, "some containers were not removed", AGAIN)
     return _Owner.GONE
 
 
 def _tell_doubts(access: PlanClient) -> None:
-    """Names every command that was cut off and may not simply run again."""
+    """Print every command that was interrupted and must not run again by default."""
     for call in access.objects("call"):
         if call.state == "Unknown":
             click.echo(
-                f"  ? {call.spec['owner']}  {call_text(call)}  stopped while it ran; effect {call.spec['effect']}"
+                f"  ? {call.spec['owner']}  {call_text(call)}  interrupted; effect {call.spec['effect']}"
             )
-            click.echo(f"    plan approve {call.address} --did-not runs it again · --happened takes it as done")
+            click.echo(f"    plan approve {call.address} --did-not runs it again · --happened counts it as done")
 
 
 def _containers(answer: JsonObject) -> list[Resource]:
@@ -116,9 +116,9 @@ def _containers(answer: JsonObject) -> list[Resource]:
 
 
 def _tell_containers(access: PlanClient, before: list[Resource], *, with_volumes: bool) -> bool:
-    """The owner had the words in its own log; whoever asked for it reads here what became of them.
+    """Print what became of the containers, which the owner reported only in its own log.
 
-    Whether nothing is left that was to go.
+    Return whether everything was removed.
     """
     from planloop.owner import container_teardown
 
@@ -135,7 +135,7 @@ def _until_gone(access: PlanClient, patience_s: float = PATIENCE_S) -> None:
     while owner_lock.current_owner(access.place.folder) is not None:
         if time.monotonic() > deadline:
             raise CommandError(
-                ExitCode.TIMEOUT, f"the owner is still there after {patience_s:.0f} s", "plan down --force"
+                ExitCode.TIMEOUT, f"the owner did not stop within {patience_s:.0f} s", "plan down --force"
             )
         time.sleep(0.02)
 
@@ -144,13 +144,13 @@ def _stop_strays(access: PlanClient, *, leave: bool, volumes: bool) -> None:
     from planloop.owner import container_teardown, stop_commands
 
     if leave:
-        click.echo(f"nobody runs {access.place.name}")
+        click.echo(f"{access.place.name} is not running")
         if said := container_teardown.running_containers_note(access.objects("container")):
             click.echo(said)
         return
     stopped = stop_commands.stop_strays(access.place)
-    behind = f"; {quantities.pluralize(stopped, 'command')} left behind stopped" if stopped else ""
-    click.echo(f"nobody runs {access.place.name}{behind}")
+    behind = f"; {quantities.pluralize(stopped, 'command')} of an earlier owner stopped" if stopped else ""
+    click.echo(f"{access.place.name} is not running{behind}")
     faults: tuple[str, ...] = ()
     if volumes or access.objects("container"):  # Volumes outlive those that had them.
         left = container_teardown.take_down_offline(access.place, with_volumes=volumes)
@@ -169,4 +169,4 @@ def _kill(access: PlanClient) -> None:
     if owner is not None:
         os.kill(owner.pid, signal.SIGKILL)
         _until_gone(access)
-    click.echo(f"the owner of {access.place.name} was killed; plan apply goes on from the log")
+    click.echo(f"the owner of {access.place.name} was killed; plan apply resumes the plan from its log")

@@ -23,19 +23,19 @@ Examples:
 """
 HEAD = """\
 # The live plan {plan}, rev {rev}. Save and close to apply; leave it unchanged, or empty it, to change nothing.
-# What others change meanwhile is merged by field. The plan file itself is not touched: `plan pull` does that.
+# Changes that others make meanwhile are merged by field. The plan file is not changed; `plan pull` does that.
 """
 
 
 @click.command(epilog=EXAMPLE)
 @plan_option
-@click.option("--reason", default="edited", show_default=True, help="Why, for the history.")
+@click.option("--reason", default="edited", show_default=True, help="The reason, for the history.")
 def command(plan: str | None, reason: str) -> None:
     """Open the live plan in your editor.
 
-    With faults the editor opens again with your text and the faults above it. Your text is never lost: on giving up it
-    stays in a file that is named. What others changed meanwhile is merged by field; where both changed the same, yours
-    is taken and that is said.
+    If the text has errors, the editor opens again with your text and the errors above it. Your text is never lost: if you
+    give up, it stays in a file whose path is printed. Changes that others made meanwhile are merged by field; if both
+    changed a field, your value wins and a note is printed.
     """
     from planloop.compiler import read
 
@@ -65,7 +65,7 @@ def _edited(access: PlanClient, path: Path, before: str) -> JsonObject | None:
             subprocess.run([*shlex.split(editor), str(path)], check=True)
         except (OSError, subprocess.CalledProcessError) as error:
             code = error.strerror if isinstance(error, OSError) else f"exit code {error.returncode}"
-            hint = f"set EDITOR to another one; your text is in {path}"
+            hint = f"set EDITOR to another editor; your text is in {path}"
             raise CommandError(
                 ExitCode.USAGE, f"the editor `{editor}` failed: {code}; nothing was changed", hint
             ) from None
@@ -79,7 +79,7 @@ def _edited(access: PlanClient, path: Path, before: str) -> JsonObject | None:
         before = "".join(f"# {line}\n" for line in faults.splitlines()) + _body(text)
         path.write_text(before)
         if not _wants_again(faults):
-            raise CommandError(ExitCode.INVALID, "the edit has faults; nothing was changed", f"your text is in {path}")
+            raise CommandError(ExitCode.INVALID, "the edit has errors; nothing was changed", f"your text is in {path}")
 
 
 def _wants_again(faults: str) -> bool:

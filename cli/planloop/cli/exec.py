@@ -49,29 +49,29 @@ class CommandWords(click.Command):
 @click.argument("what", metavar="CONTAINER", shell_complete=complete_addresses("container"))
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @plan_option
-@click.option("-i", "--stdin", is_flag=True, help="Hand on what comes in on standard input.")
-@click.option("-t", "--tty", is_flag=True, help="Give it your terminal; with -i for a shell.")
-@click.option("-u", "--user", default="", metavar="USER", help="As whom; as the container's own user without.")
-@click.option("-w", "--workdir", default="", metavar="FOLDER", help="Where inside; in the container's own without.")
+@click.option("-i", "--stdin", is_flag=True, help="Pass standard input to the command.")
+@click.option("-t", "--tty", is_flag=True, help="Allocate a terminal; use -it for a shell.")
+@click.option("-u", "--user", default="", metavar="USER", help="The user to run as. Default: the container's user.")
+@click.option("-w", "--workdir", default="", metavar="FOLDER", help="The working directory in the container. Default: the container's.")
 def command(
     what: str, words: tuple[str, ...], plan: str | None, stdin: bool, tty: bool, user: str, workdir: str
 ) -> None:
     """Run a command in a container of the plan.
 
-    Its exit code is that of the command, 127 when there is no such program inside. With -t, Ctrl-C goes to the command;
-    without, it ends it. What the command started ends with this one when this one is killed. Works also when nobody
-    runs the plan, as long as the container runs.
+    The exit code is that of the command, or 127 if the container has no such program. With -t, Ctrl-C goes to the command;
+    without -t, it ends the command. If this process is killed, the command and its child processes end too. The plan
+    need not be running, but the container must be.
     """
     access = client_of_plan(plan)
     item = access.object(references.resolve_address(what, "container"))
     if item.kind != "container":
-        raise CommandError(ExitCode.USAGE, f"{item.address} is not a container", "plan get containers lists them")
+        raise CommandError(ExitCode.USAGE, f"{item.address} is not a container", "plan get containers lists the containers")
     if not words:
-        raise CommandError(ExitCode.USAGE, "no command to run", f"plan exec -it {item.address} -- sh")
+        raise CommandError(ExitCode.USAGE, "no command given", f"plan exec -it {item.address} -- sh")
     access.refuse_insiders()
     is_terminal = tty and sys.stdin.isatty()
     if tty and not is_terminal:
-        printer.print_note("note: standard input is no terminal, so -t does nothing")
+        printer.print_note("note: standard input is not a terminal; -t has no effect")
     _run(access, item, words, ContainerTerminal(stdin or is_terminal, is_terminal), user=user, workdir=workdir)
 
 
@@ -122,10 +122,10 @@ def _found(access: PlanClient, item: Resource) -> FoundContainer:
     why = f": {ready.message}" if ready is not None and ready.message else ""
     hints = [f"plan describe {item.address}"]
     hints += [f"plan logs {item.address}"] if own or item.status.get("log") else []
-    hints += [] if access.is_owned() else ["plan apply brings it up"]
+    hints += [] if access.is_owned() else ["plan apply starts it"]
     state = item.state if own or item.state not in ("running", "healthy") else "gone"
     raise CommandError(
-        ExitCode.CONFLICT, f"{item.address} does not run, it is {state or 'waiting'}{why}", " · ".join(hints)
+        ExitCode.CONFLICT, f"{item.address} is not running: it is {state or 'waiting'}{why}", " · ".join(hints)
     )
 
 
@@ -136,10 +136,10 @@ def _not_started(item: Resource, word: str, said: str) -> Exception:
         printer.print_note(f"error: {item.address} has no program `{word}`")
         other = next((one for one in SHELLS if one != word), "")
         is_shell = word in SHELLS
-        hint = f"its image may have no shell at all, or another one: plan exec -it {item.address} -- {other}"
-        printer.print_note(f"help: {hint if is_shell else 'name a program that is in its image, or the path of one'}")
+        hint = f"its image may have another shell, or none: plan exec -it {item.address} -- {other}"
+        printer.print_note(f"help: {hint if is_shell else 'name a program that is in its image, or give its path'}")
     else:
-        printer.print_note(f"error: {item.address} does not run `{word}`: {escaped(said)}")
+        printer.print_note(f"error: {item.address} cannot run `{word}`: {escaped(said)}")
     return click.exceptions.Exit(NOT_STARTED)
 
 

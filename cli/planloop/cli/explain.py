@@ -21,24 +21,24 @@ EXAMPLE = """
 \b
 Examples:
   plan explain acceptance                   a field of a task
-  plan explain task.budget.usd              one inside another
+  plan explain task.budget.usd              a nested field
   plan explain suite.cases                  a field of a benchmark suite
   plan explain P0203                        an error code
-  plan explain lib:planning                 a part of the library; lib: lists them
+  plan explain lib:planning                 a library entry; lib: lists them
   plan explain --why task/frontend/goal     who set this value, when, and why
-  plan explain --why task/ui/agent.tools    which prototype or mixin it is from
-  plan explain --why hook/ui/guard/match    where a hook is set, or what it is made from
+  plan explain --why task/ui/agent.tools    the prototype or mixin that it comes from
+  plan explain --why hook/ui/guard/match    where a hook is set, or what it extends
 """
 
 
 @click.command(epilog=EXAMPLE)
 @click.argument("what", required=False, metavar="FIELD | CODE | lib:NAME")
-@click.option("--why", metavar="PATH", help="Who set this of the live plan: task/NAME, task/NAME/FIELD, or /pointer.")
+@click.option("--why", metavar="PATH", help="Show who set a part of the live plan: task/NAME, task/NAME/FIELD, or /pointer.")
 @plan_option
 def command(what: str | None, why: str | None, plan: str | None) -> None:
-    """Explain a field, an error code, or who set a value and why.
+    """Explain a field or an error code, or show who set a value and why.
 
-    Without anything: the fields there are. `lib:NAME` is shown as the library has it.
+    Without an argument, list the fields. `lib:NAME` prints an entry of the library.
     """
     from planloop.client.plan_sources import FolderSources
     from planloop.compiler import explain
@@ -56,7 +56,7 @@ def command(what: str | None, why: str | None, plan: str | None) -> None:
     text = explain.explain_topic(what) or explain.library_page(what, library)
     if text is None:
         hint = explain.suggest_library_topic(what, library) or explain.suggest_topic(what)
-        raise CommandError(ExitCode.NOT_FOUND, f"there is no field, error code or part of the library `{what}`", hint)
+        raise CommandError(ExitCode.NOT_FOUND, f"unknown field, error code or library entry `{what}`", hint)
     click.echo(text.rstrip())
 
 
@@ -70,7 +70,7 @@ def _place(access: PlanClient, text: str) -> tuple[str, ...]:
         return field
     if text in (".", "task/.", f"plan/{access.place.name}"):
         raise CommandError(
-            ExitCode.USAGE, "the plan as a whole is of many hands", "plan history lists them; name a field: goal"
+            ExitCode.USAGE, "the plan as a whole has many authors", "plan history lists them; or name a field, for example goal"
         )
     address = "task/" if text.startswith("/") else references.resolve_address(text)
     item = access.find(address) if address.startswith("task/") else access.object(address)
@@ -90,11 +90,11 @@ def _whole(item: Resource, document: JsonObject) -> tuple[str, ...]:
         case _:
             hint = f"plan describe {item.address} · plan events {item.address}"
             raise CommandError(
-                ExitCode.USAGE, f"{item.address} came to be while the plan runs: nobody wrote it into the plan", hint
+                ExitCode.USAGE, f"{item.address} was created at run time: it is not written in the plan", hint
             )
     if not json_pointer.has_value(document, place):
-        hint = f"name a field of it: plan explain --why {field}"
-        raise CommandError(ExitCode.NOT_FOUND, f"{item.address} is not written in a place of its own", hint)
+        hint = f"name one of its fields: plan explain --why {field}"
+        raise CommandError(ExitCode.NOT_FOUND, f"{item.address} has no place of its own in the plan", hint)
     return place
 
 
@@ -138,7 +138,7 @@ def field_index() -> str:
         names = ", ".join(one.name for one in table.fields)
         lines.append(f"{table.name}: {table.doc}\n    {names}")
     others = ", ".join(name for name in tables.TABLE_BY_NAME if name not in tables.TABLES)
-    return "\n".join([*lines, f"no part of a plan, but of benchmark suites and their worlds:\n    {others}"])
+    return "\n".join([*lines, f"fields of benchmark suites and their worlds, not of plans:\n    {others}"])
 
 
 def value_origin(answer: JsonObject) -> str:
@@ -163,7 +163,7 @@ def definition_text(values: JsonObject, source: str | None) -> str:
     """What an agent came to have, and the prototype, mixin or line it is from; None: nobody states it."""
     lines = [_listed(value) for value in values.values() if value or len(values) == 1]
     where = (
-        f"from {source}" if source else "stated nowhere on its own: from the agents above it, its tier, or by default"
+        f"from {source}" if source else "not stated: inherited from its ancestors, set by its tier, or a default"
     )
     return "\n".join([*lines, f"  {where}"])
 

@@ -17,28 +17,28 @@ if TYPE_CHECKING:
 EXAMPLE = """
 \b
 Examples:
-  plan fork --at 41                         webchat-41, from revision 41 on
-  plan fork --at 41 --as careful            under a name of yours
-  plan fork --as elsewhere --files ../try   with a copy of the files, from the last revision on
+  plan fork --at 41                         webchat-41, from revision 41
+  plan fork --at 41 --as careful            with a name that you choose
+  plan fork --as elsewhere --files ../try   from the last revision, with a copy of the files
 """
 
 
 @click.command(epilog=EXAMPLE)
 @plan_option
 @output_option("json", "yaml")
-@click.option("--at", "rev", type=int, metavar="REV", help="The revision to go on from; the last when left out.")
-@click.option("--as", "name", metavar="NAME", help="The name of the fork; the plan's with the revision if left out.")
-@click.option("--files", type=click.Path(path_type=Path), metavar="DIR", help="Copy the workspace to DIR, too.")
+@click.option("--at", "rev", type=int, metavar="REV", help="The revision to continue from. Default: the last.")
+@click.option("--as", "name", metavar="NAME", help="The name of the fork. Default: the plan's name and the revision.")
+@click.option("--files", type=click.Path(path_type=Path), metavar="DIR", help="Also copy the workspace to DIR.")
 def command(plan: str | None, output: str | None, rev: int | None, name: str | None, files: Path | None) -> None:
-    """Make a copy of the plan that goes on from a revision.
+    """Copy a plan, to continue from a revision.
 
-    Taken along: the document, every object with its state, transcripts, budgets, and who holds which lock among them,
-    all under new ids, and a plan file NAME.plan.yaml of the plan as of then. Not taken along: processes, tool servers,
-    and the earlier history, which stays with the original. A command that ran at that revision is in doubt in the
-    fork, or is made again where its effect class allows; nothing that had been done is done again.
+    The fork has the document, every object with its state, transcripts, budgets and locks, all with new ids, and a plan
+    file NAME.plan.yaml of that revision. It does not have processes, tool servers or the earlier history, which stays
+    with the original. A command that was running at that revision has an unknown outcome in the fork, or runs again if
+    its effect class allows it. Finished work is not repeated.
 
-    Files are not as of then: both plans work in the same folder unless --files makes a copy of it as it is now. The
-    original is only read, and may be running.
+    Files are not restored: both plans work in the same folder, unless --files copies its present content. The original
+    is only read, and may be running.
     """
     import anyio
 
@@ -54,7 +54,7 @@ def command(plan: str | None, output: str | None, rev: int | None, name: str | N
     click.echo(f"{made.place.name} is {made.origin.plan} as of rev {made.origin.rev}")
     for line in _notes(made, is_copied=files is not None):
         click.echo(f"  {line}")
-    click.echo(f"next: plan apply {_shown(made.file)} goes on from there")
+    click.echo(f"next: plan apply {_shown(made.file)} starts the fork")
 
 
 def _shown(file: Path) -> str:
@@ -65,12 +65,12 @@ def _shown(file: Path) -> str:
 
 
 def _notes(made: ForkedPlan, *, is_copied: bool) -> list[str]:
-    out = [f"files: a copy as they are now, in {made.place.root}" if is_copied else "files: shared with the original"]
+    out = [f"files: a copy of their present content, in {made.place.root}" if is_copied else "files: shared with the original"]
     if made.again:
-        out.append(f"{quantities.pluralize(made.again, 'call')} that ran then will be made again")
+        out.append(f"{quantities.pluralize(made.again, 'call')} that ran at that revision will run again")
     if made.doubts:
         doubt = quantities.pluralize(made.doubts, "call")
-        out.append(f"{doubt} that ran then in doubt: plan get calls --plan {made.place.name}")
+        out.append(f"{doubt} that ran at that revision, with unknown outcome: plan get calls --plan {made.place.name}")
     if not made.is_spliced:
-        out.append("its file is in canonical form: what the live plan said could not be written into yours")
+        out.append("its file is in canonical form: the live plan could not be merged into your file")
     return out

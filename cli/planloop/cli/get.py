@@ -29,7 +29,7 @@ Examples:
   plan get agents               one kind
   plan get task/frontend        one object
   plan get calls -o json        for programs
-  plan get tasks -w             again and again as they change
+  plan get tasks -w             follow changes
 """
 USUAL = ("tasks", "containers")
 
@@ -38,12 +38,12 @@ USUAL = ("tasks", "containers")
 @click.argument("what", nargs=-1, metavar="[KIND | KIND/NAME]...", shell_complete=complete_addresses())
 @plan_option
 @output_option(*OUTPUTS)
-@click.option("-w", "--watch", is_flag=True, help="Go on printing objects as they change.")
+@click.option("-w", "--watch", is_flag=True, help="Keep printing objects as they change.")
 def get_command(what: tuple[str, ...], plan: str | None, output: str | None, watch: bool) -> None:
     """List objects.
 
     Kinds are task, agent, call, approval, conflict, lock, container, hook, mcp (tool servers), fork, thread, case (of a
-    benchmark) and plan, in singular or plural; `all` is every kind. Without any: the tasks and the containers.
+    benchmark) and plan, in singular or plural; `all` is every kind. Without arguments: tasks and containers.
     """
     access = client_of_plan(plan)
     found = selected_objects(access, what or USUAL)
@@ -55,9 +55,9 @@ def get_command(what: tuple[str, ...], plan: str | None, output: str | None, wat
 
 
 def print_objects(found: list[Resource], output: str | None, what: tuple[str, ...], access: PlanClient) -> None:
-    """Prints objects in the chosen form; without `what` under the head line that says how the plan does.
+    """Print objects in the chosen format; without `what`, below a summary of the plan.
 
-    A kind is always a list, however many there are: programs should not have to look. An address is one object.
+    A kind always gives a list, whatever its length. An address gives one object.
     """
     from planloop.client import process
 
@@ -107,7 +107,7 @@ RECENT = 8
 @click.argument("what", metavar="KIND/NAME", shell_complete=complete_addresses())
 @plan_option
 def describe_command(what: str, plan: str | None) -> None:
-    """Show one object: its conditions, why it waits, what would unblock it.
+    """Show one object: its conditions, why it waits and what would unblock it.
 
     A name without a kind is a task.
     """
@@ -153,11 +153,11 @@ Examples:
 @click.command(epilog=TREE_EXAMPLE)
 @click.argument("top", default=".", metavar="[TASK]")
 @plan_option
-@click.option("--depth", type=click.IntRange(min=1), help="How many levels below it.")
+@click.option("--depth", type=click.IntRange(min=1), help="How many levels to show.")
 def tree_command(top: str, plan: str | None, depth: int | None) -> None:
     """Show the tree of tasks with their states.
 
-    In a run of a benchmark each tells how what it made was judged: ✖ beside `done` is a fail, an error or invalid.
+    In a benchmark run, each task shows its verdict: ✖ next to `done` means fail, error or invalid.
     """
     from planloop.client import process
     from planloop.client.render import task_tree
@@ -169,7 +169,7 @@ def tree_command(top: str, plan: str | None, depth: int | None) -> None:
     address = references.resolve_address(top)
     if address not in tasks or not address.startswith("task/"):
         raise CommandError(
-            ExitCode.NOT_FOUND, f"no {address} in this plan", "plan get tasks -o name lists what there is"
+            ExitCode.NOT_FOUND, f"no {address} in this plan", "plan get tasks -o name lists the tasks"
         )
     costs = Costs(known)
     cost = costs.line(tasks[address])
@@ -219,13 +219,13 @@ def plan_headline(access: PlanClient, found: Sequence[Resource]) -> str:
 
 
 def not_running_note(access: PlanClient, known: Sequence[Resource] = ()) -> str:
-    """That no process runs a plan that is not over, and the command that goes on; empty when there is nothing to say.
+    """Return a note that no process runs an unfinished plan, with the command that resumes it; else an empty text.
 
-    What is listed stands still then: nobody lets go of a lock, and no time limit passes.
+    Without an owner nothing listed changes: no lock is released and no time limit expires.
     """
     if access.is_owned():
         return ""
     root = next((one for one in known or access.objects("task") if one.address == "task/."), None)
     if root is None or root.state in ENDED:
         return ""
-    return f"nobody runs {access.place.name}: {plan_paths.command_to_resume(access.place)} goes on from here"
+    return f"{access.place.name} is not running: {plan_paths.command_to_resume(access.place)} resumes it"

@@ -21,18 +21,18 @@ HISTORY_EXAMPLE = """
 \b
 Examples:
   plan history                 who changed the plan, when and why
-  plan history --all           with what was refused or held
-  plan rollback 12             back to one of them
+  plan history --all           also refused and held changes
+  plan rollback 12             restore one of them
 """
 
 
 @click.command(epilog=HISTORY_EXAMPLE)
 @plan_option
 @output_option("json", "yaml", "name")
-@click.option("--all", "everything", is_flag=True, help="Also what was refused, held, approved or rejected.")
-@click.option("--limit", "-n", type=int, default=50, show_default=True, help="The newest so many; 0 for all.")
+@click.option("--all", "everything", is_flag=True, help="Also show refused, held, approved and rejected changes.")
+@click.option("--limit", "-n", type=int, default=50, show_default=True, help="Show the newest N; 0 shows all.")
 def history_command(plan: str | None, output: str | None, everything: bool, limit: int) -> None:
-    """List the plan's revisions with author and cause."""
+    """List the plan's revisions with author and reason."""
     from planloop.reconciler.admission.history import DOCUMENT_TYPES, REVISION_TYPES
 
     wanted = REVISION_TYPES if everything else DOCUMENT_TYPES
@@ -64,9 +64,9 @@ EVENTS_EXAMPLE = """
 \b
 Examples:
   plan events                       the newest 50
-  plan events task/frontend         about one object and what is below it
-  plan events --type plan.refused   one type; `plan.` means all that begin so
-  plan events -w -o json            one JSON record a line, as they come
+  plan events task/frontend         one object and its descendants
+  plan events --type plan.refused   one type; `plan.` matches every type with this prefix
+  plan events -w -o json            one JSON record per line, as they are written
 """
 
 
@@ -74,16 +74,16 @@ Examples:
 @click.argument("what", required=False, metavar="[KIND/NAME]", shell_complete=complete_addresses())
 @plan_option
 @output_option("json")
-@click.option("--type", "type_", metavar="TYPE", default="", help="Only records whose type begins so.")
+@click.option("--type", "type_", metavar="TYPE", default="", help="Only records whose type has this prefix.")
 @click.option("--after", type=int, default=0, metavar="REV", help="Only records after this revision.")
-@click.option("--limit", "-n", type=int, default=50, show_default=True, help="The newest so many; 0 for all.")
-@click.option("-w", "--watch", is_flag=True, help="Go on as records come.")
+@click.option("--limit", "-n", type=int, default=50, show_default=True, help="Show the newest N; 0 shows all.")
+@click.option("-w", "--watch", is_flag=True, help="Keep printing new records.")
 def events_command(
     what: str | None, plan: str | None, output: str | None, type_: str, after: int, limit: int, watch: bool
 ) -> None:
-    """Show the log.
+    """Show the records of the log.
 
-    Every change of the plan is a record: who asked, what was changed, what was refused, what ran and how it ended.
+    Every change is a record: who requested it, what was changed or refused, what ran and how it ended.
     """
     access = client_of_plan(plan)
     address = references.resolve_address(what) if what else None
@@ -135,25 +135,25 @@ def _print(record: Record, output: str | None, address: str | None, type_: str) 
 REPLAY_EXAMPLE = """
 \b
 Examples:
-  plan replay                  is what we hold what the log says?
-  plan replay --tree           would the same be decided again?
+  plan replay                  does the stored state match the log?
+  plan replay --tree           are all decisions the same when repeated?
 """
 
 
 @click.command(epilog=REPLAY_EXAMPLE)
 @plan_option
 @output_option("json", "yaml")
-@click.option("--tree", "is_tree", is_flag=True, help="Run the whole plan again, on what the log recorded.")
+@click.option("--tree", "is_tree", is_flag=True, help="Repeat every decision, with the results recorded in the log.")
 def replay_command(plan: str | None, output: str | None, is_tree: bool) -> None:
-    """Fold the log again and compare.
+    """Replay the log and compare the result with the stored state.
 
-    Verifies every checksum, folds all records from the first, and compares the result byte for byte with what opening
-    the plan gives. Uses no clock, no network and starts nothing. Exit 1 when they differ.
+    The command verifies every checksum, computes the state from all records, and compares it byte for byte with the
+    state that opening the plan gives. It uses no clock and no network, and starts no process. Exit 1 if they differ.
 
-    With --tree every agent, task and lock decides again, in a scratch copy: replies of models, results of tools,
-    commands and checks, and what people did are played back from the log at their places. Every prompt must have the
-    digest it had, and the end must be the same but for ids. Exit 0 same; 1 diverged, with where and how; 6 when the log
-    lacks something that would be needed.
+    With --tree every agent, task and lock decides again, in a scratch copy. Model replies, results of tools, commands
+    and checks, and actions of people are replayed from the log. Every prompt must have the same digest, and the final
+    state must be the same except for ids. Exit 0 if it is the same, 1 if it differs (the first difference is printed),
+    6 if the log does not have all that is required.
     """
     place = paths_of_plan(plan)
     if is_tree:
@@ -177,7 +177,7 @@ def _verify_log(place: PlanPaths, output: str | None) -> None:
         printer.print_lines(f"    {address}" for address in found.different)
     if found.different:
         raise CommandError(
-            ExitCode.FAILED, "", "the log is the truth: remove log.db's snapshot by running plan apply again"
+            ExitCode.FAILED, "", "the log is authoritative: run plan apply again to rebuild the snapshot in log.db"
         )
 
 
@@ -192,7 +192,7 @@ def _replay_plan(place: PlanPaths, output: str | None) -> None:
         printer.print_lines(play.replay_lines(found, place.name))
     if found.verdict == "diverged":
         raise CommandError(
-            ExitCode.FAILED, "", "plan events shows the original; with the version that wrote it, it is the same"
+            ExitCode.FAILED, "", "plan events shows the original; the version of planloop that wrote the log replays it without a difference"
         )
     if found.verdict == "inconclusive":
-        raise CommandError(ExitCode.NOT_FOUND, "", "plan replay without --tree still verifies the log itself")
+        raise CommandError(ExitCode.NOT_FOUND, "", "plan replay without --tree still verifies the log")

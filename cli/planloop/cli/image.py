@@ -42,9 +42,9 @@ Examples:
 @click.group(epilog=EXAMPLE, invoke_without_command=True)
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """Make the images that plans may name without a registry, and list them.
+    """Build and list the stock images, which need no registry.
 
-    They are made of Debian packages, which this machine's apt fetches and nobody installs.
+    They are built from Debian packages, which apt downloads but does not install on this machine.
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
@@ -55,8 +55,8 @@ def command(ctx: click.Context) -> None:
 def list_images(output: str | None) -> None:
     """List the stock images.
 
-    `ready`: the engine has it. `kept`: it was made here and the engine has lost it; `plan image make` gives it back at
-    once. `missing`: `plan image make` makes it.
+    `ready`: the engine has the image. `kept`: the engine has lost the image, but its archive is here; `plan image make`
+    loads it. `missing`: `plan image make` builds it.
     """
     from planloop.client.render import printer
     from planloop.client.render.tables import format_table
@@ -75,10 +75,10 @@ def list_images(output: str | None) -> None:
 @command.command("make", epilog=MAKE_EXAMPLE)
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 def make_images(names: tuple[str, ...]) -> None:
-    """Make stock images and give them to the container engine.
+    """Build stock images and load them into the container engine.
 
-    They are of the newest packages that apt offers. The same packages make the same image, with the same id, on every
-    machine of one architecture. What was cut off goes on where it was.
+    They contain the newest packages that apt offers. The same packages give the same image, with the same id, on every
+    machine of one architecture. An interrupted build continues where it stopped.
     """
     import anyio
 
@@ -112,7 +112,7 @@ def _stock(name: str) -> StockImage:
 
     found = STOCK.get(name.removeprefix(PREFIX).removesuffix(":latest"))
     if found is None:
-        raise CommandError(ExitCode.NOT_FOUND, f"no stock image `{name}`", f"there are {', '.join(STOCK)}")
+        raise CommandError(ExitCode.NOT_FOUND, f"no stock image `{name}`", f"stock images: {', '.join(STOCK)}")
     return found
 
 

@@ -22,11 +22,11 @@ EXAMPLES = "examples"
 
 @click.command(epilog=EXAMPLE)
 @click.argument("name", required=False)
-@click.option("--force", is_flag=True, help="Overwrite a plan file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing plan file.")
 @click.option(
     "--example",
     metavar="EXAMPLE",
-    help="Copy an example instead: quickstart, failure, redirect, locks, containers, socratic, webchat, team.",
+    help="Copy an example: quickstart, failure, redirect, locks, containers, socratic, webchat, team.",
 )
 def command(name: str | None, force: bool, example: str | None) -> None:
     """Write a commented plan, the editor schema and a library folder."""
@@ -35,14 +35,14 @@ def command(name: str | None, force: bool, example: str | None) -> None:
     root = Path.cwd()
     if example is not None:
         if name is not None:
-            raise CommandError(ExitCode.USAGE, "an example brings its own name", f"plan init --example {example}")
+            raise CommandError(ExitCode.USAGE, "--example cannot be combined with a name", f"plan init --example {example}")
         copy_example(example, root, force=force)
         return
     name = name_from(name or root.name)
     file = root / f"{name}.plan.yaml"
     if file.exists() and not force:
         raise CommandError(
-            ExitCode.CONFLICT, f"{file.name} is there already", f"plan init OTHER-NAME, or plan diff {file.name}"
+            ExitCode.CONFLICT, f"{file.name} already exists", f"plan init OTHER-NAME, or plan diff {file.name}"
         )
     file.write_text(template("plan.yaml").format(name=name))
     schema = write_schema(root)
@@ -52,8 +52,8 @@ def command(name: str | None, force: bool, example: str | None) -> None:
     if not prompt.exists():
         prompt.write_text(template("writer.md"))
     _ignore_state(root)
-    click.echo(f"created {file.name}   a commented plan; your editor completes it (schema in {schema})")
-    click.echo(f"created {LIBRARY}/   prompts of your own; the plan names one as file:{LIBRARY}/{prompt.name}")
+    click.echo(f"created {file.name}   a commented plan, with a schema for your editor in {schema}")
+    click.echo(f"created {LIBRARY}/   your own prompts; the plan refers to one as file:{LIBRARY}/{prompt.name}")
     click.echo(f"next: plan diff {file.name}")
 
 
@@ -61,7 +61,7 @@ def name_from(text: str) -> str:
     """A plan name out of any text: lower case, words joined by dashes. Raises CommandError when nothing is left."""
     name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     if not name:
-        raise CommandError(ExitCode.USAGE, f"`{text}` holds no letter or digit to name a plan with", "plan init NAME")
+        raise CommandError(ExitCode.USAGE, f"`{text}` has no letter or digit, so it cannot name a plan", "plan init NAME")
     return name if name[0].isalpha() else f"plan-{name}"
 
 
@@ -77,12 +77,12 @@ def copy_example(example: str, root: Path, *, force: bool) -> None:
     shelf = plan_sources.plans() / EXAMPLES
     known = sorted(entry.name for entry in shelf.iterdir() if entry.is_dir() and not entry.name.startswith((".", "_")))
     if example not in known:
-        raise CommandError(ExitCode.NOT_FOUND, f"no example `{example}`", f"there are: {', '.join(known)}")
+        raise CommandError(ExitCode.NOT_FOUND, f"no example `{example}`", f"examples: {', '.join(known)}")
     found = {path.relative_to(shelf / example): path.read_bytes() for path in _sources(shelf / example)}
     there = [str(file) for file in found if (root / file).exists()]
     if there and not force:
         raise CommandError(
-            ExitCode.CONFLICT, f"{', '.join(there)} would be overwritten", "go to an empty folder, or add --force"
+            ExitCode.CONFLICT, f"{', '.join(there)} would be overwritten", "use an empty folder, or add --force"
         )
     for file, content in found.items():
         (root / file).parent.mkdir(parents=True, exist_ok=True)

@@ -56,7 +56,7 @@ def print_items(access: PlanClient, item: Resource, *, tail: int | None, is_foll
     if is_check or item.kind not in ("task", "agent"):
         what = "the output of a check" if is_check else item.address
         raise CommandError(
-            ExitCode.USAGE, f"{what} is text only", f"plan get {item.address} -o json · plan events -o json"
+            ExitCode.USAGE, f"{what} is available as text only", f"plan get {item.address} -o json · plan events -o json"
         )
     path = item.address.partition("/")[2]
     items = _Items(access, path, is_agent=item.kind == "agent")
@@ -86,15 +86,15 @@ def _print_items(items: Iterable[JsonObject]) -> None:
 EXAMPLE = """
 \b
 Examples:
-  plan logs task/build                 what its command printed, and its agent's transcript
-  plan logs agent/reviewer             turn by turn: told, said, called, and what came of it
-  plan logs agent/reviewer -f          go on as it comes, while the model writes
-  plan logs agent/reviewer --prompt    the system prompt of its last turn, as the model was sent it
-  plan logs agent/reviewer -o json     one JSON item a line: turns, replies, calls, results
+  plan logs task/build                 the output of its command, and its agent's transcript
+  plan logs agent/reviewer             turn by turn: input, replies, calls and results
+  plan logs agent/reviewer -f          follow, also while the model writes
+  plan logs agent/reviewer --prompt    the system prompt of its last turn, as sent to the model
+  plan logs agent/reviewer -o json     one JSON item per line: turns, replies, calls, results
   plan logs task/build --check 1       the output of its second acceptance check
-  plan logs mcp/files                  what became of a tool server, and what it printed about itself
-  plan logs container/redis -f         what a container writes, until it ends for good
-  plan logs container/redis --tail 20  its newest 20 lines
+  plan logs mcp/files                  the history of a tool server, and its own output
+  plan logs container/redis -f         follow the output of a container until it ends
+  plan logs container/redis --tail 20  its last 20 lines
 """
 LOGGED = frozenset(("task", "agent", "call", "mcp", "container"))  # Kinds that print something, or take turns.
 SHOWN = ("call.", "message.", "check.ran", "task.changed", "server.")  # Of a task, and of who it belongs to.
@@ -124,11 +124,11 @@ class LogSource:
     shell_complete=complete_addresses("task", "agent", "call", "mcp", "container"),
 )
 @plan_option
-@click.option("-f", "--follow", is_flag=True, help="Go on as it comes, until the task or the container ends.")
-@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the newest so many lines.")
+@click.option("-f", "--follow", is_flag=True, help="Follow until the task or the container ends.")
+@click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines.")
 @click.option("--check", metavar="N", help="Only the output of this acceptance check, counted from 0.")
-@click.option("--prompt", is_flag=True, help="Only the system prompt that an agent's model was sent.")
-@click.option("--turn", type=click.IntRange(min=1), metavar="N", help="With --prompt: of this turn, not the last one.")
+@click.option("--prompt", is_flag=True, help="Only the system prompt that was sent to the agent's model.")
+@click.option("--turn", type=click.IntRange(min=1), metavar="N", help="With --prompt: of this turn instead of the last.")
 @output_option("json")
 def command(
     what: str,
@@ -140,14 +140,14 @@ def command(
     turn: int | None,
     output: str | None,
 ) -> None:
-    """Show outputs of commands and containers, and transcripts of agents.
+    """Show the output of commands and containers, and transcripts of agents.
 
-    With `-o json` a transcript is one JSON object a line, whole texts included: an `Item` of the API's description.
+    With `-o json` a transcript is one JSON object per line, with complete texts: an `Item` of the API.
     """
     access = client_of_plan(plan)
     item = access.object(references.resolve_address(what))
     if turn is not None and not prompt:
-        raise CommandError(ExitCode.USAGE, "--turn is for --prompt", f"plan logs {item.address} --prompt --turn {turn}")
+        raise CommandError(ExitCode.USAGE, "--turn requires --prompt", f"plan logs {item.address} --prompt --turn {turn}")
     if prompt:
         _print_prompt(access, item, turn, output)
         return
@@ -207,7 +207,7 @@ def _newest(lines: Iterable[str], tail: int | None) -> Iterable[str]:
 def _print_check(access: PlanClient, item: Resource, check: str) -> None:
     found = (item.status.get("checks") or {}).get(check)
     if found is None:
-        known = ", ".join((item.status.get("checks") or {}).keys()) or "none has run"
+        known = ", ".join((item.status.get("checks") or {}).keys()) or "none yet"
         raise CommandError(
             ExitCode.NOT_FOUND, f"{item.address} has no result of check {check}", f"checks with results: {known}"
         )
@@ -301,7 +301,7 @@ def print_container_logs(access: PlanClient, item: Resource, *, tail: int | None
         if is_followed and (said or access.is_owned()):
             _follow_container(access, item, writing)
         elif not said:
-            printer.print_note(f"{item.address} has written nothing, it is {containers.container_state(item)}")
+            printer.print_note(f"{item.address} has no output; it is {containers.container_state(item)}")
             printer.print_note(f"help: plan describe {item.address}")
 
 
@@ -342,14 +342,14 @@ def _tell_container_end(access: PlanClient, item: Resource) -> None:
     """Why there is no more to follow, beside what it wrote."""
     now = access.find(item.address)
     if now is None:
-        printer.print_note(f"{item.address} is in the plan no more")
+        printer.print_note(f"{item.address} is no longer in the plan")
     elif now.uid != item.uid:
-        printer.print_note(f"{item.address} is another one now; plan logs {item.address} -f follows that")
+        printer.print_note(f"{item.address} was replaced by a new container; plan logs {item.address} -f follows it")
     elif now.state in OVER:
         printer.print_note(f"{item.address} is {containers.container_state(now)}: {containers.container_summary(now)}")
     else:
-        said = f"nobody runs the plan any more, {item.address} was {containers.container_state(now)} then"
-        printer.print_note(f"{said}; plan logs {item.address} -f follows it on")
+        said = f"the plan is no longer running; the last state of {item.address} was {containers.container_state(now)}"
+        printer.print_note(f"{said}. To follow it further: plan logs {item.address} -f")
 
 
 def _has_printed_from_engine(access: PlanClient, item: Resource, *, tail: int | None, is_followed: bool) -> bool:
@@ -386,5 +386,5 @@ async def _ask_engine(access: PlanClient, item: Resource, tail: int | None, is_f
                 sys.stdout.flush()
                 left = max(0, left - len(piece))
         click.echo(text.decode(quiet.flush()), nl=False)
-        printer.print_note(f"{item.address} has ended, and nobody runs the plan; plan apply looks after it again")
+        printer.print_note(f"{item.address} has ended, and the plan is not running; plan apply manages it again")
     return True

@@ -51,28 +51,28 @@ OUTPUTS = ("json", "yaml", "name", "wide")
 
 def plan_option(verb: Verb) -> Verb:
     """`--plan`: which plan, by name or by plan file."""
-    text = "The plan, by name or by its file; not needed where only one lives."
+    text = "The plan, by name or by file. Optional if the folder has only one plan."
     return click.option("--plan", "-p", "plan", metavar="NAME", help=text)(verb)
 
 
 def output_option(*formats: str) -> Callable[[Verb], Verb]:
     """`-o` with these formats."""
-    text = "How to print: " + ", ".join(formats) + "."
+    text = "Output format: " + ", ".join(formats) + "."
     return click.option("-o", "--output", type=click.Choice(formats), metavar="FORMAT", help=text)
 
 
 def max_size_option(verb: Verb) -> Verb:
     """`--max-size`, for verbs that read a plan file."""
     size = click.IntRange(1, PLAN_FILE_BYTES_LAST)
-    text = f"How large a plan file may be, up to {PLAN_FILE_BYTES_LAST >> 20} MiB."
+    text = f"The largest plan file to accept, up to {PLAN_FILE_BYTES_LAST >> 20} MiB."
     return click.option("--max-size", metavar="BYTES", type=size, default=None, help=text)(verb)
 
 
 def model_option(verb: Verb) -> Verb:
     """`--model`: see `planloop.client.plan_file`."""
     text = (
-        "Every model that an agent states is answered by this one: provider/name, name@http://host/v1, or record/FILE "
-        "and replay/FILE around its own."
+        "Use this model for every agent: provider/name or name@http://host/v1; or record/FILE and replay/FILE to record "
+        "and replay each agent's own model."
     )
     return click.option("--model", metavar="MODEL", help=text)(verb)
 
