@@ -1,7 +1,7 @@
 """Run the acceptance checks of a plan file now: `plan diff --checks`.
 
-Commands are enclosed as they would be in the plan. Where the sandbox is not to be had the task would not begin, so none
-of its checks is run, and each says why.
+Commands run in the same sandbox as in the plan. If the sandbox is not available, the task would not start, so none of
+its checks runs, and each result has the reason.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NO_TASK: Final = Uid("")
 
 @frozen
 class CheckedTask:
-    """What the check `key` of the task at `address` found."""
+    """Result of the check `key` of the task at `address`."""
 
     address: str
     key: str
@@ -102,7 +102,7 @@ def _room(view: View, containers: SeenContainers, root: Path, name: str) -> Sand
 
 @frozen
 class _Checks:
-    """`room` finds the container of a sandbox, or says why nobody can be in it."""
+    """`room` returns the container of a sandbox, or the reason why it cannot be used."""
 
     view: View
     surroundings: RunEnvironment
@@ -110,7 +110,7 @@ class _Checks:
     room: Callable[[str], SandboxContainer | str]
 
     async def of(self, address: str, spec: TaskSpec) -> list[CheckedTask]:
-        """What the checks of the task at `address` find."""
+        """Return the results of the checks of the task at `address`."""
         encloser, surroundings = nearest_agent(self.view, address), self.surroundings
         if spec.acceptance and (why := await self._lack(spec, encloser)):
             return [CheckedTask(address, one.key, CheckFinding("error", f"not run: {why}")) for one in spec.acceptance]
@@ -134,10 +134,10 @@ class _Checks:
         return [CheckedTask(address, key, finding) for key, finding in found.items()]
 
     async def _lack(self, spec: TaskSpec, encloser: Resource | None) -> str:
-        """Why the sandbox of a task is not to be had, and what would help; empty when it is."""
+        """Return why the sandbox of a task is not available, with a fix; empty if it is available."""
         wish = sandbox_request(None if encloser is None else encloser.spec.get("sandbox"))
         if wish.container and spec.fork:
-            return f"`{wish.container}` shows {spec.fork}, which is made when the task begins"
+            return f"`{wish.container}` shows {spec.fork}, which is created when the task starts"
         if wish.container and isinstance(why := self.room(wish.container), str):
             return why
         answer = await self.surroundings.sandboxes.tried(wish)

@@ -48,20 +48,20 @@ class ReportOptions:
 
 
 def make_report(asked: ReportOptions) -> None:
-    """Writes the report over the runs that are asked for; with none, lists those that there are. Raises CommandError.
+    """Write the report on the given runs; without runs, list all runs. Raises CommandError.
 
-    Of all that there are, those that are broken are left out, and told at the end.
+    With --all, broken runs are skipped and listed at the end.
     """
     if not asked.runs and not asked.is_all:
         if asked.output is not None:
             raise CommandError(
-                ExitCode.USAGE, f"-o {asked.output} prints a report, and no run is named", "name runs, or add --all"
+                ExitCode.USAGE, f"-o {asked.output} prints a report, but no run is given", "give runs, or add --all"
             )
         _list(asked.reports)
         return
     if asked.name is not None and not is_valid_id(asked.name):
         raise CommandError(
-            ExitCode.USAGE, f"a report cannot be called {asked.name!r}", f"--name takes an id: {id_hint(asked.name)}"
+            ExitCode.USAGE, f"invalid report name {asked.name!r}", f"--name takes an id: {id_hint(asked.name)}"
         )
     folders = _folders(asked)
     read_in = [_or_fault(_summary, folder) if asked.is_all else _summary(folder) for folder in folders]
@@ -106,7 +106,7 @@ def write_report(forms: Mapping[str, bytes], place: Path) -> tuple[Path, ...]:
         for path, content in paths.items():
             files.write_durably(path, content)
     except OSError as error:
-        _warn(f"the report is not written into {place}: {error.strerror}")
+        _warn(f"cannot write the report to {place}: {error.strerror}")
         return ()
     return tuple(paths)
 
@@ -130,7 +130,7 @@ def fold_events(folder: Path) -> RunFold:
 
 
 def _unbegun(why: str, folder: Path) -> CommandError:
-    return CommandError(ExitCode.NOT_FOUND, why, f"plan bench resume {folder} goes on with it")
+    return CommandError(ExitCode.NOT_FOUND, why, f"plan bench resume {folder} resumes it")
 
 
 def write_summary(folder: Path, fold: RunFold | None = None) -> RunSummary:
@@ -162,11 +162,11 @@ def _summary(folder: Path) -> RunSummary:
     _hold(folder, files.read_compiled(folder))
     fold = fold_events(folder)
     if not fold.run.has_begun:
-        raise _unbegun(f"{folder}: {EVENTS} does not say that it has begun", folder)
+        raise _unbegun(f"{folder}: {EVENTS} has no start of a run", folder)
     try:
         return write_summary(folder, fold)
     except OSError as error:  # Who may only read is told what there is all the same.
-        _warn(f"{folder / files.SUMMARY} is not written: {error.strerror}")
+        _warn(f"cannot write {folder / files.SUMMARY}: {error.strerror}")
         return summarise_run(fold)
 
 
@@ -193,7 +193,7 @@ def _hold(folder: Path, compiled: CompiledRun) -> None:
 def _tell(folder: Path, torn: TornEvent | None) -> None:
     """What is left out is said."""
     if torn is not None:
-        _warn(f"{folder / EVENTS}: line {torn.line} is torn and left out ({len(torn.content)} bytes)")
+        _warn(f"{folder / EVENTS}: line {torn.line} is incomplete and was skipped ({len(torn.content)} bytes)")
 
 
 def _warn(text: str) -> None:
@@ -207,7 +207,7 @@ def _folders(asked: ReportOptions) -> list[Path]:
     found = {os.path.realpath(folder): folder for folder in (*named, *every)}
     if not found:
         raise CommandError(
-            ExitCode.NOT_FOUND, f"there are no runs in {asked.reports}", "plan bench run makes one; --reports DIR"
+            ExitCode.NOT_FOUND, f"no runs in {asked.reports}", "plan bench run starts one; --reports DIR uses another folder"
         )
     return list(found.values())
 
@@ -216,7 +216,7 @@ def _can_be_reported(folder: Path) -> bool:
     """Whether there is something to report; that there is not is said."""
     has_begun = _has_begun(folder)
     if not has_begun:
-        _warn(f"{folder} has not begun and is left out")
+        _warn(f"{folder} has not started and was skipped")
     return has_begun
 
 
@@ -233,14 +233,14 @@ def _list(reports: Path) -> None:
     found = {folder: _or_fault(_standing, folder) for folder in files.run_folders(reports)}
     if not found:
         raise CommandError(
-            ExitCode.NOT_FOUND, f"there are no runs in {reports}", "plan bench run makes one; --reports DIR"
+            ExitCode.NOT_FOUND, f"no runs in {reports}", "plan bench run starts one; --reports DIR uses another folder"
         )
     rows = [
         (f"{folder.parent.name}/{folder.name}", *(("broken", "") if isinstance(one, CommandError) else one))
         for folder, one in found.items()
     ]
     click.echo(format_table(("run", "state", "passed"), rows, width=printer.terminal_width()))
-    click.echo("\nplan bench report RUN... or --all writes a report over them")
+    click.echo("\nplan bench report RUN... or --all writes a report on them")
     faults = [one for one in found.values() if isinstance(one, CommandError)]
     if faults:
         raise _all_of(faults)
@@ -254,7 +254,7 @@ def _has_begun(folder: Path) -> bool:
 
 def _standing(folder: Path) -> tuple[str, str]:
     if not _has_begun(folder):
-        return "not begun", ""
+        return "not started", ""
     summary = _summary(folder)
     state = "complete" if summary.is_complete else report_text.describe_undecided(summary.counts)
     return state, ", ".join(f"{one.model} {report_text.format_percent(one.share.rate)}" for one in summary.standings)

@@ -52,7 +52,7 @@ from planloop.server.bench import run_folder, suites
 
 # Whether the models that a run is to ask can be asked at all: told once before it, not once for every entry.
 
-ELSEWHERE: Final = "name@http://host/v1 asks any server that speaks the OpenAI chat API"
+ELSEWHERE: Final = "name@http://host/v1 uses any server with the OpenAI chat API"
 
 
 def check_models(contestants: Iterable[Contestant], table: ModelTable, env: Mapping[str, str], folder: Path) -> None:
@@ -64,9 +64,9 @@ def check_models(contestants: Iterable[Contestant], table: ModelTable, env: Mapp
             except ModelFailed as fault:
                 raise CommandError(ExitCode.USAGE, f"--model {who.ref}: {fault}", ELSEWHERE) from None
             if "/" not in who.ref and (near := get_close_matches(who.ref, ("oracle", "nop"), n=1)):
-                raise CommandError(ExitCode.USAGE, f"no model `{who.ref}`", f"did you mean --model {near[0]}?")
+                raise CommandError(ExitCode.USAGE, f"unknown model `{who.ref}`", f"did you mean --model {near[0]}?")
             if found.is_litellm and find_spec("litellm") is None:
-                what = f"--model {who.ref} is asked through litellm, which is not installed"
+                what = f"--model {who.ref} requires litellm, which is not installed"
                 raise CommandError(ExitCode.USAGE, what, f"pip install 'planloop[litellm]' · {ELSEWHERE}")
 
 
@@ -89,7 +89,7 @@ async def _ids(names: list[str]) -> dict[str, str]:
         raise CommandError(ExitCode.FAILED, f"the suite works in containers: {failed}", failed.hint) from None
     missing = [name for name, image in found.items() if image is None]
     if missing:
-        raise CommandError(ExitCode.FAILED, f"there is no image {', '.join(missing)}", image_fix(missing))
+        raise CommandError(ExitCode.FAILED, f"image not found: {', '.join(missing)}", image_fix(missing))
     return {name: image.id for name, image in found.items() if image is not None}
 
 
@@ -137,7 +137,7 @@ def run_suites(asked: BenchRunOptions, name: str | None, reports: Path) -> None:
     _check_name(name)
     paths = suites.select_suites(asked.names, is_all=asked.is_all, folders=asked.folders)
     if not paths:
-        raise CommandError(ExitCode.USAGE, "no suite is named", "plan bench list; --all runs them all")
+        raise CommandError(ExitCode.USAGE, "no suite given", "plan bench list lists the suites; --all runs all of them")
     contestants = _contestants(asked.models)
     check_models(contestants, ModelTable(), process.environment(), Path.cwd())
     read_in = [suites.require_suite(path) for path in paths]  # All faults before anything runs, and what is missing.
@@ -154,7 +154,7 @@ def _check_folders(names: Sequence[str], name: str | None, reports: Path) -> Non
     twice = next((one for one in names if names.count(one) > 1), None)
     if twice is not None:
         raise CommandError(
-            ExitCode.USAGE, f"the suite {twice} is named twice", "--trials tries each of its cases more often"
+            ExitCode.USAGE, f"the suite {twice} is given more than once", "use --trials to run each case several times"
         )
     if name is not None:
         for one in names:
@@ -178,9 +178,9 @@ def resume_run(folder: Path, parallel: int, suite: str | None = None) -> None:
     """Goes on with the run in `folder`, by what is in the suite now where one is named. Raises CommandError."""
     compiled = run_folder.read_compiled(folder)
     if compiled.scoring != SCORING:  # Verdicts by two sets of rules would stand in one rate.
-        what = f"{folder} is judged by the rules of scoring {compiled.scoring}, and this version has {SCORING}"
+        what = f"{folder} uses scoring rules {compiled.scoring}; this version has {SCORING}"
         raise CommandError(
-            ExitCode.CONFLICT, what, "plan bench run begins another run; plan bench report still reads this one"
+            ExitCode.CONFLICT, what, "start another run with plan bench run; plan bench report still reads this one"
         )
     place = paths_of_file(folder / run_folder.PLAN_FILE, PLAN)
     if owner_lock.current_owner(place.folder) is not None:  # Before anything is read or written that is theirs.
@@ -188,8 +188,8 @@ def resume_run(folder: Path, parallel: int, suite: str | None = None) -> None:
             ExitCode.CONFLICT, f"another process runs {folder}", f"plan tree --plan {place.root / run_folder.PLAN_FILE}"
         )
     if not place.exists and (folder / EVENTS).exists():
-        hint = "plan bench report still reads its events; plan bench run begins another run"
-        raise CommandError(ExitCode.FAILED, f"the log of {folder} is gone: nobody knows what has ended", hint)
+        hint = "start another run with plan bench run; plan bench report still reads the events"
+        raise CommandError(ExitCode.FAILED, f"the log of {folder} is missing, so the run cannot continue", hint)
     if suite is not None:
         compiled = _edited(compiled, suite, folder.parent.parent)
         run_folder.write_plan_json(folder, compiled)
@@ -217,8 +217,8 @@ def _edited(before: CompiledRun, name: str, reports: Path) -> CompiledRun:
     compiled = compile_run(suite, [Contestant(**model) for model in before.models.values()], wish)
     gone = [entry for entry in before.entries if entry not in compiled.entries]
     if suite.name != before.suite or gone:
-        what = f"has no {gone[0]} any more" if suite.name == before.suite else f"is no suite `{before.suite}`"
-        raise CommandError(ExitCode.CONFLICT, f"{name} {what}", "plan bench run begins another run")
+        what = f"no longer has {gone[0]}" if suite.name == before.suite else f"is not the suite `{before.suite}`"
+        raise CommandError(ExitCode.CONFLICT, f"{name} {what}", "start another run with plan bench run")
     return replace(compiled, is_validated=run_folder.known_validation(read, compiled.cases, reports))
 
 
@@ -240,10 +240,10 @@ def _run_one(
     idle = [who for who in contestants if all(who.name != entry.model for entry in compiled.entries.values())]
     if not compiled.entries:
         raise CommandError(
-            ExitCode.USAGE, f"{idle[0].name} has no part in {suite.suite.name}", _why_idle(idle[0], cases)
+            ExitCode.USAGE, f"{idle[0].name} has no case in {suite.suite.name}", _why_idle(idle[0], cases)
         )
     for who in idle:
-        click.echo(f"note: {who.name} has no part in {suite.suite.name}; {_why_idle(who, cases)}", err=True)
+        click.echo(f"note: {who.name} has no case in {suite.suite.name}; {_why_idle(who, cases)}", err=True)
     folder = reports / compiled.suite / (name or _free_name(reports / compiled.suite))
     run_folder.create_run_folder(folder, compiled)
     click.echo(announce(compiled, folder), err=True)
@@ -260,7 +260,7 @@ def _run_one(
 def _why_idle(who: Contestant, cases: Sequence[Case]) -> str:
     """What would have a part in `cases`."""
     if who.kind == "script":
-        return "a script says for which cases it is, `*` for all"
+        return "a script lists its cases; `*` means all"
     proofs = sorted({one.ref for case in cases for one in proofs_as_contestants(case) if one.kind == who.kind})
     return f"its {who.kind}s: {', '.join(proofs) or 'none'}"
 
@@ -280,7 +280,7 @@ def _at_most(compiled: CompiledRun, models: set[str]) -> str:
         compiled.cases[one.case]["budget"].get("usd") for one in compiled.entries.values() if one.model in models
     ]
     if any(usd is None for usd in budgets):
-        return "no bound on what it costs: `budget: {usd: …}` of a case sets one"
+        return "no cost limit: set `budget: {usd: …}` in a case"
     return f"at most {format_money(sum((Decimal(str(usd)) for usd in budgets), Decimal(0)))}"
 
 
@@ -309,7 +309,7 @@ def _tell(ended: Sequence[EndedRun], index: Path | None = None) -> None:
     print_bench_summary(found)
     for one in ended:
         if not one.summary.is_complete:
-            click.echo(f"{_resume(one.folder)}  # tries again what has no verdict", err=True)
+            click.echo(f"{_resume(one.folder)}  # retries cases without a verdict", err=True)
         click.echo(str(one.folder))
     for path in (
         () if index is None else write_report(report_forms(found), index / run_title([one.folder for one in ended]))
@@ -331,9 +331,9 @@ def _free_name(folder: Path) -> str:
 def _check_name(name: str | None) -> None:
     """Raises CommandError when no run may be called `name`."""
     if name == run_folder.VALIDATION:
-        raise CommandError(ExitCode.USAGE, f"`{name}` is the run of plan bench validate", "give another --name")
+        raise CommandError(ExitCode.USAGE, f"the name `{name}` is reserved for plan bench validate", "choose another --name")
     if name is not None and not is_valid_id(name):
-        raise CommandError(ExitCode.USAGE, f"a run cannot be called {name!r}", f"--name takes an id: {id_hint(name)}")
+        raise CommandError(ExitCode.USAGE, f"invalid run name {name!r}", f"--name takes an id: {id_hint(name)}")
 
 
 def _contestants(names: Sequence[str]) -> list[Contestant]:
@@ -341,7 +341,7 @@ def _contestants(names: Sequence[str]) -> list[Contestant]:
     found: dict[str, Contestant] = {}
     for one in map(_contestant, dict.fromkeys(names)):
         if found.setdefault(one.name, one) != one:
-            raise CommandError(ExitCode.USAGE, f"two models are called `{one.name}`", "rename the file of a script")
+            raise CommandError(ExitCode.USAGE, f"two models have the name `{one.name}`", "rename the script file of one")
     return list(found.values())
 
 

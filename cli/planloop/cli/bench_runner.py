@@ -256,9 +256,9 @@ def run_bench(going: RunningBench, screen: BenchScreen) -> ExitReason:
 
 
 def _resume_fix(hint: str, command: str) -> str:
-    """Nobody gives the same command again: a run that has begun is gone on with by another."""
+    """Return `hint` with the command that resumes the run, which differs from the one that started it."""
     named = hint.replace(AGAIN, f"run `{command}`")
-    return named if named != hint else f"{hint}\n{command} goes on from here"
+    return named if named != hint else f"{hint}\n{command} resumes the run"
 
 
 def _owned(going: RunningBench, screen: BenchScreen) -> ExitReason:

@@ -100,7 +100,7 @@ def import_exercism(folder: Path, track: str, to: Path | None) -> None:
     """Writes the suite of a track. Raises CommandError."""
     made = exercism.convert_exercism(read_cases(folder), track)
     if not made.cases:
-        hint = f"give the folder of a track: one that has {exercism.PRACTICE}"
+        hint = f"give the folder of a track; it contains {exercism.PRACTICE}"
         raise CommandError(ExitCode.INVALID, f"{folder} has no practice exercises of {track}", hint)
     target = to or Path(f"exercism-{track}")
     write_suites(target, made.files)
@@ -113,8 +113,8 @@ def import_bfcl(folder: Path, to: Path | None) -> None:
     """Writes the suites of the Berkeley Function Calling Leaderboard. Raises CommandError."""
     made = bfcl.convert_bfcl(read_cases(folder))
     if not made.counts:
-        hint = f"give the folder that has {bfcl.PREFIX}simple_python.json and the like"
-        raise CommandError(ExitCode.INVALID, f"{folder} has no rows of BFCL", hint)
+        hint = f"give the folder with {bfcl.PREFIX}simple_python.json and similar files"
+        raise CommandError(ExitCode.INVALID, f"{folder} has no BFCL cases", hint)
     target = to or Path("bfcl")
     write_suites(target, made.files)
     _print_notes(made.notes)
@@ -128,7 +128,7 @@ def read_cases(folder: Path) -> Mapping[str, bytes]:
     """Every file below `folder` by its path in it; links and what is too large are left out. Raises CommandError."""
     if not folder.is_dir():
         raise CommandError(
-            ExitCode.NOT_FOUND, f"{folder} is no folder", "give the folder that the cases were fetched to"
+            ExitCode.NOT_FOUND, f"{folder} is not a folder", "give the folder with the downloaded cases"
         )
     return dict(_files_below(folder))
 
@@ -145,7 +145,7 @@ def write_suites(target: Path, files: Mapping[str, str]) -> None:
     """Writes a suite into a folder that is not there yet, or is empty. Raises CommandError."""
     if target.exists() and any(target.iterdir()):
         raise CommandError(
-            ExitCode.CONFLICT, f"{target} is there already", "give another folder with --to, or remove it"
+            ExitCode.CONFLICT, f"{target} already exists", "give another folder with --to, or remove it"
         )
     for path, text in files.items():
         file = target / path

@@ -88,7 +88,7 @@ def validate_suites(asked: ValidateOptions, output: str | None) -> None:
     """Validates every suite that is asked for, one after the other, and prints what came of it. Raises CommandError."""
     paths = suites.select_suites(asked.names, is_all=asked.is_all, folders=asked.folders)
     if not paths:
-        raise CommandError(ExitCode.USAGE, "no suite is named", "plan bench list; --all validates them all")
+        raise CommandError(ExitCode.USAGE, "no suite given", "plan bench list lists the suites; --all validates all of them")
     read_in = [suites.require_suite(path) for path in paths]  # All faults of the texts before anything runs.
     found = []
     for suite in read_in:
@@ -120,7 +120,7 @@ def _validated(suite: suites.SuiteFile, asked: ValidateOptions) -> ValidatedSuit
     leaving = run_bench(RunningBench(folder, compiled, attempts_of(compiled, None), asked.parallel, command), screen)
     write_summary(folder)
     if leaving is not ExitReason.FINISHED:
-        raise CommandError(ExitCode.CANCELLED, f"{suite.suite.name} is not validated: it was stopped", "")
+        raise CommandError(ExitCode.CANCELLED, f"{suite.suite.name} was not validated: the run was stopped", "")
     judgements = judge_cases(cases, fold_events(folder).entries())
     run_folder.record_validation(suite.suite, judgements, asked.reports)
     file = suites.path_shown(suite.path)
@@ -138,7 +138,7 @@ def _make_room(folder: Path) -> None:
     place = paths_of_file(folder / run_folder.PLAN_FILE, PLAN)
     if place.exists:
         if owner_lock.current_owner(place.folder) is not None:
-            hint = "wait for it, or validate into other --reports"
+            hint = "wait until it ends, or use another folder with --reports"
             raise CommandError(ExitCode.CONFLICT, f"another process validates into {folder}", hint)
         stop_commands.stop_strays(place)
         if ReadOnlyStore(place.folder).view.list("container"):
@@ -157,5 +157,5 @@ def _print(found: ValidatedSuite) -> None:
     write_styled(diagnostics.diagnostic_text(found.faults, dict(texts), color=sys.stderr.isatty()), sys.stderr)
     bad = sum(not judged.is_valid for judged in found.judgements)
     of = pluralize(len(found.judgements), "case")
-    word = "valid" if not bad else f"{bad} not valid"
+    word = "valid" if not bad else f"{bad} invalid"
     click.echo(f"{found.suite.suite.name}: {of}, {word}")

@@ -22,20 +22,20 @@ from planloop.schemas.canonical_json import Json, JsonObject, decode
 
 
 def submit_patch(access: PlanClient, ops: Sequence[JsonObject], *, reason: str = "", dry_run: bool = False) -> None:
-    """Sends one patch by `human:cli` and says what came of it. Raises CommandError when it was refused."""
+    """Send one patch as `human:cli` and print the decision. Raises CommandError if it was refused."""
     verdict = access.post("patch", {"ops": list(ops), "reason": reason, "dry_run": dry_run})
     print_verdict(verdict, access.place.name)
 
 
 def print_verdict(verdict: JsonObject, plan: str, *, did: str = "patched") -> None:
-    """Prints what the gate decided, `did` for yes; raises CommandError for a refusal."""
+    """Print the gate's decision, `did` if it accepted. Raises CommandError if it refused."""
     from planloop.client import process
 
     match verdict["verdict"]:
         case "refused":
             raise refused_error(verdict)
         case "held":
-            click.echo(f"held: {verdict['why']}")
+            click.echo(f"held for approval: {verdict['why']}")
             _print_differences(verdict, process.now())
             approval = verdict["approval"]
             click.echo(f"next: plan approve {approval} · or: plan reject {approval}")
@@ -76,11 +76,11 @@ Examples:
 @click.argument("what", required=False, metavar="[KIND/NAME]")
 @click.argument("changes", nargs=-1, metavar="[FIELD=VALUE | FIELD-]...")
 @plan_option
-@click.option("--merge", metavar="JSON", help="A merge patch (RFC 7386) of the object; null removes.")
+@click.option("--merge", metavar="JSON", help="A merge patch (RFC 7386) of the object; null removes a field.")
 @click.option("--json", "json_", metavar="JSON", help="Operations (RFC 6902) on the whole plan document.")
-@click.option("--file", "-f", "file", type=click.Path(path_type=Path, allow_dash=True), help="The same from a file.")
-@click.option("--reason", default="", help="Why, for the history.")
-@click.option("--dry-run", is_flag=True, help="Only say what it would do.")
+@click.option("--file", "-f", "file", type=click.Path(path_type=Path, allow_dash=True), help="Read the merge patch or the operations from a file.")
+@click.option("--reason", default="", help="The reason, for the history.")
+@click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 def patch_command(
     what: str | None,
     changes: tuple[str, ...],
@@ -93,8 +93,8 @@ def patch_command(
 ) -> None:
     """Change fields of the live plan.
 
-    It passes the same gate as an edit of the file. A value is JSON, or else text; `FIELD-` removes the field. The file
-    itself is not written: `plan pull` does that.
+    The gate checks it like an edit of the file. A value is JSON, otherwise text; `FIELD-` removes the field. The plan file
+    is not changed; `plan pull` does that.
     """
     access = client_of_plan(plan)
     if file is not None:
@@ -102,9 +102,9 @@ def patch_command(
     given = [name for name, value in (("changes", changes), ("--merge", merge), ("--json", json_)) if value]
     if len(given) != 1:
         if what is not None and "=" in what and not given:
-            raise CommandError(ExitCode.USAGE, f"`{what}` of what?", _apart(access, what))
+            raise CommandError(ExitCode.USAGE, f"`{what}` does not name an object", _apart(access, what))
         hint = "plan patch task/x FIELD=VALUE, or --merge, or --json"
-        raise CommandError(ExitCode.USAGE, "say in one way what to change", hint)
+        raise CommandError(ExitCode.USAGE, "give exactly one kind of change", hint)
     if json_:
         ops = _operations(json_)
     else:
@@ -126,7 +126,7 @@ def _apart(access: PlanClient, what: str) -> str:
 
 
 def _require(access: PlanClient, address: str) -> None:
-    """Raises CommandError unless there is such an object: a slip in a name must not make a new task of that name."""
+    """Raise CommandError unless the object exists: a misspelt name must not create a new task."""
     references.field_path(address, "")
     access.object(address)
 
@@ -137,13 +137,13 @@ def _operations(text: str) -> list[JsonObject]:
         raw = [raw]
     if not isinstance(raw, list):
         raise CommandError(
-            ExitCode.USAGE, "operations are a JSON list", 'as in [{"op": "add", "path": "/goal", "value": "…"}]'
+            ExitCode.USAGE, "operations must be a JSON list", 'as in [{"op": "add", "path": "/goal", "value": "…"}]'
         )
     try:
         return [one.to_json() for one in json_patch.ops_from_json(raw)]
     except json_patch.PatchFailed as error:
         raise CommandError(
-            ExitCode.USAGE, f"operation {error.index}: {error.reason}", "RFC 6902 describes them"
+            ExitCode.USAGE, f"operation {error.index}: {error.reason}", "RFC 6902 defines the operations"
         ) from None
 
 
@@ -165,7 +165,7 @@ def _field_op(document: JsonObject, address: str, change: str) -> list[JsonObjec
     field, equals, text = change.partition("=")
     if not equals:
         if not change.endswith("-"):
-            raise CommandError(ExitCode.USAGE, f"`{change}` is no change", "write FIELD=VALUE, or FIELD- to remove it")
+            raise CommandError(ExitCode.USAGE, f"`{change}` is not a change", "write FIELD=VALUE, or FIELD- to remove it")
         path = references.field_path(address, change[:-1])
         return [json_patch.PatchOp("remove", path).to_json()] if json_pointer.has_value(document, path) else []
     path = references.field_path(address, field)
@@ -183,7 +183,7 @@ def _json(text: str) -> Json:
         return decode(text)
     except ValueError as error:
         raise CommandError(
-            ExitCode.USAGE, f"that is not JSON: {error}", 'quote it for the shell, as in \'{"goal": "…"}\''
+            ExitCode.USAGE, f"invalid JSON: {error}", 'quote it for the shell, as in \'{"goal": "…"}\''
         ) from None
 
 
@@ -198,13 +198,13 @@ Examples:
 @click.command(epilog=ROLLBACK_EXAMPLE)
 @click.argument("rev", type=click.IntRange(min=1))
 @plan_option
-@click.option("--reason", default="", help="Why, for the history.")
-@click.option("--yes", "-y", is_flag=True, help="Let pass what would be held for approval.")
+@click.option("--reason", default="", help="The reason, for the history.")
+@click.option("--yes", "-y", is_flag=True, help="Approve what the gate would hold for approval.")
 def rollback_command(rev: int, plan: str | None, reason: str, yes: bool) -> None:
-    """Go back to an earlier revision, as a new one.
+    """Restore an earlier revision, as a new one.
 
-    The plan file is held back with it: its present content is not applied again until you change it. `plan pull`
-    writes the old plan into the file.
+    The present content of the plan file is not applied again until you change the file. `plan pull` writes the
+    restored plan to the file.
     """
     access = client_of_plan(plan)
     before = access.get("status")["rev"]

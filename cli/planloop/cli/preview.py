@@ -51,13 +51,13 @@ def preview_path(
     model: str | None = None,
     max_size: int | None = None,
 ) -> PlanFilePreview:
-    """What applying the file at `path` would do. Raises CommandError when it does not compile."""
+    """Preview applying the file at `path`. Raises CommandError if it does not compile."""
     file = plan_file.require_compiled(path, size_max=max_size or PLAN_FILE_BYTES_MAX, model=model)
     return preview_plan_file(file, targets=targets, excludes=excludes)
 
 
 def preview_plan_file(file: PlanFile, *, targets: Sequence[str] = (), excludes: Sequence[str] = ()) -> PlanFilePreview:
-    """The same for a file that was compiled already."""
+    """Preview applying a compiled file."""
     save = FileSave(
         path=file.path.name,
         content=file.content,
@@ -78,7 +78,7 @@ def preview_plan_file(file: PlanFile, *, targets: Sequence[str] = (), excludes: 
 
 
 def _new_folders(file: PlanFile, root: Path, found: Sequence[JsonObject]) -> list[str]:
-    """A note for each folder that is not there yet and is made when a task starts to work in it."""
+    """Return a note for each missing folder that is created when a task starts to work in it."""
     tasks: dict[str, list[str]] = {}
     for one in found:
         task = file.graph.objects.get(one["address"]) if one["action"] not in ("cancel", "none") else None
@@ -88,7 +88,7 @@ def _new_folders(file: PlanFile, root: Path, found: Sequence[JsonObject]) -> lis
     notes = []
     for cwd, users in list(tasks.items())[:FOLDERS_SHOWN]:
         whose = users[0] if len(users) == 1 else f"{users[0]} or one of {len(users) - 1} more"
-        notes.append(f"the folder `{cwd}` is not there: it is created when {whose} starts")
+        notes.append(f"the folder `{cwd}` does not exist: it is created when {whose} starts")
     surplus = len(tasks) - FOLDERS_SHOWN
     return notes if surplus <= 0 else [*notes, f"and {surplus} more folders"]
 
@@ -116,7 +116,7 @@ def _lesser_containers(file: PlanFile, found: Sequence[JsonObject]) -> list[str]
 def _require_task(address: str, file: PlanFile, access: PlanClient | None) -> None:
     """Raises CommandError unless `address` is a task of the file or of the live plan, if there is one."""
     if not address.startswith("task/"):
-        raise CommandError(ExitCode.USAGE, f"{address} is not a task", "plan get tasks lists them")
+        raise CommandError(ExitCode.USAGE, f"{address} is not a task", "plan get tasks lists the tasks")
     if address in file.graph.objects:
         return
     if access is None:
@@ -146,12 +146,12 @@ def saved_form(shown: PlanFilePreview) -> Json:
 
 
 def has_changes(shown: PlanFilePreview) -> bool:
-    """Whether applying would change anything, notes of a protected task included."""
+    """Return whether applying would change anything, including notes of a protected task."""
     return shown.is_new or bool(shown.answer["ops"])
 
 
 def print_preview(shown: PlanFilePreview, output: str | None) -> None:
-    """Prints the preview."""
+    """Print the preview."""
     if output:
         printer.print_structured(shown.answer, output)
         return
@@ -170,7 +170,7 @@ def print_preview(shown: PlanFilePreview, output: str | None) -> None:
     stake = differences.budget_words(shown.file.document.get("budget")) if is_more else ""
     summary = differences.differences_summary(answer["differences"]) + (f" · budget at stake: {stake}" if stake else "")
     refused = [*answer["faults"], *answer["stops"]]
-    click.echo(f"plan apply refuses this as it is; mended, it would be {summary}" if refused else summary)
+    click.echo(f"plan apply refuses this file. With the errors fixed: {summary}" if refused else summary)
     for fault in answer["stops"][:STOPS_SHOWN]:
         click.echo(f"    {violation_line(fault)}")
     if len(answer["stops"]) > STOPS_SHOWN:
@@ -179,34 +179,34 @@ def print_preview(shown: PlanFilePreview, output: str | None) -> None:
     for note in answer["notes"]:
         click.echo(f"note: {note}")
     if answer["hold"]:
-        click.echo(f"would be held: {answer['hold']}; plan apply --yes lets it pass")
+        click.echo(f"would be held: {answer['hold']}; plan apply --yes approves it")
 
 
 def _show_foreign(shown: PlanFilePreview) -> None:
-    """Where the live plan stays other than the file: what agents or other people added, changed or took away."""
+    """Print where the live plan differs from the file: what agents or other people added, changed or removed."""
     foreign, name = shown.answer["foreign"], shown.file.path.name
     if foreign:
         is_added = all(one["op"] == "add" for one in foreign)
-        click.echo(f"live and not in {name}:" if is_added else f"live and other than in {name}:")
+        click.echo(f"in the live plan only, not in {name}:" if is_added else f"the live plan differs from {name}:")
         for one in foreign:
             at = short_path(json_pointer.parse_pointer(one["path"]))
             by = (
                 f"by {describe_author(one['by'])}, rev {one['rev']}"
                 if "by" in one
-                else "taken away live; it comes back when edited here"
+                else "removed from the live plan; an edit here adds it again"
             )
             click.echo(f"  {differences.EDITS[one['op']]} {at}   {by}")
-        click.echo(f"    plan pull {name} writes {'them' if len(foreign) > 1 else 'it'} into the file")
+        click.echo(f"    plan pull {name} writes {'them' if len(foreign) > 1 else 'it'} to the file")
 
 
 def print_checks(shown: PlanFilePreview) -> None:
-    """Runs the acceptance checks of the file and says which hold now."""
+    """Run the acceptance checks of the file and print which pass now."""
     from planloop.cli import acceptance_checks
 
     known = [] if shown.is_new else shown.access.objects("container")
     found = acceptance_checks.check_plan_file(shown.access.place, shown.file, known)
     holding = sum(one.finding.result == "pass" for one in found)
-    click.echo(f"checks now: {holding} of {len(found)} hold")
+    click.echo(f"checks now: {holding} of {len(found)} pass")
     for one in found:
         if one.finding.result != "pass":
             click.echo(f"    {one.address} check {one.key}: {one.finding.result}  {one.finding.message}")

@@ -18,12 +18,12 @@ from planloop.client.plan_paths import PlanPaths
 EXAMPLE = """
 \b
 Examples:
-  plan serve                                   a link to this folder's plan, for this machine
+  plan serve                                   serve this folder's plan on this machine
   plan serve --plan webchat --port 7100
-  plan serve --read-only                       a link that may only look
+  plan serve --read-only                       print a read-only link
   plan serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
-  plan serve --reports ../reports              with the runs of benchmarks that are there
-  plan serve --name https://plan.example.org   behind a proxy that has this name and TLS
+  plan serve --reports ../reports              also serve the benchmark runs in a folder
+  plan serve --name https://plan.example.org   behind a proxy with this name and TLS
 """
 PORT = 7077
 REPORTS = "reports"
@@ -31,16 +31,16 @@ REPORTS = "reports"
 
 @click.command(epilog=EXAMPLE)
 @plan_option
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0 takes a free one.")
-@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Where to listen.")
-@click.option("--name", multiple=True, metavar="NAME", help="What browsers call it: HOST, HOST:PORT or https://HOST.")
-@click.option("--tls-cert", type=click.Path(path_type=Path, dir_okay=False), help="The certificate, as PEM.")
-@click.option("--tls-key", type=click.Path(path_type=Path, dir_okay=False), help="Its key, as PEM.")
-@click.option("--insecure", is_flag=True, help="Listen on another address without TLS: tokens can be read on the way.")
-@click.option("--read-only", is_flag=True, help="Nobody may change anything here.")
-@click.option("--new-links", is_flag=True, help="Make new tokens: every link that was given out is dead.")
-@click.option("--reports", type=click.Path(path_type=Path, file_okay=False), help="Where runs of benchmarks are kept.")
-@click.option("--page", type=click.Path(path_type=Path, file_okay=False), help="Serve this build of the page.")
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="The port; 0 picks a free one.")
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
+@click.option("--name", multiple=True, metavar="NAME", help="The name that browsers use: HOST, HOST:PORT or https://HOST.")
+@click.option("--tls-cert", type=click.Path(path_type=Path, dir_okay=False), help="The TLS certificate, as PEM.")
+@click.option("--tls-key", type=click.Path(path_type=Path, dir_okay=False), help="The key of the certificate, as PEM.")
+@click.option("--insecure", is_flag=True, help="Listen on another address without TLS: others on the network can read tokens.")
+@click.option("--read-only", is_flag=True, help="Refuse every change.")
+@click.option("--new-links", is_flag=True, help="Create new tokens: all earlier links stop working.")
+@click.option("--reports", type=click.Path(path_type=Path, file_okay=False), help="The folder with benchmark runs.")
+@click.option("--page", type=click.Path(path_type=Path, file_okay=False), help="Serve the web page from this build folder.")
 def command(
     plan: str | None,
     port: int,
@@ -54,11 +54,11 @@ def command(
     reports: Path | None,
     page: Path | None,
 ) -> None:
-    """Show a plan in the browser, and serve its API.
+    """Serve the web page and the API of a plan.
 
-    Prints links with a token: one that may change things, one that may only look. The plan need not be running, and
-    goes on when this ends. Runs of benchmarks are shown, too: those in `reports` beside the plan, or in another folder;
-    a folder that has only those needs no plan.
+    The command prints two links with a token: one allows changes, one is read-only. The plan need not be running, and
+    keeps running when this command ends. Benchmark runs are shown too: those in `reports` next to the plan, or in the
+    folder that you give. A folder with benchmark runs only needs no plan.
     """
     from planloop.server.gateway import application
     from planloop.server.gateway.bench_routes import ReportFolders
@@ -67,8 +67,8 @@ def command(
     PlanClient(place).refuse_insiders()  # The links that are printed open what a person serves, too.
     found = _found(host, port)
     if not (ipaddress.ip_address(found.address).is_loopback or tls_cert or insecure):
-        hint = "give --tls-cert and --tls-key, or --insecure where nobody else is on the way"
-        raise CommandError(ExitCode.USAGE, f"{host} can be reached by other machines, and there is no TLS", hint)
+        hint = "give --tls-cert and --tls-key, or --insecure on a trusted network"
+        raise CommandError(ExitCode.USAGE, f"other machines can reach {host}, and TLS is not configured", hint)
     # What was asked for is what the link says, where it is a name.
     names = name if name or host == found.address or _is_address(host) else (host,)
     options = application.GatewayOptions(
@@ -103,8 +103,8 @@ def _found(host: str, port: int) -> ServeAddress:
     try:
         family, _, _, _, where = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError):
-        hint = "give an address of this machine, or a name that stands for one"
-        raise CommandError(ExitCode.USAGE, f"no address is known for --host {host}", hint) from None
+        hint = "give an address of this machine, or a name that resolves to one"
+        raise CommandError(ExitCode.USAGE, f"--host {host} does not resolve to an address", hint) from None
     return ServeAddress(family, str(where[0]).partition("%")[0], port)
 
 
@@ -132,10 +132,10 @@ def _shown(found: ServeAddress) -> str:
 def _cure(error: OSError) -> str:
     match error.errno:
         case errno.EADDRINUSE:
-            return "another program listens there, another plan serve perhaps: --port 0 takes a free one"
+            return "another program uses this port, perhaps another plan serve: --port 0 picks a free one"
         case errno.EADDRNOTAVAIL:
-            return "it is no address of this machine: --host 0.0.0.0 listens on all that it has"
+            return "this machine does not have this address: --host 0.0.0.0 listens on all addresses"
         case errno.EACCES | errno.EPERM:
-            return "ports below 1024 need root: take a higher one with --port"
+            return "ports below 1024 require root: choose a higher one with --port"
         case _:
-            return "take another with --host and --port"
+            return "choose another address with --host and --port"

@@ -109,22 +109,22 @@ def _cells(row: TopRow) -> tuple[str, ...]:
 EXAMPLE = """
 \b
 Examples:
-  plan top                   who is at work and what it costs, as it goes on
-  plan top --by turns -n 5   the most turns first, every five seconds
+  plan top                   agents and their cost, updated live
+  plan top --by turns -n 5   sorted by turns, every five seconds
   plan top --once -o json    for programs
 """
 
 
 @click.command(epilog=EXAMPLE)
 @plan_option
-@click.option("--by", type=click.Choice(list(ORDERS)), default="cost", show_default=True, help="What comes first.")
+@click.option("--by", type=click.Choice(list(ORDERS)), default="cost", show_default=True, help="The sort order.")
 @click.option("-n", "--interval", type=click.FloatRange(0.1, 3600), default=1.0, show_default=True, metavar="SECONDS")
-@click.option("--once", is_flag=True, help="Print it once; so it is where there is no terminal, too.")
+@click.option("--once", is_flag=True, help="Print the table once; the default without a terminal.")
 @output_option("json", "yaml")
 def command(plan: str | None, by: str, interval: float, once: bool, output: str | None) -> None:
-    """Show agents at work: turns, calls, tokens and cost, the most first.
+    """Show agents with their turns, calls, tokens and cost, the highest first.
 
-    Goes on until Ctrl-C or the end of the process that runs the plan. Nothing is asked of the agents.
+    The table is updated until Ctrl-C or until the owner stops. The agents are not disturbed.
     """
     access = client_of_plan(plan)
     following = PlanFollower(access)
@@ -154,7 +154,7 @@ def _watch(access: PlanClient, following: PlanFollower, by: str, interval: float
         except OwnerGone:
             pass
         live.update(drawn(), refresh=True)
-    printer.print_note(f"nobody runs {access.place.name} any more")
+    printer.print_note(f"{access.place.name} is no longer running")
 
 
 def _followed(following: PlanFollower, until: float) -> bool:

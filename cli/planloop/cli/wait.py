@@ -22,8 +22,8 @@ EXAMPLE = """
 \b
 Examples:
   plan wait                                         until the whole plan is done
-  plan wait task/frontend task/backend              until both are
-  plan wait --any task/a task/b --timeout 2m        until one of them is
+  plan wait task/frontend task/backend              until both are done
+  plan wait --any task/a task/b --timeout 2m        until one of them is done
   plan wait task/api --for condition=Accepted
 """
 
@@ -34,13 +34,13 @@ Condition = Callable[[Resource], bool]
 @click.argument("what", nargs=-1, metavar="[KIND/NAME]...", shell_complete=complete_addresses())
 @plan_option
 @click.option("--for", "goal", default="done", show_default=True, metavar="done|failed|gone|condition=TYPE[=VALUE]")
-@click.option("--any", "any_", is_flag=True, help="One of them is enough.")
-@click.option("--timeout", metavar="TIME", default=None, help="Give up after so long, as in 90s, 10m, 2h: exit 9.")
+@click.option("--any", "any_", is_flag=True, help="Return when one of them matches.")
+@click.option("--timeout", metavar="TIME", default=None, help="Stop waiting after this time, for example 90s, 10m or 2h: exit 9.")
 def command(what: tuple[str, ...], plan: str | None, goal: str, any_: bool, timeout: str | None) -> None:
-    """Wait until tasks are done, failed or show a condition.
+    """Wait until tasks reach a state or a condition.
 
-    Leaves at once with exit 1 when that can no longer come true: a task that was waited for as done has failed or was
-    cancelled. Exit 9 on timeout.
+    Exit 1 immediately if this can no longer happen, for example if a task fails or is cancelled while you wait for
+    `done`. Exit 9 on timeout.
     """
     access = client_of_plan(plan)
     addresses = [references.resolve_address(word) for word in what] or ["task/."]
@@ -74,7 +74,7 @@ def _wait(
                 return
             _stop_if_hopeless(following, addresses, goal, enough)
     except TimeoutError:
-        late = f"not {goal} in time: {', '.join(addresses)}"
+        late = f"timeout: not {goal}: {', '.join(addresses)}"
         raise CommandError(ExitCode.TIMEOUT, late, f"plan describe {addresses[0]}") from None
     except OwnerGone:
         pass
@@ -96,7 +96,7 @@ def _stop_if_hopeless(
         ended = [address for address, is_lost in zip(addresses, lost, strict=True) if is_lost]
         state = getattr(following.view.get(ended[0]), "state", "gone")
         raise CommandError(
-            ExitCode.FAILED, f"{ended[0]} is {state}: it will not be {goal}", f"plan describe {ended[0]}"
+            ExitCode.FAILED, f"{ended[0]} is {state}: it can no longer be {goal}", f"plan describe {ended[0]}"
         )
 
 
@@ -131,7 +131,7 @@ def parse_seconds(text: str) -> float:
 def not_running_error(access: PlanClient) -> CommandError:
     """The ending when something is to be followed and nothing runs."""
     hint = plan_paths.command_to_resume(access.place)
-    return CommandError(ExitCode.NOT_FOUND, f"nobody runs {access.place.name}, so nothing will change", hint)
+    return CommandError(ExitCode.NOT_FOUND, f"{access.place.name} is not running, so nothing will change", hint)
 
 
 def print_changes(access: PlanClient, shown: Sequence[Resource], what: Sequence[str], output: str | None) -> None:

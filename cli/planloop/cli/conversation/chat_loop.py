@@ -157,11 +157,11 @@ def _fetch(events: Iterator[StreamItem], arrived: SimpleQueue[StreamItem | _Brok
 
 
 def no_owner_error(access: PlanClient) -> CommandError:
-    """The ending when something is asked and nobody runs the plan."""
+    """Return the error for a question while the plan is not running."""
     file = access.place.file
     name = file.name if file is not None else "FILE"
-    summary = f"nobody runs {access.place.name}, so no agent can answer"
-    return CommandError(ExitCode.NOT_FOUND, summary, f"plan apply {name} --detach keeps it running; then say it again")
+    summary = f"{access.place.name} is not running, so no agent can answer"
+    return CommandError(ExitCode.NOT_FOUND, summary, f"start it with plan apply {name} --detach, then send the message again")
 
 
 class AgentQuestion:
@@ -207,7 +207,7 @@ class AgentQuestion:
         if not self.is_answered:
             waits = ", ".join(self._open.values())
             raise CommandError(
-                ExitCode.FAILED, f"the plan's process ended before {waits} answered", "plan logs shows how far it got"
+                ExitCode.FAILED, f"the owner exited before {waits} answered", "plan logs shows how far it got"
             )
 
     def _note(self, event: ChatEvent) -> None:
@@ -330,8 +330,8 @@ class ChatLoop:
             case slash_commands.SlashCommand() as command:
                 self._perform(command)
             case slash_commands.InvalidLine(name, near):
-                cure = f"did you mean /{near}?" if near else "/help lists what there is"
-                self._terminal.note(f"no /{name}; {cure}")
+                cure = f"did you mean /{near}?" if near else "/help lists the commands"
+                self._terminal.note(f"unknown command /{name}; {cure}")
             case slash_commands.EmptyLine():
                 pass
 
@@ -372,7 +372,7 @@ class ChatLoop:
         except KeyboardInterrupt:
             if question.is_answered:
                 raise  # Nothing is waited for any more: it is meant for the conversation.
-            self._terminal.note(f"\n{agent} goes on; its answer will be in /logs")
+            self._terminal.note(f"\n{agent} continues; its answer will be in /logs")
         finally:
             self._is_asking = False
 
@@ -399,7 +399,7 @@ class ChatLoop:
             line
         ):
             self._later.append(text)
-            self._terminal.note("  it is said when this is answered")
+            self._terminal.note("  queued: it is sent after this answer")
         else:
             self._do(line)
 
@@ -423,7 +423,7 @@ class ChatLoop:
             case ApprovalRequested():
                 self._ask(event)
             case SessionMoved(to=to) if self.room.is_following and to != self.room.agent:
-                terminal.note(f"  the session is with {to}: what you say next is for it")
+                terminal.note(f"  the session moved to {to}: your next message goes there")
             case PlanEnded(state=state):
                 terminal.note(f"  the plan is {state}")
             case _:
@@ -462,21 +462,21 @@ class ChatLoop:
             return
         if isinstance(asked, SessionMoved):
             if self.room.is_following and not self._is_asking and asked.to != self.room.agent:
-                self._terminal.interject(f"  the session is with {asked.to}: what you say next is for it")
+                self._terminal.interject(f"  the session moved to {asked.to}: your next message goes there")
             return
         if not self._is_asking and self._is_news(asked):
             name = asked.approval.partition("/")[2]
-            self._terminal.interject(f"  {asked.by} asks for a yes: {asked.words} · /approve {name} · /reject {name}")
+            self._terminal.interject(f"  {asked.by} asks for approval: {asked.words} · /approve {name} · /reject {name}")
 
     def _ask(self, asked: ApprovalRequested) -> None:
         """A person is asked at once, a pipe is told how to answer; nobody is twice."""
         if not self._is_news(asked):
             return
         name = asked.approval.partition("/")[2]
-        self._terminal.note(f"  {asked.by} asks for a yes: {asked.words}")
+        self._terminal.note(f"  {asked.by} asks for approval: {asked.words}")
         if not self._terminal.is_live:
             self._terminal.note(
-                f"  /approve {name} · /reject {name} · elsewhere: {approval_requests.approval_commands(name)}"
+                f"  /approve {name} · /reject {name} · from a shell: {approval_requests.approval_commands(name)}"
             )
             return
         answer = (self._terminal.read("  yes, no or later? ") or "").strip().lower()
@@ -485,12 +485,12 @@ class ChatLoop:
         elif answer in ("n", "no"):
             self._perform(slash_commands.SlashCommand("reject", (name,), name))
         else:
-            self._terminal.note(f"  it waits: /approve {name} · /reject {name}")
+            self._terminal.note(f"  still pending: /approve {name} · /reject {name}")
 
 
 def _parting(ended: ContainerEnded) -> str:
     why = f": {ended.why}" if ended.why else ""
-    return f"  {ended.container} is {ended.state}{why}; the conversation ends with it"
+    return f"  {ended.container} is {ended.state}{why}; the conversation ends"
 
 
 def start_chat(access: PlanClient, wanted: str | None, terminal: ChatTerminal) -> ChatLoop:

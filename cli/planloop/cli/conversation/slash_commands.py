@@ -113,7 +113,7 @@ def show_plan(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
 
 
 def show_diff(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
-    """What applying the plan file would do."""
+    """Show the changes that applying the plan file would make."""
     from planloop.client import plan_file, process
     from planloop.reconciler.diff.file_patch import FileSave
     from planloop.server.payloads import save_to_json
@@ -121,7 +121,7 @@ def show_diff(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
     del command
     file = room.access.place.file
     if file is None:
-        raise CommandError(ExitCode.NOT_FOUND, "no file is known for this plan", "plan diff FILE")
+        raise CommandError(ExitCode.NOT_FOUND, "the plan file is not known", "plan diff FILE")
     read = plan_file.read_plan(file)
     if read.errors:
         yield from plan_file.fault_text(read, color=False).splitlines()
@@ -129,13 +129,13 @@ def show_diff(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
     save = FileSave(file.name, read.content, read.document)
     found = room.access.post("diff", save_to_json(save))["differences"]
     text = differences.differences_text(found, now=process.now(), width=None) or differences.unchanged_text(found)
-    yield from (text or f"{file.name} says what is live already").splitlines()
+    yield from (text or f"{file.name} already matches the live plan").splitlines()
 
 
 def show_why(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
     """Who set a field."""
     if not command.words:
-        raise CommandError(ExitCode.USAGE, "/why needs the path of a field", "/why task/ui/goal")
+        raise CommandError(ExitCode.USAGE, "/why requires the path of a field", "/why task/ui/goal")
     answer = room.access.get("why", at=json_pointer.render_pointer(references.named_field(command.words[0])))
     yield from explain.value_origin(answer).splitlines()
 
@@ -152,7 +152,7 @@ def show_budget(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
     task = room.access.object(f"task/{room.agent.partition('/')[2]}")
     costs = Costs(room.access.objects())
     lines = [costs.line(task), costs.rest(task)]
-    yield from [line for line in lines if line] or ["nothing is bounded, and nothing was used yet"]
+    yield from [line for line in lines if line] or ["no limits, and nothing used yet"]
 
 
 def show_hooks(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
@@ -176,7 +176,7 @@ def _hook_words(spec: JsonObject) -> str:
 def patch_field(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
     """Sets one field of the live plan."""
     if len(command.words) < 2:
-        raise CommandError(ExitCode.USAGE, "/patch needs a path and a value", "/patch task/ui/goal 'a page'")
+        raise CommandError(ExitCode.USAGE, "/patch requires a path and a value", "/patch task/ui/goal 'a page'")
     path, value = command.words[0], " ".join(command.words[1:])
     document = room.access.object(f"plan/{room.plan}").spec
     op = references.parse_setting(document, references.named_field(path), references.parse_value(value))
@@ -191,9 +191,9 @@ def patch_outcome(verdict: JsonObject, done: str = "patched") -> str:
         case "refused":
             raise refused_error(verdict)
         case "held":
-            return f"held: {verdict['why']} · /approve {verdict['approval'].partition('/')[2]}"
+            return f"held for approval: {verdict['why']} · /approve {verdict['approval'].partition('/')[2]}"
         case _:
-            return f"{done}, rev {verdict['rev']}" if verdict["changed"] else "the plan says so already"
+            return f"{done}, rev {verdict['rev']}" if verdict["changed"] else "nothing to change"
 
 
 def approve_pending(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
@@ -220,7 +220,7 @@ def _ruled(room: ChatTarget, conflict: str, words: Sequence[str]) -> str:
             f"/approve {conflict.replace('/', '-')} {how} {spec.usual(how).partition('/')[2]} [WORDS]   {said}"
             for how, said in spec.ways().items()
         )
-        raise CommandError(ExitCode.USAGE, f"how does {conflict} go on?", said_of)
+        raise CommandError(ExitCode.USAGE, f"no resolution given for {conflict}", said_of)
     about = words[1] if len(words) > 1 else ""
     body: JsonObject = {"conflict": conflict, "how": words[0], "for": about, "plan": " ".join(words[2:])}
     return f"{conflict}: {patch_outcome(room.access.post('rule', body), 'ruled')}"
@@ -244,12 +244,12 @@ def _waiting(room: ChatTarget, wanted: str | None) -> str:
     found = chat_events.pending_approvals(room.access.objects("approval"))
     match found:
         case []:
-            raise CommandError(ExitCode.NOT_FOUND, "nothing waits for a yes", "")
+            raise CommandError(ExitCode.NOT_FOUND, "no pending approvals", "")
         case [one]:
             return one.approval
         case _:
             lines = "\n".join(f"/approve {one.approval.partition('/')[2]}   {one.words}" for one in found)
-            raise CommandError(ExitCode.USAGE, f"{len(found)} things wait", lines)
+            raise CommandError(ExitCode.USAGE, f"{len(found)} pending approvals: give an ID", lines)
 
 
 DUMP_USAGE: Final = "/dump FILE [AGENT]"
@@ -259,14 +259,14 @@ RESTORE_USAGE: Final = "/restore FILE [as NAME]"
 def dump_agent(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
     """Writes an agent to a new file."""
     if not 1 <= len(command.words) <= 2:
-        raise CommandError(ExitCode.USAGE, "/dump needs a file", DUMP_USAGE)
+        raise CommandError(ExitCode.USAGE, "/dump requires a file", DUMP_USAGE)
     file = Path(command.words[0]).expanduser()
     agent = choose_agent(room.access.objects("agent"), command.words[1]) if command.words[1:] else room.agent
     answer = room.access.get(f"dump/{agent}")
     content = str(answer["text"]).encode()
     _write(file, content)
     parts = "".join(f"{each}, " for each in answer["parts"])
-    yield f"{agent} is in {file}: {answer['turns']} turns, {parts}{len(content)} bytes · /restore {file}"
+    yield f"{agent} saved to {file}: {answer['turns']} turns, {parts}{len(content)} bytes · /restore {file}"
 
 
 def _write(file: Path, content: bytes) -> None:
@@ -274,10 +274,10 @@ def _write(file: Path, content: bytes) -> None:
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise CommandError(ExitCode.CONFLICT, f"{file} exists, and is left as it is", "take another name") from None
+        raise CommandError(ExitCode.CONFLICT, f"{file} already exists", "choose another name") from None
     except OSError as error:
         raise CommandError(
-            ExitCode.NOT_FOUND, f"{file} cannot be written: {error.strerror}", "take another place"
+            ExitCode.NOT_FOUND, f"{file} cannot be written: {error.strerror}", "choose another path"
         ) from None
     try:
         with os.fdopen(descriptor, "wb") as out:
@@ -285,7 +285,7 @@ def _write(file: Path, content: bytes) -> None:
     except OSError as error:
         file.unlink(missing_ok=True)
         raise CommandError(
-            ExitCode.FAILED, f"{file} cannot be written: {error.strerror}", "take another place"
+            ExitCode.FAILED, f"{file} cannot be written: {error.strerror}", "choose another path"
         ) from None
 
 
@@ -297,20 +297,20 @@ def restore_agent(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
         case (path, "as", name):
             pass
         case _:
-            raise CommandError(ExitCode.USAGE, "/restore needs a file", RESTORE_USAGE)
+            raise CommandError(ExitCode.USAGE, "/restore requires a file", RESTORE_USAGE)
     text = _read_file(Path(path).expanduser())
     answer = room.access.post("restore", {"under": room.agent, "text": text, "name": name})
     said = patch_outcome(answer, done="restored")
     agent = answer["agent"]
     parts = f", with {', '.join(answer['parts'])}" if answer["parts"] else ""
-    yield f"{said}: {agent} begins where {answer['was'] or 'it'} was{parts} · /talkwith {agent_name(agent)}"
+    yield f"{said}: {agent} continues from {answer['was'] or 'the dump'}{parts} · /talkwith {agent_name(agent)}"
 
 
 def _read_file(file: Path) -> str:
     try:
         if file.stat().st_size > limits.DUMP_BYTES_MAX:
             raise CommandError(
-                ExitCode.INVALID, f"{file} is larger than any dump: {limits.DUMP_BYTES_MAX} bytes", RESTORE_USAGE
+                ExitCode.INVALID, f"{file} is too large for a dump: the limit is {limits.DUMP_BYTES_MAX} bytes", RESTORE_USAGE
             )
         return file.read_text()
     except OSError as error:
@@ -319,7 +319,7 @@ def _read_file(file: Path) -> str:
         ) from None
     except UnicodeDecodeError:
         raise CommandError(
-            ExitCode.INVALID, f"{file} is no dump of an agent: it is no text", "/dump FILE writes one"
+            ExitCode.INVALID, f"{file} is not a dump of an agent: it is not text", "/dump FILE writes one"
         ) from None
 
 
@@ -365,11 +365,11 @@ def _arguments(offered: OfferedPrompt, command: SlashCommand) -> JsonObject:
     pairs = [word.partition("=") for word in command.words]
     for name, equals, _ in pairs:
         if not equals or name not in offered.arguments:
-            raise CommandError(ExitCode.USAGE, f"`{name}` is no argument of /{command.name}", offered.usage)
+            raise CommandError(ExitCode.USAGE, f"`{name}` is not an argument of /{command.name}", offered.usage)
     given: JsonObject = {name: value for name, _, value in pairs}
     missing = [name for name, needed in offered.arguments.items() if needed and name not in given]
     if missing:
-        raise CommandError(ExitCode.USAGE, f"/{command.name} needs {', '.join(missing)}", offered.usage)
+        raise CommandError(ExitCode.USAGE, f"/{command.name} requires {', '.join(missing)}", offered.usage)
     return given
 
 
@@ -402,7 +402,7 @@ def _help(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
     width = max(len(one.usage) for one in COMMANDS.values())
     yield from (f"{one.usage:<{width}}  {one.help}" for one in COMMANDS.values())
     for name in prompt_names():
-        yield f"{f'/{name} TEXT':<{width}}  Say TEXT under the library's prompt `{name}`."
+        yield f"{f'/{name} TEXT':<{width}}  Send TEXT with the library's prompt `{name}`."
     for one in offered_prompts(room.access).values():
         yield f"{one.usage:<{width}}  {one_line(one.help)}"
 
@@ -422,30 +422,30 @@ def _talkwith(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
 
 def _words(command: SlashCommand, count: int, usage: str) -> Sequence[str]:
     if len(command.words) < count:
-        raise CommandError(ExitCode.USAGE, f"/{command.name} needs more words", usage)
+        raise CommandError(ExitCode.USAGE, f"/{command.name} has missing arguments", usage)
     return command.words[:count]
 
 
 COMMANDS: Final[Mapping[str, KnownCommands]] = {
-    "agents": KnownCommands("/agents", "Who there is, and what each is doing.", show_agents),
+    "agents": KnownCommands("/agents", "List the agents and what they are doing.", show_agents),
     "talkwith": KnownCommands(
-        "/talkwith AGENT|HOOK", "Move the session to another agent, or to the one behind a hook.", _talkwith
+        "/talkwith AGENT|HOOK", "Talk to another agent, or to the agent of a hook.", _talkwith
     ),
-    "plan": KnownCommands("/plan", "The tree of tasks with their states.", show_plan),
-    "diff": KnownCommands("/diff", "What applying the plan file would do.", show_diff),
+    "plan": KnownCommands("/plan", "Show the tree of tasks with their states.", show_plan),
+    "diff": KnownCommands("/diff", "Show the changes that applying the plan file would make.", show_diff),
     "patch": KnownCommands("/patch PATH VALUE", "Change a field: /patch task/ui/goal 'a page'.", patch_field),
-    "why": KnownCommands("/why PATH", "Who set a field, when and why.", show_why),
+    "why": KnownCommands("/why PATH", "Show who set a field, when and why.", show_why),
     "approve": KnownCommands(
-        "/approve [ID]", "Say yes to what waits; to the only thing, without an ID.", approve_pending
+        "/approve [ID]", "Approve a pending action; the only one, without an ID.", approve_pending
     ),
-    "reject": KnownCommands("/reject [ID] [REASON]", "Say no to it.", reject_pending),
-    "dump": KnownCommands(DUMP_USAGE, "Write this agent, or another, to a new file.", dump_agent),
-    "restore": KnownCommands(RESTORE_USAGE, "Bring one back as a child of this agent.", restore_agent),
-    "logs": KnownCommands("/logs", "The last turns of this agent.", show_logs),
-    "budget": KnownCommands("/budget", "What is spent and left, of this agent's task.", show_budget),
-    "hooks": KnownCommands("/hooks", "The hooks of this agent, and who is behind them.", show_hooks),
-    "help": KnownCommands("/help", "These lines.", _help),
-    "quit": KnownCommands("/quit", "Leave; the plan goes on.", _quit),
+    "reject": KnownCommands("/reject [ID] [REASON]", "Reject a pending action.", reject_pending),
+    "dump": KnownCommands(DUMP_USAGE, "Save this or another agent to a new file.", dump_agent),
+    "restore": KnownCommands(RESTORE_USAGE, "Load a saved agent as a child of this agent.", restore_agent),
+    "logs": KnownCommands("/logs", "Show the last turns of this agent.", show_logs),
+    "budget": KnownCommands("/budget", "Show what this agent's task has spent and has left.", show_budget),
+    "hooks": KnownCommands("/hooks", "List the hooks of this agent, and what answers them.", show_hooks),
+    "help": KnownCommands("/help", "Show this help.", _help),
+    "quit": KnownCommands("/quit", "Leave; the plan keeps running.", _quit),
 }
 
 
@@ -471,7 +471,7 @@ def fill_prompt(room: ChatTarget, command: SlashCommand) -> str | None:
     if command.name not in prompt_names():
         return offered_text(room, offered_prompts(room.access)[command.name], command)
     if not command.rest:
-        raise CommandError(ExitCode.USAGE, f"/{command.name} needs a text", f"/{command.name} what it is about")
+        raise CommandError(ExitCode.USAGE, f"/{command.name} requires a text", f"/{command.name} TEXT")
     text = FolderSources(Path()).read(f"{LIBRARY}{PROMPTS}/{command.name}.md").decode()
     return f"{text.strip()}\n\n{command.rest}"
 

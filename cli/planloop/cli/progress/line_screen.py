@@ -100,16 +100,16 @@ def _trouble(item: Resource) -> str:
     return f"{ready.reason} {item.status.get('why', '')}" if item.status.get("retry_at") is not None else ""
 
 
-# One line an event, for logs and pipes: what a person who reads it later wants to know, and no more.
+# One line per event, for logs and pipes: only what a later reader needs.
 #
-# Also says once a minute that nothing happened, so that a quiet run can be told from a dead one.
+# Once a minute a line reports that nothing happened, so that an idle run differs from a dead one.
 
 SHOWN_TYPES: Final = {
     "plan.patched": "edited", "plan.refused": "refused", "plan.held": "held", "plan.approved": "approved",
     "plan.rejected": "rejected", "message.sent": "message", "call.reconciled": "settled", "hook.fired": "hook",
     "hook.changed": "hook",
     "lock.fenced": "lock lost", "lock.deadlock": "deadlock",
-    "conflict.opened": "conflict", "conflict.raised": "conflict", "conflict.ruled": "ruled",
+    "conflict.opened": "conflict", "conflict.raised": "conflict", "conflict.ruled": "decided",
 }  # fmt: skip
 """Records that a reader is told of, in a word. How the plan as a whole stands is said when it becomes another."""
 
@@ -148,7 +148,7 @@ class LineScreen:
         for one in view.list("approval"):
             self._asked.add(one.address)
             if said := approval_requests.approval_notice(one):
-                self.say(f"{one.address} waits, {said}")
+                self.say(f"{one.address} is pending, {said}")
 
     def record(self, record: Record, changed: tuple[str, ...]) -> None:
         """Prints what `record` means for a reader, often nothing."""
@@ -260,13 +260,13 @@ class LineScreen:
             self._holding.set()
 
     def _approval(self, address: str, record: Record) -> None:
-        """Says once that something waits for a person, and the commands that answer."""
+        """Report once that an approval is pending, with the commands that answer it."""
         approval = self._view.get(address) if self._view is not None else None
         if approval is None or address in self._asked:
             return
         self._asked.add(address)
         if said := approval_requests.approval_notice(approval):
-            self._tell(record, "asks", address, said)
+            self._tell(record, "approval", address, said)
 
     def _what(self, task: Resource) -> str:
         """Why it stands as it does; how a plan ended or what it waits for is said by its root task."""

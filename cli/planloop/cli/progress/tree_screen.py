@@ -77,8 +77,8 @@ STYLES: Final = {
 URGENT: Final = ("failed", "blocked", "unhealthy", "restarting", "running", "checking", "stopping", "paused")
 STUCK: Final = ("blocked", "waiting", "failed", "paused", "unhealthy", "restarting")
 KEYS: Final = {"q": ScreenKey.HAND_OVER, "p": ScreenKey.PAUSE}
-HELP: Final = "p pause   ? why   q leave it running   Ctrl-C leave"
-HELP_NARROW: Final = "p pause  ? why  q background  ^C leave"
+HELP: Final = "p pause   ? why   q run in background   Ctrl-C detach"
+HELP_NARROW: Final = "p pause  ? why  q background  ^C detach"
 
 
 class TreeScreen:
@@ -110,13 +110,13 @@ class TreeScreen:
                 self._ask(address, f"{records.clock_time(record.at)} rev {record.rev}")
 
     def _ask(self, address: str, when: str = "") -> None:
-        """Says once that something waits for a person, and the commands that answer."""
+        """Report once that an approval is pending, with the commands that answer it."""
         approval = self._view.get(address) if self._view is not None else None
         if approval is None or address in self._asked:
             return
         self._asked.add(address)
         if said := approval_requests.approval_notice(approval):
-            self.say(f"{when} {address} waits, {said}".strip())
+            self.say(f"{when} {address} is pending, {said}".strip())
 
     def _step(self, record: Record) -> None:
         draft = record.draft
