@@ -25,7 +25,10 @@ Examples:
 @click.option("--yes", "-y", is_flag=True, help="Do not ask, and approve what the gate would hold for approval.")
 @click.option("--dry-run", is_flag=True, help="Show the changes and exit.")
 @click.option(
-    "--detach", "-d", is_flag=True, help="Run the owner in the background until plan down, even after all tasks are done."
+    "--detach",
+    "-d",
+    is_flag=True,
+    help="Run the owner in the background until plan down, even after all tasks are done.",
 )
 @click.option("--sync", is_flag=True, help="Also write changes of the live plan back to the file.")
 @click.option("--target", multiple=True, metavar="TASK", help="Apply only this subtree. Repeatable.")
@@ -35,7 +38,9 @@ Examples:
 @click.option("--plan-file", type=click.Path(path_type=Path), metavar="FILE", help="Apply a saved preview.")
 @max_size_option
 @click.option("--as-is", is_flag=True, hidden=True, help="Continue the live plan without applying the file.")
-@click.option("--stay", is_flag=True, hidden=True, help="Keep the owner running after all tasks are done; used by --detach.")
+@click.option(
+    "--stay", is_flag=True, hidden=True, help="Keep the owner running after all tasks are done; used by --detach."
+)
 def command(
     file: Path | None,
     yes: bool,
@@ -78,9 +83,7 @@ def command(
             raise CommandError(ExitCode.USAGE, "a saved preview already fixes the file and its options", hint)
         apply_run.apply_saved(plan_file, options)
     elif file is None:
-        raise CommandError(
-            ExitCode.USAGE, "no plan file given", "plan apply FILE, or --plan-file with a saved preview"
-        )
+        raise CommandError(ExitCode.USAGE, "no plan file given", "plan apply FILE, or --plan-file with a saved preview")
     elif dry_run:
         apply_run.dry_run(file, options)
     elif out is not None:

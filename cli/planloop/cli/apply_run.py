@@ -63,7 +63,8 @@ PREVIEW_BYTES_MAX: Final = 64 << 20  # A preview holds the file, its document an
 class ApplyOptions:
     """The options of `plan apply` (see `plan apply --help`), and two that planloop itself uses.
 
-    With `as_is` the live plan continues and the file is not applied. With `stay` the owner stays when the plan has ended.
+    With `as_is` the live plan continues and the file is not applied. With `stay` the owner stays when the plan has
+    ended.
     """
 
     yes: bool = False

@@ -27,7 +27,9 @@ def unresolved_error(access: PlanClient, address: str, words: str) -> CommandErr
     found = access.object(address)
     status = conflict_status_from_json(found.status)
     if not status.is_open:
-        return CommandError(ExitCode.CONFLICT, f"{address} is already resolved: {status.why}", f"plan describe {address}")
+        return CommandError(
+            ExitCode.CONFLICT, f"{address} is already resolved: {status.why}", f"plan describe {address}"
+        )
     known = "\n".join(
         said for _, said in approval_requests.resolution_commands(address, conflict_from_json(found.spec))
     )
@@ -93,8 +95,8 @@ def approve_command(
 ) -> None:
     """Approve a pending action.
 
-    This can be a held edit, an agent's request, a tool server's question, a call with an unknown outcome (say whether it
-    happened), a conflict of two agents over files (say how to resolve it), or a hook that stays until you end it.
+    This can be a held edit, an agent's request, a tool server's question, a call with an unknown outcome (say whether
+    it happened), a conflict of two agents over files (say how to resolve it), or a hook that stays until you end it.
     """
     how, did = require_single(hows), require_single(happened)
     access = client_of_plan(plan)

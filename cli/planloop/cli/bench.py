@@ -65,7 +65,9 @@ def list_suites(names: tuple[str, ...], reports: Path, folders: tuple[Path, ...]
 @click.option("--trials", type=click.IntRange(1), help="The number of trials for each case.")
 @click.option("--seed", type=int, help="The seed of every random choice.")
 @click.option("--cases", default="*", metavar="GLOB", help="Only cases whose id matches.")
-@click.option("--parallel", type=click.IntRange(1), default=4, show_default=True, help="How many cases run in parallel.")
+@click.option(
+    "--parallel", type=click.IntRange(1), default=4, show_default=True, help="How many cases run in parallel."
+)
 @click.option("--deterministic", is_flag=True, help="Run one case at a time, so that two runs have the same events.")
 @click.option("--name", "run_name", help="The name of the run. Default: the date and a number.")
 @click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="The folder for runs.")
@@ -100,7 +102,9 @@ def run(
 @command.command("resume")
 @click.argument("run", metavar="RUN")
 @click.option("--suite", help="The edited suite: cases that have changed run again.")
-@click.option("--parallel", type=click.IntRange(1), default=4, show_default=True, help="How many cases run in parallel.")
+@click.option(
+    "--parallel", type=click.IntRange(1), default=4, show_default=True, help="How many cases run in parallel."
+)
 @click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="The folder for runs.")
 def resume(run: str, suite: str | None, parallel: int, reports: Path) -> None:
     """Resume an unfinished run, and retry trials that ended in an error.
@@ -133,7 +137,9 @@ def report(runs: tuple[str, ...], is_all: bool, name: str | None, reports: Path,
 @click.argument("names", nargs=-1, metavar="[SUITE]...")
 @click.option("--all", "is_all", is_flag=True, help="All suites that `plan bench list` shows.")
 @click.option("--cases", default="*", metavar="GLOB", help="Only cases whose id matches.")
-@click.option("--parallel", type=click.IntRange(1), default=4, show_default=True, help="How many proofs run in parallel.")
+@click.option(
+    "--parallel", type=click.IntRange(1), default=4, show_default=True, help="How many proofs run in parallel."
+)
 @click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="The folder for runs.")
 @_SUITES
 @output_option("json", "yaml", "md")

@@ -207,7 +207,9 @@ def _folders(asked: ReportOptions) -> list[Path]:
     found = {os.path.realpath(folder): folder for folder in (*named, *every)}
     if not found:
         raise CommandError(
-            ExitCode.NOT_FOUND, f"no runs in {asked.reports}", "plan bench run starts one; --reports DIR uses another folder"
+            ExitCode.NOT_FOUND,
+            f"no runs in {asked.reports}",
+            "plan bench run starts one; --reports DIR uses another folder",
         )
     return list(found.values())
 

@@ -331,7 +331,9 @@ def _free_name(folder: Path) -> str:
 def _check_name(name: str | None) -> None:
     """Raises CommandError when no run may be called `name`."""
     if name == run_folder.VALIDATION:
-        raise CommandError(ExitCode.USAGE, f"the name `{name}` is reserved for plan bench validate", "choose another --name")
+        raise CommandError(
+            ExitCode.USAGE, f"the name `{name}` is reserved for plan bench validate", "choose another --name"
+        )
     if name is not None and not is_valid_id(name):
         raise CommandError(ExitCode.USAGE, f"invalid run name {name!r}", f"--name takes an id: {id_hint(name)}")
 
@@ -341,7 +343,9 @@ def _contestants(names: Sequence[str]) -> list[Contestant]:
     found: dict[str, Contestant] = {}
     for one in map(_contestant, dict.fromkeys(names)):
         if found.setdefault(one.name, one) != one:
-            raise CommandError(ExitCode.USAGE, f"two models have the name `{one.name}`", "rename the script file of one")
+            raise CommandError(
+                ExitCode.USAGE, f"two models have the name `{one.name}`", "rename the script file of one"
+            )
     return list(found.values())
 
 

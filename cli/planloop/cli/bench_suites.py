@@ -127,9 +127,7 @@ def import_bfcl(folder: Path, to: Path | None) -> None:
 def read_cases(folder: Path) -> Mapping[str, bytes]:
     """Every file below `folder` by its path in it; links and what is too large are left out. Raises CommandError."""
     if not folder.is_dir():
-        raise CommandError(
-            ExitCode.NOT_FOUND, f"{folder} is not a folder", "give the folder with the downloaded cases"
-        )
+        raise CommandError(ExitCode.NOT_FOUND, f"{folder} is not a folder", "give the folder with the downloaded cases")
     return dict(_files_below(folder))
 
 
@@ -144,9 +142,7 @@ def _files_below(folder: Path) -> Iterator[tuple[str, bytes]]:
 def write_suites(target: Path, files: Mapping[str, str]) -> None:
     """Writes a suite into a folder that is not there yet, or is empty. Raises CommandError."""
     if target.exists() and any(target.iterdir()):
-        raise CommandError(
-            ExitCode.CONFLICT, f"{target} already exists", "give another folder with --to, or remove it"
-        )
+        raise CommandError(ExitCode.CONFLICT, f"{target} already exists", "give another folder with --to, or remove it")
     for path, text in files.items():
         file = target / path
         file.parent.mkdir(parents=True, exist_ok=True)

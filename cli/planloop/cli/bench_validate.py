@@ -88,7 +88,9 @@ def validate_suites(asked: ValidateOptions, output: str | None) -> None:
     """Validates every suite that is asked for, one after the other, and prints what came of it. Raises CommandError."""
     paths = suites.select_suites(asked.names, is_all=asked.is_all, folders=asked.folders)
     if not paths:
-        raise CommandError(ExitCode.USAGE, "no suite given", "plan bench list lists the suites; --all validates all of them")
+        raise CommandError(
+            ExitCode.USAGE, "no suite given", "plan bench list lists the suites; --all validates all of them"
+        )
     read_in = [suites.require_suite(path) for path in paths]  # All faults of the texts before anything runs.
     found = []
     for suite in read_in:

@@ -40,7 +40,9 @@ Examples:
 @click.option("--ask", is_flag=True, help="Wait for the answer and print it.")
 @click.option("--timeout", metavar="TIME", help="Stop waiting after this time, for example 90s or 10m: exit 9.")
 @click.option("--expires", metavar="TIME", help="Drop the message if it is not read within this time.")
-@click.option("--key", metavar="KEY", default="", help="Idempotency key: a second message with the same key is not sent.")
+@click.option(
+    "--key", metavar="KEY", default="", help="Idempotency key: a second message with the same key is not sent."
+)
 @click.option("--untrusted", is_flag=True, help="Mark the text as untrusted input.")
 def send_command(
     words: tuple[str, ...],
@@ -58,8 +60,8 @@ def send_command(
     The message wakes a sleeping agent. It never grants rights or budget; use `plan patch` for that. With TEXT `-` it is
     read from standard input. If one of the agents cannot receive it, it is sent to none.
 
-    With --ask the answers go to stdout. Exit 1 if an agent failed or cannot answer, 6 if the plan is not running. You can
-    also ask an agent whose task has ended.
+    With --ask the answers go to stdout. Exit 1 if an agent failed or cannot answer, 6 if the plan is not running. You
+    can also ask an agent whose task has ended.
     """
     from planloop.cli.wait import parse_seconds
 
@@ -117,7 +119,9 @@ def _send_and_wait(access: PlanClient, body: JsonObject, until: float | None, ou
             click.echo(f"{name}{f'({one.error}) ' if one.error else ''}{one.text}")
     if late:
         raise CommandError(
-            ExitCode.TIMEOUT, f"timeout: no answer from {late}", "the message was delivered; plan logs shows the agent's work"
+            ExitCode.TIMEOUT,
+            f"timeout: no answer from {late}",
+            "the message was delivered; plan logs shows the agent's work",
         )
     if any(one.error for one in answers):
         raise CommandError(ExitCode.FAILED)
@@ -147,9 +151,9 @@ def chat_command(agent: str | None, plan: str | None) -> None:
     session, as agents do with meta and endo, and the conversation follows.
     /dump and /restore save and load an agent; use a tool server's prompt with /files.review language=python.
 
-    Ctrl-C or /quit leaves; the plan keeps running. Without a terminal, each line of standard input is a question; answers
-    go to stdout and the rest to stderr. Exit 1 if a question was not answered, 6 if the plan is not running. Each line
-    waits for the answer to the previous one, except commands such as /approve while an approval is pending.
+    Ctrl-C or /quit leaves; the plan keeps running. Without a terminal, each line of standard input is a question;
+    answers go to stdout and the rest to stderr. Exit 1 if a question was not answered, 6 if the plan is not running.
+    Each line waits for the answer to the previous one, except commands such as /approve while an approval is pending.
     """
     from planloop.cli.conversation import chat_loop, slash_commands, terminals
 

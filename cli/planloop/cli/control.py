@@ -152,9 +152,9 @@ def resume_command(what: tuple[str, ...], plan: str | None, reason: str, dry_run
 
     A failed container is recreated if you name it; with `.` all failed tasks and containers are.
 
-    The command also undoes `plan cancel`: the task runs again. A model that was unavailable, without a key or a server, is
-    asked again. API keys in environment variables are read by the process of `plan apply`. If a key was not set there,
-    detach and apply again.
+    The command also undoes `plan cancel`: the task runs again. A model that was unavailable, without a key or a server,
+    is asked again. API keys in environment variables are read by the process of `plan apply`. If a key was not set
+    there, detach and apply again.
     """
     steer_tasks(what, plan, "resume", reason=reason, dry_run=dry_run)
 
@@ -175,8 +175,8 @@ Examples:
 def cancel_command(what: tuple[str, ...], plan: str | None, reason: str, dry_run: bool) -> None:
     """Cancel a subtree and keep its results.
 
-    Running commands are stopped (TERM, then KILL after a grace period), agents end, and locks are released. The task stays
-    in the plan with its results; `plan resume` runs it again.
+    Running commands are stopped (TERM, then KILL after a grace period), agents end, and locks are released. The task
+    stays in the plan with its results; `plan resume` runs it again.
     """
     steer_tasks(what, plan, "cancel", reason=reason, dry_run=dry_run)
 
@@ -204,9 +204,9 @@ Examples:
 def delete_command(what: tuple[str, ...], plan: str | None, reason: str, dry_run: bool) -> None:
     """Remove a subtree or a container from the live plan.
 
-    Its work is stopped as by `plan cancel`, and its objects are removed; files that it wrote stay. If the plan file still
-    declares it, the next save of the file adds it again: remove it there too, or run `plan pull`. For a container that
-    was kept after it stopped (`keep:`), only the container is removed; the plan does not change.
+    Its work is stopped as by `plan cancel`, and its objects are removed; files that it wrote stay. If the plan file
+    still declares it, the next save of the file adds it again: remove it there too, or run `plan pull`. For a container
+    that was kept after it stopped (`keep:`), only the container is removed; the plan does not change.
     """
     remove_objects(what, plan, reason=reason, dry_run=dry_run)
 
@@ -227,14 +227,16 @@ Examples:
 def unlock_command(what: str, plan: str | None, reason: str) -> None:
     """Take a lock from its holder.
 
-    The lock goes to the first waiter. If an agent held the lock, it gets a message, and its next write under the lock is
-    refused, so that it reads the file again first. A running command is not stopped and may still write there; cancel
-    its task to stop it. Files that were written stay.
+    The lock goes to the first waiter. If an agent held the lock, it gets a message, and its next write under the lock
+    is refused, so that it reads the file again first. A running command is not stopped and may still write there;
+    cancel its task to stop it. Files that were written stay.
     """
     address = what if what.startswith("lock/") else references.resolve_address(what.strip("/"), "lock")
     if not address.startswith("lock/"):
         raise CommandError(
-            ExitCode.USAGE, f"{address} is not a lock", f"plan get locks lists the locks; plan describe {address} shows the object"
+            ExitCode.USAGE,
+            f"{address} is not a lock",
+            f"plan get locks lists the locks; plan describe {address} shows the object",
         )
     answer = client_of_plan(plan).post("unlock", {"lock": address, "reason": reason})
     click.echo(f"{address} was taken from {', '.join(answer['owners'])}, rev {answer['rev']}")

@@ -71,8 +71,8 @@ Examples:
 def pull_command(file: Path, dry_run: bool) -> None:
     """Write the live plan back to its file.
 
-    Only the bytes that must change are written: comments, quotes, order and blank lines stay. Edits in the file that are
-    not applied yet are merged first. If the file cannot be changed safely, the live plan is written to FILE.new.
+    Only the bytes that must change are written: comments, quotes, order and blank lines stay. Edits in the file that
+    are not applied yet are merged first. If the file cannot be changed safely, the live plan is written to FILE.new.
     """
     from planloop.cli import preview
     from planloop.client import plan_file, plan_file_update, plan_paths
@@ -109,7 +109,9 @@ def pull_command(file: Path, dry_run: bool) -> None:
             )
         case plan_file_update.PulledMoved():
             raise CommandError(
-                ExitCode.CONFLICT, f"{file} was saved by another program meanwhile; nothing was written", f"run again: plan pull {file}"
+                ExitCode.CONFLICT,
+                f"{file} was saved by another program meanwhile; nothing was written",
+                f"run again: plan pull {file}",
             )
 
 

@@ -39,17 +39,23 @@ FORCE_PATIENCE_S = 5.0  # Who says --force has waited already; an owner that is 
 @plan_option
 @click.option("--leave", is_flag=True, help="Leave commands and containers running; the next plan apply adopts them.")
 @click.option("--volumes", is_flag=True, help="Also remove the named volumes of its containers, with their data.")
-@click.option("--force", is_flag=True, help="Kill an owner that does not answer, then stop its commands and containers.")
+@click.option(
+    "--force", is_flag=True, help="Kill an owner that does not answer, then stop its commands and containers."
+)
 def command(plan: str | None, leave: bool, volumes: bool, force: bool) -> None:
     """Stop the process that runs a plan.
 
-    Running commands are stopped (TERM, then KILL); `plan apply` resumes the plan. A stopped command runs again if its task
-    has `effect: idempotent`; any other waits for `plan approve`, and the command line is printed. Containers and their
-    networks are removed; named volumes stay and are listed. Without an owner, this command stops what an earlier owner
-    left running. Exit 1 if something could not be removed; it is listed with the reason.
+    Running commands are stopped (TERM, then KILL); `plan apply` resumes the plan. A stopped command runs again if its
+    task has `effect: idempotent`; any other waits for `plan approve`, and the command line is printed. Containers and
+    their networks are removed; named volumes stay and are listed. Without an owner, this command stops what an earlier
+    owner left running. Exit 1 if something could not be removed; it is listed with the reason.
     """
     if leave and volumes:
-        raise CommandError(ExitCode.USAGE, "--leave and --volumes cannot be combined: running containers need their volumes", "give one of them")
+        raise CommandError(
+            ExitCode.USAGE,
+            "--leave and --volumes cannot be combined: running containers need their volumes",
+            "give one of them",
+        )
     access = client_of_plan(plan)
     deadline = time.monotonic() + (FORCE_PATIENCE_S if force else STARTING_S)
     while (owner := _stopped(access, leave=leave, volumes=volumes, force=force)) is not _Owner.GONE:
@@ -105,9 +111,7 @@ def _tell_doubts(access: PlanClient) -> None:
     """Print every command that was interrupted and must not run again by default."""
     for call in access.objects("call"):
         if call.state == "Unknown":
-            click.echo(
-                f"  ? {call.spec['owner']}  {call_text(call)}  interrupted; effect {call.spec['effect']}"
-            )
+            click.echo(f"  ? {call.spec['owner']}  {call_text(call)}  interrupted; effect {call.spec['effect']}")
             click.echo(f"    plan approve {call.address} --did-not runs it again · --happened counts it as done")
 
 

@@ -33,9 +33,9 @@ HEAD = """\
 def command(plan: str | None, reason: str) -> None:
     """Open the live plan in your editor.
 
-    If the text has errors, the editor opens again with your text and the errors above it. Your text is never lost: if you
-    give up, it stays in a file whose path is printed. Changes that others made meanwhile are merged by field; if both
-    changed a field, your value wins and a note is printed.
+    If the text has errors, the editor opens again with your text and the errors above it. Your text is never lost: if
+    you give up, it stays in a file whose path is printed. Changes that others made meanwhile are merged by field; if
+    both changed a field, your value wins and a note is printed.
     """
     from planloop.compiler import read
 

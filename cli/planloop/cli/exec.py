@@ -52,20 +52,28 @@ class CommandWords(click.Command):
 @click.option("-i", "--stdin", is_flag=True, help="Pass standard input to the command.")
 @click.option("-t", "--tty", is_flag=True, help="Allocate a terminal; use -it for a shell.")
 @click.option("-u", "--user", default="", metavar="USER", help="The user to run as. Default: the container's user.")
-@click.option("-w", "--workdir", default="", metavar="FOLDER", help="The working directory in the container. Default: the container's.")
+@click.option(
+    "-w",
+    "--workdir",
+    default="",
+    metavar="FOLDER",
+    help="The working directory in the container. Default: the container's.",
+)
 def command(
     what: str, words: tuple[str, ...], plan: str | None, stdin: bool, tty: bool, user: str, workdir: str
 ) -> None:
     """Run a command in a container of the plan.
 
-    The exit code is that of the command, or 127 if the container has no such program. With -t, Ctrl-C goes to the command;
-    without -t, it ends the command. If this process is killed, the command and its child processes end too. The plan
-    need not be running, but the container must be.
+    The exit code is that of the command, or 127 if the container has no such program. With -t, Ctrl-C goes to the
+    command; without -t, it ends the command. If this process is killed, the command and its child processes end too.
+    The plan need not be running, but the container must be.
     """
     access = client_of_plan(plan)
     item = access.object(references.resolve_address(what, "container"))
     if item.kind != "container":
-        raise CommandError(ExitCode.USAGE, f"{item.address} is not a container", "plan get containers lists the containers")
+        raise CommandError(
+            ExitCode.USAGE, f"{item.address} is not a container", "plan get containers lists the containers"
+        )
     if not words:
         raise CommandError(ExitCode.USAGE, "no command given", f"plan exec -it {item.address} -- sh")
     access.refuse_insiders()

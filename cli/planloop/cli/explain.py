@@ -33,7 +33,9 @@ Examples:
 
 @click.command(epilog=EXAMPLE)
 @click.argument("what", required=False, metavar="FIELD | CODE | lib:NAME")
-@click.option("--why", metavar="PATH", help="Show who set a part of the live plan: task/NAME, task/NAME/FIELD, or /pointer.")
+@click.option(
+    "--why", metavar="PATH", help="Show who set a part of the live plan: task/NAME, task/NAME/FIELD, or /pointer."
+)
 @plan_option
 def command(what: str | None, why: str | None, plan: str | None) -> None:
     """Explain a field or an error code, or show who set a value and why.
@@ -70,7 +72,9 @@ def _place(access: PlanClient, text: str) -> tuple[str, ...]:
         return field
     if text in (".", "task/.", f"plan/{access.place.name}"):
         raise CommandError(
-            ExitCode.USAGE, "the plan as a whole has many authors", "plan history lists them; or name a field, for example goal"
+            ExitCode.USAGE,
+            "the plan as a whole has many authors",
+            "plan history lists them; or name a field, for example goal",
         )
     address = "task/" if text.startswith("/") else references.resolve_address(text)
     item = access.find(address) if address.startswith("task/") else access.object(address)
@@ -162,9 +166,7 @@ def value_origin(answer: JsonObject) -> str:
 def definition_text(values: JsonObject, source: str | None) -> str:
     """What an agent came to have, and the prototype, mixin or line it is from; None: nobody states it."""
     lines = [_listed(value) for value in values.values() if value or len(values) == 1]
-    where = (
-        f"from {source}" if source else "not stated: inherited from its ancestors, set by its tier, or a default"
-    )
+    where = f"from {source}" if source else "not stated: inherited from its ancestors, set by its tier, or a default"
     return "\n".join([*lines, f"  {where}"])
 
 

@@ -65,7 +65,11 @@ def _shown(file: Path) -> str:
 
 
 def _notes(made: ForkedPlan, *, is_copied: bool) -> list[str]:
-    out = [f"files: a copy of their present content, in {made.place.root}" if is_copied else "files: shared with the original"]
+    out = [
+        f"files: a copy of their present content, in {made.place.root}"
+        if is_copied
+        else "files: shared with the original"
+    ]
     if made.again:
         out.append(f"{quantities.pluralize(made.again, 'call')} that ran at that revision will run again")
     if made.doubts:

@@ -125,7 +125,7 @@ def describe_command(what: str, plan: str | None) -> None:
     item, *related = with_current_reasons(access, [found, *object_details.related_objects(known, found)])
     click.echo(object_details.object_text(item, related, costs=costs, now=process.now()))
     if said := not_running_note(access, known):
-        click.echo(object_details.labelled_lines("stands", said))
+        click.echo(object_details.labelled_lines("owner", said))
     printer.print_lines(object_details.recent_records(_recent_records(access, item), printer.terminal_width()))
 
 
@@ -168,9 +168,7 @@ def tree_command(top: str, plan: str | None, depth: int | None) -> None:
     tasks = {item.address: item for item in known if item.kind in ("task", "container", "case")}
     address = references.resolve_address(top)
     if address not in tasks or not address.startswith("task/"):
-        raise CommandError(
-            ExitCode.NOT_FOUND, f"no {address} in this plan", "plan get tasks -o name lists the tasks"
-        )
+        raise CommandError(ExitCode.NOT_FOUND, f"no {address} in this plan", "plan get tasks -o name lists the tasks")
     costs = Costs(known)
     cost = costs.line(tasks[address])
     click.echo(plan_headline(access, list(tasks.values())) + (f"   {cost}" if cost else ""))

@@ -192,7 +192,9 @@ def _replay_plan(place: PlanPaths, output: str | None) -> None:
         printer.print_lines(play.replay_lines(found, place.name))
     if found.verdict == "diverged":
         raise CommandError(
-            ExitCode.FAILED, "", "plan events shows the original; the version of planloop that wrote the log replays it without a difference"
+            ExitCode.FAILED,
+            "",
+            "plan events shows the original; replay with the version of planloop that wrote the log",
         )
     if found.verdict == "inconclusive":
         raise CommandError(ExitCode.NOT_FOUND, "", "plan replay without --tree still verifies the log")

@@ -35,7 +35,9 @@ def command(name: str | None, force: bool, example: str | None) -> None:
     root = Path.cwd()
     if example is not None:
         if name is not None:
-            raise CommandError(ExitCode.USAGE, "--example cannot be combined with a name", f"plan init --example {example}")
+            raise CommandError(
+                ExitCode.USAGE, "--example cannot be combined with a name", f"plan init --example {example}"
+            )
         copy_example(example, root, force=force)
         return
     name = name_from(name or root.name)
@@ -61,7 +63,9 @@ def name_from(text: str) -> str:
     """A plan name out of any text: lower case, words joined by dashes. Raises CommandError when nothing is left."""
     name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     if not name:
-        raise CommandError(ExitCode.USAGE, f"`{text}` has no letter or digit, so it cannot name a plan", "plan init NAME")
+        raise CommandError(
+            ExitCode.USAGE, f"`{text}` has no letter or digit, so it cannot name a plan", "plan init NAME"
+        )
     return name if name[0].isalpha() else f"plan-{name}"
 
 

@@ -56,7 +56,9 @@ def print_items(access: PlanClient, item: Resource, *, tail: int | None, is_foll
     if is_check or item.kind not in ("task", "agent"):
         what = "the output of a check" if is_check else item.address
         raise CommandError(
-            ExitCode.USAGE, f"{what} is available as text only", f"plan get {item.address} -o json · plan events -o json"
+            ExitCode.USAGE,
+            f"{what} is available as text only",
+            f"plan get {item.address} -o json · plan events -o json",
         )
     path = item.address.partition("/")[2]
     items = _Items(access, path, is_agent=item.kind == "agent")
@@ -128,7 +130,9 @@ class LogSource:
 @click.option("--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines.")
 @click.option("--check", metavar="N", help="Only the output of this acceptance check, counted from 0.")
 @click.option("--prompt", is_flag=True, help="Only the system prompt that was sent to the agent's model.")
-@click.option("--turn", type=click.IntRange(min=1), metavar="N", help="With --prompt: of this turn instead of the last.")
+@click.option(
+    "--turn", type=click.IntRange(min=1), metavar="N", help="With --prompt: of this turn instead of the last."
+)
 @output_option("json")
 def command(
     what: str,
@@ -147,7 +151,9 @@ def command(
     access = client_of_plan(plan)
     item = access.object(references.resolve_address(what))
     if turn is not None and not prompt:
-        raise CommandError(ExitCode.USAGE, "--turn requires --prompt", f"plan logs {item.address} --prompt --turn {turn}")
+        raise CommandError(
+            ExitCode.USAGE, "--turn requires --prompt", f"plan logs {item.address} --prompt --turn {turn}"
+        )
     if prompt:
         _print_prompt(access, item, turn, output)
         return

@@ -29,14 +29,24 @@ FOR_HTTP = frozenset({"port", "host", "hosts", "tls_cert", "tls_key", "insecure"
 
 @click.command(epilog=EXAMPLE)
 @plan_option
-@click.option("--as", "names", multiple=True, metavar="NAME", help="The agent in the plan that the client plays. Repeatable with --http.")
+@click.option(
+    "--as",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="The agent in the plan that the client plays. Repeatable with --http.",
+)
 @click.option("--http", is_flag=True, help="Use streamable HTTP instead of standard input and output.")
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="The port; 0 picks a free one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="The port; 0 picks a free one."
+)
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
 @click.option("--name", "hosts", multiple=True, metavar="HOST", help="Another host name of this machine. Repeatable.")
 @click.option("--tls-cert", type=click.Path(path_type=Path, dir_okay=False), help="The TLS certificate, as PEM.")
 @click.option("--tls-key", type=click.Path(path_type=Path, dir_okay=False), help="The key of the certificate, as PEM.")
-@click.option("--insecure", is_flag=True, help="Listen on another address without TLS: others on the network can read tokens.")
+@click.option(
+    "--insecure", is_flag=True, help="Listen on another address without TLS: others on the network can read tokens."
+)
 @click.option("--new-tokens", is_flag=True, help="Create new tokens for these names; the old tokens stop working.")
 @click.option(
     "--print-config",
@@ -66,12 +76,18 @@ def command(
     if not http:
         _refuse_for_http()
     elif client is not None:
-        raise CommandError(ExitCode.USAGE, "--print-config cannot be combined with --http", "omit --http: the client starts the server itself")
+        raise CommandError(
+            ExitCode.USAGE,
+            "--print-config cannot be combined with --http",
+            "omit --http: the client starts the server itself",
+        )
     place = paths_of_plan(plan)
     PlanClient(place).refuse_insiders()  # Tokens of other agents are printed.
     if not http:
         if len(names) > 1:
-            raise CommandError(ExitCode.USAGE, "standard input and output serve one client only", "give --as once, or use --http")
+            raise CommandError(
+                ExitCode.USAGE, "standard input and output serve one client only", "give --as once, or use --http"
+            )
         from planloop.server.mcp import bootstrap
 
         if client is not None:

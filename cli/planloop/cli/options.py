@@ -71,8 +71,8 @@ def max_size_option(verb: Verb) -> Verb:
 def model_option(verb: Verb) -> Verb:
     """`--model`: see `planloop.client.plan_file`."""
     text = (
-        "Use this model for every agent: provider/name or name@http://host/v1; or record/FILE and replay/FILE to record "
-        "and replay each agent's own model."
+        "Use this model for every agent: provider/name or name@http://host/v1; or record/FILE and replay/FILE to "
+        "record and replay each agent's own model."
     )
     return click.option("--model", metavar="MODEL", help=text)(verb)
 

@@ -78,7 +78,13 @@ Examples:
 @plan_option
 @click.option("--merge", metavar="JSON", help="A merge patch (RFC 7386) of the object; null removes a field.")
 @click.option("--json", "json_", metavar="JSON", help="Operations (RFC 6902) on the whole plan document.")
-@click.option("--file", "-f", "file", type=click.Path(path_type=Path, allow_dash=True), help="Read the merge patch or the operations from a file.")
+@click.option(
+    "--file",
+    "-f",
+    "file",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="Read the merge patch or the operations from a file.",
+)
 @click.option("--reason", default="", help="The reason, for the history.")
 @click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
 def patch_command(
@@ -93,8 +99,8 @@ def patch_command(
 ) -> None:
     """Change fields of the live plan.
 
-    The gate checks it like an edit of the file. A value is JSON, otherwise text; `FIELD-` removes the field. The plan file
-    is not changed; `plan pull` does that.
+    The gate checks it like an edit of the file. A value is JSON, otherwise text; `FIELD-` removes the field. The plan
+    file is not changed; `plan pull` does that.
     """
     access = client_of_plan(plan)
     if file is not None:
@@ -165,7 +171,9 @@ def _field_op(document: JsonObject, address: str, change: str) -> list[JsonObjec
     field, equals, text = change.partition("=")
     if not equals:
         if not change.endswith("-"):
-            raise CommandError(ExitCode.USAGE, f"`{change}` is not a change", "write FIELD=VALUE, or FIELD- to remove it")
+            raise CommandError(
+                ExitCode.USAGE, f"`{change}` is not a change", "write FIELD=VALUE, or FIELD- to remove it"
+            )
         path = references.field_path(address, change[:-1])
         return [json_patch.PatchOp("remove", path).to_json()] if json_pointer.has_value(document, path) else []
     path = references.field_path(address, field)

@@ -31,16 +31,24 @@ REPORTS = "reports"
 
 @click.command(epilog=EXAMPLE)
 @plan_option
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="The port; 0 picks a free one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="The port; 0 picks a free one."
+)
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
-@click.option("--name", multiple=True, metavar="NAME", help="The name that browsers use: HOST, HOST:PORT or https://HOST.")
+@click.option(
+    "--name", multiple=True, metavar="NAME", help="The name that browsers use: HOST, HOST:PORT or https://HOST."
+)
 @click.option("--tls-cert", type=click.Path(path_type=Path, dir_okay=False), help="The TLS certificate, as PEM.")
 @click.option("--tls-key", type=click.Path(path_type=Path, dir_okay=False), help="The key of the certificate, as PEM.")
-@click.option("--insecure", is_flag=True, help="Listen on another address without TLS: others on the network can read tokens.")
+@click.option(
+    "--insecure", is_flag=True, help="Listen on another address without TLS: others on the network can read tokens."
+)
 @click.option("--read-only", is_flag=True, help="Refuse every change.")
 @click.option("--new-links", is_flag=True, help="Create new tokens: all earlier links stop working.")
 @click.option("--reports", type=click.Path(path_type=Path, file_okay=False), help="The folder with benchmark runs.")
-@click.option("--page", type=click.Path(path_type=Path, file_okay=False), help="Serve the web page from this build folder.")
+@click.option(
+    "--page", type=click.Path(path_type=Path, file_okay=False), help="Serve the web page from this build folder."
+)
 def command(
     plan: str | None,
     port: int,

@@ -35,7 +35,9 @@ Condition = Callable[[Resource], bool]
 @plan_option
 @click.option("--for", "goal", default="done", show_default=True, metavar="done|failed|gone|condition=TYPE[=VALUE]")
 @click.option("--any", "any_", is_flag=True, help="Return when one of them matches.")
-@click.option("--timeout", metavar="TIME", default=None, help="Stop waiting after this time, for example 90s, 10m or 2h: exit 9.")
+@click.option(
+    "--timeout", metavar="TIME", default=None, help="Stop waiting after this time, for example 90s, 10m or 2h: exit 9."
+)
 def command(what: tuple[str, ...], plan: str | None, goal: str, any_: bool, timeout: str | None) -> None:
     """Wait until tasks reach a state or a condition.
 

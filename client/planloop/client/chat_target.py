@@ -1,6 +1,6 @@
 """The agent that a conversation addresses, found by name, by session or by container.
 
-Who names nobody talks with the session's primary agent, and follows it when it moves.
+Without a name, a conversation is with the session's primary agent, and follows it when it changes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from planloop.schemas.objects.plan import primary_agent
 from planloop.schemas.resource import Resource
 
 HOOK_PREFIX: Final = "hook/"
-HOOKS_HINT: Final = "/hooks lists the hooks of this agent, `plan get hooks` all of them"
+HOOKS_HINT: Final = "/hooks lists the hooks of this agent, `plan get hooks` all hooks"
 
 
 @mutable
@@ -40,7 +40,7 @@ class ChatTarget:
 
     @property
     def prompt(self) -> str:
-        """What stands before the line that a person writes."""
+        """Return the prompt of the input line."""
         return f"{self.plan} {agent_name(self.agent)}> "
 
     def moved(self) -> str:
@@ -88,7 +88,7 @@ def choose_agent(agents: Sequence[Resource], wanted: str | None, primary: str = 
     paths = [one.address for one in agents if not one.deleting]
     if not paths:
         raise CommandError(
-            ExitCode.NOT_FOUND, "this plan has no agent to talk with", "give a task an agent; plan send needs one, too"
+            ExitCode.NOT_FOUND, "this plan has no agent", "give a task an agent; plan send requires one too"
         )
     if wanted is not None:
         return _named(paths, wanted.removeprefix("agent/"))
@@ -100,7 +100,7 @@ def choose_agent(agents: Sequence[Resource], wanted: str | None, primary: str = 
     if len(nearest) > 1:
         hint = " · ".join(f"plan chat {agent_name(path)}" for path in nearest[:5])
         raise CommandError(
-            ExitCode.USAGE, f"the plan's root is a group, and {len(nearest)} agents are nearest to it", hint
+            ExitCode.USAGE, f"the root task has no agent, and {len(nearest)} agents are equally near to it", hint
         )
     return nearest[0]
 
@@ -128,16 +128,16 @@ def agent_or_hook_agent(agents: Sequence[Resource], hooks: Sequence[Resource], w
     if len(behind) == 1:
         return next(iter(behind))
     if len(behind) > 1:
-        hint = f"name one: {', '.join(one.address for one in near)}"
-        raise CommandError(ExitCode.USAGE, f"{len(behind)} hooks are called `{wanted}`", hint)
+        hint = f"choose one: {', '.join(one.address for one in near)}"
+        raise CommandError(ExitCode.USAGE, f"{len(behind)} hooks have the name `{wanted}`", hint)
     if near:
         kind = near[0].spec["mind"]["kind"]
         raise CommandError(
-            ExitCode.USAGE, f"{near[0].address} is a {kind}: there is no agent in it to talk with", HOOKS_HINT
+            ExitCode.USAGE, f"{near[0].address} is a {kind}, not an agent: you cannot chat with it", HOOKS_HINT
         )
     names = difflib.get_close_matches(wanted, [one.address for one in hooks], n=3, cutoff=0.4)
     raise CommandError(
-        ExitCode.NOT_FOUND, f"there is no {wanted}", f"there is {', '.join(names)}" if names else HOOKS_HINT
+        ExitCode.NOT_FOUND, f"unknown agent {wanted}", f"agents: {', '.join(names)}" if names else HOOKS_HINT
     )
 
 
@@ -152,8 +152,8 @@ def agent_for_container(container: Resource, tasks: Sequence[Resource], agents: 
     agent = next(found, "")
     if not agent:
         name = container.address.partition("/")[2]
-        hint = f"give a task with an agent `containers: [{name}]`, or the container the `task` that it is for"
-        raise CommandError(ExitCode.NOT_FOUND, f"no agent works with {container.address}", hint)
+        hint = f"add `containers: [{name}]` to a task with an agent, or set `task` of the container"
+        raise CommandError(ExitCode.NOT_FOUND, f"no agent uses {container.address}", hint)
     return agent
 
 
@@ -170,4 +170,4 @@ def _named(paths: Sequence[str], wanted: str) -> str:
         return ends[0]
     near = ends or difflib.get_close_matches(exact, paths, n=3, cutoff=0.4) or paths[:5]
     names = ", ".join(agent_name(path) or "." for path in near)
-    raise CommandError(ExitCode.NOT_FOUND, f"no one agent is called `{wanted}`", f"there is {names}")
+    raise CommandError(ExitCode.NOT_FOUND, f"no single agent has the name `{wanted}`", f"agents: {names}")

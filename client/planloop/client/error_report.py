@@ -16,7 +16,7 @@ from typing import Final
 from planloop.client.exit_codes import CommandError, ExitCode
 from planloop.schemas.canonical_json import JsonObject
 
-# A refused patch: every violation with its rule, fix and exit code.
+# A refused patch: each violation with its rule, fix and exit code.
 
 EXIT_OF_RULE: Final[Mapping[str, ExitCode]] = {
     "schema": ExitCode.INVALID,
@@ -26,7 +26,7 @@ EXIT_OF_RULE: Final[Mapping[str, ExitCode]] = {
 
 
 def refused_error(verdict: JsonObject) -> CommandError:
-    """The ending for a refused patch."""
+    """Return the error for a refused patch."""
     faults = verdict["faults"]
     lines = [violation_line(fault) for fault in faults]
     hints = dict.fromkeys(fault["hint"] for fault in faults if fault["hint"])
@@ -34,7 +34,7 @@ def refused_error(verdict: JsonObject) -> CommandError:
 
 
 def exit_code_of_rule(faults: Sequence[JsonObject]) -> ExitCode:
-    """The code of the gravest fault: not allowed, then not up to date, then not a plan."""
+    """Return the exit code of the most serious violation: refused, then conflict, then invalid."""
     codes = {EXIT_OF_RULE.get(fault["rule"], ExitCode.REFUSED) for fault in faults}
     return next(
         (code for code in (ExitCode.REFUSED, ExitCode.CONFLICT, ExitCode.INVALID) if code in codes), ExitCode.REFUSED
@@ -42,19 +42,19 @@ def exit_code_of_rule(faults: Sequence[JsonObject]) -> ExitCode:
 
 
 def violation_line(fault: JsonObject) -> str:
-    """Where it is, what it is, and by which rule."""
+    """Return one violation as text: location, message and rule."""
     from planloop.client.render.records import short_path
 
     where = f"{short_path(tuple(fault['path']))}: " if fault["path"] else ""
     return f"{where}{fault['message']} ({fault['rule']})"
 
 
-# An unexpected exception. A fault of the world (a full disk, no permission, a log that does not verify) is explained.
+# An unexpected exception. Errors of the environment (a full disk, no permission, a damaged log) are explained.
 # Anything else is a bug: one line on the terminal, the traceback in a file, exit 70.
 
 
 def explain_exception(error: BaseException) -> CommandError | None:
-    """The ending for a fault of the world; None when the fault is ours."""
+    """Return an explained error for an error of the environment; None for a bug of planloop."""
     if isinstance(error, BaseExceptionGroup):
         inner = {type(found): found for found in map(explain_exception, error.exceptions)}
         return inner.popitem()[1] if len(inner) == 1 else None
@@ -66,14 +66,12 @@ def explain_exception(error: BaseException) -> CommandError | None:
 
 
 def _explained_text(error: BaseException) -> CommandError | None:
-    """What no log can hold, given as an argument: bytes that are no text, numbers that are no numbers."""
+    """Explain an argument that the log cannot store: invalid UTF-8, or a number that is not finite."""
     if isinstance(error, UnicodeEncodeError):
-        return CommandError(
-            ExitCode.USAGE, "there are bytes in this that are not UTF-8 text", "give it as text, in UTF-8"
-        )
+        return CommandError(ExitCode.USAGE, "the input has bytes that are not valid UTF-8", "encode the text as UTF-8")
     if isinstance(error, ValueError) and "not JSON compliant" in str(error):
         return CommandError(
-            ExitCode.USAGE, "there is a number in this that is not finite", "give a finite number, or text"
+            ExitCode.USAGE, "the input has a number that is not finite", "give a finite number, or text"
         )
     return None
 
@@ -89,9 +87,9 @@ def _explained_os(error: OSError) -> CommandError | None:
             return _explained_permission(error, where)
         case errno.EISDIR | errno.ENOTDIR:
             stands = (
-                "a folder stands where a file should" if error.errno == errno.EISDIR else "a file stands in the way"
+                "expected a file, found a folder" if error.errno == errno.EISDIR else "expected a folder, found a file"
             )
-            return CommandError(ExitCode.FAILED, f"{stands}{where}", "move it away and give the command again")
+            return CommandError(ExitCode.FAILED, f"{stands}{where}", "move it away and run the command again")
         case errno.ENOENT:
             return CommandError(ExitCode.NOT_FOUND, f"no such file{where}", "check the path")
     return None
@@ -99,12 +97,10 @@ def _explained_os(error: OSError) -> CommandError | None:
 
 def _explained_permission(error: OSError, where: str) -> CommandError:
     if error.errno == errno.EROFS:
-        return CommandError(
-            ExitCode.FAILED, f"the file system is read-only{where}", "work in a folder that can be written"
-        )
+        return CommandError(ExitCode.FAILED, f"the file system is read-only{where}", "use a writable folder")
     folder = str(Path(error.filename).parent) if isinstance(error.filename, str) else "."
-    hint = f"check the owner and the mode of the folder: ls -ld {shlex.quote(folder)}"
-    return CommandError(ExitCode.FAILED, f"no permission to write or read here{where}", hint)
+    hint = f"check the owner and mode of the folder: ls -ld {shlex.quote(folder)}"
+    return CommandError(ExitCode.FAILED, f"permission denied{where}", hint)
 
 
 def _explained_engine(error: BaseException) -> CommandError | None:
@@ -122,7 +118,7 @@ def _explained_engine(error: BaseException) -> CommandError | None:
 
 
 def bug_report(error: BaseException, arguments: Sequence[str]) -> str:
-    """Writes the traceback to a file and returns the lines that name it."""
+    """Write the traceback to a file, and return the lines to print."""
     where = traceback.extract_tb(error.__traceback__)
     last = f" at {Path(where[-1].filename).name}:{where[-1].lineno}" if where else ""
     text = f"plan {' '.join(arguments)}\nPython {sys.version}\n\n{''.join(traceback.format_exception(error))}"
@@ -133,9 +129,9 @@ def bug_report(error: BaseException, arguments: Sequence[str]) -> str:
             file.write(text)
         kept = file.name
     except OSError:
-        kept = "(it could not be saved)"
+        kept = "(the report could not be saved)"
     summary = str(error).splitlines()[0] if str(error) else ""
     return (
-        f"error: this is a bug of planloop: {type(error).__name__}: {summary}{last}\n"
-        f"report: {kept}\nhelp: what was running goes on; please send the report file with an issue"
+        f"error: internal error: {type(error).__name__}: {summary}{last}\n"
+        f"report: {kept}\nhelp: running work continues; please attach the report file to an issue"
     )

@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """The promise of docs/reference/verbs/index.md. For `diff`, FAILED says that there are differences."""
+    """Exit codes, as documented in docs/verbs/README.md. For `diff`, FAILED means that there are differences."""
 
     DONE = 0
     FAILED = 1
@@ -26,10 +26,10 @@ class ExitCode(IntEnum):
 
 
 class CommandError(Exception):
-    """The command stops here. `summary` says what is wrong (empty: already said), `hint` what to do next.
+    """Error that ends a command. `summary` states the problem (empty: already printed), `hint` the next step.
 
-    An end that is no error (differences found, tasks failed) has an empty summary: only its code matters. Several
-    lines of summary or hint are several faults or cures. `label` is the word before each line of the summary.
+    If the command did not fail itself (differences found, tasks failed), the summary is empty and only the code
+    matters. Each line of summary or hint is one error or one fix. `label` is printed before each line of the summary.
     """
 
     def __init__(self, exit_: ExitCode, summary: str = "", hint: str = "", *, label: str = "error") -> None:
@@ -40,7 +40,7 @@ class CommandError(Exception):
         self.label = label
 
     def text(self) -> str:
-        """What is printed on stderr: `error:` lines, then `help:` lines; either may be absent."""
+        """Return the text for stderr: `error:` lines, then `help:` lines; both are optional."""
         lines = [f"{self.label}: {line}" for line in self.summary.splitlines()]
         lines += [f"help: {line}" for line in self.hint.splitlines()]
         return "\n".join(lines)

@@ -23,7 +23,7 @@ PATH_BYTES_MAX: Final = 100  # Linux takes 107, macOS 103.
 
 
 def connect_socket(folder: Path, *, timeout_s: float | None = None) -> socket.socket:
-    """A connection to the owner of the plan in `folder`. Raises OSError when nobody listens."""
+    """Connect to the owner of the plan in `folder`. Raises OSError if no owner is listening."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(timeout_s)
     try:
@@ -103,15 +103,15 @@ PLAIN: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0
 
 
 class OwnerGone(Exception):
-    """Nobody listens, or the owner ended while it answered a read."""
+    """No owner is listening, or it exited during a read."""
 
 
 class OwnerHung(CommandError):
-    """An owner exists but did not answer in time: it is stopped or busy."""
+    """The owner exists but did not answer in time: it is suspended or busy."""
 
 
 class OwnerUnanswered(CommandError):
-    """The owner ended before it answered to a change: it may have made it, or not."""
+    """The owner exited before it answered a change request. The outcome is unknown."""
 
 
 class OwnerClient:
@@ -145,7 +145,7 @@ class OwnerClient:
         try:
             return self._exchange("POST", _target(path, {}), encode(body))
         except OSError as error:
-            hint = "plan history shows whether it was taken; then give the command again"
+            hint = "plan history shows whether the change was made; if not, run the command again"
             raise OwnerUnanswered(ExitCode.FAILED, "the owner ended before it answered", hint) from error
 
     def stream(self, path: str, *, until: float | None = None, **query: str | int) -> Iterator[Json]:
@@ -174,7 +174,7 @@ class OwnerClient:
             with _sent(connection, method, target, body) as answer:
                 content = answer.read()
         except TimeoutError:
-            hint = "plan doctor looks at it; plan down --force ends it"
+            hint = "plan doctor inspects it; plan down --force kills it"
             raise OwnerHung(
                 ExitCode.TIMEOUT, f"the owner did not answer within {self._timeout_s:.0f} s", hint
             ) from None
@@ -205,7 +205,7 @@ def _sent(connection: socket.socket, method: str, target: str, body: bytes) -> B
         while answer.readline().strip():
             pass  # Nothing that the headers say is needed.
         if words[1] == b"503":
-            raise OwnerGone("the owner is leaving and did nothing")
+            raise OwnerGone("the owner is stopping and did nothing")
         if words[1] != b"200":
             raise _halt(answer.read())
     except BaseException:
@@ -236,5 +236,5 @@ def _halt(answer: bytes) -> CommandError:
         return CommandError(ExitCode(error["exit"]), error["summary"], error["hint"])
     except (ValueError, KeyError, TypeError):
         return CommandError(
-            ExitCode.BUG, f"the owner answered with something else: {answer[:200]!r}", "plan version; plan doctor"
+            ExitCode.BUG, f"unexpected answer from the owner: {answer[:200]!r}", "plan version; plan doctor"
         )

@@ -61,8 +61,8 @@ class PlanClient:
 
         if not self._hung_until:
             rev = offline_reader.offline_answer(self.place, "status", {})["rev"]
-            words = f"the owner did not answer within {READ_TIMEOUT_S:.0f} s: this is the log as of rev {rev}"
-            printer.print_note(f"{words}. plan doctor looks at it; plan down --force ends it")
+            words = f"the owner did not answer within {READ_TIMEOUT_S:.0f} s: this is the state in the log at rev {rev}"
+            printer.print_note(f"{words}. plan doctor inspects the owner; plan down --force kills it")
         self._hung_until = time.monotonic() + HUNG_S
 
     def post(self, path: str, body: JsonObject) -> Json:
@@ -80,13 +80,13 @@ class PlanClient:
                 return offline_reader.post_without_owner(self.place, path, body)
             except NotOwner:
                 time.sleep(TRY_AGAIN_S)
-        hint = "plan doctor looks at it; plan down --force ends it"
-        raise CommandError(ExitCode.TIMEOUT, f"a process holds {self.place.name} but does not answer", hint)
+        hint = "plan doctor inspects it; plan down --force kills it"
+        raise CommandError(ExitCode.TIMEOUT, f"a process owns {self.place.name} but does not answer", hint)
 
     def refuse_insiders(self) -> None:
-        """An agent with a shell must not approve or patch as a person would: its rights end at its plan tools.
+        """Refuse a command that an agent of the plan runs: its shell must not give it the rights of a person.
 
-        This stops accidents and the obvious try; a command that hides its label is held back by a sandbox alone.
+        This stops accidents and simple attempts. Only a sandbox stops a command that hides its label.
         """
         from planloop.client import process
 
@@ -96,7 +96,7 @@ class PlanClient:
         from planloop.client.plan_paths import plan_label
 
         if label == plan_label(self.place):
-            hint = "an agent uses its plan tools (edit_plan, request); a person runs this from outside the plan"
+            hint = "agents use their plan tools (edit_plan, request); run this command outside the plan"
             raise CommandError(
                 ExitCode.REFUSED, f"a command of {self.place.name} may not change {self.place.name}", hint
             )

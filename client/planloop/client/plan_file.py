@@ -48,10 +48,9 @@ def _wrapped_model(row: JsonObject, tape: str) -> JsonObject:
     return {**row, "as": redirect_model(row["as"], tape)} if "as" in row else row
 
 
-# From a plan file on disk to a compiled plan, or to the ending that says what is wrong with it.
+# From a plan file on disk to a compiled plan, or to its errors.
 #
-# The compiler itself touches no file; here the world's faults (missing, a folder, unreadable, too large) get their
-# words.
+# The compiler reads no file. This module reports files that are missing, unreadable, too large, or folders.
 
 STDIN_NAME = Path("-")
 
@@ -162,8 +161,8 @@ def fault_text(file: PlanFile, *, color: bool) -> str:
     errors = len(file.errors)
     if errors:
         code = file.errors[0].code
-        count = "1 fault" if errors == 1 else f"{errors} faults"
-        text += f"{count}. Nothing was changed; what was running goes on.        (plan explain {code})\n"
+        count = "1 error" if errors == 1 else f"{errors} errors"
+        text += f"{count}. Nothing was changed; running work continues.        (plan explain {code})\n"
     return text
 
 
@@ -186,16 +185,16 @@ def _unreadable(path: Path, error: OSError) -> CommandError:
     match error.errno:
         case errno.ENOENT:
             near = sorted(found.name for found in _folder_of(path).glob("*.plan.*"))
-            hint = f"plan files here: {', '.join(near)}" if near else "plan init writes a first one"
+            hint = f"plan files here: {', '.join(near)}" if near else "plan init creates one"
             return CommandError(ExitCode.NOT_FOUND, f"no file {path}", hint)
         case errno.EISDIR:
             near = sorted(str(found) for found in path.glob("*.plan.*"))
-            hint = f"did you mean {near[0]}?" if near else "name the plan file itself"
+            hint = f"did you mean {near[0]}?" if near else "give the plan file itself"
             return CommandError(ExitCode.USAGE, f"{path} is a folder, not a plan file", hint)
         case errno.EACCES:
-            return CommandError(ExitCode.USAGE, f"{path} may not be read by this user", f"chmod u+r {path}")
+            return CommandError(ExitCode.USAGE, f"no permission to read {path}", f"chmod u+r {path}")
     return CommandError(
-        ExitCode.USAGE, f"{path} cannot be read: {error.strerror}", "name a regular file, or - for standard input"
+        ExitCode.USAGE, f"{path} cannot be read: {error.strerror}", "give a regular file, or - for standard input"
     )
 
 

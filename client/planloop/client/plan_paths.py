@@ -71,8 +71,8 @@ def find_plan(plan: str | None, cwd: Path) -> PlanPaths:
         if place.name == plan or (as_file.is_file() and place.file == as_file):
             return place
     known = ", ".join(place.name for place in places)
-    hint = f"known here: {known}" if known else f"start it with: plan apply {plan if as_file.is_file() else 'FILE'}"
-    raise CommandError(ExitCode.NOT_FOUND, f"no plan `{plan}` has state in {root / state_files.STATE}", hint)
+    hint = f"plans here: {known}" if known else f"start it with: plan apply {plan if as_file.is_file() else 'FILE'}"
+    raise CommandError(ExitCode.NOT_FOUND, f"unknown plan `{plan}`: no state in {root / state_files.STATE}", hint)
 
 
 def _only(places: list[PlanPaths], cwd: Path) -> PlanPaths:
@@ -80,12 +80,12 @@ def _only(places: list[PlanPaths], cwd: Path) -> PlanPaths:
         case [place]:
             return place
         case []:
-            hint = "go to the folder of the plan file, or start one: plan apply FILE"
-            raise CommandError(ExitCode.NOT_FOUND, f"no plan has state in {cwd / state_files.STATE}", hint)
+            hint = "change to the folder of the plan file, or start a plan: plan apply FILE"
+            raise CommandError(ExitCode.NOT_FOUND, f"no plan found in {cwd / state_files.STATE}", hint)
         case _:
             names = ", ".join(place.name for place in places)
             raise CommandError(
-                ExitCode.USAGE, f"several plans live in {cwd / state_files.STATE}", f"say which with --plan: {names}"
+                ExitCode.USAGE, f"{cwd / state_files.STATE} has several plans", f"choose one with --plan: {names}"
             )
 
 
@@ -105,7 +105,7 @@ VALIDATION: Final = "validation"
 
 
 def command_to_resume(place: PlanPaths) -> str:
-    """What goes on with the plan at `place`, as a person types it."""
+    """Return the command that resumes the plan at `place`."""
     file = place.file
     if file is None:
         return "plan apply FILE"
@@ -113,7 +113,7 @@ def command_to_resume(place: PlanPaths) -> str:
 
 
 def plan_flag(place: PlanPaths) -> str:
-    """What a printed command needs to mean the plan at `place`: empty where it is the only one in its folder."""
+    """Return the `--plan` option for a printed command; empty if the folder has only one plan."""
     return f" --plan {place.name}" if len(plans_in(place.root)) > 1 else ""
 
 
@@ -121,13 +121,11 @@ def refuse_bench_plan(file: Path) -> None:
     """Raises CommandError when `file` is the plan of a benchmark's run."""
     cure = _of_run(file)
     if cure is not None:
-        raise CommandError(
-            ExitCode.CONFLICT, f"{file} is the plan of a benchmark, which is not applied by itself", cure
-        )
+        raise CommandError(ExitCode.CONFLICT, f"{file} belongs to a benchmark run and cannot be applied", cure)
 
 
 def _of_run(file: Path) -> str | None:
-    """What goes on with the run of a benchmark whose plan `file` is; None for every other plan."""
+    """Return the command that resumes the benchmark run of the plan `file`; None for every other plan."""
     folder, here = file.absolute().parent, Path.cwd()
     if file.name != RUN_PLAN or not (folder / RUN_JSON).is_file():
         return None

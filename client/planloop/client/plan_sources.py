@@ -60,10 +60,10 @@ def read_bounded(path: Path, size_max: int) -> bytes:
     """The bytes of a regular file, one more than `size_max` at most, so that the caller can tell. Raises OSError."""
     mode = path.stat().st_mode
     if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, "it is a folder", str(path))
+        raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
     if not stat.S_ISREG(mode):
         # Reading a pipe or a device could wait, or go on, for ever.
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        raise OSError(errno.EINVAL, "is not a regular file", str(path))
     with path.open("rb") as file:
         return file.read(size_max + 1)
 

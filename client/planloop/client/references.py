@@ -34,7 +34,9 @@ def resolve_address(word: str, kind: str = "task") -> str:
     if named is not None and slash and rest:
         return f"{named}/{rest}"
     if not word or not all(word.split("/")):
-        raise CommandError(ExitCode.USAGE, f"`{word}` names no object", f"write {kind}/NAME, or {kind}/PARENT/NAME")
+        raise CommandError(
+            ExitCode.USAGE, f"`{word}` does not name an object", f"write {kind}/NAME, or {kind}/PARENT/NAME"
+        )
     return f"{kind}/{word}"
 
 
@@ -69,7 +71,7 @@ def named_field(text: str) -> tuple[str, ...]:
     if not head or not field:
         task, _, rest = text.removeprefix("task/").partition(".")
         raise CommandError(
-            ExitCode.USAGE, f"`{text}` names no field of a task", f"write task/{task or '.'}/{rest or 'goal'}"
+            ExitCode.USAGE, f"`{text}` does not name a field of a task", f"write task/{task or '.'}/{rest or 'goal'}"
         )
     return field_path(resolve_address("task/." if head == "task" else head), field)
 
@@ -109,7 +111,7 @@ def parse_answer(parts: Iterable[str]) -> JsonObject:
     for part in parts:
         name, equals, text = part.partition("=")
         if not equals or not name:
-            raise CommandError(ExitCode.USAGE, f"`{part}` is no part of an answer", "write name=value")
+            raise CommandError(ExitCode.USAGE, f"`{part}` is not a valid answer", "write name=value")
         value = parse_value(text)
         out[name] = text if isinstance(value, dict) else value
     return out

@@ -161,7 +161,9 @@ def no_owner_error(access: PlanClient) -> CommandError:
     file = access.place.file
     name = file.name if file is not None else "FILE"
     summary = f"{access.place.name} is not running, so no agent can answer"
-    return CommandError(ExitCode.NOT_FOUND, summary, f"start it with plan apply {name} --detach, then send the message again")
+    return CommandError(
+        ExitCode.NOT_FOUND, summary, f"start it with plan apply {name} --detach, then send the message again"
+    )
 
 
 class AgentQuestion:
@@ -466,7 +468,9 @@ class ChatLoop:
             return
         if not self._is_asking and self._is_news(asked):
             name = asked.approval.partition("/")[2]
-            self._terminal.interject(f"  {asked.by} asks for approval: {asked.words} · /approve {name} · /reject {name}")
+            self._terminal.interject(
+                f"  {asked.by} asks for approval: {asked.words} · /approve {name} · /reject {name}"
+            )
 
     def _ask(self, asked: ApprovalRequested) -> None:
         """A person is asked at once, a pipe is told how to answer; nobody is twice."""

@@ -310,7 +310,9 @@ def _read_file(file: Path) -> str:
     try:
         if file.stat().st_size > limits.DUMP_BYTES_MAX:
             raise CommandError(
-                ExitCode.INVALID, f"{file} is too large for a dump: the limit is {limits.DUMP_BYTES_MAX} bytes", RESTORE_USAGE
+                ExitCode.INVALID,
+                f"{file} is too large for a dump: the limit is {limits.DUMP_BYTES_MAX} bytes",
+                RESTORE_USAGE,
             )
         return file.read_text()
     except OSError as error:
@@ -428,9 +430,7 @@ def _words(command: SlashCommand, count: int, usage: str) -> Sequence[str]:
 
 COMMANDS: Final[Mapping[str, KnownCommands]] = {
     "agents": KnownCommands("/agents", "List the agents and what they are doing.", show_agents),
-    "talkwith": KnownCommands(
-        "/talkwith AGENT|HOOK", "Talk to another agent, or to the agent of a hook.", _talkwith
-    ),
+    "talkwith": KnownCommands("/talkwith AGENT|HOOK", "Talk to another agent, or to the agent of a hook.", _talkwith),
     "plan": KnownCommands("/plan", "Show the tree of tasks with their states.", show_plan),
     "diff": KnownCommands("/diff", "Show the changes that applying the plan file would make.", show_diff),
     "patch": KnownCommands("/patch PATH VALUE", "Change a field: /patch task/ui/goal 'a page'.", patch_field),

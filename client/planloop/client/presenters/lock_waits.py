@@ -28,7 +28,7 @@ from planloop.schemas.resource import Resource
 
 EDGES_MAX: Final = 2_000  # Of the graph: a picture of more says nothing.
 SEEN: Final = ("lock", "conflict", "task", "agent", "call", "thread", "fork")  # What a wait may hang on.
-UNTIL: Final = {"turn": "to the end of its turn", "asked": "until it lets go"}
+UNTIL: Final = {"turn": "until its turn ends", "asked": "until it releases the lock"}
 
 
 def lock_waits_answer(plan: ObjectsView, now: float) -> JsonObject:
@@ -65,7 +65,7 @@ def _lock(item: Resource) -> JsonObject:
                 "mode": one.mode,
                 "since": one.since,
                 "fence": one.fence,
-                "until": UNTIL.get(one.kept, "to the end of its task"),
+                "until": UNTIL.get(one.kept, "until its task ends"),
                 "reason": one.reason,
             }
             for one in holders

@@ -20,7 +20,7 @@ from planloop.schemas.resource import Resource
 
 
 def conflict_row(item: Resource, now: float) -> tuple[str, ...]:
-    """Number, state, before whom, age and words of one conflict, for a table."""
+    """Return the table row of a conflict: number, state, resolver, age and description."""
     spec, status = conflict_from_json(item.spec), conflict_status_from_json(item.status)
     ended = float(item.status.get("ended_at") or now)
     age = quantities.format_duration(ended - status.since) if status.since else ""
@@ -31,27 +31,27 @@ def conflict_row(item: Resource, now: float) -> tuple[str, ...]:
 
 
 def conflict_facts(item: Resource) -> list[tuple[str, str]]:
-    """Labelled lines of a description: both sides, what they have changed, before whom, and the ways on."""
+    """Return labelled lines of a conflict: both sides, their changes, the resolver, and the commands to resolve it."""
     status = conflict_status_from_json(item.status)
     out = [("", line) for line in str(item.status.get("text") or "").splitlines()]
     if status.ruling is not None:
         ruling = status.ruling
         plan = f'; "{ruling.plan}"' if ruling.plan else ""
         means = conflict_from_json(item.spec).means(ruling.how, ruling.for_agent)
-        out.append(("ruled", f"{ruling.how} by {describe_author(ruling.by)}: {means}{plan}"))
+        out.append(("decision", f"{ruling.how} by {describe_author(ruling.by)}: {means}{plan}"))
     if status.state == OPEN:
         raised = f", after {quantities.pluralize(status.raised, 'time')} without an answer" if status.raised else ""
-        out.append(("before", (_conflict_owner(status) or "nobody yet") + raised))
+        out.append(("resolver", (_conflict_owner(status) or "not assigned yet") + raised))
     if status.is_open:
         out += resolution_commands(item.address, conflict_from_json(item.spec))
     return out
 
 
 def resolution_commands(address: str, spec: ConflictSpec) -> list[tuple[str, str]]:
-    """Labelled lines of what a person may rule, as commands; they stand while it does: a ruling may be overruled."""
-    out = [("rule", f"plan approve {address} --{how:<9} {words}") for how, words in spec.ways().items()]
+    """Return the commands that resolve a conflict. They stay valid while it is open: a decision can be replaced."""
+    out = [("resolve", f"plan approve {address} --{how:<9} {words}") for how, words in spec.ways().items()]
     parties = " or ".join(f"--for {_path(each)}" for each in spec.parties)
-    return [*out, ("", f"{parties} says whom it is about: each may be the other way round")]
+    return [*out, ("", f"{parties} selects the agent; each resolution can apply to either")]
 
 
 def _conflict_owner(status: ConflictStatus) -> str:
@@ -62,41 +62,41 @@ def _path(agent: str) -> str:
     return agent.partition("/")[2]
 
 
-TEXT_MAX = 400  # Characters of a description that one is to agree to: enough to see what is new in most.
+TEXT_MAX = 400  # Characters of a description to approve: enough to see most changes.
 
 
 def approval_subject(spec: JsonObject) -> str:
-    """What somebody is to agree to, in a line: `shell("git push")`, `plan: first this, then that`."""
+    """Return the subject of an approval in one line: `shell("git push")`, `plan: first this, then that`."""
     what = spec.get("what") or {}
     match spec.get("kind"):
         case "call":
             return call_words(what)
         case "conflict":
-            return f"how {what.get('conflict', '')} goes on"
+            return f"a resolution of {what.get('conflict', '')}"
         case "patch":
             return "an edit of the plan" + _edit(what)
         case "input":
             return f"a question of {what.get('tool', '')}"
         case "tool":
-            return f"{what.get('tool', '')} in other words"
+            return f"a changed description of {what.get('tool', '')}"
         case _:
             return one_line(describe_request(spec))
 
 
 def approval_line(spec: JsonObject) -> str:
-    """What is asked for, and why."""
+    """Return the subject and the reason of an approval."""
     return ": ".join(part for part in (approval_subject(spec), one_line(str(spec.get("why", "")))) if part)
 
 
 def approval_commands(address: str) -> str:
-    """The commands that answer."""
+    """Return the commands that answer an approval."""
     return f"plan approve {address} · plan reject {address}"
 
 
 def approval_notice(approval: Resource) -> str:
-    """For whoever watches a run: what has just come to wait for a person, and how to answer; empty for what does not.
+    """Return a notice of a new approval that waits for a person, with the commands that answer; else an empty text.
 
-    Of a conflict its own record tells, with its own commands.
+    Conflicts have their own record, with their own commands.
     """
     spec = approval.spec
     if approval.state in (APPROVED, REJECTED) or spec["kind"] == "conflict" or not needs_person(spec):
@@ -116,7 +116,7 @@ def _edit(what: JsonObject) -> str:
 
 
 def approval_facts(approval: Resource) -> list[tuple[str, str]]:
-    """Labelled lines of a description: who asks, why, and what by the kind of approval."""
+    """Return labelled lines of an approval: requester, reason, and details by kind."""
     spec = approval.spec
     out = [("asked by", describe_author(str(spec["by"]))), ("why", str(spec["why"]))]
     match spec["kind"]:
@@ -141,7 +141,7 @@ def approval_facts(approval: Resource) -> list[tuple[str, str]]:
         case "request":
             first, *rest = describe_request(spec).splitlines() or [""]
             out += [("asks for", first), *(("", each) for each in rest)]
-            out += [] if needs_person(spec) else [("asks", f"{spec['what']['of']}; a person may answer as well")]
+            out += [] if needs_person(spec) else [("approver", f"{spec['what']['of']}; a person can answer too")]
     if spec["kind"] not in ("input", "conflict") and approval.state not in (APPROVED, REJECTED):
         out.append(("answer", approval_commands(approval.address)))
     return out

@@ -55,7 +55,11 @@ class Costs:
                 continue
             reserved = sum((sum(one.values(), ZERO) for one in account.reserved.values()), ZERO)
             granted = sum(account.granted.values(), ZERO)
-            named = ((granted, "granted to children"), (reserved, "under way"), (account.handover, "kept to hand over"))
+            named = (
+                (granted, "granted to children"),
+                (reserved, "reserved"),
+                (account.handover, "kept for the handover"),
+            )
             held += [f"{spent_words(unit, amount)} {words}" for amount, words in named if amount]
         return ", ".join(held)
 

@@ -88,7 +88,7 @@ def container_summary(item: Resource) -> str:
     ready = conditions_of_status(item.status).get("Ready")
     if ready is not None and ready.message and not is_well(item):
         said = _one_line(ready.message)
-        # Nothing goes on anywhere without an engine: what to do is said where people look first.
+        # Without an engine nothing can run, so the fix is shown here, where people look first.
         return f"{said} · {ready.unblocks[0]}" if item.status.get("engine") and ready.unblocks else said
     return _one_line(container_command(container_from_json(item.spec)))
 
@@ -134,18 +134,18 @@ def _image_words(spec: JsonObject, found: JsonObject) -> str:
 def _settings(spec: ContainerSpec) -> list[tuple[str, str]]:
     out = [("workdir", spec.workdir)] if spec.workdir else []
     out += [("user", spec.user)] if spec.user else []
-    # A secret stands here as its name: what it is, is looked up when the container is created, and kept nowhere.
+    # A secret is shown by name: its value is read when the container is created, and never stored.
     out += [("env", _one_line(f"{name}={value}")) for name, value in spec.env.items()]
     out += [("mount", _mount_words(one)) for one in spec.mounts]
     out += [("limits", said)] if (said := limits_words(spec.cpu, spec.memory_bytes, spec.pids)) else []
     out += [("root", "read-only")] if spec.is_read_only else []
     dropped = "" if spec.cap_drop == ("ALL",) else f"drops {', '.join(spec.cap_drop) or 'none'}"
     added = f"has {', '.join(spec.cap_add)}" if spec.cap_add else ""
-    out += [("powers", "; ".join(filter(None, (dropped, added))))] if dropped or added else []
+    out += [("caps", "; ".join(filter(None, (dropped, added))))] if dropped or added else []
     lives = [f"restart {spec.restart}"] if spec.restart != "no" else []
     lives += [f"keep {spec.keep}"] if spec.keep != "never" else []
-    lives += [f"for {quantities.format_duration(spec.ttl_s)} at most"] if spec.ttl_s is not None else []
-    lives += [f"while task/{spec.task} is at work"] if spec.task else []
+    lives += [f"at most {quantities.format_duration(spec.ttl_s)}"] if spec.ttl_s is not None else []
+    lives += [f"while task/{spec.task} runs"] if spec.task else []
     return out + ([("life", ", ".join(lives))] if lives else [])
 
 
@@ -168,7 +168,7 @@ def _health_words(health: Health, status: JsonObject, found: JsonObject) -> str:
     probed: JsonObject = status.get("probed") or {}
     is_of_now = _is_up(found) and probed.get("started_at") == found.get("started_at")
     if not is_of_now or probed.get("is_well") is None:
-        says = "not known yet" if _is_up(found) else "not asked: it does not run"
+        says = "not known yet" if _is_up(found) else "not checked: not running"
     else:
         says = "passes" if probed["is_well"] else f"fails: {probed.get('said', '')}"
     return f"{_one_line(asked)}, {often}: {says}"
@@ -182,7 +182,7 @@ def _networks(spec: ContainerSpec, found: JsonObject) -> list[tuple[str, str]]:
     for port in spec.ports:
         host = published.get(port.inside)
         wanted = f"{HOST}:{port.host}" if port.host else f"a free port of {HOST}"
-        out.append(("port", f"{HOST}:{host} -> {port.inside}" if host else f"{wanted} -> {port.inside}, not open now"))
+        out.append(("port", f"{HOST}:{host} -> {port.inside}" if host else f"{wanted} -> {port.inside}, not open"))
     return out
 
 
@@ -193,7 +193,7 @@ def _run_words(found: JsonObject, status: JsonObject, now: float) -> str:
         parts.append(f"since {quantities.format_duration(now - started)}")
     elif started:
         parts.append(f"for {quantities.format_duration(max(0.0, float(found.get('ended_at') or started) - started))}")
-    parts += [f"started again {quantities.pluralize(again, 'time')}"] if again else []
+    parts += [f"restarted {quantities.pluralize(again, 'time')}"] if again else []
     return ", ".join(filter(None, parts))
 
 
@@ -201,7 +201,7 @@ def _ended(item: Resource, status: JsonObject) -> list[tuple[str, str]]:
     found: JsonObject = status.get("seen") or {}
     out = []
     if found.get("run") in ("exited", "dead"):
-        memory = ", it used more memory than it may" if found.get("is_out_of_memory") else ""
+        memory = ", out of memory" if found.get("is_out_of_memory") else ""
         meaning = "" if memory else quantities.signal_meaning(found.get("exit_code", 0))
         out.append(("exit code", f"{found.get('exit_code', 0)}{memory}{f', {meaning}' if meaning else ''}"))
     last = str(status.get("last") or "").rstrip().splitlines()
@@ -296,7 +296,7 @@ def container_words(draft: RecordDraft) -> str:
     for change in draft.changes:
         if isinstance(change, SetStatus) and change.address == draft.subject:
             merge = change.merge
-    return ", ".join(_steps(merge)) or "looked at"
+    return ", ".join(_steps(merge)) or "inspected"
 
 
 def is_step(draft: RecordDraft) -> bool:
@@ -327,10 +327,10 @@ def without_retries(found: Sequence[Record]) -> list[Record]:
 def _steps(merge: JsonObject) -> list[str]:
     out = []
     if merge.get("doing"):
-        image = _one_line(str(merge.get("why") or "its image is looked for"))
-        out.append({"image": image, "start": "is created and started"}.get(merge["doing"], str(merge["doing"])))
+        image = _one_line(str(merge.get("why") or "looking for the image"))
+        out.append({"image": image, "start": "creating and starting it"}.get(merge["doing"], str(merge["doing"])))
     elif merge.get("failures") or merge.get("retry_at"):
-        out.append(_one_line(str(merge.get("why") or merge.get("reason") or "")) or "it failed")
+        out.append(_one_line(str(merge.get("why") or merge.get("reason") or "")) or "failed")
     elif merge.get("why"):
         out.append(_one_line(str(merge["why"])))
     if "seen" in merge:
@@ -341,15 +341,15 @@ def _steps(merge: JsonObject) -> list[str]:
             "its health check passes" if probed.get("is_well") else f"its health check fails: {probed.get('said', '')}"
         )
     if merge.get("logged"):
-        out.append("its output is kept" if merge.get("log") else "it wrote nothing")
+        out.append("output saved" if merge.get("log") else "no output")
     if merge.get("done_of"):
-        out.append("it ended well")
+        out.append("completed")
     return out
 
 
 def _seen_words(found: JsonObject | None) -> str:
     if found is None:
-        return "the engine has none of it"
+        return "the engine does not have it"
     run, identity = found.get("run", ""), str(found.get("id", ""))[:ID_CHARS]
     code = f" with exit code {found.get('exit_code', 0)}" if run in ("exited", "dead") else ""
     return f"the engine has it: {' '.join(filter(None, (identity, run)))}{code}"

@@ -18,7 +18,7 @@ def hook_row(item: Resource, now: float) -> tuple[str, ...]:
     since = status.get("since")
     age = quantities.format_duration(now - float(since)) if since is not None and hook_state(item) == ACTIVE else ""
     broke = sum(one["count"] for one in _broke(item).values())
-    asks = describe.describe_hook_mind(spec["mind"]) + (f" · broke {_times(broke)}" if broke else "")
+    asks = describe.describe_hook_mind(spec["mind"]) + (f" · failed {_times(broke)}" if broke else "")
     what = str(status.get("why") or asks)
     name = item.address.partition("/")[2]
     return (name, spec["watches"], points, hook_state(item), str(status.get("fired", 0)), age, what)
@@ -38,11 +38,11 @@ def hook_facts(item: Resource, now: float) -> list[tuple[str, str]]:
         ("answers", describe.describe_hook_mind(spec["mind"])),
     ]
     if spec["original"]:
-        kind = "shares the state and the end of" if spec["is_read_only"] else "a copy, with a state of its own, of"
+        kind = "shares state and end with" if spec["is_read_only"] else "a copy, with its own state, of"
         out.append(("copy", f"{kind} {spec['original']}"))
-    below = {"same": "one like it", "read-only": "one that follows it", "none": "nothing"}[spec["copy"]]
-    out.append(("set at", f"{spec['set_at']}; agents below get {below}"))
-    out.append(("faults", _faults(spec)))
+    below = {"same": "their own copy", "read-only": "a read-only copy", "none": "no copy"}[spec["copy"]]
+    out.append(("set at", f"{spec['set_at']}; descendants get {below}"))
+    out.append(("on error", _faults(spec)))
     if ends := _ends(spec["expires"], status, now):
         out.append(("ends", ends))
     if spec["options"]:
@@ -50,7 +50,7 @@ def hook_facts(item: Resource, now: float) -> list[tuple[str, str]]:
             ("settings", ", ".join(f"{name} {encode(value).decode()}" for name, value in spec["options"].items()))
         )
     out.append(("fired", _times(int(status.get("fired", 0)))))
-    out += [("broke", f"{point}, {_times(one['count'])}; last: {one['last']}") for point, one in _broke(item).items()]
+    out += [("failed", f"{point}, {_times(one['count'])}; last: {one['last']}") for point, one in _broke(item).items()]
     for value in status.get("memory") or ():  # In a box, so that a merge replaces the whole of it.
         out.append(("remembers", encode(value).decode()))
     return out
@@ -62,16 +62,14 @@ def _broke(item: Resource) -> JsonObject:
 
 
 def _faults(spec: JsonObject) -> str:
-    """What a fault means at each point: where the hook does not say, what guards calls denies."""
-    late = (
-        f", after {quantities.format_duration(spec['timeout_s'])} it is late" if spec["timeout_s"] is not None else ""
-    )
+    """Return what an error of the hook means at each point. By default, a hook that guards calls denies."""
+    late = f", timeout {quantities.format_duration(spec['timeout_s'])}" if spec["timeout_s"] is not None else ""
     policies: dict[str, list[str]] = {}
     for point in spec["on"]:
         policies.setdefault(spec["on_fault"] or default_on_error(point), []).append(point)
     if len(policies) == 1:
-        return f"{next(iter(policies))} when it breaks{late}"
-    parts = (f"{policy} when it breaks at {', '.join(points)}" for policy, points in policies.items())
+        return f"{next(iter(policies))}{late}"
+    parts = (f"{policy} at {', '.join(points)}" for policy, points in policies.items())
     return "; ".join(parts) + late
 
 
@@ -90,7 +88,7 @@ def _ends(expires: JsonObject, status: JsonObject, now: float) -> str:
     if expires["when"]:
         ways.append(f"when {encode(expires['when']).decode()}")
     if expires["is_by_approval"]:
-        ways.append("with a person's yes")
+        ways.append("when a person approves")
     return ", or ".join(ways)
 
 

@@ -15,7 +15,7 @@ from planloop.schemas.resource import Resource
 
 # Locks in words: who holds one in which mode, since when and why, and who waits.
 
-_UNTIL = {"turn": "to the end of its turn", "asked": "until it lets go"}
+_UNTIL = {"turn": "until its turn ends", "asked": "until it releases the lock"}
 
 
 def lock_row(item: Resource, now: float) -> tuple[str, ...]:
@@ -48,11 +48,11 @@ def lock_facts(item: Resource, now: float) -> list[tuple[str, str]]:
             ("waits", f"{len(status.waiters) - limits.LOCK_WAITERS_SHOWN} more: plan get {item.address} -o yaml")
         )
     for owner, loss in status.lost.items():
-        told = ", and will be told" if owner.startswith("agent/") else ""  # A command reads no messages.
+        told = ", and gets a message" if owner.startswith("agent/") else ""  # A command reads no messages.
         out.append(("lost", _lock_words(f"{owner}, {_lock_mode(loss)}{told}", loss.reason)))
     if holders:
         owners = ", ".join(one.owner for one in holders[: limits.LOCK_NAMES_SHOWN])
-        out.append(("unblocks", f"{owners} lets go · or: plan unlock {item.address}"))
+        out.append(("unblocks", f"{owners} releases it · or: plan unlock {item.address}"))
     return out
 
 
@@ -63,7 +63,7 @@ def lock_relation(lock: Resource, item: Resource, now: float) -> list[tuple[str,
     out = [("holds", f"{lock.address} {_grant(grant, now)}")] if grant is not None else []
     if loss := status.lost.get(item.address):
         is_command = item.kind == "task" and item.spec["work"]["kind"] == "run"
-        goes_on = "; its command goes on, and may still write there" if is_command else ""
+        goes_on = "; its command continues and may still write there" if is_command else ""
         ago = quantities.format_duration(now - loss.at)
         out.append(("lost", _lock_words(f"{lock.address}, {_lock_mode(loss)} {ago} ago", loss.reason) + goes_on))
     wishes = [one for waiting, one in status.waiters.items() if item.address in (waiting, one.owner)]
@@ -72,7 +72,7 @@ def lock_relation(lock: Resource, item: Resource, now: float) -> list[tuple[str,
             first = _first_holder(status)
             has = f"held by {first.owner} {_grant(first, now)}"
         else:
-            has = "others that overlap with it are held, or were wanted before: plan get locks"
+            has = "an overlapping lock is held or was requested first: plan get locks"
         out.append(("waits", f"{lock.address} ({one.mode}) for {quantities.format_duration(now - one.since)}; {has}"))
     return out
 
@@ -86,8 +86,8 @@ def _first_holder(status: LockStatus) -> LockGrant:
 
 
 def _grant(grant: LockGrant, now: float) -> str:
-    """`(write), for 38 s, to the end of its turn, "update examples"`."""
-    until = _UNTIL.get(grant.kept, "to the end of its task")
+    """`(write), for 38 s, until its turn ends, "update examples"`."""
+    until = _UNTIL.get(grant.kept, "until its task ends")
     return _lock_words(f"({grant.mode}), for {quantities.format_duration(now - grant.since)}, {until}", grant.reason)
 
 
@@ -145,7 +145,7 @@ def _holders(found: re.Match[str], locks: Mapping[str, LockStatus]) -> str:
     if found["owner"] in holders:
         return found[0]
     if not holders:
-        return f"lock {path} is not held any more, and not granted yet"
+        return f"lock {path} is free, and not granted yet"
     first = min(holders.values(), key=lambda one: (one.since, one.owner))
     since = datetime.fromtimestamp(first.since, UTC).strftime("%H:%M:%S UTC")
     why = f', "{first.reason}"' if first.reason else ""

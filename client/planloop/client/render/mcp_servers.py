@@ -9,7 +9,7 @@ from planloop.schemas.objects.mcp import SHARED, McpSpec, ServedTool, mcp_from_j
 from planloop.schemas.resource import Resource
 
 LINES_MAX = 12  # Of one sort, in a description; `-o yaml` has all of them.
-HINTS = {"read_only_hint": "only reads", "idempotent_hint": "may run twice", "destructive_hint": "destroys"}
+HINTS = {"read_only_hint": "read-only", "idempotent_hint": "idempotent", "destructive_hint": "destructive"}
 
 
 def mcp_server_row(item: Resource, now: float) -> tuple[str, ...]:

@@ -141,7 +141,7 @@ def _facts(item: Resource, now: float) -> list[Fact]:
         lines.append(("needs", ", ".join(map(str, needs))))
     fork = item.spec.get("fork") if item.kind == "task" else None
     if fork and fork.partition("/")[2] != item.address.partition("/")[2]:
-        lines.append(("fork", f"{fork}: it works in that"))
+        lines.append(("fork", f"works in {fork}"))
     if item.kind == "agent" and item.spec.get("hooks"):
         lines.append(("hooks", ", ".join(map(str, item.spec["hooks"]))))
     if item.kind == "agent":
@@ -155,7 +155,7 @@ def _facts(item: Resource, now: float) -> list[Fact]:
     if result and result != status.get("why"):
         lines.append(("result", result))
     if item.deleting:
-        lines.append(("leaving", "its work is stopped first" if item.finalizers else "now"))
+        lines.append(("deleting", "after its work has stopped" if item.finalizers else "now"))
     lines.append(("changed", f"rev {item.rev}"))
     return lines
 
@@ -167,7 +167,7 @@ def _models(agent: Resource) -> list[Fact]:
         lines.append(("granted", f"{granted['model']} in place of {agent.spec['mind'].get('model', '')}"))
     if cap := agent.spec.get("cap"):
         bounds = ", ".join(format_amount(unit, amount) for unit, amount in amounts_from_json(cap["budget"]))
-        lines.append(("tier", f"{bounds} at most ({cap['at']})"))
+        lines.append(("tier", f"at most {bounds} ({cap['at']})"))
     escalate, escalated = agent.spec.get("escalate"), agent.status.get("escalated")
     if escalate and escalated:
         lines.append(("escalated", f"to {escalate['to']['model']} after turn {escalated['turn']}: {escalated['why']}"))

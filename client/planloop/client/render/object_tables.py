@@ -65,7 +65,7 @@ def _sheet(kind: str, objects: Sequence[Resource], now: float, costs: Costs | No
         case "conflict":
             from planloop.client.render import approval_requests
 
-            head, row = ("conflict", "state", "before", "for", "what"), approval_requests.conflict_row
+            head, row = ("conflict", "state", "resolver", "for", "what"), approval_requests.conflict_row
         case "lock":
             from planloop.client.render import locks
 

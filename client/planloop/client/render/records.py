@@ -63,7 +63,7 @@ def _line(one: JsonObject) -> str:
 
 def _parts(verdict: JsonObject) -> Iterator[str]:
     if verdict.get("fault"):
-        yield f"broke, {one_line(verdict['fault'])}"
+        yield f"failed, {one_line(verdict['fault'])}"
     decision, reason = verdict.get("decision", "allow"), verdict.get("reason", "")
     is_told = bool(reason) and not verdict.get("fault")
     yield f"{decision}, {one_line(reason)}" if is_told else decision
@@ -190,7 +190,7 @@ def _state_words(draft: RecordDraft) -> str:
         if isinstance(change, Put) and change.address == draft.subject:
             return str(change.spec.get("goal") or change.spec.get("tool") or "")
         if isinstance(change, Mark) and change.deleting:
-            return "on its way out"
+            return "deleting"
     return ""
 
 
@@ -207,9 +207,9 @@ def _patched(draft: RecordDraft) -> str:
             return f"+ the plan{reason}"
     differences = [one for one in draft.data.get("differences") or () if one.get("address")]
     if differences:
-        # The text is as it was: a file that it uses is not.
+        # The plan file is unchanged, but a file that it refers to has changed.
         count = sum((draft.data.get("difference_counts") or {}).values()) or len(differences)
-        return f"{', '.join(map(_moved, differences[:4]))}{_more(count - 4)} by a file that it uses{reason}"
+        return f"{', '.join(map(_moved, differences[:4]))}{_more(count - 4)} through a file that it uses{reason}"
     return f"no change{reason}"
 
 
@@ -250,11 +250,11 @@ def _settled(data: JsonObject) -> str:
     took = f", {quantities.format_duration(float(trace['seconds']))}" if isinstance(trace, dict) else ""
     tries = f", {trace['tries']} tries" if isinstance(trace, dict) and "tries" in trace else ""
     against = f"; it {said}" if (said := violation_words(data)) else ""
-    return words + took + tries + (", from memory" if data.get("cached") else "") + against
+    return words + took + tries + (", cached" if data.get("cached") else "") + against
 
 
 def violation_words(data: JsonObject) -> str:
-    """What a command changed that others hold; empty for other calls."""
+    """Return the files of other lock holders that a command changed; empty for other calls."""
     held = ", and ".join(f"{path}, which {owner} holds" for path, owner in (data.get("violated") or {}).items())
     return f"changed {held}" if held else ""
 
@@ -275,9 +275,11 @@ def _requested(data: JsonObject) -> str:
 
 def _unanswered(data: JsonObject) -> str:
     if data.get("reason") == "Cancelled":
-        return f"attempt {data['attempt']}: called off" if data.get("attempt") else "called off"
+        return f"attempt {data['attempt']}: cancelled" if data.get("attempt") else "cancelled"
     tried = f"attempt {data.get('attempt', 1)}: {data.get('reason', '')}, {data.get('message', '')}"
-    return tried + (f"; tried again in {quantities.format_duration(float(data['wait_s']))}" if "wait_s" in data else "")
+    return tried + (
+        f"; next attempt in {quantities.format_duration(float(data['wait_s']))}" if "wait_s" in data else ""
+    )
 
 
 def _checked(data: JsonObject) -> str:
@@ -292,7 +294,7 @@ def _began(data: JsonObject) -> str:
 def _turned(data: JsonObject) -> str:
     if "called_off" in data:  # Its calls are those that had not ended, by address.
         left = data.get("calls") or ()
-        return f"called off: {data['called_off']}" + (
+        return f"cancelled: {data['called_off']}" + (
             f", with {quantities.pluralize(len(left), 'call')}" if left else ""
         )
     calls = quantities.pluralize(int(data.get("calls", 0)), "call")
@@ -304,7 +306,7 @@ def _stood(data: JsonObject) -> str:
 
 
 def _taken(data: JsonObject) -> str:
-    return f"process {data.get('pid', '')} has the plan from here on, epoch {data.get('epoch', '')}"
+    return f"process {data.get('pid', '')} is now the owner, epoch {data.get('epoch', '')}"
 
 
 def _forked(data: JsonObject) -> str:
@@ -341,15 +343,15 @@ def body_words(body: Json) -> str:
         case {"text": str(text)}:
             return text
         case {"conflict": "over", "key": str(conflict), "why": str(why)}:
-            return f"{conflict} is over: {why}"
+            return f"{conflict} is resolved: {why}"
         case _:
             return encode_text(body)
 
 
 def _waits(data: JsonObject) -> str:
-    """That a call waits, and for what; without a reason it has what it waited for."""
+    """Return what a call waits for; without a reason, the call continues."""
     why = one_line(str(data.get("why") or ""))
-    return f"{data.get('tool', '')} waits: {why}" if why else f"{data.get('tool', '')} goes on"
+    return f"{data.get('tool', '')} waits: {why}" if why else f"{data.get('tool', '')} continues"
 
 
 def _conflict(data: JsonObject) -> str:
@@ -358,7 +360,7 @@ def _conflict(data: JsonObject) -> str:
     why = f": {data['why']}" if data.get("why") else ""
     others = ", ".join(f"--{how}" for how in WAYS[1:])
     way = f" · plan approve {data.get('conflict', '')} --{WAYS[0]} · or: {others}" if is_person else ""
-    return f"over {', '.join(map(str, data.get('paths') or ()))}, before {before}{why}{way}"
+    return f"over {', '.join(map(str, data.get('paths') or ()))}, resolver: {before}{why}{way}"
 
 
 def _ruled(data: JsonObject) -> str:
@@ -374,7 +376,7 @@ def _locked(data: JsonObject) -> str:
 
 
 def _broken_ring(data: JsonObject) -> str:
-    return f"a ring: {describe_cycle(data['cycle'])}; {data['owner']} gives way"
+    return f"cycle: {describe_cycle(data['cycle'])}; {data['owner']} releases its locks"
 
 
 def _taken_by(data: JsonObject) -> str:
@@ -388,11 +390,11 @@ def _left_by(data: JsonObject) -> str:
 
 
 def _refused_late(data: JsonObject) -> str:
-    return f"{data.get('tool') or 'a look'} came too late: {data.get('why', '')}"
+    return f"{data.get('tool') or 'a request'} came too late: {data.get('why', '')}"
 
 
 def _withdrawn(data: JsonObject) -> str:
-    return "its client takes back a call that " + ("runs" if data.get("was") == "begun" else "waits")
+    return "its client withdraws a call that is " + ("running" if data.get("was") == "begun" else "waiting")
 
 
 def _fenced(data: JsonObject) -> str:

@@ -110,7 +110,7 @@ def _aside(draft: RecordDraft) -> list[str]:
             return [f"    … {record_words(draft)}"]
         case "turn.ended":
             if "called_off" in draft.data:
-                return [f"    called off: {draft.data['called_off']}"]
+                return [f"    cancelled: {draft.data['called_off']}"]
             return [f"    ended after {quantities.format_duration(float(draft.data.get('active_s', 0.0)))}"]
         case _:
             return []
