@@ -22,7 +22,7 @@ from planloop.schemas.objects.conflict import conflict_from_json, conflict_statu
 def unresolved_error(access: PlanClient, address: str, words: str) -> CommandError:
     """Return the error of a command that does not say how to resolve a conflict: `words`, and each way as a command.
 
-    Raises CommandError itself when there is no such conflict.
+    Raises CommandError if the conflict does not exist.
     """
     found = access.object(address)
     status = conflict_status_from_json(found.status)

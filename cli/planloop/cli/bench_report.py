@@ -99,7 +99,7 @@ def report_forms(found: BenchReport) -> Mapping[str, bytes]:
 
 
 def write_report(forms: Mapping[str, bytes], place: Path) -> tuple[Path, ...]:
-    """Writes a report into the folder `place`; gives its files. Where that fails it is said, and there are none."""
+    """Write a report to the folder `place` and return its files; if this fails, print a warning and return none."""
     paths = {place / f"report.{form}": content for form, content in forms.items()}
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -136,7 +136,7 @@ def _unbegun(why: str, folder: Path) -> CommandError:
 def write_summary(folder: Path, fold: RunFold | None = None) -> RunSummary:
     """Makes `summary.json` of the run in `folder` say what its events say, and gives it. Raises CommandError.
 
-    `fold` is that of all its events, for who has it already.
+    `fold` is the fold of all its events, if the caller has it.
     """
     summary = summarise_run(fold or fold_events(folder))
     content, path = print_summary(summary), folder / files.SUMMARY
@@ -165,7 +165,7 @@ def _summary(folder: Path) -> RunSummary:
         raise _unbegun(f"{folder}: {EVENTS} has no start of a run", folder)
     try:
         return write_summary(folder, fold)
-    except OSError as error:  # Who may only read is told what there is all the same.
+    except OSError as error:  # With read-only access the report is still printed.
         _warn(f"cannot write {folder / files.SUMMARY}: {error.strerror}")
         return summarise_run(fold)
 
@@ -191,7 +191,7 @@ def _hold(folder: Path, compiled: CompiledRun) -> None:
 
 
 def _tell(folder: Path, torn: TornEvent | None) -> None:
-    """What is left out is said."""
+    """Print a warning for each skipped line."""
     if torn is not None:
         _warn(f"{folder / EVENTS}: line {torn.line} is incomplete and was skipped ({len(torn.content)} bytes)")
 
@@ -201,7 +201,7 @@ def _warn(text: str) -> None:
 
 
 def _folders(asked: ReportOptions) -> list[Path]:
-    """The runs that are asked for, each once."""
+    """Return the requested runs, each once."""
     named = [run_folder(name, asked.reports) for name in asked.runs]
     every = [folder for folder in files.run_folders(asked.reports) if _can_be_reported(folder)] if asked.is_all else []
     found = {os.path.realpath(folder): folder for folder in (*named, *every)}
@@ -215,7 +215,7 @@ def _folders(asked: ReportOptions) -> list[Path]:
 
 
 def _can_be_reported(folder: Path) -> bool:
-    """Whether there is something to report; that there is not is said."""
+    """Return whether the run has something to report; print a warning if it has not."""
     has_begun = _has_begun(folder)
     if not has_begun:
         _warn(f"{folder} has not started and was skipped")
@@ -276,6 +276,6 @@ def _or_fault(read: Callable[[Path], _Found], folder: Path) -> _Found | CommandE
 
 
 def _all_of(faults: Iterable[CommandError]) -> CommandError:
-    """One ending that says all of `faults`, and each cure once."""
+    """Return one error with all of `faults`, and each fix once."""
     summaries, hints = zip(*((one.summary, one.hint) for one in faults), strict=True)
     return CommandError(ExitCode.FAILED, "\n".join(summaries), "\n".join(dict.fromkeys(hint for hint in hints if hint)))

@@ -56,7 +56,7 @@ ELSEWHERE: Final = "name@http://host/v1 uses any server with the OpenAI chat API
 
 
 def check_models(contestants: Iterable[Contestant], table: ModelTable, env: Mapping[str, str], folder: Path) -> None:
-    """Raises CommandError for the first model that nobody here can ask: no key, no adapter, no such name."""
+    """Raise CommandError for the first model that is not available: no key, no adapter, or an unknown name."""
     for who in contestants:
         if who.kind == "model" and not (name := parse_model_name(who.ref)).tape:
             try:
@@ -101,7 +101,7 @@ def image_fix(missing: Sequence[str]) -> str:
 
 
 def _own_image_fix(name: str) -> str:
-    """How an image that is none of ours comes to be there: nobody publishes one under our prefix."""
+    """Return the command that provides an image that is not a stock image. Our prefix is not published anywhere."""
     built = f"docker build -t {name} DIR"
     return built if name.startswith(PREFIX) else f"docker pull {name}, or {built}"
 
@@ -133,14 +133,16 @@ class EndedRun:
 
 
 def run_suites(asked: BenchRunOptions, name: str | None, reports: Path) -> None:
-    """Runs every suite that is asked for, one after the other. Raises CommandError."""
+    """Run the given suites one after the other. Raises CommandError."""
     _check_name(name)
     paths = suites.select_suites(asked.names, is_all=asked.is_all, folders=asked.folders)
     if not paths:
         raise CommandError(ExitCode.USAGE, "no suite given", "plan bench list lists the suites; --all runs all of them")
     contestants = _contestants(asked.models)
     check_models(contestants, ModelTable(), process.environment(), Path.cwd())
-    read_in = [suites.require_suite(path) for path in paths]  # All faults before anything runs, and what is missing.
+    read_in = [
+        suites.require_suite(path) for path in paths
+    ]  # Report all errors, and what is missing, before anything runs.
     _check_folders([each.suite.name for each in read_in], name, reports)
     for line in _strays(contestants, [each.suite for each in read_in]):
         click.echo(line, err=True)
@@ -162,12 +164,12 @@ def _check_folders(names: Sequence[str], name: str | None, reports: Path) -> Non
 
 
 def _strays(contestants: Sequence[Contestant], of: Sequence[Suite]) -> Iterator[str]:
-    """A line for each script that names what is no case of the suites: by a slip, or for another suite."""
+    """Return a note for each script that names an unknown case: misspelt, or of another suite."""
     cases = {name: None for suite in of for case in suite.cases.values() for name in (case.id, case.base)}
     for who in contestants:
         strays = [name for name in who.steps or {} if name not in cases and name != EVERY_CASE]
         if strays:
-            what, which = ("a script", "is no case") if len(strays) == 1 else ("scripts", "are no cases")
+            what, which = ("a script", "is not a case") if len(strays) == 1 else ("scripts", "are not cases")
             near = [f"`{one}`" for one in (nearest_name(name, cases) for name in strays) if one is not None]
             meant = f"; did you mean {', '.join(near)}?" if near else ""
             named, where = ", ".join(f"`{name}`" for name in strays), ", ".join(suite.name for suite in of)
@@ -175,9 +177,9 @@ def _strays(contestants: Sequence[Contestant], of: Sequence[Suite]) -> Iterator[
 
 
 def resume_run(folder: Path, parallel: int, suite: str | None = None) -> None:
-    """Goes on with the run in `folder`, by what is in the suite now where one is named. Raises CommandError."""
+    """Resume the run in `folder`, with the present cases of `suite` if it is given. Raises CommandError."""
     compiled = run_folder.read_compiled(folder)
-    if compiled.scoring != SCORING:  # Verdicts by two sets of rules would stand in one rate.
+    if compiled.scoring != SCORING:  # One rate must not mix verdicts of two sets of rules.
         what = f"{folder} uses scoring rules {compiled.scoring}; this version has {SCORING}"
         raise CommandError(
             ExitCode.CONFLICT, what, "start another run with plan bench run; plan bench report still reads this one"
@@ -253,7 +255,7 @@ def _run_one(
         )
     except CommandError as halt:
         if halt.exit is not ExitCode.FAILED and not paths_of_file(folder / run_folder.PLAN_FILE, PLAN).exists:
-            shutil.rmtree(folder)  # Its plan was refused: there is nothing to go on with, and the name stays free.
+            shutil.rmtree(folder)  # Its plan was refused: there is nothing to resume, and the name stays free.
         raise
 
 
@@ -292,7 +294,7 @@ def _run_entries(going: RunningBench) -> EndedRun:
 
 
 def _tried(compiled: CompiledRun, before: RunFold) -> int:
-    """How many entries have no verdict on what is asked now."""
+    """Return how many entries have no verdict on their present attempt."""
     keys = {(one.case, one.model, one.trial): one.key for one in compiled.entries.values()}
     kept = sum(
         one.is_decided and keys.get((one.case, one.model, one.trial)) == one.given.key for one in before.entries()
@@ -339,7 +341,7 @@ def _check_name(name: str | None) -> None:
 
 
 def _contestants(names: Sequence[str]) -> list[Contestant]:
-    """Everybody who is named, once. Raises CommandError when reports could not tell two of them apart."""
+    """Return each contestant once. Raises CommandError if two have the same name in reports."""
     found: dict[str, Contestant] = {}
     for one in map(_contestant, dict.fromkeys(names)):
         if found.setdefault(one.name, one) != one:

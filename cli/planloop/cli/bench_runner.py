@@ -121,7 +121,7 @@ def _parts(found: RunProgress) -> list[tuple[int, str]]:
 def _left_s(
     ended: Sequence[EntryResult], running: Sequence[EntryResult], waiting: int, now: float, parallel: int
 ) -> float | None:
-    """The remaining work, by the mean of ended entries, shared by as many as can run in parallel."""
+    """The remaining work, by the mean of ended entries, divided by the number of parallel runs."""
     times = [one.times.took_s for one in ended if one.times.took_s is not None]
     if not times:
         return None
@@ -138,7 +138,7 @@ DRAWN_S: Final = 0.5  # Between two drawings of the line below: it says how long
 
 
 class BenchScreen:
-    """A `Screen` that is told of events beside. `fold` has the events that were there before, if there were any.
+    """A `Screen` that also receives events. `fold` has the earlier events, if there are any.
 
     `total` is how many entries are tried: those that were decided before are not among them.
     """
@@ -157,7 +157,7 @@ class BenchScreen:
         """Nothing."""
 
     def say(self, text: str) -> None:
-        """Prints a remark."""
+        """Print a note."""
         _clear()
         click.echo(text)
 
@@ -219,7 +219,7 @@ LOOK_S: Final = 0.05  # Between two looks at what became durable.
 class RunningBench:
     """What goes on in a folder: `attempts` are all entries with the number of the try that is wanted of each.
 
-    `command` is what goes on with it when it is left.
+    `command` resumes the run after an interruption.
     """
 
     folder: Path
@@ -243,8 +243,8 @@ def attempts_of(compiled: CompiledRun, view: View | None) -> dict[str, int]:
 
 
 def run_bench(going: RunningBench, screen: BenchScreen) -> ExitReason:
-    """Runs the entries until all have ended. Raises CommandError: somebody else runs them, what is there is broken,
-    no room.
+    """Run the entries until all have ended. Raises CommandError if another process runs them, the folder is damaged, or
+    the disk is full.
     """
     try:
         return _owned(going, screen)
@@ -309,7 +309,7 @@ class _Follower:
         self._rev = 0
 
     async def follow(self) -> None:
-        """Goes on until it is cancelled."""
+        """Run until cancelled."""
         while True:
             await self.catch_up()
             await anyio.sleep(LOOK_S)

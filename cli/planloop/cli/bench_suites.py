@@ -83,7 +83,7 @@ def _suite_json(file: suites.SuiteFile, reports: Path) -> JsonObject:
 
 
 def _about(case: Case) -> str:
-    """What a case is there for; where nobody says, what is asked."""
+    """Return the purpose of a case; if it has none, its prompt."""
     return " ".join((case.about or case.prompts[0]).split())
 
 

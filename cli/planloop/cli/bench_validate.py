@@ -39,7 +39,7 @@ PAGE: Final = "md"
 
 @frozen
 class ValidatedSuite:
-    """A suite and what came of its proofs. `faults` are those of all cases, placed in its text."""
+    """A suite and the results of its proofs. `faults` are the errors of all cases, with positions in its text."""
 
     suite: suites.SuiteFile
     folder: Path
@@ -85,13 +85,13 @@ class ValidateOptions:
 
 
 def validate_suites(asked: ValidateOptions, output: str | None) -> None:
-    """Validates every suite that is asked for, one after the other, and prints what came of it. Raises CommandError."""
+    """Validate the given suites one after the other, and print the results. Raises CommandError."""
     paths = suites.select_suites(asked.names, is_all=asked.is_all, folders=asked.folders)
     if not paths:
         raise CommandError(
             ExitCode.USAGE, "no suite given", "plan bench list lists the suites; --all validates all of them"
         )
-    read_in = [suites.require_suite(path) for path in paths]  # All faults of the texts before anything runs.
+    read_in = [suites.require_suite(path) for path in paths]  # Report all errors of the texts before anything runs.
     found = []
     for suite in read_in:
         found.append(_validated(suite, asked))

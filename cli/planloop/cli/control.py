@@ -19,13 +19,13 @@ from planloop.schemas.objects.container import is_kept_for_inspection
 from planloop.schemas.resource import Resource
 from planloop.server.task_control import task_path
 
-# Throws away stopped containers that were kept for somebody to look into.
+# Remove stopped containers that were kept for inspection.
 
 
 def discard_containers(access: PlanClient, addresses: Sequence[str], *, dry_run: bool) -> None:
-    """Removes what is left of the containers at `addresses`; their plan stays as it is. Raises CommandError.
+    """Remove the kept containers at `addresses`. The plan does not change. Raises CommandError.
 
-    The owner of the plan, where there is one, sees that they have gone and notes it itself.
+    The owner of the plan, if there is one, notices this and records it.
     """
     for address in addresses:
         if dry_run:
@@ -62,7 +62,7 @@ def _remove_stopped(access: PlanClient, item: Resource) -> None:
 
 
 def steer_tasks(what: Sequence[str], plan: str | None, do: str, *, reason: str, dry_run: bool) -> None:
-    """Pauses, resumes or cancels each of `what`. Raises CommandError for a task that there is not."""
+    """Pause, resume or cancel each task of `what`. Raises CommandError for an unknown task."""
     access = client_of_plan(plan)
     named = [references.resolve_address(word) for word in what]
     verdict = access.post("steer", {"do": do, "what": named, "reason": reason, "dry_run": dry_run})
@@ -74,9 +74,9 @@ def _is_container(address: str) -> bool:
 
 
 def remove_objects(what: Sequence[str], plan: str | None, *, reason: str, dry_run: bool) -> None:
-    """Takes tasks out of the plan with all that is below them, and containers; one that was only kept is thrown away.
+    """Remove tasks with their descendants, and containers, from the plan. A kept container is only removed itself.
 
-    Raises CommandError for what there is not.
+    Raises CommandError for an unknown object.
     """
     access = client_of_plan(plan)
     kept, document = kept_containers(access, what), live_document(access)

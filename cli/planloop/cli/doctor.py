@@ -25,7 +25,7 @@ FREE_BYTES_LEAST = 100 << 20
 
 @frozen
 class DoctorFinding:
-    """`cure` is empty when all is well; `is_needed` tells a fault from a thing one can do without."""
+    """Result of one check. `cure` is the fix, empty if there is no problem; `is_needed`: every plan requires it."""
 
     what: str
     said: str
@@ -48,7 +48,7 @@ def command() -> None:
 
 
 def findings(root: Path) -> Iterator[DoctorFinding]:
-    """Everything that is looked at, in the order it matters."""
+    """Run all checks, the most important first."""
     version = ".".join(map(str, sys.version_info[:3]))
     cure = "" if sys.version_info >= (3, 11) else "install Python 3.11 or newer"
     yield DoctorFinding("python", version, cure)
@@ -92,7 +92,7 @@ def _program(program: str, what_for: str, *, is_needed: bool) -> DoctorFinding:
 
 
 def _containers() -> DoctorFinding:
-    """The container engine: where it is, and which limits of the plan it really holds."""
+    """Check the container engine: its address, and the limits that it enforces."""
     import anyio
 
     from planloop.client import engine_access, process
@@ -105,24 +105,24 @@ def _containers() -> DoctorFinding:
     named = f" ({HOST})" if process.environment().get(HOST) else ""
     held = [bound for bound in BOUNDS if bound in facts.bounds]
     lost = [bound for bound in BOUNDS if bound not in facts.bounds]
-    limits = f"limits of {', '.join(held)} hold" if held else "no limits hold"
+    limits = f"enforces limits of {', '.join(held)}" if held else "enforces no limits"
     said = f"{facts.name} {facts.version} at {facts.address}{named}; {limits}"
-    cure = f"its kernel does not bound {' and '.join(lost)}: see the warnings of docker info" if lost else ""
+    cure = f"its kernel cannot limit {' and '.join(lost)}: see the warnings of docker info" if lost else ""
     return DoctorFinding("containers", said, cure, is_needed=False)
 
 
 def _sandbox() -> DoctorFinding:
-    """Whether commands can be enclosed by bubblewrap and its filter, and what holds their bounds."""
+    """Check whether bubblewrap and its filter can sandbox commands, and what enforces their limits."""
     from planloop.owner import sandbox
 
     answer, bounds = sandbox.try_bubblewrap()
-    works = "tier 2 (bubblewrap) works, its filter of system calls is in force"
+    works = "tier 2 (bubblewrap) works, with its system call filter"
     said = f"{works}; {bounds}" if answer.is_had else f"{answer.why}; {bounds}"
     return DoctorFinding("sandbox", said, answer.cure, is_needed=False)
 
 
 def _servers(root: Path) -> Iterator[DoctorFinding]:
-    """The programs that the tool servers of the plans in this folder are started with."""
+    """Check the programs that start the tool servers of the plans in this folder."""
     from planloop.client.plan_sources import FolderSources
     from planloop.compiler import plan_compiler
     from planloop.schemas.objects.mcp import SERVER_HINTS, mcp_from_json
@@ -149,7 +149,7 @@ def _plans(root: Path) -> Iterator[DoctorFinding]:
             status = OwnerClient(place.folder, timeout_s=READ_TIMEOUT_S).get("status")
             yield DoctorFinding(f"plan {place.name}", f"process {status['pid']} runs it, rev {status['rev']}")
         except OwnerGone:
-            yield DoctorFinding(f"plan {place.name}", "nobody runs it")
+            yield DoctorFinding(f"plan {place.name}", "not running")
         except OwnerHung as hung:
-            cure = "wait if it is busy; plan down --force ends it, and plan apply continues"
+            cure = "wait if it is busy; plan down --force kills it, and plan apply resumes the plan"
             yield DoctorFinding(f"plan {place.name}", hung.summary, cure, is_needed=False)

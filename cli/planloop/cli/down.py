@@ -32,7 +32,7 @@ PATIENCE_S = 30.0
 STARTING_S = 5.0
 LOOK_S = 0.05
 AGAIN = "run plan down again to remove what is left"
-FORCE_PATIENCE_S = 5.0  # Who says --force has waited already; an owner that is well answers in milliseconds.
+FORCE_PATIENCE_S = 5.0  # A user of --force has already waited; a healthy owner answers in milliseconds.
 
 
 @click.command(epilog=EXAMPLE)
@@ -70,11 +70,11 @@ def command(plan: str | None, leave: bool, volumes: bool, force: bool) -> None:
 
 
 class _Owner(Enum):
-    """What there is of an owner that was told to stop."""
+    """State of an owner that was asked to stop."""
 
     GONE = "gone"
-    DEAF = "deaf"  # It starts, ends or hands over to the background: for a moment it listens to nobody.
-    STUCK = "stuck"  # It listens, and has not answered in time to who has no patience.
+    DEAF = "deaf"  # It is starting, stopping or moving to the background, and does not listen for a moment.
+    STUCK = "stuck"  # It listens, but did not answer within the short timeout of --force.
 
 
 def _stopped(access: PlanClient, *, leave: bool, volumes: bool, force: bool) -> _Owner:

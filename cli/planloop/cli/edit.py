@@ -86,7 +86,7 @@ def _wants_again(faults: str) -> bool:
     try:
         return click.confirm(f"{faults}Edit again?", default=True)
     except click.Abort:
-        return False  # Ctrl-C, or nobody there to ask: the person is told where the text is all the same.
+        return False  # Ctrl-C, or no terminal: the caller still prints where the text is.
 
 
 def _body(text: str) -> str:

@@ -33,7 +33,7 @@ Examples:
   plan exec -it container/redis -- sh        a shell at your terminal
   plan exec -i container/db -- psql < dump.sql
 """
-NOT_STARTED: Final = 127  # As shells and docker say it.
+NOT_STARTED: Final = 127  # Like shells and docker.
 SHELLS: Final = ("sh", "bash", "ash", "/bin/sh", "/bin/bash")
 
 

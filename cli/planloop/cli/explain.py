@@ -164,7 +164,7 @@ def value_origin(answer: JsonObject) -> str:
 
 
 def definition_text(values: JsonObject, source: str | None) -> str:
-    """What an agent came to have, and the prototype, mixin or line it is from; None: nobody states it."""
+    """Return the value that an agent has, and the prototype, mixin or line that states it; None if nothing does."""
     lines = [_listed(value) for value in values.values() if value or len(values) == 1]
     where = f"from {source}" if source else "not stated: inherited from its ancestors, set by its tier, or a default"
     return "\n".join([*lines, f"  {where}"])

@@ -77,7 +77,7 @@ def print_objects(found: list[Resource], output: str | None, what: tuple[str, ..
             )
             click.echo(text if text else f"no {_kinds(what)}")
             if text and what and (said := not_running_note(access)):
-                printer.print_note(said)  # Beside the table, for people: without words its head line says it.
+                printer.print_note(said)  # A note for people; without arguments the summary line has this information.
 
 
 def _costs(access: PlanClient, output: str | None) -> Costs | None:
@@ -130,7 +130,7 @@ def describe_command(what: str, plan: str | None) -> None:
 
 
 def _recent_records(access: PlanClient, item: Resource) -> list[Record]:
-    """The newest records about the object or what it owns that say something to a person."""
+    """Return the newest records about the object and what it owns, without those of internal interest."""
     from planloop.client.plan_follower import read_records
     from planloop.client.render import containers
     from planloop.client.render.records import QUIET, expand_record, is_echo, is_verdict_of
@@ -177,7 +177,7 @@ def tree_command(top: str, plan: str | None, depth: int | None) -> None:
 
 
 def selected_objects(access: PlanClient, what: Sequence[str]) -> list[Resource]:
-    """The objects that `what` names, each once. Raises CommandError for what there is not."""
+    """Return the objects that `what` names, each once. Raises CommandError for an unknown object."""
     out: dict[str, Resource] = {}
     for word in what:
         for item in _objects_of(access, word):
@@ -195,7 +195,7 @@ def _objects_of(access: PlanClient, word: str) -> list[Resource]:
 
 
 def with_current_reasons(access: PlanClient, items: Sequence[Resource]) -> list[Resource]:
-    """`items` for people: what they wait for is said as it is at this moment."""
+    """Return `items` with up-to-date reasons for their waits."""
     from planloop.client.render import locks
 
     return locks.with_current_holders(items, access.objects("lock")) if locks.names_lock_holders(items) else list(items)

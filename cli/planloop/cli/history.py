@@ -111,7 +111,7 @@ def _watch(access: PlanClient, following: PlanFollower, address: str | None, typ
 
 
 def _is_about(record: Record, address: str | None, type_: str) -> bool:
-    """Whether any step that the record tells of is asked for."""
+    """Return whether the filter matches any step of the record."""
     return any(_is_asked_for(one, address, type_) for one in record.draft.entries)
 
 
@@ -121,7 +121,7 @@ def _is_asked_for(step: SubRecord | RecordDraft, address: str | None, type_: str
 
 
 def _print(record: Record, output: str | None, address: str | None, type_: str) -> None:
-    """The record as it is, or a line for each of its steps that is asked for."""
+    """Return the whole record, or one line for each matching step."""
     if output == "json":
         click.echo(encode(record_to_json(record)).decode())
         return

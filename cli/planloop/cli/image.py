@@ -97,7 +97,7 @@ async def _make(wanted: list[StockImage]) -> None:
     from planloop.schemas import quantities
 
     engine = engine_access.container_engine()
-    await engine.facts()  # No minute of making for an engine that is not there.
+    await engine.facts()  # Check the engine first, before a build that takes a minute.
     for stock in wanted:
         steps = _Steps(f"planloop/{stock.name}")
         try:
@@ -117,7 +117,7 @@ def _stock(name: str) -> StockImage:
 
 
 class _Steps:
-    """Says on stderr what is being done: on a terminal in one line that changes, else each step once."""
+    """Print progress on stderr: one changing line on a terminal, else one line per step."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -141,7 +141,7 @@ class _Steps:
 
 @frozen
 class ImageRow:
-    """What is known of a stock image; `id` is empty while there is none."""
+    """State of a stock image; `id` is empty if the image does not exist."""
 
     name: str
     state: str
@@ -192,7 +192,7 @@ def _rows() -> Iterator[ImageRow]:
 
 
 def _in_engine(names: list[str]) -> dict[str, tuple[str, int]]:
-    """Id and size of those that the engine has; an engine that cannot be asked has none, and is told of."""
+    """Return id and size of the engine's images; if the engine does not answer, print a warning and return none."""
     import anyio
 
     from planloop.client import engine_access

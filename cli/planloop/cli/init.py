@@ -112,7 +112,7 @@ def template(name: str) -> str:
 
 
 def _ignore_state(root: Path) -> None:
-    """The state folder is nobody's source: git is told inside it, so that no file of the person's is touched."""
+    """Write a .gitignore inside the state folder, so that no file of the user changes."""
     from planloop.reconciler.store import state_files
 
     state_files.write_private_file(root / state_files.STATE / ".gitignore", b"*\n")

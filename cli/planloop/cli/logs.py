@@ -190,7 +190,7 @@ def _print_prompt(access: PlanClient, item: Resource, turn: int | None, output: 
 
 
 def _show(access: PlanClient, item: Resource, tail: int | None, *, is_followed: bool) -> None:
-    """What a task, an agent or a call has printed and said, and what it goes on with."""
+    """Print the output and transcript of a task, an agent or a call, and follow it."""
     path = item.address.partition("/")[2]
     source = LogSource(f"task/{path}", f"agent/{path}", AgentTranscript(f"agent/{path}"), item.kind == "agent")
     following = PlanFollower(access) if is_followed else None
@@ -235,7 +235,7 @@ def _lines(access: PlanClient, source: LogSource, record: Record, address: str) 
 
 
 def _of_server(access: PlanClient, item: Resource) -> Iterator[str]:
-    """What became of a tool server, then what it printed about itself."""
+    """Print the records of a tool server, then its own output."""
     for record in read_records(access):
         if record.draft.subject == item.address and record.draft.type.startswith(SHOWN):
             yield records.record_line(record)
@@ -297,7 +297,7 @@ LOOKS_A_STATE: Final = 5  # The file is looked at this often for each look at th
 
 
 def print_container_logs(access: PlanClient, item: Resource, *, tail: int | None, is_followed: bool) -> None:
-    """Prints what it has written in its last run, the newest `tail` lines of it, and goes on with what it writes."""
+    """Print the last `tail` lines of the container's last run, and follow its output."""
     if not access.is_owned() and _has_printed_from_engine(access, item, tail=tail, is_followed=is_followed):
         return
     path = state_files.run_folder(access.place.folder) / f"{item.address.replace('/', '-')}.out"
@@ -340,12 +340,12 @@ def _follow_container(access: PlanClient, item: Resource, writing: TailFile) -> 
 
 
 def _is_owned(access: PlanClient) -> bool:
-    """Whether there is an owner: one that takes the plan down answers nobody any more, but writes what it does."""
+    """Return whether there is an owner. One that is stopping no longer answers, but still writes."""
     return access.is_owned() or owner_lock.current_owner(access.place.folder) is not None
 
 
 def _tell_container_end(access: PlanClient, item: Resource) -> None:
-    """Why there is no more to follow, beside what it wrote."""
+    """Print why the output ended."""
     now = access.find(item.address)
     if now is None:
         printer.print_note(f"{item.address} is no longer in the plan")

@@ -21,7 +21,7 @@ Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem
 def complete_addresses(*kinds: str) -> Completion:
     """Offers the objects of `kinds`, all without any; those of the first kind also without it, as the verb takes them.
 
-    Nothing is offered where there is no plan, or several: a Tab is no place for an error.
+    Without a plan, or with several, nothing is offered: completion must not print errors.
     """
 
     def complete(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -78,7 +78,7 @@ def model_option(verb: Verb) -> Verb:
 
 
 def file_argument(verb: Verb) -> Verb:
-    """The plan file; `-` is standard input. Read by `planloop.client.plan_file`, which words its faults."""
+    """The plan file; `-` is standard input. Read by `planloop.client.plan_file`, which reports its errors."""
     return click.argument("file", metavar="FILE", type=click.Path(path_type=Path))(verb)
 
 

@@ -49,7 +49,7 @@ def command(what: tuple[str, ...], plan: str | None, goal: str, any_: bool, time
     claim = parse_condition(goal)
     deadline = None if timeout is None else time.monotonic() + parse_seconds(timeout)
     for address in addresses:
-        access.object(address)  # Not found is said at once, not waited for.
+        access.object(address)  # An unknown object is an error; it is not waited for.
     _wait(access, addresses, claim, goal, any if any_ else all, deadline)
     click.echo(f"{', '.join(addresses)}: {goal}")
 

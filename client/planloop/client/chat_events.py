@@ -17,7 +17,7 @@ from planloop.schemas.resource import Resource, conditions_of_status
 
 @frozen
 class AgentAnswered:
-    """The answer to the message `question`. `error` is one CamelCase word when there is none but a reason."""
+    """The answer to the message `question`. If it failed, `error` is one CamelCase word and the text is the reason."""
 
     question: str
     agent: str
@@ -27,7 +27,7 @@ class AgentAnswered:
 
 @frozen
 class AgentSpoke:
-    """An agent said something that is no answer to this person: it thinks aloud, or reports."""
+    """Text of an agent that does not answer this person."""
 
     agent: str
     text: str
@@ -43,7 +43,7 @@ class AgentActive:
 
 @frozen
 class AgentIdle:
-    """An agent has come to rest: asleep, blocked, parked, with the reason and what would unblock it."""
+    """An agent is idle: asleep, blocked or parked, with the reason and what would unblock it."""
 
     agent: str
     state: str
@@ -52,7 +52,7 @@ class AgentIdle:
 
 @frozen
 class ApprovalRequested:
-    """Something waits for a person's yes at the address `approval`; `words` say what and why."""
+    """An approval is pending at the address `approval`; `words` are its subject and reason."""
 
     approval: str
     by: str
@@ -106,7 +106,7 @@ ENDED = frozenset({"done", "failed", "cancelled"})
 
 
 def chat_events(record: Record, agent: str, container: str = "") -> Iterator[ChatEvent]:
-    """What `record` means to somebody who talks with `agent` in `container` (addresses, empty: none), in order."""
+    """Return the events of `record` for a conversation with `agent` in `container` (addresses; empty: none)."""
     for said in record.draft.entries:
         if said.type == "model.replied" and said.subject == agent:
             yield from _reply(agent, said.data)
@@ -135,7 +135,7 @@ def _of_change(change: Change, agent: str, container: str) -> Iterator[ChatEvent
 
 
 def ended_event(container: str, status: JsonObject) -> ContainerEnded:
-    """The end of `container`, as its `status` tells of it."""
+    """Return the end of `container`, from its `status`."""
     ready = conditions_of_status(status).get("Ready")
     return ContainerEnded(container, str(status["state"]), "" if ready is None else ready.message)
 

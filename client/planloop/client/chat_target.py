@@ -55,9 +55,9 @@ class ChatTarget:
 
 
 def session_agent(access: PlanClient) -> str:
-    """The agent with whom the session is: the primary one, whom that watched when its hook is over.
+    """Return the session's primary agent; if that was a hook that has ended, the agent that it watched.
 
-    Empty while nobody has moved the session, and when that agent is gone.
+    Empty if the session was never moved, or if that agent no longer exists.
     """
     primary = primary_agent(access.object(f"plan/{access.place.name}").status)
     agents = {one.address: one for one in access.objects("agent")} if primary else {}
@@ -73,7 +73,7 @@ def session_agent(access: PlanClient) -> str:
 
 
 def agent_name(agent: str) -> str:
-    """`agent/frontend/ui` as people say it; the root's agent is the plan's."""
+    """Return the short name of `agent/frontend/ui`; the root's agent has the name of the plan."""
     path = agent.partition("/")[2]
     return "" if path == addresses.ROOT else path
 
@@ -81,9 +81,9 @@ def agent_name(agent: str) -> str:
 def choose_agent(agents: Sequence[Resource], wanted: str | None, primary: str = "") -> str:
     """The agent meant: the one named, by path or by an id that only one has; else the `primary` one (`current`).
 
-    Else the one nearest to the root: nobody has moved the session yet.
+    Otherwise, if the session was never moved, the agent nearest to the root.
 
-    Raises CommandError when there is none, or several that are equally near.
+    Raises CommandError if there is no agent, or if several are equally near.
     """
     paths = [one.address for one in agents if not one.deleting]
     if not paths:
@@ -109,7 +109,7 @@ def agent_or_hook_agent(agents: Sequence[Resource], hooks: Sequence[Resource], w
     """The agent meant by `wanted`: its own name (`chosen`), or that of a hook which an agent answers for.
 
     A hook is named as `/hooks` lists it or by its address; of several with one name, that of the agent at `watched`.
-    Raises CommandError when there is no such agent, and for a hook that is a rule or a program.
+    Raises CommandError for an unknown agent, and for a hook that is a rule or a program.
     """
     own = f"{watched}/{wanted}"
     if wanted.startswith("~") and any(one.address == own for one in agents):

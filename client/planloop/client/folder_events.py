@@ -37,7 +37,7 @@ _EVENT: Final = struct.Struct("iIII")  # Watch, mask, cookie, length of the name
 async def watch_folders(folders: Iterable[Path], stop: anyio.Event) -> Batches:
     """Batches until cancelled or `stop` is set: from inotify where there is one, else from watchfiles.
 
-    Where this user's watches are used up, which other programs do too, somebody looks every second instead.
+    If this user has no inotify watches left, the folders are checked every second instead.
     """
     wanted = sorted(folder for folder in folders if folder.is_dir())
     try:
@@ -56,7 +56,7 @@ async def watch_folders(folders: Iterable[Path], stop: anyio.Event) -> Batches:
 
 
 async def poll_folders(stop: anyio.Event) -> Batches:
-    """Nobody tells anything: from time to time it is time to look."""
+    """Yield an empty batch from time to time, without any events."""
     while not stop.is_set():
         yield set()
         with anyio.move_on_after(LOOK_INSTEAD_S):
@@ -82,7 +82,7 @@ async def watchfiles_events(folders: Iterable[Path], stop: anyio.Event) -> Batch
 
 
 class Inotify:
-    """One inotify descriptor on some folders. Raises OSError when there is no such thing here."""
+    """One inotify descriptor on some folders. Raises OSError if the system has no inotify."""
 
     def __init__(self, folders: Iterable[Path]) -> None:
         library = ctypes.CDLL(None, use_errno=True)
@@ -122,6 +122,6 @@ class Inotify:
             at += _EVENT.size + length
             folder = self._folders.get(watch)
             if folder is None:
-                return set()  # The queue overflowed: nobody knows what moved, so everything is looked at.
+                return set()  # The queue overflowed, so the changes are unknown and everything is checked.
             paths.add(str(folder / os.fsdecode(name)) if name else str(folder))
         return paths

@@ -56,7 +56,7 @@ def listen_on_socket(folder: Path) -> socket.socket:
 
 
 def socket_identity(folder: Path) -> tuple[int, ...]:
-    """What tells the socket's file from another of its name; empty when there is none."""
+    """Return an identity of the socket file; empty if it does not exist."""
     try:
         found = state_files.socket_file(folder).lstat()
     except OSError:
@@ -67,7 +67,7 @@ def socket_identity(folder: Path) -> tuple[int, ...]:
 def remove_socket(folder: Path, own: tuple[int, ...]) -> None:
     """Takes the socket's file away if it is still `own`; called by its owner when it leaves.
 
-    Where somebody removed the state folder, another owner may have made its own there.
+    If the state folder was removed, another owner may have created its own socket there.
     """
     if socket_identity(folder) == own:
         with suppress(OSError):
@@ -115,14 +115,14 @@ class OwnerUnanswered(CommandError):
 
 
 class OwnerClient:
-    """Speaks to the owner of the plan in `folder`. Connects anew for each request: a socket costs 0.1 ms."""
+    """Client of the owner of the plan in `folder`. Each request has its own connection, which costs 0.1 ms."""
 
     def __init__(self, folder: Path, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
         self._folder = folder
         self._timeout_s = timeout_s
 
     def get(self, path: str, **query: str | int) -> Json:
-        """The answer to GET `path`. Raises CommandError as the owner says, OwnerGone when there is none."""
+        """Return the answer to GET `path`. Raises CommandError for an error answer, OwnerGone if there is no owner."""
         try:
             return self._exchange("GET", _target(path, query), b"")
         except OSError as error:
@@ -131,7 +131,7 @@ class OwnerClient:
     def ask(self, path: str, body: JsonObject) -> Json:
         """The answer to a POST that changes nothing, such as a preview.
 
-        Raises CommandError as the owner says. Raises OwnerGone when there is no owner, or it ended before it answered.
+        Raises CommandError for an error answer, OwnerGone if there is no owner or it exited before it answered.
         """
         try:
             return self._exchange("POST", _target(path, {}), encode(body))
@@ -151,7 +151,7 @@ class OwnerClient:
     def stream(self, path: str, *, until: float | None = None, **query: str | int) -> Iterator[Json]:
         """One value a line, as they come, until the owner ends the stream.
 
-        Raises TimeoutError at the monotonic time `until`, OwnerGone when there is no owner to begin with.
+        Raises TimeoutError at the monotonic time `until`, OwnerGone if there is no owner.
         """
         connection = self._reach(None)
         if until is not None:
@@ -209,7 +209,7 @@ def _sent(connection: socket.socket, method: str, target: str, body: bytes) -> B
         if words[1] != b"200":
             raise _halt(answer.read())
     except BaseException:
-        answer.close()  # It keeps the socket open, whoever closes that.
+        answer.close()  # It keeps the socket open, even if that is closed.
         raise
     return answer
 

@@ -102,7 +102,7 @@ class PlanClient:
             )
 
     def stream(self, path: str, *, until: float | None = None, **query: str | int) -> Iterator[Json]:
-        """Values as they come from the owner. Raises OwnerGone when there is none, TimeoutError at `until`."""
+        """Yield values of the owner's stream. Raises OwnerGone if there is no owner, TimeoutError at `until`."""
         return self._owner.stream(path, until=until, **query)
 
     def is_owned(self) -> bool:
@@ -151,7 +151,7 @@ class PlanClient:
             after = answer["next"]
 
     def find(self, address: str) -> Resource | None:
-        """The object at `address`; None when there is none."""
+        """Return the object at `address`, or None."""
         return next((one for one in self.objects(address.partition("/")[0]) if one.address == address), None)
 
     def object(self, address: str) -> Resource:

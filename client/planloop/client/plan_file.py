@@ -91,7 +91,7 @@ class PlanFile:
 
 
 def read_plan(path: Path, *, size_max: int = PLAN_FILE_BYTES_MAX, model: str | None = None) -> PlanFile:
-    """The file at `path`, compiled; its faults are in the result. Raises CommandError when it cannot be read at all."""
+    """The file at `path`, compiled; the result has its errors. Raises CommandError if it cannot be read."""
     return compile_plan(path, read_content(path, size_max), size_max=size_max, model=model)
 
 
@@ -126,7 +126,7 @@ def _span_of(result: CompiledPlan, diagnostic: Diagnostic) -> Span | None:
 def require_compiled(
     path: Path, *, size_max: int = PLAN_FILE_BYTES_MAX, is_run: bool = False, model: str | None = None
 ) -> PlanFile:
-    """`read`, but with the faults printed on stderr, and CommandError INVALID when any of them is an error.
+    """Like `read`, but print the diagnostics on stderr. Raises CommandError INVALID if one is an error.
 
     `is_run` says that the whole file is to be run, so that what this version does not run is an error.
     """

@@ -1,7 +1,7 @@
 """Write the live plan back into its file: splice, verify by compiling, replace atomically.
 
 The file may be open in an editor and may be a symlink; its mode stays. What cannot be spliced safely goes to a file
-`.new` beside it. Nothing here asks anybody; `plan pull` and `--sync` do.
+`.new` beside it. This module asks no questions; `plan pull` and `--sync` do.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SIDE: Final = ".new"
 
 @frozen
 class PulledInPlace:
-    """The file says what is live now; `ops` are what changed in it, none when it said so already."""
+    """The file matches the live plan; `ops` are the changes to it, empty if it matched before."""
 
     content: bytes
     ops: tuple[PatchOp, ...]
@@ -42,14 +42,14 @@ class PulledBeside:
 
 @frozen
 class PulledMoved:
-    """The file was saved by somebody else while this was prepared; nothing was written."""
+    """Another program saved the file meanwhile; nothing was written."""
 
 
 Pulled: TypeAlias = PulledInPlace | PulledBeside | PulledMoved
 
 
 def pull_plan(file: PlanFile, live: JsonObject, *, before_swap: Callable[[bytes], None] = lambda _: None) -> Pulled:
-    """Makes `file` say `live`. `before_swap` hears the new bytes first, for who watches the file. Raises OSError."""
+    """Write `live` to `file`. `before_swap` gets the new bytes first, for a watcher of the file. Raises OSError."""
     ops = tuple(json_patch.diff_values(file.document, live))
     if not ops:
         return PulledInPlace(file.content, ())

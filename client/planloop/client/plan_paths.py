@@ -101,7 +101,7 @@ RUN_PLAN: Final = "run.plan.yaml"
 RUN_JSON: Final = "plan.json"
 """What a benchmark run keeps its cases in, beside its plan."""
 VALIDATION: Final = "validation"
-"""The run that `plan bench validate` makes; it is nobody's result."""
+"""The run of `plan bench validate`, which is not a result."""
 
 
 def command_to_resume(place: PlanPaths) -> str:

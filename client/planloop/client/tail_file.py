@@ -20,7 +20,7 @@ _OP: Final = re.compile(r"[\w-][\w.-]{0,199}", re.ASCII)
 def open_output(folder: Path, op: str) -> BinaryIO | None:
     """The file that the command of the operation `op` writes to, to be closed; `folder` is the plan's state.
 
-    None when there is no such output: it has ended and is a blob, or it never began.
+    None if there is no such file: the command has ended and its output is a blob, or it never started.
     """
     if _OP.fullmatch(op) is None:
         return None  # Never a file of another folder.
@@ -30,11 +30,11 @@ def open_output(folder: Path, op: str) -> BinaryIO | None:
         return None
 
 
-# A file that somebody goes on writing to, read as it grows: what a container writes, and what a command prints.
+# Read a file while it grows: the output of a container or of a command.
 
 
 class TailFile:
-    """A file that somebody writes to, begins anew, or makes shorter at its beginning (`effects/rolling_file.py`)."""
+    """A file that another process appends to, replaces, or shortens at its beginning (`effects/rolling_file.py`)."""
 
     def __init__(self, path: Path, bytes_max: int) -> None:
         self._path = path
@@ -47,7 +47,7 @@ class TailFile:
     def end(self, bytes_max: int) -> tuple[int, str]:
         """The newest `bytes_max` of what is there, in whole lines, and the byte where they begin; `more` goes on.
 
-        Only for who has not asked for `more` yet.
+        Call this only before `more`.
         """
         try:
             self._file = self._path.open("rb")
@@ -58,7 +58,7 @@ class TailFile:
 
     @property
     def key(self) -> str:
-        """Which file it is: another one has other bytes in the same places. Empty while there is none."""
+        """Return an identity of the file; empty if it does not exist."""
         return "" if self._file is None else file_key(self._file)
 
     def more(self) -> str:

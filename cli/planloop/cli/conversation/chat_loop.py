@@ -63,7 +63,7 @@ def print_notices(room: ChatTarget, tell: Callable[[ApprovalRequested | SessionM
                     if isinstance(event, ApprovalRequested | SessionMoved | ContainerEnded):
                         tell(event)
         except (OwnerGone, CommandError):
-            return  # Whoever talks is told by what they do next.
+            return  # The next action of the person reports the error.
 
     threading.Thread(target=follow, name="noticing", daemon=True).start()
 
@@ -103,7 +103,7 @@ class _Broken:
 
 
 class _Done:
-    """There is no more."""
+    """End of the stream."""
 
 
 def merged_stream(
@@ -134,16 +134,18 @@ def merged_stream(
 
 
 def _fetch(events: Iterator[StreamItem], arrived: SimpleQueue[StreamItem | _Broken | _Done], bell: int) -> None:
-    last: _Broken | _Done = _Broken(RuntimeError("what was followed broke off"))  # Whatever else happens, nobody hangs.
+    last: _Broken | _Done = _Broken(
+        RuntimeError("the followed stream was interrupted")
+    )  # In every case the reader must not hang.
     try:
         for one in events:
             arrived.put(one)
             os.write(bell, RING)
         last = _Done()
-    except CommandError as error:  # It is raised where somebody waits for it.
+    except CommandError as error:  # It is raised in the thread that waits for it.
         last = _Broken(error)
     except BrokenPipeError:
-        pass  # Nobody waits any more.
+        pass  # No thread waits any more.
     finally:
         arrived.put(last)
         with suppress(BrokenPipeError):
@@ -170,7 +172,7 @@ class AgentQuestion:
     """One text asked of several agents. Follow `events` until `is_answered`; `answers` are by receiver, in order."""
 
     def __init__(self, access: PlanClient, body: JsonObject) -> None:
-        """Sends it. Raises CommandError as the owner says, and when nobody runs the plan."""
+        """Send it. Raises CommandError if the owner refuses it, or if the plan is not running."""
         if not access.is_owned():
             raise no_owner_error(access)
         self._following = PlanFollower(access)
@@ -199,7 +201,7 @@ class AgentQuestion:
                     continue
                 for event in _about(step.record, receivers):
                     if isinstance(event, AgentAnswered) and event.question not in asked:
-                        continue  # Said to somebody else: to another agent, or as a hook.
+                        continue  # Addressed to another agent, or said as a hook.
                     self._note(event)
                     yield event
                 if self.is_answered:
@@ -233,7 +235,7 @@ def _about(record: Record, receivers: Sequence[str]) -> Iterator[ChatEvent]:
 
 
 class ChatTerminal(PersonInput, Protocol):
-    """Where a person reads and writes. `is_live` says that somebody sits there and can be asked."""
+    """Where a person reads and writes. `is_live`: a person is present and can be asked."""
 
     is_live: bool
 
@@ -246,7 +248,7 @@ class ChatTerminal(PersonInput, Protocol):
         ...
 
     def flow(self, text: str) -> None:
-        """A stretch of text that goes on where the last one stopped."""
+        """Print text that continues the last text."""
         ...
 
     def note(self, text: str) -> None:
@@ -271,10 +273,10 @@ class ChatLoop:
         self._is_over = False  # The end of the container was told.
         self._is_asking = False  # An answer is waited for: what comes up is in what is followed meanwhile.
         self._flowing = ""  # What has been written so far of a reply that is still being written.
-        self._shown = ""  # The last reply that flowed to its end: the records that tell of it follow.
+        self._shown = ""  # The last reply that was streamed completely: its records follow.
 
     def run(self) -> None:
-        """Until the input ends, somebody leaves, or the container is over in which they talk.
+        """Run until the input ends, the person leaves, or the container of the conversation ends.
 
         Raises CommandError when the plan's process ends meanwhile.
         """
@@ -292,7 +294,7 @@ class ChatLoop:
                     self._take(text)
 
     def _has_ended(self) -> bool:
-        """Whether the container is over in which one talks; that is told."""
+        """Return whether the container of the conversation has ended, and print that once."""
         container = self.room.container
         found = (
             [one for one in self.room.access.objects(CONTAINER_KIND) if one.address == container] if container else []
@@ -307,13 +309,13 @@ class ChatLoop:
         return True
 
     def _is_end_news(self) -> bool:
-        """Whether nobody was told of the end yet; whoever asks first tells of it."""
+        """Return whether the end was not reported yet. The first caller reports it."""
         with self._telling:
             is_news, self._is_over = not self._is_over, True
             return is_news
 
     def _follow(self) -> None:
-        """Turns to whoever the session is with by now."""
+        """Switch to the present primary agent of the session."""
         if now := self.room.moved():
             self._terminal.note(f"  now with {now}")
 
@@ -393,7 +395,7 @@ class ChatLoop:
         )
 
     def _take_meanwhile(self, text: str | None) -> None:
-        """A command is done at once; what is to be said waits for the answer that is out."""
+        """Run a command immediately; queue a message until the present answer has arrived."""
         if text is None:
             raise ChatLeft
         line = self._parsed(text)
@@ -445,19 +447,19 @@ class ChatLoop:
             self._shown, self._flowing = self._flowing.strip(), ""
 
     def _show_waiting(self) -> None:
-        """What waits for a yes and was not shown yet."""
+        """Show pending approvals that were not shown yet."""
         for one in chat_events.pending_approvals(self.room.access.objects("approval")):
             self._ask(one)
 
     def _is_news(self, asked: ApprovalRequested) -> bool:
-        """Whether nobody has shown it yet; who asks this does."""
+        """Return whether it was not shown yet. The first caller shows it."""
         with self._telling:
             is_news = asked.approval not in self._told
             self._told.add(asked.approval)
             return is_news
 
     def _interject(self, asked: ApprovalRequested | SessionMoved | ContainerEnded) -> None:
-        """Shows what comes up while a person writes. They are not asked: the line is theirs."""
+        """Show events while a person writes, without a question, which would disturb the line."""
         if isinstance(asked, ContainerEnded):
             if self._is_end_news():
                 self._terminal.interject(_parting(asked))
@@ -473,7 +475,7 @@ class ChatLoop:
             )
 
     def _ask(self, asked: ApprovalRequested) -> None:
-        """A person is asked at once, a pipe is told how to answer; nobody is twice."""
+        """Ask a person immediately, or print for a pipe how to answer; only once for each approval."""
         if not self._is_news(asked):
             return
         name = asked.approval.partition("/")[2]
@@ -498,7 +500,7 @@ def _parting(ended: ContainerEnded) -> str:
 
 
 def start_chat(access: PlanClient, wanted: str | None, terminal: ChatTerminal) -> ChatLoop:
-    """A conversation with the plan's agent. Raises CommandError: nobody runs the plan, no such agent."""
+    """Start a conversation. Raises CommandError if the plan is not running or the agent does not exist."""
     agents = access.objects("agent")
     container = wanted if wanted is not None and wanted.startswith(f"{CONTAINER_KIND}/") else ""
     if container:

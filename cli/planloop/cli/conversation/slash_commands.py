@@ -156,7 +156,7 @@ def show_budget(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
 
 
 def show_hooks(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
-    """A line for each hook of the agent: its points, and what or who is behind it."""
+    """List the hooks of the agent: their points, and what answers them."""
     del command
     found = [one for one in room.access.objects("hook") if one.spec.get("watches") == room.agent]
     if not found:
@@ -186,7 +186,7 @@ def patch_field(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
 
 
 def patch_outcome(verdict: JsonObject, done: str = "patched") -> str:
-    """What the gate said, in a line. Raises CommandError when it refused."""
+    """Return the gate's decision in one line. Raises CommandError if it refused."""
     match verdict["verdict"]:
         case "refused":
             raise refused_error(verdict)
@@ -197,7 +197,7 @@ def patch_outcome(verdict: JsonObject, done: str = "patched") -> str:
 
 
 def approve_pending(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
-    """Says yes."""
+    """Approve a pending action."""
     address = _waiting(room, command.words[0] if command.words else None)
     body: JsonObject = {"address": address, "reason": " ".join(command.words[1:])}
     spec = room.access.object(address).spec
@@ -213,7 +213,7 @@ def approve_pending(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
 
 
 def _ruled(room: ChatTarget, conflict: str, words: Sequence[str]) -> str:
-    """A ruling: how, whom it is about, and what both are told."""
+    """Resolve a conflict: the way, the agent that it is about, and the message to both."""
     if not words or words[0] not in WAYS:
         spec = conflict_from_json(room.access.object(conflict).spec)
         said_of = "\n".join(
@@ -223,11 +223,11 @@ def _ruled(room: ChatTarget, conflict: str, words: Sequence[str]) -> str:
         raise CommandError(ExitCode.USAGE, f"no resolution given for {conflict}", said_of)
     about = words[1] if len(words) > 1 else ""
     body: JsonObject = {"conflict": conflict, "how": words[0], "for": about, "plan": " ".join(words[2:])}
-    return f"{conflict}: {patch_outcome(room.access.post('rule', body), 'ruled')}"
+    return f"{conflict}: {patch_outcome(room.access.post('rule', body), 'decided')}"
 
 
 def reject_pending(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
-    """Says no. Words that name nothing that waits are the reason."""
+    """Reject a pending action. Words that do not name one are the reason."""
     known = [one.approval for one in chat_events.pending_approvals(room.access.objects("approval"))]
     first = command.words[0] if command.words else ""
     is_named = f"approval/{first.removeprefix('approval/')}" in known
@@ -270,7 +270,7 @@ def dump_agent(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
 
 
 def _write(file: Path, content: bytes) -> None:
-    """A new file, whole or not at all, that only its writer can read: a transcript is nobody else's."""
+    """Write a new file atomically, with mode 0600, because a transcript is private."""
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -465,7 +465,7 @@ def is_action(line: InputLine) -> bool:
 
 
 def fill_prompt(room: ChatTarget, command: SlashCommand) -> str | None:
-    """What the agent is told by a command that is a prompt; None for one that is an action. Raises CommandError."""
+    """Return the message of a command that is a prompt; None for an action. Raises CommandError."""
     if command.name in COMMANDS:
         return None
     if command.name not in prompt_names():

@@ -26,7 +26,7 @@ class PipeTerminal:
 
     def __init__(self) -> None:
         self._input = sys.stdin.fileno()
-        self._read = bytearray()  # What came and is no line that was taken.
+        self._read = bytearray()  # Input that was not returned as a line yet.
         self._has_ended = False
 
     def read(self, prompt: str) -> str | None:
@@ -36,7 +36,7 @@ class PipeTerminal:
         return self.line()
 
     def hears(self, other: int, *, only: bool) -> bool:
-        """As the protocol says. The end of input is no line: what was asked before it is still answered."""
+        """See the protocol. The end of input is not a line: earlier questions are still answered."""
         while not only and not self._has_ended and not self._has_line():
             if other in select.select([self._input, other], [], [])[0]:
                 return False

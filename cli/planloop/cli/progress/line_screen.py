@@ -21,11 +21,11 @@ from planloop.schemas.log.record import Record
 from planloop.schemas.objects.container import ContainerState
 from planloop.schemas.resource import Resource, conditions_of_status
 
-# When a reader of lines is told of a container: one that fails again and again is told of ever more seldom.
+# When lines about a container are printed: repeated failures are reported less and less often.
 #
-# The first failure is told at once. More of the same is told when it has gone on for 10 s, 30 s, 70 s and so on, always
-# with how often it was tried and when it is tried next. That it runs is told once it has stayed so, because one that
-# crashes does run each time. What has another end is told at once.
+# The first failure is reported immediately. The same failure is reported again after 10 s, 30 s, 70 s and so on, with
+# the number of attempts and the time of the next. "Running" is reported once the state has lasted, because a crashing
+# container also runs each time. A different end is reported immediately.
 
 FIRST_S: Final = 10.0
 LONGEST_S: Final = 300.0
@@ -33,7 +33,7 @@ LONGEST_S: Final = 300.0
 
 @frozen
 class _Trouble:
-    """What was told of it at `told_at`, and is not told again for `pause_s`. `up_at`: since when it runs again."""
+    """Last report on a container, at `told_at`; not repeated for `pause_s`. `up_at`: since when it runs again."""
 
     what: str
     is_crash: bool
@@ -50,11 +50,11 @@ class TroubleFilter:
 
     @property
     def is_holding(self) -> bool:
-        """Whether `due` will have something to tell if nothing happens."""
+        """Return whether `due` will report something later, even without an event."""
         return any(one.up_at is not None for one in self._troubles.values())
 
     def is_told(self, item: Resource, at: float) -> bool:
-        """Whether the state that `item` came into at `at` is told now."""
+        """Return whether to report now the state that `item` entered at `at`."""
         before, what = self._troubles.get(item.address), _trouble(item)
         if what:
             return self._is_news(item, what, at)
@@ -69,7 +69,7 @@ class TroubleFilter:
         return True
 
     def due(self, at: float) -> list[str]:
-        """The addresses of those that have run for long enough to be told of; each once."""
+        """Return the containers that have run for long enough to be reported; each once."""
         held = {address: one.up_at for address, one in self._troubles.items() if one.up_at is not None}
         found = [address for address, up_at in held.items() if at - up_at >= limits.CONTAINER_STEADY_S]
         for address in found:
@@ -84,7 +84,7 @@ class TroubleFilter:
             told_at = at if is_late else before.told_at
             self._troubles[item.address] = replace(before, told_at=told_at, pause_s=pause_s, up_at=None)
             return is_late
-        # That the engine does not answer is told once, and not of each container.
+        # A failing engine is reported once, not for each container.
         is_said = bool(item.status.get("engine")) and any(one.what == what for one in self._troubles.values())
         self._troubles[item.address] = _Trouble(what, item.state == ContainerState.RESTARTING, at)
         return not is_said
@@ -111,16 +111,16 @@ SHOWN_TYPES: Final = {
     "lock.fenced": "lock lost", "lock.deadlock": "deadlock",
     "conflict.opened": "conflict", "conflict.raised": "conflict", "conflict.ruled": "decided",
 }  # fmt: skip
-"""Records that a reader is told of, in a word. How the plan as a whole stands is said when it becomes another."""
+"""Records that are printed, with their label. The state of the whole plan is printed when it changes."""
 
-OWN: Final = ("human:file", "controller:")  # Who needs no naming: the file is being followed.
+OWN: Final = ("human:file", "controller:")  # Authors that are not named: the file is followed anyway.
 HIDDEN_TYPES: Final = ("waiting", "new")
-WITH_REASON: Final = ("failed", "blocked", "cancelled")  # Of a plan: nobody asks why it runs or is done.
+WITH_REASON: Final = ("failed", "blocked", "cancelled")  # For a plan: a running or done plan needs no reason.
 GROUP: Final[JsonObject] = {"kind": "group"}  # A task that is only its tasks.
 NAMED_MAX: Final = 5  # In the remark on a quiet run.
 QUIET_S: Final = 60.0
 PULL_S: Final = 5.0  # Between two remarks on how far an image is.
-HELD_S: Final = 1.0  # How often it is looked whether a container that crashed before goes on running.
+HELD_S: Final = 1.0  # How often to check whether a container that crashed before is still running.
 GATHER_S: Final = 0.05  # Lines of so long go out in one write: a thousand short tasks print two thousand of them.
 
 
@@ -130,15 +130,15 @@ class LineScreen:
     def __init__(self) -> None:
         self._view: View | None = None
         self._states: dict[str, str] = {}
-        self._asked: set[str] = set()  # Approvals that were told of.
-        self._pulled: dict[str, float] = {}  # When it was last told of each container how far its image is.
+        self._asked: set[str] = set()  # Approvals that were reported.
+        self._pulled: dict[str, float] = {}  # When the progress of each container's image was last reported.
         self._folding = TroubleFilter()
         self._told = 0
         self._waiting = anyio.Event()
         self._holding = anyio.Event()
 
     def begin(self, view: View, plan: str) -> None:
-        """Shows `view` from here on; what is in it already is not told again."""
+        """Show changes of `view` from now on, without its present content."""
         self._view = view
         self._states = {
             one.address: object_tables.state_of(one) for kind in ("task", "plan") for one in view.list(kind)
@@ -151,7 +151,7 @@ class LineScreen:
                 self.say(f"{one.address} is pending, {said}")
 
     def record(self, record: Record, changed: tuple[str, ...]) -> None:
-        """Prints what `record` means for a reader, often nothing."""
+        """Print the line for `record`; many records have none."""
         for step in records.expand_record(record):
             word = SHOWN_TYPES.get(step.draft.type) or _fault_of_server(step)
             is_hook = step.draft.type.startswith("hook.")
@@ -172,7 +172,7 @@ class LineScreen:
                 self._approval(address, record)
 
     def say(self, text: str) -> None:
-        """Prints a remark as it is."""
+        """Print a note."""
         self._print(text)
         sys.stdout.flush()
 
@@ -213,7 +213,7 @@ class LineScreen:
                 self._line(at, found.rev, object_tables.state_of(found), address, said)
 
     def _quiet(self) -> str:
-        """What is at work, and what waits for somebody."""
+        """Return what is running and what is blocked."""
         tasks = [] if self._view is None else [one for one in self._view.list("task") if one.spec["work"] != GROUP]
         running = [one.address for one in tasks if one.state in ("running", "checking")]
         blocked = [f"{one.address}: {object_tables.state_reason(one)}" for one in tasks if one.state == "blocked"]
@@ -269,7 +269,7 @@ class LineScreen:
             self._tell(record, "approval", address, said)
 
     def _what(self, task: Resource) -> str:
-        """Why it stands as it does; how a plan ended or what it waits for is said by its root task."""
+        """Return the reason of the task's state; for a plan, that of its root task."""
         if task.kind == "plan":
             root = self._view.get("task/.") if self._view is not None else None
             return self._what(root) if root is not None and root.state in WITH_REASON else ""
@@ -284,6 +284,6 @@ class LineScreen:
 
 
 def _fault_of_server(record: Record) -> str | None:
-    """The word for a tool server that ended when nobody asked it to; None for other records."""
+    """Return the label for a tool server that ended unexpectedly; None for other records."""
     is_fault = record.draft.type == "server.ended" and record.draft.data.get("reason")
     return "server" if is_fault else None

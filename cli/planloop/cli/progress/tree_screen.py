@@ -61,7 +61,7 @@ async def pressed_key(descriptor: int | None) -> AsyncIterator[str]:
 
 # The live tree: head line, tasks, newest messages, keys; repainted when something moved, at most ten times a second.
 #
-# What is said stays above it in the terminal's history. Signs and colours are decoration: the words say it all.
+# Messages stay above the tree in the terminal's history. Signs and colours only repeat the text.
 
 PAINT_S: Final = 0.1
 CLOCK_S: Final = 1.0  # Ages move on even when nothing else does.
@@ -91,7 +91,7 @@ class TreeScreen:
         self._began = process.now()
         self._messages: deque[str] = deque(maxlen=MESSAGES_SHOWN)
         self._is_dirty = True
-        self._asked: set[str] = set()  # Approvals that were told of.
+        self._asked: set[str] = set()  # Approvals that were reported.
         self._live: Live | None = None
 
     def begin(self, view: View, plan: str) -> None:
@@ -102,7 +102,7 @@ class TreeScreen:
 
     def record(self, record: Record, changed: tuple[str, ...]) -> None:
         """Announces edits above the tree and keeps the newest messages."""
-        self._is_dirty = True  # The whole tree is painted anew, at most ten times a second.
+        self._is_dirty = True  # The whole tree is repainted, at most ten times a second.
         for step in records.expand_record(record):
             self._step(step)
         for address in changed:
@@ -218,7 +218,7 @@ class TreeScreen:
 
 
 def _fitting(found: list[task_tree.TreeRow], rows_max: int) -> list[task_tree.TreeRow]:
-    """As many rows as fit: those that a person must see first, in the order of the tree."""
+    """Return the rows that fit, the most important ones, in the order of the tree."""
     if len(found) <= rows_max:
         return found
     ranked = sorted(range(len(found)), key=lambda index: (found[index].state not in URGENT, index))

@@ -1,6 +1,6 @@
 """What waits for a person, as JSON: approvals, conflicts, unknown outcomes, failed hooks.
 
-Each says what it is, why, what it would change, and how it may be answered. Pure: a function of objects.
+Each has its subject, reason, changes and possible answers. Pure: a function of objects.
 """
 
 from __future__ import annotations

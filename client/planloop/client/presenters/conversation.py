@@ -32,7 +32,7 @@ class TurnPrompt:
     blob: str = ""
 
     def take(self, record: Record) -> None:
-        """Reads what `record` says of the agent."""
+        """Read the data of `record` about the agent."""
         for step in expand_record(record):
             if step.draft.subject == self.agent:
                 self._step(step.draft, record)
@@ -104,14 +104,14 @@ def agent_items(
     letters: dict[str, JsonObject],
     letter: Callable[[str, int], JsonObject | None] = unknown_item,
 ) -> Iterator[JsonObject]:
-    """What one record says of the agent, with whole texts. `letters` gains the messages that it delivers."""
+    """Return the items of one record about the agent, with whole texts. Delivered messages are added to `letters`."""
     letters |= delivered_letters(record, agent)
     known = partial(_found, letters, letter, record.rev)
     yield from ({"rev": record.rev, "at": record.at, **item} for item in _of_record(record, agent, known))
 
 
 def task_items(record: Record, task: str) -> Iterator[JsonObject]:
-    """What one record says of a task beside its agent: states, ends of its commands, checks. Whole texts."""
+    """Return the items of one record about a task: states, ends of its commands, checks. Whole texts."""
     for step in expand_record(record):
         draft, data = step.draft, step.draft.data
         if draft.subject != task:
@@ -229,7 +229,7 @@ def _replied(data: JsonObject) -> Iterator[JsonObject]:
         yield {"kind": "said", "text": text}
     for call in data.get("calls") or ():
         if call.get("implied"):
-            continue  # What was said is the result: it is no call that the agent made.
+            continue  # The text is the result, not a call of the agent.
         made: JsonObject = {"kind": "call", "call": str(call.get("call")), "tool": str(call.get("tool"))}
         arguments: Json = call.get("arguments")
         given = arguments if isinstance(arguments, dict) else {"": str(arguments)}

@@ -54,7 +54,7 @@ class _Seen:
         return [one.address for one in self._known.values() if address in one.refs]
 
 
-# What `plan describe` says of an object, for whoever asks over the API: its state, and labels with words.
+# The content of `plan describe` for the API: the state, and labels with text.
 
 
 def describe_answer(plan: ObjectsView, found: Resource, now: float) -> JsonObject:

@@ -34,7 +34,7 @@ UNTIL: Final = {"turn": "until its turn ends", "asked": "until it releases the l
 def lock_waits_answer(plan: ObjectsView, now: float) -> JsonObject:
     """Locks, the edges between who waits and who is in the way, rings, and conflict threads that are open."""
     is_waited = any(one.status.get("waiters") for one in plan.list("lock"))
-    kinds = SEEN if is_waited else ("lock", "conflict")  # Most of the time nobody waits, and nothing is to be drawn.
+    kinds = SEEN if is_waited else ("lock", "conflict")  # Most of the time no task waits, and there is nothing to draw.
     view = MemoryView((one for kind in kinds for one in plan.list(kind)), plan.rev)
     wishes = queue_order(view, lock_queue(view).wishes)
     found = list(_edges(view, wishes, now))

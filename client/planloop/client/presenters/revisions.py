@@ -26,7 +26,7 @@ from planloop.schemas.log.patch import describe_author
 from planloop.schemas.log.record import Record
 from planloop.schemas.resource import Resource
 
-FIELDS_SHOWN_MAX: Final = 500  # Of one revision: nobody reads more, and the log has them all.
+FIELDS_SHOWN_MAX: Final = 500  # Per revision; the log has all of them.
 VALUE_CHARS_MAX: Final = 8_000  # Of one side of a change.
 
 
@@ -35,18 +35,18 @@ def is_shown_revision(everything: str, kind: str) -> frozenset[str]:
     if kind:
         if f"plan.{kind}" not in REVISION_TYPES:
             known = ", ".join(sorted(one.partition(".")[2] for one in REVISION_TYPES))
-            raise CommandError(ExitCode.USAGE, f"`{kind[:40]}` is no kind of revision", f"one of {known}")
+            raise CommandError(ExitCode.USAGE, f"`{kind[:40]}` is not a kind of revision", f"one of {known}")
         return frozenset({f"plan.{kind}"})
     return REVISION_TYPES if everything not in ("", "0", "false") else DOCUMENT_TYPES
 
 
 def author_json(actor: str) -> str:
-    """The author as people name them to a command."""
+    """Return the author as commands print it."""
     return describe_author(actor)
 
 
 def is_authored_by(record: Record, who: str) -> bool:
-    """Whether its author is `who`, or of that sort (`agent`, `human`); everybody is of the empty one."""
+    """Whether its author is `who`, or of that kind (`agent`, `human`); an empty `who` matches every author."""
     return (
         not who
         or author_json(record.draft.actor) == who

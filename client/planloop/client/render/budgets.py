@@ -16,7 +16,7 @@ from planloop.schemas.resource import Resource
 
 IN_ORDER: Final = ("usd", "tokens", "time_s", "calls", "turns", "retries")
 COUNTED: Final = ("usd", "tokens")
-"""Units that are told of even where nothing bounds them."""
+"""Units that are shown even without a limit."""
 
 
 class Costs:

@@ -46,12 +46,12 @@ def container_row(item: Resource, now: float) -> tuple[str, ...]:
 
 
 def container_state(item: Resource) -> str:
-    """The state in one word; that of one that nobody looked at yet is `waiting`."""
+    """Return the state in one word; `waiting` before the first observation."""
     return "deleting" if item.deleting else item.state or "waiting"
 
 
 def source(spec: JsonObject) -> str:
-    """What it is made from, a digest cut to what tells it from others."""
+    """Return the image, build folder or root file system, with a shortened digest."""
     if spec.get("build"):
         return f"build {spec['build'].get('folder', '.')}"
     if spec.get("rootfs"):
@@ -71,7 +71,7 @@ def restarts(status: JsonObject) -> int:
 
 
 def age(item: Resource, now: float) -> str:
-    """How long it has run, or did; empty when there is none."""
+    """Return how long it has run; empty if it never ran."""
     found = item.status.get("seen") or {}
     if not found.get("started_at"):
         return ""
@@ -245,13 +245,13 @@ def related_containers(known: Sequence[Resource], item: Resource) -> list[Resour
 def standing_words(item: Resource) -> str:
     """Another one for each thing that `notice` has to tell."""
     ready = conditions_of_status(item.status).get("Ready")
-    if ready is None or item.state == ContainerState.REMOVED:  # There is none of it, for whatever reason.
+    if ready is None or item.state == ContainerState.REMOVED:  # The container does not exist.
         return item.state
     return f"{item.state} {ready.message}"
 
 
 def container_notice(item: Resource, at: float) -> str | None:
-    """What a reader of a run is told of the state that the container is in since `at`; None for what goes by itself."""
+    """Return the notice for the state that the container entered at `at`; None for a transient state."""
     ready = conditions_of_status(item.status).get("Ready")
     why = "" if ready is None else _one_line(ready.message)
     on = " · ".join(filter(None, (f"{why}{_next_try(item.status, at)}", container_fix(item))))
@@ -300,7 +300,7 @@ def container_words(draft: RecordDraft) -> str:
 
 
 def is_step(draft: RecordDraft) -> bool:
-    """Whether a record only tells of a step on the way, which the state that follows says better."""
+    """Return whether a record is only an intermediate step, which the next state repeats."""
     return draft.type == "container.observed" and not draft.data.get("state")
 
 

@@ -1,6 +1,6 @@
 """Compiler diagnostics as text with source excerpts, and as JSON.
 
-Pure: the texts come from whoever read the files. The line that counts the faults is the command's.
+Pure: the caller reads the files, and the command prints the line with the number of errors.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from planloop.schemas.objects.sandbox import sandbox_request
 from planloop.schemas.resource import Condition, Resource, conditions_of_status
 
 LABEL_WIDTH = 10
-Fact: TypeAlias = tuple[str, str]  # A label and what is said under it.
+Fact: TypeAlias = tuple[str, str]  # A label and its text.
 
 
 def object_text(item: Resource, related: Sequence[Resource], *, costs: Costs, now: float) -> str:
@@ -55,7 +55,7 @@ def _of_kind(item: Resource, now: float) -> Sequence[Fact]:
 
 
 def _call(item: Resource, _: float) -> list[Fact]:
-    return [("calls", tables.call_words(item.spec)), ("made by", str(item.spec["owner"]))]
+    return [("calls", tables.call_words(item.spec)), ("called by", str(item.spec["owner"]))]
 
 
 def _thread(item: Resource, _: float) -> list[Fact]:

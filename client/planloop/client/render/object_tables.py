@@ -173,7 +173,7 @@ def age_of(item: Resource, now: float) -> str:
 
 
 def state_reason(item: Resource) -> str:
-    """The one sentence about it: why it is not further, else its result, else its goal."""
+    """Return one sentence: why it waits or failed, else its result, else its goal."""
     if item.kind == "container":
         from planloop.client.render import containers
 
@@ -210,5 +210,5 @@ POSITIVE = frozenset({"Ready", "Accepted", "Progressing", "Done", "Available"})
 
 
 def is_bad(condition: Condition) -> bool:
-    """Whether it stands in the way: a good thing that is False, or a bad one (`FileInvalid`) that is True."""
+    """Return whether the condition is a problem: good and False, or bad (`FileInvalid`) and True."""
     return condition.status == ("False" if condition.type in POSITIVE else "True")

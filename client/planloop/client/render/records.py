@@ -18,7 +18,7 @@ from planloop.schemas.objects.conflict import PERSON, WAYS, party_name, ruling_m
 from planloop.schemas.objects.hook import OVER
 from planloop.schemas.objects.lock import describe_cycle
 
-COUNTED_S = 0.5  # A hook that took less did not keep anybody waiting.
+COUNTED_S = 0.5  # A shorter delay by a hook is not worth a note.
 
 
 def verdict_words(data: JsonObject) -> str:
@@ -37,12 +37,12 @@ def verdict_lines(data: JsonObject) -> Iterator[str]:
 
 
 def is_silent_verdict(data: JsonObject) -> bool:
-    """Whether the hooks let everything pass and said nothing: nobody wants to read that. That one is over is said."""
+    """Return whether no line is needed: every hook allowed without a comment, and none of them ended."""
     return data.get("state") != OVER and all(_is_silent(one) for one in data.get("fired", ()))
 
 
 def is_verdict_of(draft: RecordDraft, hook: str) -> bool:
-    """Whether the record tells of a verdict of the hook at that address."""
+    """Return whether the record has a verdict of the hook at that address."""
     return draft.type == "hook.fired" and any(one["hook"] == hook for one in draft.data.get("fired", ()))
 
 
@@ -243,7 +243,7 @@ def _replied(data: JsonObject) -> str:
 def _settled(data: JsonObject) -> str:
     result = data.get("result")
     if not data.get("tool") or not isinstance(result, dict):
-        return ""  # A task's command: its state says it.
+        return ""  # A task's command: the state of the task has this information.
     ended = "ok" if result.get("state") == "Succeeded" else str(result.get("state", "")).lower()
     words = f"{data['tool']} {ended}" + (f", {_spaced(result['error'])}" if result.get("error") else "")
     trace = data.get("trace")
@@ -336,7 +336,7 @@ def _sender(data: JsonObject) -> str:
 
 
 def body_words(body: Json) -> str:
-    """What a message says to whoever reads along: its text, and of facts for programs those that people ask for."""
+    """Return the text of a message, and those of its structured facts that people need."""
     match body:
         case str():
             return body
@@ -385,7 +385,7 @@ def _taken_by(data: JsonObject) -> str:
 
 def _left_by(data: JsonObject) -> str:
     dropped = data.get("dropped") or ()
-    lost = f"; {quantities.pluralize(len(dropped), 'call')} not made" if dropped else ""
+    lost = f"; {quantities.pluralize(len(dropped), 'call')} not started" if dropped else ""
     return f"by {data.get('client', '')}: {data.get('why', '')}{lost}"
 
 

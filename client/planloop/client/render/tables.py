@@ -18,7 +18,7 @@ NAME_MIN = 8
 LAST_WANTED = 24  # The last column says why: with less room than this for it, empty ones go.
 LAST_MIN = 12  # And with less than this, others as well.
 KEPT_FIRST = 2  # A name and a state.
-NAME_SHARE = 2  # A name takes at most half of a terminal, so that what is said of it has room.
+NAME_SHARE = 2  # A name takes at most half of the terminal, to leave room for its text.
 
 
 def format_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None = None) -> str:
@@ -83,7 +83,7 @@ def call_text(item: Resource) -> str:
 
 
 def call_words(spec: JsonObject) -> str:
-    """The same for a call that is only told of: `tool` and `arguments`."""
+    """Return the same for a call given as `tool` and `arguments`."""
     return f"{spec.get('tool', '')}({one_line(_shown_arguments(spec.get('arguments') or {}))})"
 
 

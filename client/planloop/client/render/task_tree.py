@@ -1,6 +1,6 @@
 """The tree of tasks and their containers as lines of text.
 
-`plan tree` prints them, the live tree of `plan apply` paints them. Signs are decoration: the words say it all.
+`plan tree` prints them, the live tree of `plan apply` paints them. Signs only repeat the text.
 """
 
 from __future__ import annotations
