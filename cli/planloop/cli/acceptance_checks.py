@@ -59,7 +59,7 @@ def check_plan_file(place: PlanPaths, file: PlanFile, known: Sequence[Resource])
 
 @contextmanager
 def _state(root: Path) -> Iterator[None]:
-    """The folder of the plans' states is there meanwhile: what is not there cannot be hidden, and could be made."""
+    """Create the state folder meanwhile: a missing folder cannot be hidden, and a check could create it."""
     state = root / state_files.STATE
     with suppress(OSError):  # Where we may not make it, commands may not either.
         state.mkdir(state_files.FOLDER_MODE)

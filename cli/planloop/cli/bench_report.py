@@ -76,7 +76,7 @@ def make_report(asked: ReportOptions) -> None:
 
 
 def _give(found: BenchReport, place: Path, output: str | None) -> None:
-    """Writes the report into the folder `place`, and prints it as it is asked for, also where it cannot be written."""
+    """Write the report to the folder `place`, and print it in the requested format, even if it cannot be written."""
     forms = report_forms(found)
     paths = write_report(forms, place)
     if output is not None:
@@ -134,7 +134,7 @@ def _unbegun(why: str, folder: Path) -> CommandError:
 
 
 def write_summary(folder: Path, fold: RunFold | None = None) -> RunSummary:
-    """Makes `summary.json` of the run in `folder` say what its events say, and gives it. Raises CommandError.
+    """Write `summary.json` of the run in `folder` from its events, and return it. Raises CommandError.
 
     `fold` is the fold of all its events, if the caller has it.
     """
@@ -146,7 +146,7 @@ def write_summary(folder: Path, fold: RunFold | None = None) -> RunSummary:
 
 
 def print_bench_summary(found: BenchReport) -> None:
-    """Prints what must be known first, and how each model stands."""
+    """Print the warnings first, then the result of each model."""
     for run in found.runs:
         for trouble in report_text.describe_run_problems(run):
             click.echo(f"{run.suite}/{run.run.name}: {trouble}")
@@ -171,7 +171,7 @@ def _summary(folder: Path) -> RunSummary:
 
 
 def _hold(folder: Path, compiled: CompiledRun) -> None:
-    """Raises CommandError when the events in `folder` are not those of the run's log, where that is still there."""
+    """Raise CommandError if the events in `folder` differ from those of the run's log, if the log still exists."""
     place = paths_of_file(folder / files.PLAN_FILE, PLAN)
     if not ((folder / EVENTS).is_file() and state_files.has_log(place.folder)):
         return

@@ -94,7 +94,7 @@ async def _ids(names: list[str]) -> dict[str, str]:
 
 
 def image_fix(missing: Sequence[str]) -> str:
-    """The commands after which the images in `missing` are there."""
+    """Return the commands that provide the images in `missing`."""
     stock = [name.removeprefix(PREFIX) for name in missing if name in _STOCK]
     made = [f"plan image make {' '.join(stock)}"] if stock else []
     return " · ".join([*made, *map(_own_image_fix, (name for name in missing if name not in _STOCK))])
@@ -126,7 +126,7 @@ class BenchRunOptions:
 
 @frozen
 class EndedRun:
-    """A run that is over, and what came of it."""
+    """A run that has ended, and its result."""
 
     folder: Path
     summary: RunSummary
@@ -152,7 +152,7 @@ def run_suites(asked: BenchRunOptions, name: str | None, reports: Path) -> None:
 
 
 def _check_folders(names: Sequence[str], name: str | None, reports: Path) -> None:
-    """Raises CommandError when a run could not have its folder: before the first begins, which may cost money."""
+    """Raise CommandError if the folder of a run cannot be created, before the first run starts and costs money."""
     twice = next((one for one in names if names.count(one) > 1), None)
     if twice is not None:
         raise CommandError(
@@ -268,7 +268,7 @@ def _why_idle(who: Contestant, cases: Sequence[Case]) -> str:
 
 
 def announce(compiled: CompiledRun, folder: Path) -> str:
-    """What is about to run, at most for how much money, and where it is kept."""
+    """Print what is about to run, its cost limit, and its folder."""
     models = [model for model in compiled.models.values() if model["kind"] == "model"]
     entries = pluralize(len(compiled.entries), "entry", "entries")
     of = f"{pluralize(len(compiled.cases), 'case')} × {pluralize(len(compiled.models), 'model')}"
@@ -303,9 +303,9 @@ def _tried(compiled: CompiledRun, before: RunFold) -> int:
 
 
 def _tell(ended: Sequence[EndedRun], index: Path | None = None) -> None:
-    """What came of it, then the folders, and a report over all of them where `index` is the folder of reports.
+    """Print the results and the folders; with `index`, the folder of reports, also write a report on all runs.
 
-    Raises CommandError when something ended in an error and is to be tried again.
+    Raises CommandError if a trial ended in an error and should be retried.
     """
     found = combine_summaries(one.summary for one in ended)
     print_bench_summary(found)

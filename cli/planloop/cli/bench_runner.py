@@ -99,7 +99,7 @@ def progress_line(found: RunProgress, *, width: int) -> str:
 
 
 def _parts(found: RunProgress) -> list[tuple[int, str]]:
-    """The parts of the line in order, each with its rank: the highest is dropped first if there is no room."""
+    """Return the parts of the line in order, each with its rank: a long line loses the highest first."""
     decided = found.passed + found.failed
     parts = [(3, truncate_cells(replace_control_chars(found.suite), NAME_MAX)), (0, f"{found.done}/{found.total}")]
     parts += [(4, f"{found.passed} pass"), (4, f"{found.failed} fail")]
@@ -176,7 +176,7 @@ class BenchScreen:
         sys.stdout.flush()
 
     async def run(self, press: Callable[[ScreenKey], None]) -> None:
-        """Reads no keys. Draws the line below where that is a terminal."""
+        """Read no keys. Draw the progress line if the output is a terminal."""
         if not sys.stderr.isatty():
             await anyio.sleep_forever()
         try:
@@ -194,7 +194,7 @@ class BenchScreen:
 
 
 def _clear() -> None:
-    """Takes the line below away, so that what is printed stands where it was."""
+    """Erase the progress line, so that output is printed in its place."""
     if sys.stderr.isatty():
         write_styled("\r\033[K", sys.stderr)
         sys.stderr.flush()
@@ -217,7 +217,7 @@ LOOK_S: Final = 0.05  # Between two looks at what became durable.
 
 @frozen
 class RunningBench:
-    """What goes on in a folder: `attempts` are all entries with the number of the try that is wanted of each.
+    """A run in a folder: `attempts` are all entries with the number of the requested attempt.
 
     `command` resumes the run after an interruption.
     """

@@ -63,7 +63,7 @@ def _suite_row(file: suites.SuiteFile, reports: Path) -> tuple[str, ...]:
 
 
 def _suite_origin(file: suites.SuiteFile) -> str:
-    """Its file, or `planloop` where it comes with that."""
+    """Return the file of a suite, or `planloop` for one that comes with it."""
     return "planloop" if file.path in suites.shipped_suites().values() else suites.path_shown(file.path)
 
 

@@ -46,7 +46,7 @@ def command(plan: str | None, leave: bool, volumes: bool, force: bool) -> None:
     """Stop the process that runs a plan.
 
     Running commands are stopped (TERM, then KILL); `plan apply` resumes the plan. A stopped command runs again if its
-    task has `effect: idempotent`; any other waits for `plan approve`, and the command line is printed. Containers and
+    task has `effect: idempotent`; any other waits for `plan approve`, and that command is printed. Containers and
     their networks are removed; named volumes stay and are listed. Without an owner, this command stops what an earlier
     owner left running. Exit 1 if something could not be removed; it is listed with the reason.
     """

@@ -103,10 +103,10 @@ def _whole(item: Resource, document: JsonObject) -> tuple[str, ...]:
 
 
 def made_of(access: PlanClient, text: str) -> str | None:
-    """Where an agent or a hook has a field from that is not written in its place.
+    """Return the source of a field that an agent or a hook does not state itself.
 
-    For an agent that is a prototype, a mixin, or the agents above it, for a hook what it is made from, or where it is
-    set that it is here. None when `text` is not `task/a/b/agent.FIELD` or `hook/a/NAME/FIELD`, or the field is
+    For an agent this is a prototype, a mixin or its ancestors; for a hook it is what the hook extends, or where it is
+    set. None when `text` is not `task/a/b/agent.FIELD` or `hook/a/NAME/FIELD`, or the field is
     written in that place.
     """
     from planloop.client.plan_sources import FolderSources

@@ -70,10 +70,9 @@ def name_from(text: str) -> str:
 
 
 def copy_example(example: str, root: Path, *, force: bool) -> None:
-    """Copies the files of `example` into `root`, with the editor schema. Raises CommandError, copying nothing, where it
-    fails.
+    """Copy the files of `example` to `root`, with the editor schema. Raises CommandError, copying nothing, if it fails.
 
-    Without `force` no file that is there is overwritten.
+    Without `force` no existing file is overwritten.
     """
     from planloop.cli.completion import write_schema
     from planloop.client import plan_sources

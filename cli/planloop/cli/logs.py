@@ -235,7 +235,7 @@ def _lines(access: PlanClient, source: LogSource, record: Record, address: str) 
 
 
 def _of_server(access: PlanClient, item: Resource) -> Iterator[str]:
-    """Print the records of a tool server, then its own output."""
+    """Yield the records of a tool server, then its own output."""
     for record in read_records(access):
         if record.draft.subject == item.address and record.draft.type.startswith(SHOWN):
             yield records.record_line(record)
@@ -262,9 +262,9 @@ def _print_live(access: PlanClient, op: str, after: int) -> int:
 
 
 def _follow(access: PlanClient, following: PlanFollower, source: LogSource, shown: dict[str, int]) -> None:
-    """Records as they come. The output of a running command is asked for whenever anything in the plan moves.
+    """Print new records. The output of running commands is read after every change of the plan.
 
-    `shown` is how much of each is printed already.
+    `shown` is how much of each output was printed already.
     """
     writing = False
     try:
@@ -359,7 +359,7 @@ def _tell_container_end(access: PlanClient, item: Resource) -> None:
 
 
 def _has_printed_from_engine(access: PlanClient, item: Resource, *, tail: int | None, is_followed: bool) -> bool:
-    """Prints what the engine has; False when it has nothing of this container, or cannot be asked."""
+    """Print the engine's output of the container; return False if it has none, or if the engine does not answer."""
     import anyio
 
     from planloop.containers.engine.engine import EngineFailed

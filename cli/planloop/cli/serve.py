@@ -64,7 +64,7 @@ def command(
 ) -> None:
     """Serve the web page and the API of a plan.
 
-    The command prints two links with a token: one allows changes, one is read-only. The plan need not be running, and
+    The command prints two links with a token: one allows changes, one only reading. The plan need not be running, and
     keeps running when this command ends. Benchmark runs are shown too: those in `reports` next to the plan, or in the
     folder that you give. A folder with benchmark runs only needs no plan.
     """

@@ -79,7 +79,7 @@ def agent_name(agent: str) -> str:
 
 
 def choose_agent(agents: Sequence[Resource], wanted: str | None, primary: str = "") -> str:
-    """The agent meant: the one named, by path or by an id that only one has; else the `primary` one (`current`).
+    """Return the named agent, by path or by a unique id; without a name, the `primary` one (`current`).
 
     Otherwise, if the session was never moved, the agent nearest to the root.
 

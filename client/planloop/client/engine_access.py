@@ -20,7 +20,7 @@ def container_engine() -> ContainerEngine:
 
 
 def preload_container_client() -> None:
-    """Has the engine's client loaded by a thread: it takes 0.1 s, and is asked for soon."""
+    """Load the engine's client in a thread, because it takes 0.1 s and is needed soon."""
     import importlib
     from threading import Thread
 

@@ -129,7 +129,7 @@ class OwnerClient:
             raise OwnerGone(str(error)) from error
 
     def ask(self, path: str, body: JsonObject) -> Json:
-        """The answer to a POST that changes nothing, such as a preview.
+        """Return the answer to a POST that changes nothing, for example a preview.
 
         Raises CommandError for an error answer, OwnerGone if there is no owner or it exited before it answered.
         """
@@ -149,7 +149,7 @@ class OwnerClient:
             raise OwnerUnanswered(ExitCode.FAILED, "the owner ended before it answered", hint) from error
 
     def stream(self, path: str, *, until: float | None = None, **query: str | int) -> Iterator[Json]:
-        """One value a line, as they come, until the owner ends the stream.
+        """Yield one value per line of the stream, until the owner ends it.
 
         Raises TimeoutError at the monotonic time `until`, OwnerGone if there is no owner.
         """

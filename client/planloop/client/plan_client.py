@@ -31,9 +31,7 @@ class PlanClient:
         self._hung_until = 0.0
 
     def get(self, path: str, **query: str | int) -> Json:
-        """The answer to GET `path`: from the log if there is no owner, or one that does not answer. Raises
-        CommandError.
-        """
+        """Return the answer to GET `path`, from the log if no owner answers. Raises CommandError."""
         if time.monotonic() >= self._hung_until:
             try:
                 answer = self._reader.get(path, **query)
@@ -141,7 +139,7 @@ class PlanClient:
         return "".join(pieces)
 
     def output(self, op: str, after: int = 0) -> tuple[str, int]:
-        """What a running command has printed from the byte `after` on, and where that ends."""
+        """Return the output of a running command from the byte `after`, and the position of its end."""
         pieces = list[str]()
         while True:
             answer = self.get(f"output/{op}", after=after)

@@ -117,7 +117,7 @@ def _with_model(result: CompiledPlan, sources: FolderSources, model: str) -> Com
 
 
 def _span_of(result: CompiledPlan, diagnostic: Diagnostic) -> Span | None:
-    """Where in the text the thing stands that a diagnostic of the changed document is about."""
+    """Return the position in the text for a diagnostic of the changed document."""
     path = result.origin(diagnostic.pointer or ())
     place = result.tree.place(path) if path is not None else None
     return place.value if place is not None else None

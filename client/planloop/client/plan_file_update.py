@@ -72,7 +72,7 @@ def splice_document(file: PlanFile, live: JsonObject) -> Spliced | NotSpliced:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Puts `content` at `path` all at once and durably: another reader sees the old bytes or the new ones.
+    """Replace `path` by `content` atomically and durably: a reader sees the old bytes or the new ones.
 
     A symlink stays and its target is replaced; the mode stays. Raises OSError, leaving the file as it was.
     """

@@ -51,7 +51,7 @@ class PlanFollower:
         self.view = MemoryView(objects, rev)
 
     def steps(self, *, until: float | None = None) -> Generator[FollowedRecord]:
-        """Each further revision after it was folded; ends when the owner does.
+        """Yield each further revision after folding it, until the owner exits.
 
         Raises OwnerGone if there is no owner, TimeoutError at the monotonic time `until`.
         """

@@ -48,7 +48,7 @@ class FolderSources:
             return ()
 
     def has_file(self, path: str) -> bool:
-        """Whether there is a file; it is not read, and so is none of those that were."""
+        """Return whether the file exists. This does not count as reading it."""
         return (self._folder / path).is_file()
 
     def has_program(self, word: str, cwd: str) -> bool:

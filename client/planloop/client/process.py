@@ -45,7 +45,7 @@ CONTROL_CHARACTERS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202
 
 
 def open_closed_streams() -> None:
-    """Opens stdin, stdout and stderr on nothing where they are closed."""
+    """Open stdin, stdout and stderr on /dev/null if they are closed."""
     for number, (name, mode) in enumerate(STREAM_NAMES):
         if getattr(sys, name) is not None:
             continue

@@ -28,7 +28,7 @@ def parse_kind(word: str) -> str | None:
 
 
 def resolve_address(word: str, kind: str = "task") -> str:
-    """The address meant: `task/a/b` as it is, `a/b` as a task, `.` as the root task. Raises CommandError."""
+    """Return the address: `task/a/b` unchanged, `a/b` as a task, `.` as the root task. Raises CommandError."""
     head, slash, rest = word.partition("/")
     named = parse_kind(head)
     if named is not None and slash and rest:

@@ -18,7 +18,7 @@ _OP: Final = re.compile(r"[\w-][\w.-]{0,199}", re.ASCII)
 
 
 def open_output(folder: Path, op: str) -> BinaryIO | None:
-    """The file that the command of the operation `op` writes to, to be closed; `folder` is the plan's state.
+    """Open the file that the command of the operation `op` writes to; `folder` is the plan's state.
 
     None if there is no such file: the command has ended and its output is a blob, or it never started.
     """
@@ -45,7 +45,7 @@ class TailFile:
         """Whether what `more` gave last is the beginning of another file, and not what follows."""
 
     def end(self, bytes_max: int) -> tuple[int, str]:
-        """The newest `bytes_max` of what is there, in whole lines, and the byte where they begin; `more` goes on.
+        """Return the last `bytes_max` bytes in whole lines, and their first position; `more` continues after them.
 
         Call this only before `more`.
         """
@@ -97,7 +97,7 @@ class TailFile:
 def read_page(file: BinaryIO, before: int | None, bytes_max: int) -> tuple[int, bytes]:
     """At most `bytes_max` before the byte `before` (None: the end), in whole lines, and where they begin.
 
-    A line that is longer than that is cut. The file stands behind them.
+    A longer line is cut. The file position is after the lines.
     """
     end = file.seek(0, os.SEEK_END) if before is None else before
     start = max(0, end - bytes_max)

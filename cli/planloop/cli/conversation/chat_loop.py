@@ -256,7 +256,7 @@ class ChatTerminal(PersonInput, Protocol):
         ...
 
     def interject(self, text: str) -> None:
-        """A note from another thread, above the line that is being written, which stays as it is."""
+        """Print a note from another thread above the input line, which does not change."""
         ...
 
 

@@ -342,7 +342,7 @@ class OfferedPrompt:
 
 
 def offered_prompts(access: PlanClient) -> dict[str, OfferedPrompt]:
-    """What the servers of the plan were found to offer, by what stands after the slash."""
+    """Return the prompts that the tool servers of the plan offer, by command name."""
     found = [
         _offered_prompt(one.address.partition("/")[2], raw)
         for one in access.objects("mcp")

@@ -177,7 +177,7 @@ class LineScreen:
         sys.stdout.flush()
 
     async def run(self, press: Callable[[ScreenKey], None]) -> None:
-        """Nothing to paint; sends out what was printed, and keeps a reader informed that it goes on."""
+        """Write the printed lines, and report from time to time that the run continues."""
         del press
         try:
             async with anyio.create_task_group() as group:

@@ -33,7 +33,7 @@ from planloop.schemas.objects.approval import WAITING, needs_person
 
 @contextmanager
 def raw_keys() -> Iterator[int | None]:
-    """The file descriptor to read keys from; None when there is no terminal to read from. Ctrl-C stays a signal."""
+    """Yield the file descriptor to read keys from; None without a terminal. Ctrl-C stays a signal."""
     if not sys.stdin.isatty():
         yield None
         return

@@ -19,7 +19,7 @@ from planloop.schemas.resource import Condition, Resource
 
 
 def with_slot_reasons(item: Resource, known: Sequence[Resource], now: float) -> Resource:
-    """`item` with what it waits for, when that is a slot and nothing is written of it; else as it is."""
+    """Return `item`, with the reason added if it waits for a slot and has no written reason."""
     if item.kind != "task" or item.status or item.deleting:
         return item
     says = explain_task(item, _Seen(known), now, _unseen)
@@ -30,7 +30,7 @@ def with_slot_reasons(item: Resource, known: Sequence[Resource], now: float) -> 
 
 
 def _unseen(*_: object) -> str:
-    """No folder is looked at: a slot is waited for before that."""
+    """Check no folder: a task waits for a slot before that."""
     return ""
 
 

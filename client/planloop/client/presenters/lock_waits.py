@@ -97,13 +97,13 @@ def _edges(view: View, wishes: tuple[LockWish, ...], now: float) -> Iterator[Jso
 
 
 def _is_needed(view: View, holder: str, other: LockWish) -> bool:
-    """Whether who holds something cannot let go before `other`, of another family, has what it waits for."""
+    """Return whether a holder must wait for `other`, of another subtree, before it can release its lock."""
     path = family_path(holder)
     return other.path != path and (other.path.startswith(path) or other.path in awaited_families(view, path))
 
 
 def _rings(view: View, wishes: tuple[LockWish, ...]) -> list[list[str]]:
-    """All rings among the wishes, each once: the members of those found are left out of the next look."""
+    """Return all cycles of lock requests, each once: members of a found cycle are left out of the next search."""
     rest, held, rings = wishes, ActiveGrants(view), list[list[str]]()
     while ring := WaitGraph(view, rest, held).ring(rest):
         rings.append([one.owner.address for one in ring])

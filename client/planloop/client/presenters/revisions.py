@@ -31,7 +31,7 @@ VALUE_CHARS_MAX: Final = 8_000  # Of one side of a change.
 
 
 def is_shown_revision(everything: str, kind: str) -> frozenset[str]:
-    """The types of revisions that are asked for: one by its last word, all, or those that made a document."""
+    """Return the requested revision types: one by its last word, all, or those that changed the document."""
     if kind:
         if f"plan.{kind}" not in REVISION_TYPES:
             known = ", ".join(sorted(one.partition(".")[2] for one in REVISION_TYPES))

@@ -94,7 +94,7 @@ def container_summary(item: Resource) -> str:
 
 
 def is_well(item: Resource) -> bool:
-    """Whether it is up, and a health check passes where it has one."""
+    """Return whether it is up, and its health check, if any, passes."""
     return item.state in UP
 
 
@@ -112,7 +112,7 @@ def containers_headline(found: Sequence[Resource]) -> str:
 
 
 def container_facts(item: Resource, now: float) -> list[tuple[str, str]]:
-    """Labelled lines of a description: the spec in words, where it is reached, how it is and how it ended."""
+    """Return labelled lines of a container: spec, addresses, state and exit."""
     spec, status = container_from_json(item.spec), item.status
     found: JsonObject = status.get("seen") or {}
     out = [("image", _image_words(item.spec, found))]

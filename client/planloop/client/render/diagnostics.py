@@ -30,7 +30,7 @@ def diagnostic_text(
     color: bool = False,
     most: int = DIAGNOSTICS_SHOWN_MAX,
 ) -> str:
-    """The faults in file order, each with its line out of `texts` (by file name; a file not there shows no line).
+    """Return the errors in file order, each with its line from `texts` (by file name; a missing file shows no line).
 
     At most `most` are shown and the rest counted. Ends with a line break unless there is nothing to say.
     """
@@ -62,7 +62,7 @@ def diagnostic_json(diagnostic: Diagnostic) -> JsonObject:
 
 
 def diagnostics_text(diagnostics: Iterable[Diagnostic]) -> JsonObject:
-    """All faults for programs, in file order and not cut short."""
+    """Return all errors for programs, in file order and complete."""
     faults = sort_diagnostics(diagnostics)
     errors = sum(fault.severity == "error" for fault in faults)
     return {
@@ -120,7 +120,7 @@ def _line_end(text: str, start: int) -> int:
 
 
 def _cut(line: str, at: int, length: int) -> tuple[str, int]:
-    """The part of a long line around its fault, and where the fault is in it."""
+    """Return the part of a long line around its error, and the position of the error in it."""
     if len(line) <= _LINE_SHOWN_MAX:
         return line, at
     first = 0 if at + length <= _LINE_SHOWN_MAX else max(0, at - _LEAD)

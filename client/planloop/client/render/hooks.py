@@ -12,7 +12,7 @@ HOOK_HEAD = ("hook", "watches", "on", "state", "fired", "for", "what")
 
 
 def hook_row(item: Resource, now: float) -> tuple[str, ...]:
-    """Whom it watches, at which points, its state, how often it was asked, its age where that counts, and words."""
+    """Return the table row of a hook: watched agent, points, state, number of questions, age and text."""
     spec, status = item.spec, item.status
     points = ",".join(spec["on"])
     since = status.get("since")
@@ -25,12 +25,12 @@ def hook_row(item: Resource, now: float) -> tuple[str, ...]:
 
 
 def hook_state(item: Resource) -> str:
-    """`active` also before anything was written: a hook is there as soon as its agent is."""
+    """Return the state; `active` before any is written, because a hook exists as soon as its agent does."""
     return "deleting" if item.deleting else item.state or ACTIVE
 
 
 def hook_facts(item: Resource, now: float) -> list[tuple[str, str]]:
-    """Labelled lines of a description: what it is asked and who answers, where it stands, how it ends."""
+    """Return labelled lines of a hook: its points, what answers, its place and its end."""
     spec, status = item.spec, item.status
     out = [
         ("watches", spec["watches"]),

@@ -26,7 +26,7 @@ def mcp_server_row(item: Resource, now: float) -> tuple[str, ...]:
 
 
 def mcp_server_facts(item: Resource) -> list[tuple[str, str]]:
-    """Labelled lines of a description: what it is, its tools, prompts and resources."""
+    """Return labelled lines of a server: its version, tools, prompts and resources."""
     status, spec = item.status, mcp_from_json(item.spec)
     out = [("world", spec.world)] if spec.world else [("runs", spec.url or " ".join(spec.command))]
     server: JsonObject = status.get("server") or {}

@@ -40,7 +40,7 @@ def object_text(item: Resource, related: Sequence[Resource], *, costs: Costs, no
 
 
 def object_facts(item: Resource, related: Sequence[Resource], *, costs: Costs, now: float) -> list[Fact]:
-    """All that is said of it below its conditions, each with its label."""
+    """Return the labelled lines below the conditions."""
     found = [*_why(item), *_facts(item, now)]
     found += [(label, said) for label, said in (("budget", costs.line(item)), ("of this", costs.rest(item))) if said]
     found += _of_kind(item, now)

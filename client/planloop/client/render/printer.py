@@ -21,7 +21,7 @@ WIDTH_MIN: Final = 40
 
 
 def terminal_width() -> int | None:
-    """The terminal's columns, None where there is no terminal."""
+    """Return the terminal's columns, or None without a terminal."""
     return max(WIDTH_MIN, shutil.get_terminal_size().columns) if sys.stdout.isatty() else None
 
 
@@ -45,7 +45,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def as_yaml(value: Json) -> str:
-    """Block style, keys in the order they have, long text as it is."""
+    """Return YAML in block style, with keys in their order and long text unwrapped."""
     import yaml  # 20 ms, only for those who ask for it.
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)

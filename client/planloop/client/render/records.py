@@ -102,9 +102,9 @@ def record_line(record: Record) -> str:
 
 
 def expand_record(record: Record) -> list[Record]:
-    """Each step that the record tells of as a record of its own: most are one, an agent's turn may be several.
+    """Return each step of the record as its own record. Most have one step; an agent's turn may have several.
 
-    What the whole record makes of an object is the last word of the last step about it.
+    The last step about an object has its final state.
     """
     if not record.draft.also:
         return [record]

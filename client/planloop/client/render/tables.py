@@ -65,7 +65,7 @@ ARGUMENT_MAX = 60  # Cells: a file's content is not for a line.
 
 
 def value_text(value: Json) -> str:
-    """A result as its author would say it: text as it is, of a map the part meant for readers."""
+    """Return a result for readers: text unchanged, of a map the part meant for readers."""
     match value:
         case None:
             return ""

@@ -38,7 +38,7 @@ STUCK: Final = ("blocked", "failed", "paused", "cancelled")
 class TreeRow:
     """One task or container of the tree. `branch` is the drawing before its sign, already as wide as its depth.
 
-    `mark` is the state whose sign it has, where that is another than its own.
+    `mark` is the state whose sign is shown, if it differs from its own.
     """
 
     branch: str
@@ -64,7 +64,7 @@ def tree_rows(
     top: str = "task/.",
     depth: int | None = None,
 ) -> list[TreeRow]:
-    """The tasks below `top`, in the plan's order; with `costs` each says what it cost.
+    """Return the rows of the tasks below `top`, in the plan's order; with `costs`, with their cost.
 
     `tasks` may have the containers in it, too: each stands below the task that it is for; and the cases of a run of a
     benchmark: each tells how its task was judged. `top` itself is left out,
