@@ -392,7 +392,7 @@ def _send(owner: OwnerClient, save: FileSave) -> None:
     if verdict["verdict"] == "refused":
         raise refused_error(verdict)
     if verdict["verdict"] == "held":
-        printer.print_note(f"held: {verdict['why']}\nnext: plan approve {verdict['approval']}")
+        printer.print_note(f"held for approval: {verdict['why']}\nnext: plan approve {verdict['approval']}")
 
 
 def follow_owner(access: PlanClient) -> None:

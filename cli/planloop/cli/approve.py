@@ -133,7 +133,7 @@ def _rule(access: PlanClient, address: str, how: str | None, more: JsonObject) -
     if how is None:
         raise unresolved_error(access, address, f"no resolution given for {address}")
     answer = access.post("rule", {"conflict": address, "how": how, **more})
-    patch.print_verdict(answer, address, did=str(answer.get("said", "ruled")))
+    patch.print_verdict(answer, address, did=str(answer.get("said", "decided")))
 
 
 REJECT_EXAMPLE = """

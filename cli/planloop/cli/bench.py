@@ -49,9 +49,10 @@ def command(ctx: click.Context) -> None:
 @_SUITES
 @output_option("json", "yaml")
 def list_suites(names: tuple[str, ...], reports: Path, folders: tuple[Path, ...], output: str | None) -> None:
-    """List the suites of planloop and your own, or the cases of some suites.
+    """List suites, or the cases of suites.
 
-    A suite is valid if `plan bench validate` accepted all of its cases in their present form.
+    Without arguments, the suites of planloop and your own are listed. A suite is valid if `plan bench validate`
+    accepted all of its cases in their present form.
     """
     from planloop.cli.bench_suites import list_suites
 
@@ -107,9 +108,10 @@ def run(
 )
 @click.option("--reports", type=click.Path(path_type=Path), default=Path("reports"), help="The folder for runs.")
 def resume(run: str, suite: str | None, parallel: int, reports: Path) -> None:
-    """Resume an unfinished run, and retry trials that ended in an error.
+    """Resume a run, and retry its errors.
 
-    A RUN is its folder, or SUITE/RUN. With --suite, cases that have changed since run again; no other case does.
+    Unfinished trials continue, and trials that ended in an error run again. A RUN is its folder, or SUITE/RUN. With
+    --suite, cases that have changed since also run again; no other case does.
     """
     from planloop.cli.bench_report import run_folder
     from planloop.cli.bench_run import resume_run

@@ -69,7 +69,7 @@ def list_images(output: str | None) -> None:
             printer.print_lines(row.name for row in rows)
         case _:
             cells = [(row.name, row.state, row.short_id, row.size(), row.summary) for row in rows]
-            click.echo(format_table(("name", "state", "image", "size", "is"), cells, width=printer.terminal_width()))
+            click.echo(format_table(("name", "state", "image", "size", "about"), cells, width=printer.terminal_width()))
 
 
 @command.command("make", epilog=MAKE_EXAMPLE)

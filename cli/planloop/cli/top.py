@@ -124,7 +124,7 @@ Examples:
 def command(plan: str | None, by: str, interval: float, once: bool, output: str | None) -> None:
     """Show agents with their turns, calls, tokens and cost, the highest first.
 
-    The table is updated until Ctrl-C or until the owner stops. The agents are not disturbed.
+    The table is updated until Ctrl-C or until the owner stops. This does not affect the agents.
     """
     access = client_of_plan(plan)
     following = PlanFollower(access)

@@ -317,7 +317,7 @@ class ChatLoop:
     def _follow(self) -> None:
         """Switch to the present primary agent of the session."""
         if now := self.room.moved():
-            self._terminal.note(f"  now with {now}")
+            self._terminal.note(f"  now talking to {now}")
 
     def _take(self, text: str) -> None:
         self._follow()  # It may have moved while the line was written.

@@ -419,7 +419,7 @@ def _talkwith(room: ChatTarget, command: SlashCommand) -> Iterator[str]:
     agent = agent_or_hook_agent(room.access.objects("agent"), room.access.objects("hook"), name, room.agent)
     room.access.post("session", {"to": agent})
     room.agent, room.is_following = agent, True
-    yield f"now with {agent}"
+    yield f"now talking to {agent}"
 
 
 def _words(command: SlashCommand, count: int, usage: str) -> Sequence[str]:
