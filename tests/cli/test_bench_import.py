@@ -32,15 +32,15 @@ def test_a_track_on_disk_becomes_a_suite_that_reads(tmp_path: Path, capsys: pyte
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda at: bench_suites.import_exercism(at / "none", "clojure", None), "none is no folder"),
+        (lambda at: bench_suites.import_exercism(at / "none", "clojure", None), "none is not a folder"),
         (
             lambda at: bench_suites.import_exercism(_lay(at / "x", {"a": b""}), "clojure", None),
             "no practice exercises of clojure",
         ),
-        (lambda at: bench_suites.import_bfcl(_lay(at / "x", {"a": b""}), None), "no rows of BFCL"),
+        (lambda at: bench_suites.import_bfcl(_lay(at / "x", {"a": b""}), None), "has no BFCL cases"),
         (
             lambda at: bench_suites.import_exercism(_lay(at / "t", track("clojure")), "clojure", at / "t"),
-            "is there already",
+            "already exists",
         ),
     ],
 )

@@ -145,9 +145,9 @@ def test_a_bug_of_ours_is_one_report_line_with_a_saved_traceback(capsys: pytest.
 @pytest.mark.parametrize(
     ("code", "file", "named"),
     [
-        (errno.EACCES, "/srv/my plans/a.yaml", ("no permission", "ls -ld '/srv/my plans'")),
-        (errno.EPERM, None, ("no permission", "ls -ld .")),
-        (errno.EROFS, "/srv/a.yaml", ("read-only (/srv/a.yaml)", "a folder that can be written")),
+        (errno.EACCES, "/srv/my plans/a.yaml", ("permission denied", "ls -ld '/srv/my plans'")),
+        (errno.EPERM, None, ("permission denied", "ls -ld .")),
+        (errno.EROFS, "/srv/a.yaml", ("read-only (/srv/a.yaml)", "a writable folder")),
     ],
 )
 def test_a_refused_write_names_the_folder_to_look_at(code: int, file: str | None, named: tuple[str, str]) -> None:

@@ -39,8 +39,13 @@ def test_the_session_of_the_page_is_real(tmp_path: Path, is_updating: bool) -> N
 @pytest.mark.parametrize(
     "table", [EFFECTS, CONDITIONS, TEXT_TESTS, RULE_PLACEHOLDERS], ids=["effects", "when", "tests", "blanks"]
 )
-def test_every_word_of_rules_stands_on_the_page_with_what_it_means(table: dict[str, str]) -> None:
+def test_the_page_explains_every_word_of_rules(table: dict[str, str], is_updating: bool) -> None:
     text = PAGE.read_text()
+    if is_updating:
+        rows = "".join(f"| `{name}` | {words} |\n" for name, words in table.items())
+        old = next(one for one in re.findall(r"(?:^\| `.*\n)+", text, re.MULTILINE) if f"| `{next(iter(table))}` |" in one)
+        text = text.replace(old, rows)
+        PAGE.write_text(text)
 
     assert [name for name, words in table.items() if f"| `{name}` | {words} |\n" not in text] == []
 

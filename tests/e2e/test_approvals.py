@@ -25,7 +25,7 @@ WAYS = "plan approve approval/root.1 · plan reject approval/root.1"
 def test_whoever_looks_at_a_plan_sees_what_a_request_asks_for_and_how_it_is_answered(folder: Folder) -> None:
     folder.write("demo.plan.yaml", PLAN)
     with folder.started("demo.plan.yaml") as owner:
-        asked = owner.until(" asks ")
+        asked = owner.until(r" by agent/\.: ")
         said(asked.rstrip(), "agent/", WAYS)
         owner.until(r"blocked +plan/demo .*yes to approval/root.1, plan: first x.*plan approve approval/root.1$")
 

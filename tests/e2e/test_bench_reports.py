@@ -315,7 +315,7 @@ def test_a_run_that_has_not_begun_is_left_out_of_all_and_that_is_said(folder: Fo
 
     every, one = folder.run("bench", "report", "--all"), folder.run("bench", "report", "notes/second")
 
-    assert (every.code, "second has not begun and is left out" in every.err) == (0, True)
+    assert (every.code, "second has not started and was skipped" in every.err) == (0, True)
     assert (one.code, "plan bench resume" in one.err) == (6, True)
     golden_text.said_in(folder.run("bench", "report").out)
 

@@ -132,7 +132,7 @@ def test_every_command_answers_and_a_slip_is_told_what_may_have_been_meant(folde
             "/decompose TEXT",
             "* .",
             "demo  running",
-            "live already",
+            "already matches the live plan",
             "human:file",
             "no hooks",
         ):
@@ -276,7 +276,7 @@ def test_prompts_of_tool_servers_are_commands_and_what_they_say_is_a_question(fo
         said = chat(folder, "/everything.args-prompt city=Oslo\n/everything.simple-prompt\n")
         assert said.out == "it rains in Oslo\nit is a simple one\n", said
         said = chat(folder, "/everything.args-prompt\n/everything.args-prompt town=x\n/everything.nothing\n")
-        assert "needs city" in said.err and "city=…" in said.err
+        assert "requires city" in said.err and "city=…" in said.err
         golden_text.said_in(said.err, "town")
         golden_text.said_in(said.err)
         with terminal(folder, "chat") as live:

@@ -55,7 +55,7 @@ def test_a_person_sees_both_sides_and_rules(folder: Folder) -> None:
         assert "--sequence" in unsure.text
         assert folder.run("approve", "conflict/1", "--merge", "--for", "nobody").code == 2
         both = folder.run("approve", "conflict/1", "--release", "--cancel")
-        assert (both.code, "--release and --cancel exclude each other" in both.text) == (2, True), both
+        assert (both.code, "--release and --cancel cannot be combined" in both.text) == (2, True), both
         assert folder.run("approve", "conflict/1", "--release", "--tell", "x" * 2_001).code == 2
         assert folder.run("approve", "conflict/7", "--release").code == 6
         for name in ("conflict/1", "approval/conflict-1"):
@@ -82,7 +82,7 @@ def test_a_person_who_talks_with_an_agent_rules_in_the_chat(folder: Folder) -> N
         unsure = chat(folder, "/approve conflict-1\n", "front")
         assert "/approve conflict-1 merge" in unsure.text
         said = chat(folder, "/approve conflict-1 merge front keep the names\n", "front")
-        assert "conflict/1: ruled" in said.text
+        assert "conflict/1: decided" in said.text
         assert owner.ended() == 0, owner.text
     rulings = folder.json("get", "task/back")["spec"]["rulings"]
     golden_text.said(rulings)

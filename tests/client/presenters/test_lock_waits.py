@@ -47,6 +47,6 @@ def test_a_lock_tells_its_holders_and_its_queue_in_the_order_in_which_they_came(
         table.want(path, {"x": "write"})
     (lock,) = lock_waits.lock_waits_answer(table.view, table.now)["locks"]
     assert [(one["owner"], one["until"], one["reason"]) for one in lock["holders"]] == [
-        ("agent/a", "to the end of its turn", "first")
+        ("agent/a", "until its turn ends", "first")
     ]
     assert [one["owner"] for one in lock["waiters"]] == ["agent/c", "agent/b"]

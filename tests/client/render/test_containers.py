@@ -109,7 +109,7 @@ def test_a_description_says_what_was_asked_for_and_what_became_of_it() -> None:
         "health    redis-cli ping, every 2 s, 3 tries: passes",
         "address   172.18.0.2 in default",
         "port      127.0.0.1:49153 -> 6379",
-        "runs as   d755cc4ddaf6, running, since 38 s, started again 2 times",
+        "runs as   d755cc4ddaf6, running, since 38 s, restarted 2 times",
         "needed by container/app (now running)",
     ):
         assert line in text.splitlines()
@@ -199,13 +199,13 @@ def test_a_run_is_told_of_what_a_person_waits_for(item: Resource, said: str | No
         ({"state": "failed"}, {"state": "failed", "reason": "Exited", "why": "it ended"}, "failed: it ended"),
         ({"seen": RUNNING}, {}, "the engine has it: d755cc4ddaf6 running"),
         ({"seen": ENDED, "counted": 1}, {}, "the engine has it: d755cc4ddaf6 exited with exit code 3"),
-        ({"seen": None}, {}, "the engine has none of it"),
-        ({"doing": "image", "why": None}, {}, "its image is looked for"),
-        ({"doing": "start", "incarnation": 1}, {}, "is created and started"),
+        ({"seen": None}, {}, "the engine does not have it"),
+        ({"doing": "image", "why": None}, {}, "looking for the image"),
+        ({"doing": "start", "incarnation": 1}, {}, "creating and starting it"),
         ({"probed": {"is_well": False, "said": "exit code 1"}}, {}, "its health check fails: exit code 1"),
-        ({"logged": 1.0, "log": "5f2c"}, {}, "its output is kept"),
+        ({"logged": 1.0, "log": "5f2c"}, {}, "output saved"),
         ({"failures": 1, "reason": "PortTaken", "why": "a port is taken"}, {}, "a port is taken"),
-        ({"looked": "1"}, {}, "looked at"),
+        ({"looked": "1"}, {}, "inspected"),
     ],
 )
 def test_no_record_of_a_container_is_without_words(merge: JsonObject, data: JsonObject, said: str) -> None:

@@ -39,7 +39,7 @@ def test_a_row_names_the_holder_its_mode_since_when_who_waits_and_why() -> None:
 def test_a_description_has_all_holders_the_first_waiters_and_the_way_out() -> None:
     waiters = {f"call/{n}": LockRequest(f"agent/w{n}", "read", 900.0 + n) for n in range(20)}
     said = locks.lock_facts(lock(DOCS, waiters=waiters), NOW)
-    assert said[0] == ("held by", 'agent/docs (write), for 38 s, to the end of its turn, "renames", fence 7')
+    assert said[0] == ("held by", 'agent/docs (write), for 38 s, until its turn ends, "renames", fence 7')
     assert said[1] == ("waits", "agent/w0 (read) for 1m40s")
     assert ("waits", "8 more: plan get lock/src/app.py -o yaml") in said
     assert said[-1] == ("unblocks", "agent/docs lets go · or: plan unlock lock/src/app.py")
@@ -47,7 +47,7 @@ def test_a_description_has_all_holders_the_first_waiters_and_the_way_out() -> No
 
 def test_what_was_lost_and_not_told_yet_is_shown() -> None:
     said = locks.lock_facts(lock(lost={"agent/docs": LostGrant("d", 1, 7, "broken", 990.0, "human:cli", "mine")}), NOW)
-    assert said == [("lost", 'agent/docs, broken by human:cli, and will be told, "mine"')]
+    assert said == [("lost", 'agent/docs, broken by human:cli, and gets a message, "mine"')]
     lapsed = LostGrant("d", 1, 7, "lapsed", 990.0, "controller:lock")
     assert locks.lock_facts(lock(lost={"agent/docs": lapsed}), NOW) == [
         ("lost", "agent/docs, lapsed, and will be told")
@@ -59,7 +59,7 @@ def test_who_holds_and_who_waits_sees_it_in_its_own_description() -> None:
     holder = Resource("agent/docs", Uid("d"), 1, {}, {})
     waiter = Resource("agent/c", Uid("c"), 1, {}, {})
     assert locks.lock_relation(found, holder, NOW) == [
-        ("holds", 'lock/src/app.py (write), for 38 s, to the end of its turn, "renames"')
+        ("holds", 'lock/src/app.py (write), for 38 s, until its turn ends, "renames"')
     ]
     ((label, words),) = locks.lock_relation(found, waiter, NOW)
     assert label == "waits"

@@ -63,7 +63,7 @@ def test_what_is_broken_about_locks_is_told_in_words() -> None:
         ("call.settled", "shell ok; it changed a, which agent/x holds, and b, which task/y holds"),
         (
             "lock.deadlock",
-            "a ring: agent/b waits for agent/a, which waits for task/c, which waits for agent/b; agent/b gives way",
+            "cycle: agent/b waits for agent/a, which waits for task/c, which waits for agent/b; agent/b releases its locks",
         ),
     ]
 
@@ -84,6 +84,6 @@ def test_a_record_of_one_step_is_told_as_it_is() -> None:
 def test_a_turn_that_was_called_off_names_no_number_and_says_why_and_how_many_calls_went_with_it() -> None:
     """Its record lists the calls themselves, where that of a turn that ended counts them."""
     off: list[SubRecord] = [SubRecord("turn.ended", ME, {"called_off": "its task was cancelled", "calls": [CALL]})]
-    assert told(record(off)) == [("turn.ended", "called off: its task was cancelled, with 1 call")]
+    assert told(record(off)) == [("turn.ended", "cancelled: its task was cancelled, with 1 call")]
     early: list[SubRecord] = [SubRecord("turn.ended", ME, {"called_off": "it was paused", "calls": []})]
     assert told(record(early)) == [("turn.ended", "called off: it was paused")]
