@@ -158,7 +158,7 @@ def test_what_waits_for_a_yes_is_told_and_can_be_answered(folder: Folder) -> Non
         with folder_waits(folder):
             said = chat(folder, "/approve\n")
         assert "approved" in said.out, said
-        assert "asks for a yes" in said.err
+        assert "asks for approval" in said.err
         assert asked.communicate(timeout=50)[0] == "half of it is done\n"
 
 
@@ -205,7 +205,7 @@ def test_on_a_terminal_there_is_a_prompt_and_ctrl_c_leaves_everything_going_on(f
             chat.press("how far are you?\n")
             chat.until("half of it is done")
             chat.until("done\r\ndemo > ")
-            chat.press_until("\x03", "goes on: plan chat")
+            chat.press_until("\x03", "keeps running: plan chat")
             assert chat.ended() == Exit.CANCELLED
         assert folder.states() == {"task/.": "running"}
         assert "how far" in (folder.path / ".plan" / "demo" / "chat.history").read_text()
@@ -223,7 +223,7 @@ def test_on_a_terminal_commands_are_done_while_an_answer_is_out_and_words_wait_f
         chat.press("/agents\n")
         chat.until("* . ")
         chat.press("finish now\n")
-        chat.until("it is said when this is answered")
+        chat.until("queued: it is sent after this answer")
         folder.run("cancel", "task/.")
         chat.until("(Cancelled) its task is cancelled\r\ndemo > ")
         chat.press("/quit\n")
@@ -238,7 +238,7 @@ def test_what_comes_up_while_a_person_writes_is_shown_at_once_and_their_line_sta
         live.press("/app")
         live.until("demo > /app")
         assert folder.run("send", ".", "how far?").code == 0
-        live.until("asks for a yes: write(")
+        live.until("asks for approval: write(")
         live.until("/reject ")
         live.until("\ndemo > /app")
         live.press("rove\n")

@@ -60,7 +60,7 @@ def test_a_person_sees_both_sides_and_rules(folder: Folder) -> None:
         assert folder.run("approve", "conflict/7", "--release").code == 6
         for name in ("conflict/1", "approval/conflict-1"):
             no = folder.run("reject", name)
-            assert (no.code, "nobody rejects conflict/1" in no.text, "--sequence" in no.text) == (2, True, True), no
+            assert (no.code, "conflict/1 cannot be rejected" in no.text, "--sequence" in no.text) == (2, True, True), no
         ruled = folder.run("approve", "conflict/1", "--merge", "--tell", "keep the names")
         assert (ruled.code, "ruled `merge` for front" in ruled.text) == (0, True), ruled
         assert owner.ended() == 0, owner.text
@@ -69,7 +69,7 @@ def test_a_person_sees_both_sides_and_rules(folder: Folder) -> None:
     assert folder.run("get", "approvals").out.strip() == "no approvals"
     assert folder.run("approve", "conflict/1", "--release").code == 4
     late = folder.run("reject", "conflict/1")
-    assert (late.code, "conflict/1 is over" in late.text) == (4, True), late
+    assert (late.code, "conflict/1 is already resolved" in late.text) == (4, True), late
     why = folder.run("explain", "--why", "/tasks/back/rulings")
     assert "human:cli" in why.text, why
     assert folder.run("replay").code == 0
