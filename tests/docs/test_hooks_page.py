@@ -43,7 +43,9 @@ def test_the_page_explains_every_word_of_rules(table: dict[str, str], is_updatin
     text = PAGE.read_text()
     if is_updating:
         rows = "".join(f"| `{name}` | {words} |\n" for name, words in table.items())
-        old = next(one for one in re.findall(r"(?:^\| `.*\n)+", text, re.MULTILINE) if f"| `{next(iter(table))}` |" in one)
+        old = next(
+            one for one in re.findall(r"(?:^\| `.*\n)+", text, re.MULTILINE) if f"| `{next(iter(table))}` |" in one
+        )
         text = text.replace(old, rows)
         PAGE.write_text(text)
 

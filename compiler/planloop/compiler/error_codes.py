@@ -1,4 +1,4 @@
-"""Every diagnostic code and its title. Tests compare `docs/errors/` and the golden cases with it.
+"""Every diagnostic code and its title. Tests compare `docs/reference/errors/` and the golden cases with it.
 
 P01xx are errors in reading a file, P02xx in the plan, P03xx in its rights and budgets. P04xx are parts of a plan that
 this version does not run.
