@@ -63,7 +63,8 @@ def test_what_is_broken_about_locks_is_told_in_words() -> None:
         ("call.settled", "shell ok; it changed a, which agent/x holds, and b, which task/y holds"),
         (
             "lock.deadlock",
-            "cycle: agent/b waits for agent/a, which waits for task/c, which waits for agent/b; agent/b releases its locks",
+            "cycle: agent/b waits for agent/a, which waits for task/c, which waits for agent/b; "
+            "agent/b releases its locks",
         ),
     ]
 

@@ -17,8 +17,8 @@ from planloop.schemas.tools import AGENT_TOOL, AGENT_TOOL_ARGUMENTS, TOLD_APART,
 #
 # A rule is a list of clauses. They are read from the top; each whose `when` holds has its effects, and one that decides
 # (`deny`, `defer`, `ask`, `allow`) ends the reading. The tables here define each word, once, for
-# `planloop.schemas.rules.validate`, for `docs/reference/hooks.md` and for `planloop.controllers.agent.hooks.rules`, which answers
-# by them.
+# `planloop.schemas.rules.validate`, for `docs/reference/hooks.md` and for `planloop.controllers.agent.hooks.rules`,
+# which answers by them.
 #
 # Values may say `$name` for the setting of that name. Texts may say `{word}` for what is known: see
 # `RULE_PLACEHOLDERS`.
