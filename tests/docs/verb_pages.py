@@ -146,14 +146,12 @@ def page(verb: str, folder: Path) -> Page:
 
 
 def index() -> str:
-    """docs/reference/verbs/index.md: every verb with its line, and the exit codes."""
+    """docs/reference/verbs/index.md: every verb with its line."""
     rows = "\n".join(f"| [`{verb}`]({verb}.md) | {line} |" for verb, line in VERBS.items())
     return (
         "# The `plan` command\n\nEvery page is the verb's own help and a real session; a test runs them again and "
         f"compares.\n\n| verb | does |\n| --- | --- |\n{rows}\n\n"
-        "Exit codes, a promise: 0 done; 1 failed (for `diff`: there are differences); 2 usage; 3 the plan is invalid; "
-        "4 conflict or stale; 5 refused by rights, protection or budget; 6 not found; 8 cancelled; 9 timeout; "
-        "10 finished with failed tasks; 70 a bug of ours.\n"
+        "[Exit codes](../exit-codes.md) are the same for every verb.\n"
     )
 
 

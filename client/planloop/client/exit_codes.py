@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """Exit codes, as documented in docs/reference/verbs/index.md. For `diff`, FAILED means differences."""
+    """Exit codes, as documented in docs/reference/exit-codes.md. For `diff`, FAILED means differences."""
 
     DONE = 0
     FAILED = 1
