@@ -14,13 +14,12 @@ from planloop.controllers.agent.tools.tool import arguments_schema
 from planloop.schemas.spec.field import ChangeClass
 from planloop.schemas.spec.tables import TABLES
 from planloop.schemas.tools import CONTAINER_TOOLS
-from tests.docs.test_readme import SESSION
-from tests.docs.verb_pages import ROOT, shell, steady
+from tests.architecture.tree import ROOT
+from tests.docs.sessions import Terminal, check, replayed
 from tests.product import EngineErrorReason
 
 PAGE = ROOT / "docs" / "reference" / "containers.md"
 AGENTS_PAGE = ROOT / "docs" / "reference" / "containers-agents.md"
-AGE = re.compile(r"\b\d+(?:\.\d)? s\b( +(?=it ended|httpd))?")
 PLAN = re.compile(r"(?ms)^```yaml\n(plan: shop\n.*?)^```\n")
 
 
@@ -31,22 +30,13 @@ def test_the_sessions_of_the_page_are_real(engine: DockerEngine, tmp_path: Path,
     plan = PLAN.search(text)
     assert plan is not None
     (tmp_path / "shop.plan.yaml").write_text(plan[1])
-    shell(f"{apt}; plan image make shell", tmp_path, timeout_s=60)
+    terminal = Terminal(tmp_path, timeout_s=60)
+    terminal.type(f"{apt}; plan image make shell")
     try:
-        now = SESSION.sub(lambda found: f"```console\n{_played(found[1], tmp_path)}```\n", text)
+        now = replayed(text, terminal)
     finally:
-        shell("plan down --volumes", tmp_path)
-    if is_updating:
-        PAGE.write_text(now)
-    assert PAGE.read_text() == now, "run `make docs` and look at the difference"
-
-
-def _played(block: str, folder: Path) -> str:
-    """The session with what its commands print now; how old a container is differs in digits too."""
-    commands = [line[2:] for line in block.splitlines() if line.startswith("$ ")]
-    parts = [f"$ {command}\n{shell(command, folder, timeout_s=60)[0]}".rstrip() for command in commands]
-    said = AGE.sub(lambda found: "0.1 s" + " " * 14 * bool(found[1]), steady("\n\n".join(parts)))
-    return re.sub(r"(?<=FOR) +(?=RESTARTS)", " " * 5, said) + "\n"
+        terminal.type("plan down --volumes")
+    check(PAGE, now, is_updating=is_updating, is_ordered=False)
 
 
 def test_the_table_of_changes_is_that_of_the_code() -> None:
@@ -87,9 +77,10 @@ def test_an_agent_makes_the_calls_of_its_page(engine: DockerEngine, tmp_path: Pa
     (plan,) = re.findall(r"(?ms)^```yaml\n(plan: lab\n.*?)^```\n", AGENTS_PAGE.read_text())
     assert {tool.name for tool in CONTAINER_TOOLS} <= set(re.findall(r"(?m)^ {4}(?:- call: \{| {4})([a-z_]+):", plan))
     (tmp_path / "lab.plan.yaml").write_text(plan)
-    shell(f"{apt}; plan image make shell", tmp_path, timeout_s=60)
+    terminal = Terminal(tmp_path, timeout_s=60)
+    terminal.type(f"{apt}; plan image make shell")
     try:
-        said, code = shell("plan apply lab.plan.yaml", tmp_path, timeout_s=60)
+        said, code = terminal.type("plan apply lab.plan.yaml")
         assert (code, "done" in said) == (0, True), said
     finally:
-        shell("plan down --volumes", tmp_path)
+        terminal.type("plan down --volumes")

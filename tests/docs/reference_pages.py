@@ -21,7 +21,7 @@ from planloop.compiler.read import format_yaml
 from planloop.schemas import limits
 from planloop.schemas.spec.field import Field, FieldTable
 from planloop.schemas.spec.tables import TABLE_BY_NAME, TABLES
-from tests.docs.verb_pages import ROOT
+from tests.architecture.tree import ROOT
 
 FOLDER: Final = ROOT / "docs" / "reference"
 Pages = Mapping[str, str]

@@ -12,7 +12,7 @@ import pytest
 
 from planloop.server.api.openapi import WORDS
 from planloop.server.api.operations import TABLE
-from tests.docs.verb_pages import ROOT
+from tests.architecture.tree import ROOT
 from tests.e2e.folder import Folder
 from tests.server.gateway.gateways import Served, served
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from planloop.benchmarks.runs.contestants import case_cheats
+from tests.architecture.tree import ROOT
 from tests.benchmarks.validating.suites import SOUND, suite_of
-from tests.docs.test_readme import SESSION, played
-from tests.docs.verb_pages import ROOT
+from tests.docs.sessions import Terminal, check, replayed
 
 PAGE = ROOT / "docs" / "benchmarks" / "index.md"
 
@@ -26,11 +26,9 @@ def test_the_sessions_of_the_page_are_real(tmp_path: Path, is_updating: bool) ->
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)
 
-    now = SESSION.sub(lambda found: f"```console\n{played(found[1], tmp_path, timeout_s=60)}```\n", text)
+    now = replayed(text, Terminal(tmp_path, timeout_s=60))
 
-    if is_updating:
-        PAGE.write_text(now)
-    assert PAGE.read_text() == now, "run `make docs` and look at the difference"
+    check(PAGE, now, is_updating=is_updating)
 
 
 def test_the_page_names_every_standard_cheat() -> None:

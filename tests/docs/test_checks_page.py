@@ -11,9 +11,9 @@ import pytest
 from aiohttp import web
 
 from planloop.schemas.checks.matchers import MATCHER_WORDS
+from tests.architecture.tree import ROOT
 from tests.controllers.task.chats import Echo
 from tests.controllers.task.served import serving
-from tests.docs.verb_pages import ROOT
 
 pytestmark = pytest.mark.anyio
 PAGE = ROOT / "docs" / "reference" / "checks-http.md"

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.test_readme import SESSION, played
-from tests.docs.verb_pages import ROOT
+from tests.architecture.tree import ROOT
+from tests.docs.sessions import Terminal, check, replayed
 
 PAGE = ROOT / "docs" / "reference" / "forks.md"
 
@@ -21,8 +21,6 @@ def test_the_session_of_the_page_is_real(tmp_path: Path, is_updating: bool) -> N
     (plan,) = re.findall(r"(?ms)^```yaml\n(plan: .*?)^```\n", text)
     (tmp_path / "try.plan.yaml").write_text(plan)
 
-    now = SESSION.sub(lambda found: f"```console\n{played(found[1], tmp_path)}```\n", text)
+    now = replayed(text, Terminal(tmp_path))
 
-    if is_updating:
-        PAGE.write_text(now)
-    assert PAGE.read_text() == now, "run `make docs` and look at the difference"
+    check(PAGE, now, is_updating=is_updating)

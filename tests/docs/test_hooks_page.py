@@ -14,8 +14,8 @@ from planloop.controllers.agent.hooks import facts, programs
 from planloop.controllers.agent.hooks.facts import CallFact, HookFacts
 from planloop.schemas.objects.hook import HookPoint
 from planloop.schemas.rules.language import CONDITIONS, EFFECTS, NUMBER_TESTS, RULE_PLACEHOLDERS, TEXT_TESTS
-from tests.docs.test_readme import SESSION, played
-from tests.docs.verb_pages import ROOT
+from tests.architecture.tree import ROOT
+from tests.docs.sessions import Terminal, check, replayed
 from tests.product import CallResult, CallState
 
 PAGE = ROOT / "docs" / "reference" / "hooks.md"
@@ -29,11 +29,9 @@ def test_the_session_of_the_page_is_real(tmp_path: Path, is_updating: bool) -> N
     (plan,) = re.findall(r"(?ms)^```yaml\n(plan: .*?)^```\n", text)
     (tmp_path / "careful.plan.yaml").write_text(plan)
 
-    now = SESSION.sub(lambda found: f"```console\n{played(found[1], tmp_path)}```\n", text)
+    now = replayed(text, Terminal(tmp_path))
 
-    if is_updating:
-        PAGE.write_text(now)
-    assert PAGE.read_text() == now, "run `make docs` and look at the difference"
+    check(PAGE, now, is_updating=is_updating)
 
 
 @pytest.mark.parametrize(

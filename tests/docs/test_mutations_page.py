@@ -14,8 +14,9 @@ from planloop.benchmarks.suite import Case
 from planloop.containers.engine.docker_engine import DockerEngine
 from planloop.server.bench import suites
 from tests import sets
+from tests.architecture.tree import ROOT
 from tests.containers.images.stocked import stocked
-from tests.docs.verb_pages import ROOT, shell
+from tests.docs.sessions import shell
 
 PAGE = ROOT / "docs" / "benchmarks" / "mutations.md"
 SHIPPED = suites.shipped_suites()

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from pathlib import Path
 
 import pytest
 
-from tests.docs.verb_pages import ROOT, shell, steady
+from tests.architecture.tree import ROOT
+from tests.docs.sessions import Terminal, check, replayed
 
 README = ROOT / "README.md"
-SESSION = re.compile(r"(?ms)^```console\n(\$ .*?)^```\n")
-
-
-def played(block: str, folder: Path, *, timeout_s: float = 15) -> str:
-    """The session with what its commands print now."""
-    commands = [line[2:] for line in block.splitlines() if line.startswith("$ ")]
-    parts = [f"$ {command}\n{shell(command, folder, timeout_s=timeout_s)[0]}".rstrip() for command in commands]
-    return steady("\n\n".join(parts)) + "\n"
 
 
 @pytest.mark.process
@@ -28,8 +20,6 @@ def test_the_sessions_of_the_readme_are_real(tmp_path: Path, is_updating: bool) 
     shutil.copytree(ROOT / "plans" / "examples" / "quickstart", folder)
     text = README.read_text()
 
-    now = SESSION.sub(lambda found: f"```console\n{played(found[1], folder)}```\n", text)
+    now = replayed(text, Terminal(folder))
 
-    if is_updating:
-        README.write_text(now)
-    assert README.read_text() == now, "run `make docs` and look at the difference"
+    check(README, now, is_updating=is_updating)

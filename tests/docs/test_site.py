@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tests.docs.verb_pages import ROOT
+from tests.architecture.tree import ROOT
 
 REPOSITORY = "https://github.com/planloop/planloop/"
 LINK = re.compile(r"""<(a|link|script|img|source|iframe)\b[^>]*?\s(?:href|src)=["']?([^"'\s>]+)""")

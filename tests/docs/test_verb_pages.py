@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from planloop.cli.main import VERBS, cli
 from tests.docs import verb_pages
+from tests.docs.sessions import check, settled
 
 
 def test_every_page_has_the_help_of_its_verb() -> None:
@@ -22,18 +23,14 @@ def test_every_page_has_the_help_of_its_verb() -> None:
 def _help_of(verb: str) -> str:
     width = 78  # Of a command whose output is no terminal.
     said = CliRunner().invoke(cli, [verb, "--help"], prog_name="plan", terminal_width=width).output
-    return verb_pages.steady("\n".join(line.rstrip() for line in said.rstrip().splitlines()))
+    return settled("\n".join(line.rstrip() for line in said.rstrip().splitlines()))
 
 
 @pytest.mark.process(keep=5)
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_page_shows_what_the_verb_prints(verb: str, tmp_path: Path, is_updating: bool) -> None:
     page = verb_pages.page(verb, tmp_path)
-    if is_updating:
-        page.path.parent.mkdir(parents=True, exist_ok=True)
-        page.path.write_text(page.text)
-
-    assert page.path.read_text() == page.text, "run `make docs` and look at the difference"
+    check(page.path, page.text, is_updating=is_updating)
 
 
 def test_the_list_of_verbs_is_the_commands_own(is_updating: bool) -> None:

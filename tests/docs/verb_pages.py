@@ -1,23 +1,17 @@
 """The pages in docs/reference/verbs, made by running each verb for real in a fresh folder.
 
-A page is the verb's own help, then a session: commands with what they printed. What differs from run to run (times,
-uids, process ids, temporary paths) is replaced by a fixed example of the same shape.
+A page is the verb's own help, then a session: commands with what they printed.
 """
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from planloop.cli.main import VERBS
-from planloop.containers.engine.engine import HOST
+from tests.architecture.tree import ROOT
+from tests.docs.sessions import Terminal
 
-ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "reference" / "verbs"
 
 PLAN = """\
@@ -102,25 +96,6 @@ BEFORE_APPLY = frozenset(
 )
 """Verbs whose session begins in a folder in which nothing was applied yet."""
 
-Change = tuple[str, str | Callable[[re.Match[str]], str]]
-DIFFERS: Sequence[Change] = (
-    (r"\b\d\d:\d\d:\d\d\b", "14:03:22"),
-    (r"\b[0-9a-f]{64}\b", "5f2c…"),
-    (r"(?<![\w.])(?=[0-9a-f]*\d)[0-9a-f]{12}\b", "5b1e0c77a2f4"),
-    (r"(process|epoch) \d+", r"\1 4711"),
-    (r"\b\d+\.\d s\b", "0.1 s"),
-    (r"active_s [\d.e-]+", "active_s 0.001"),
-    (r"took_s [\d.e-]+", "took_s 0.001"),
-    (r"/\S*/(?=demo\.plan\.yaml|\.plan)", ""),
-    (r"\b(planloop) \d+\.\d+\.\d+\S*", r"\1 0.1.0"),
-)
-# A task that is on its way when a command looks may be one record further the next time.
-REVISION: Sequence[Change] = (
-    (r"\brev \d+\b", "rev 31"),
-    (r"(?m)^(14:03:22)( +\d+) ", lambda line: f"{line[1]}{'31':>{len(line[2])}} "),
-    (r"(?m)^(\d+ +)(?=14:03:22)", lambda line: f"{'31':<{len(line[1])}}"),
-)
-
 
 @dataclass(frozen=True)
 class Page:
@@ -137,12 +112,13 @@ def page(verb: str, folder: Path) -> Page:
     (folder / "demo.plan.yaml").write_text(STUCK if verb in WHEN_STUCK else PLAN)
     (folder / "broken.plan.yaml").write_text(BROKEN)
     (folder / "longer.plan.yaml").write_text(LONGER)
+    terminal = Terminal(folder)
     if verb not in BEFORE_APPLY:
-        shell("plan apply demo.plan.yaml", folder)
-    lines = [f"# plan {verb}", "", VERBS[verb], "", "```", shell(f"plan {verb} --help", folder)[0], "```", ""]
+        terminal.type("plan apply demo.plan.yaml")
+    lines = [f"# plan {verb}", "", VERBS[verb], "", "```", terminal.type(f"plan {verb} --help")[0], "```", ""]
     if SESSIONS[verb]:
-        lines += ["```console", *(line for command in SESSIONS[verb] for line in _shown(command, folder)), "```", ""]
-    return Page(verb, steady("\n".join(lines)))
+        lines += ["```console", *(line for command in SESSIONS[verb] for line in _shown(command, terminal)), "```", ""]
+    return Page(verb, "\n".join(lines))
 
 
 def index() -> str:
@@ -155,38 +131,6 @@ def index() -> str:
     )
 
 
-def _shown(command: str, folder: Path) -> list[str]:
-    said, code = shell(command, folder)
+def _shown(command: str, terminal: Terminal) -> list[str]:
+    said, code = terminal.type(command)
     return [f"$ {command}", *([said] if said else []), *([f"(exit {code})"] if code else []), ""]
-
-
-def shell(command: str, folder: Path, *, timeout_s: float = 15) -> tuple[str, int]:
-    """What the command line printed, both streams as a terminal mixes them, and its exit code."""
-    plan = f'plan() {{ "{sys.executable}" -m planloop "$@"; }}\n'
-    engine = {HOST: os.environ[HOST]} if HOST in os.environ else {}  # noqa: TID251 - the engine that the test uses
-    done = subprocess.run(
-        ["bash", "-c", f"{plan}{command.replace('EDITOR=true plan', 'export EDITOR=true; plan')}"],
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=timeout_s,
-        env={
-            "PATH": os.defpath,
-            "HOME": str(folder),
-            "PYTHONPATH": str(ROOT),
-            "LANG": "C.UTF-8",
-            "NO_COLOR": "1",
-            **engine,
-        },
-    )
-    return "\n".join(line.rstrip() for line in done.stdout.rstrip().splitlines()), done.returncode
-
-
-def steady(text: str) -> str:
-    """`text` with everything that differs from run to run replaced."""
-    for pattern, example in (*DIFFERS, *REVISION):
-        text = re.sub(pattern, example, text)
-    return text

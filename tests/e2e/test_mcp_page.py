@@ -12,7 +12,7 @@ import pytest
 
 from planloop.server.mcp.resources import SCHEME
 from planloop.server.mcp.tool_handlers import TASK_TOOLS
-from tests.docs import verb_pages
+from tests.docs.sessions import Terminal, check
 from tests.e2e import guests
 from tests.e2e.folder import Folder
 
@@ -30,15 +30,16 @@ def lines(session: str) -> Iterator[str]:
 async def played(folder: Folder, session: str) -> str:
     """The session with what is really answered."""
     out: list[str] = []
+    terminal = Terminal(folder.path)
     async with guests.over_stdio(folder, "--as", "helper") as caller:
         for line in lines(session):
             if line.startswith("$ "):
-                text, _ = await anyio.to_thread.run_sync(verb_pages.shell, line[2:], folder.path)
+                text, _ = await anyio.to_thread.run_sync(terminal.type, line[2:])
             else:
                 tool, _, arguments = line[2:].partition(" ")
                 text = (await caller.call(tool, **json.loads(arguments))).text
             out += [line, *(f"  {one}".rstrip() for one in text.rstrip().splitlines()), ""]
-    return re.sub(r"running for [^;]+;", "running for 0.1 s;", verb_pages.steady("\n".join(out)))
+    return "\n".join(out)
 
 
 async def test_the_session_is_what_a_client_gets(folder: Folder, is_updating: bool) -> None:
@@ -47,9 +48,8 @@ async def test_the_session_is_what_a_client_gets(folder: Folder, is_updating: bo
     (session,) = SESSION.findall(page)
     with guests.running(folder, plan, "handbook.plan.yaml"):
         real = await played(folder, session)
-    if is_updating:
-        PAGE.write_text(page.replace(session, real))
-    assert real == SESSION.findall(PAGE.read_text())[0], "run `make docs` and look at the difference"
+    now = page.replace(session, real)
+    check(PAGE, now, is_updating=is_updating)
 
 
 def test_the_page_names_every_tool_of_ours_and_no_other_kind_of_resource() -> None:

@@ -11,8 +11,8 @@ from planloop.benchmarks.checks import calls
 from planloop.benchmarks.checks.call_rules import MEMBERS
 from planloop.benchmarks.checks.calls import CallClass
 from planloop.benchmarks.checks.evidence import EmittedCall, Evidence
-from tests.docs.test_readme import SESSION, played
-from tests.docs.verb_pages import ROOT
+from tests.architecture.tree import ROOT
+from tests.docs.sessions import Terminal, check, replayed
 
 PAGE = ROOT / "docs" / "benchmarks" / "tool-calling.md"
 
@@ -25,11 +25,9 @@ def test_the_session_of_the_page_is_real(tmp_path: Path, is_updating: bool) -> N
     for name, content in zip(("desk.yaml", "world.yaml", "others.yaml"), files, strict=True):
         (tmp_path / name).write_text(content)
 
-    now = SESSION.sub(lambda found: f"```console\n{played(found[1], tmp_path)}```\n", text)
+    now = replayed(text, Terminal(tmp_path))
 
-    if is_updating:
-        PAGE.write_text(now)
-    assert PAGE.read_text() == now, "run `make docs` and look at the difference"
+    check(PAGE, now, is_updating=is_updating)
 
 
 def test_every_member_class_and_figure_stands_on_the_page() -> None:

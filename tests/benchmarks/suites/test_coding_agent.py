@@ -12,7 +12,7 @@ from planloop.benchmarks.grading.containers import find_start_command
 from planloop.benchmarks.suite import Case, ScriptedAct, Suite
 from planloop.benchmarks.suite_parser import FolderSuiteSources, read_suite
 from planloop.containers.images.stock import PREFIX, STOCK
-from tests.docs.verb_pages import ROOT
+from tests.architecture.tree import ROOT
 
 FOLDER = ROOT / "benchmarks/planloop/benchmarks/suites/coding-agent"
 LANGUAGES = ("clojure", "clojurescript", "typescript")

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 from planloop.benchmarks.grading.containers import find_start_command
+from tests.architecture.tree import ROOT
 from tests.benchmarks.suites.test_coding_agent import case
-from tests.docs.verb_pages import ROOT
 
 PAGE = ROOT / "docs" / "benchmarks" / "coding.md"
 NAMES = ("echo", "login", "chat", "game")

@@ -15,7 +15,7 @@ from planloop.compiler.read import read_source
 from planloop.schemas.spec.suite import NEVER
 from planloop.schemas.spec.tables import TABLE_BY_NAME
 from planloop.server.bench import suites
-from tests.docs.verb_pages import ROOT
+from tests.architecture.tree import ROOT
 
 PAGE = (ROOT / "docs" / "benchmarks" / "planning.md").read_text()
 

@@ -10,8 +10,8 @@ import pytest
 from planloop.containers.engine.docker_engine import DockerEngine
 from planloop.containers.images.stock import STOCK, StockImage
 from planloop.schemas import limits
-from tests.docs.test_readme import SESSION
-from tests.docs.verb_pages import ROOT, shell, steady
+from tests.architecture.tree import ROOT
+from tests.docs.sessions import SESSION, Terminal, check
 
 PAGE = ROOT / "docs" / "reference" / "images.md"
 
@@ -21,21 +21,19 @@ PAGE = ROOT / "docs" / "reference" / "images.md"
 @pytest.mark.timeout(180)
 def test_the_sessions_of_the_page_are_real(engine: DockerEngine, tmp_path: Path, apt: str, is_updating: bool) -> None:
     text = PAGE.read_text()
+    terminal = Terminal(tmp_path, timeout_s=60)
+    terminal.type(apt)
 
-    now = SESSION.sub(lambda found: f"```console\n{_played(found[1], tmp_path, apt)}```\n", text)
+    now = SESSION.sub(lambda found: f"```console\n{_played(found[1], terminal)}```\n", text)
 
-    if is_updating:
-        PAGE.write_text(now)
-    assert PAGE.read_text() == now, "run `make docs` and look at the difference"
+    check(PAGE, now, is_updating=is_updating)
 
 
-def _played(block: str, folder: Path, apt: str) -> str:
+def _played(block: str, terminal: Terminal) -> str:
     """The session with what its commands print now, less what depends on Debian and on the engine."""
-    commands = [line[2:] for line in block.splitlines() if line.startswith("$ ")]
-    parts = [f"$ {command}\n{shell(f'{apt}; {command}', folder, timeout_s=60)[0]}".rstrip() for command in commands]
-    said = steady("\n\n".join(parts)).replace("planloop/shell: gives it to the engine\n", "")
+    said = terminal.play(block).replace("planloop/shell: gives it to the engine\n", "")
     said = re.sub(r"\b\d+\.\d (MB|MiB)\b", r"1.9 \1", said)
-    return re.sub(r"(busybox-static)=\S+", r"\1=1:1.35.0-4+b4", said) + "\n"
+    return re.sub(r"(busybox-static)=\S+", r"\1=1:1.35.0-4+b4", said)
 
 
 @pytest.mark.parametrize("stock", STOCK.values(), ids=list(STOCK))

@@ -21,9 +21,9 @@ from planloop.containers.images.packages import Apt
 from planloop.containers.images.stock import STOCK
 from planloop.containers.images.stock_build import build_stock_image, is_loaded, last_built_image
 from tests import golden_text
+from tests.architecture.tree import ROOT
 from tests.containers.engines import Ground
 from tests.containers.images.stocked import shared, stocked
-from tests.docs.verb_pages import ROOT
 from tests.product import ContainerCreation, ExecCommand, ExitCause
 
 pytestmark = [pytest.mark.anyio, pytest.mark.engine, pytest.mark.timeout(180), pytest.mark.usefixtures("apt")]
