@@ -75,7 +75,7 @@ def test_an_owner_that_is_killed_while_a_hook_thinks_leaves_one_verdict(folder: 
 def test_a_person_talks_with_the_agent_behind_a_hook_and_back_with_the_one_it_watches(folder: Folder) -> None:
     plain = {"when": {"last": "what do you watch"}, "reply": {"text": "The files."}}
     waits = [
-        {"model": "worker", "when": {"last": "Begin"}, "reply": {"text": "I wait.", "calls": [call("plan_view")]}},
+        {"model": "worker", "when": {"last": "Start your"}, "reply": {"text": "I wait.", "calls": [call("plan_view")]}},
         {"model": "worker", "when": {"after": "plan_view"}, "reply": {"text": "I have looked."}},
     ]
     with started([*waits, *steps(plain)[:1]], folder.path) as server:

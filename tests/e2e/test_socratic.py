@@ -150,9 +150,9 @@ def steps() -> list[dict[str, Any]]:
     make = call("task", id="pupil", agent="pupil", goal="understand what recursion is")
     weak, good = "I see, I believe you.", "And how does it ever end?"
     return [
-        {"when": top | {"last": "Begin with the task"}, "reply": {"calls": [make, call("endo", subagent="pupil")]}},
+        {"when": top | {"last": "Start your task"}, "reply": {"calls": [make, call("endo", subagent="pupil")]}},
         {"when": top | {"after": "endo"}, "reply": {"text": "I listen."}, "times": "always"},
-        {"when": low | {"last": "Begin with the task"}, "reply": {"text": "What is recursion?"}, "delay": 0.5},
+        {"when": low | {"last": "Start your task"}, "reply": {"text": "What is recursion?"}, "delay": 0.5},
         {"when": low | {"last": LESSON[1]}, "reply": {"text": weak}},
         {"when": top | {"last": weak}, "reply": {"text": "DENY: you take that on trust. Ask how it ends."}},
         {"when": low | {"last": "sent back"}, "reply": {"text": good}},

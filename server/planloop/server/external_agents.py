@@ -30,9 +30,9 @@ from planloop.server.opened_plan import OpenedPlan
 from planloop.server.payloads import preview_to_json
 
 PATCH_RULES: Final = (
-    "You work on this task through the tools of this server; what you do otherwise is not part of the plan. When the "
-    "task is finished call `done`: its checks are run, and you hear whether they hold. If it cannot be finished, call "
-    "`fail`. With what a call gives you, you are told what is new: read it, for the task may have changed."
+    "Work on this task with the tools of this server; other work does not count. When the task is finished, call "
+    "`done`: its checks run and you get the result. If it cannot be done, call `fail`. Read the news in each result: "
+    "the task may have changed."
 )
 AGENTS_HINT: Final = "plan get agents lists those there are"
 

@@ -121,7 +121,7 @@ async def test_a_file_that_was_read_again_is_shown_once(tmp_path: Path) -> None:
         shell("echo x"),
         "over",
     ]
-    models = SmallModels({"agent/.": steps}, takes_s=0, size=8_000)
+    models = SmallModels({"agent/.": steps}, takes_s=0, size=7_000)
     async with arena(tmp_path, models=models) as here:
         made = await run(here, plan("compact: {at: 0.5, keep: 10}"))
     assert made[0]["tiers"]["superseded"] == 1
@@ -129,7 +129,7 @@ async def test_a_file_that_was_read_again_is_shown_once(tmp_path: Path) -> None:
 
 
 async def test_when_nothing_else_helps_one_summary_stands_for_the_old_turns(tmp_path: Path) -> None:
-    models = SmallModels({"agent/.": noisy(40, 900)}, takes_s=0, size=6_000)
+    models = SmallModels({"agent/.": noisy(40, 900)}, takes_s=0, size=5_000)
     async with arena(tmp_path, models=models) as here:
         made = await run(here, plan())
         agent = here.get("agent/.").status
@@ -139,7 +139,7 @@ async def test_when_nothing_else_helps_one_summary_stands_for_the_old_turns(tmp_
         assert agent["used"]["tokens"] > sum(each["in"] + each["out"] for each in billed)
     assert models.summaries >= 1 and any("summarised" in each["tiers"] for each in made)
     assert "swordfish" in texts(models.asked[-1])
-    assert all(len(texts(request)) // 4 <= 6_000 for request in models.asked)
+    assert all(len(texts(request)) // 4 <= models.size for request in models.asked)
 
 
 async def test_recall_reads_back_what_the_prompt_no_longer_has(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ async def test_an_edit_that_has_happened_since_the_file_was_read_is_done(tmp_pat
 call: {read: {path: a.txt}}
 call: {shell: {command: "printf two > a.txt"}}
 call: {edit: {path: a.txt, old: one, new: two}}
-expect: was edited already
+expect: was already edited
 call: {edit: {path: a.txt, old: two, new: three}}
 expect: ok
 done: x
@@ -220,4 +220,4 @@ def test_clamping_keeps_short_texts_and_cuts_long_ones_at_lines() -> None:
 def test_differences_of_huge_files_are_words() -> None:
     old, new = b"a\n" * 5_000, b"b\n" * 5_000
     said(text_difference(old, new, "f"))
-    assert "not kept" in text_difference(None, b"x", "f")
+    assert "not stored" in text_difference(None, b"x", "f")

@@ -333,9 +333,9 @@ class _View:
 
 async def test_an_agent_that_is_asked_beside_its_own_work_goes_on_with_it(tmp_path: Path) -> None:
     lead = [
-        {"when": {"last": "Begin"}, **calls(call("list"))},
+        {"when": {"last": "Start your task"}, **calls(call("list"))},
         {"when": {"any": "before-call", "not": "of the list"}, **says("ALLOW, and think of the list")},
-        {"when": {"last": "Go on"}, **calls(call("write", path="lead.txt", content="x"))},
+        {"when": {"last": "Continue"}, **calls(call("write", path="lead.txt", content="x"))},
         {"when": {"after": "list"}, **calls(call("write", path="lead.txt", content="x"))},
         {"when": {"after": "write"}, **says("led")},
     ]

@@ -48,7 +48,7 @@ async def slow_watch(context: ToolContext, what: What = "child") -> CallEnding:
 
 def watched(context: ToolContext) -> CallEnding | None:
     step = str(context.call.status["step"])
-    if not (context.world.folder / step).exists():
+    if not (context.services.folder / step).exists():
         return None
     if step == "second":
         return Settlement(success("both are there"))

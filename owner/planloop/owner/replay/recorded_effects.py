@@ -293,7 +293,7 @@ def _patching(
             await wait_until_replay_ends()
         wanted = director.expected
         if wanted is not None and is_patch(wanted.draft):
-            await context.world.gate.submit(external_inputs.recorded_patch(director, wanted.draft))
+            await context.services.gate.submit(external_inputs.recorded_patch(director, wanted.draft))
         return await recorded(context, **arguments)
 
     return play

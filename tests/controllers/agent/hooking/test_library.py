@@ -63,9 +63,9 @@ async def test_planning_is_reading_only_until_a_person_says_yes_to_the_plan(tmp_
         assert [each[0] for each in await results(here, "list")] == ["Succeeded"]
         assert here.state("hook/it") == "over"
     assert models.left == []
-    assert "Planning comes first" in shown(models, 1)
+    assert "until your plan is approved" in shown(models, 1)
     said_in(shown(models, 1), "write")
-    assert "Your plan has not been approved" in shown(models, 3)
+    assert "Your plan is not approved yet" in shown(models, 3)
     assert "Your plan is approved" in shown(models, 5)
 
 
@@ -270,8 +270,8 @@ async def test_a_single_minded_agent_has_one_subagent_at_a_time(tmp_path: Path) 
     assert models.left == []
     mine = [request for request in models.asked if request.model == "test/m"]
     words = "\n".join(str(one) for one in mine[-1].messages)
-    assert words.count("Begin one of these now") == 1
-    assert words.count("not by a patch of the plan") == len(by_patch)
+    assert words.count("Start one of these now") == 1
+    assert words.count("not with a patch of the plan") == len(by_patch)
     said_in(words)
 
 
@@ -285,7 +285,7 @@ async def test_spawning_is_bounded_in_depth_and_number(tmp_path: Path) -> None:
             {"model": "m"} | calls(call("task", tasks=pair[0])),
             {"model": "m"} | calls(call("plan_patch", ops=[{"op": "add", "path": "tasks/c", "value": CHILD}])),
             {"model": "m", "times": "always"} | says("I wait."),
-            {"model": "n", "when": {"not": "levels down"}, "delay": 0.3, "times": 2}
+            {"model": "n", "when": {"not": "may not delegate"}, "delay": 0.3, "times": 2}
             | calls(call("task", **child("d"))),
             {"model": "n", "times": 2} | says("I did it myself"),
         ]
@@ -317,7 +317,7 @@ async def test_children_with_nothing_to_do_are_told_of_when_they_were_not_spoken
         assert await ended(here, plan(hook)) == "done"
         assert here.find("task/a") is None
     told = [
-        shown(models, index).count("Idle, and not spoken with for 3 turns or more: a.")
+        shown(models, index).count("Idle, and you have not talked to them for 3 turns or more: a.")
         for index, request in enumerate(models.asked)
         if request.model == "test/m"
     ]

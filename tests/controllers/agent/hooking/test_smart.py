@@ -74,7 +74,8 @@ async def test_a_hook_that_thinks_denies_a_call_and_the_agent_is_told_why(tmp_pa
     assert "not that file" in told and "careful" in told
     (first,) = of(models, "guard")
     system, question = asked(models, first)
-    assert "You are the hook `careful` of agent/." in system["content"] and "watch the files" in system["content"]
+    assert "You are the hook `careful`. You watch the root agent" in system["content"]
+    assert "watch the files" in system["content"]
     assert "write the file" not in system["content"], "the task is not its own"
     golden_text.said_in(question["content"], "agent/")
     tools = models.asked[first].tools.decode()
@@ -284,7 +285,7 @@ async def test_another_command_line_agent_is_a_hook_as_it_is_an_agent(tmp_path: 
     (tmp_path / "judge.py").write_text(
         "import sys\n"
         "asked = sys.stdin.read()\n"
-        "assert 'You are the hook `careful` of agent/.' in asked and 'before-call' in asked, asked\n"
+        "assert 'You are the hook `careful`. You watch the root agent' in asked and 'before-call' in asked, asked\n"
         "print('DENY: judged')\n"
     )
     models = ScriptedModels([*worker(calls(WRITE), says("it may not be"))])

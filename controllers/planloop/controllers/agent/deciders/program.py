@@ -271,10 +271,10 @@ SESSION_PLACEHOLDER: Final = "{session}"
 SHELL_COMMAND: Final = ("sh", "-c")
 
 CLI_AGENT_RULES: Final = (
-    "You work alone in the current folder. Nobody reads along and nobody answers questions. Do the task, look "
-    "yourself whether the checks above hold, then print your answer: what you did, in a few sentences."
+    "You work alone in the current folder, and no one answers questions. Do the task, run the checks above yourself, "
+    "then print your answer: what you did, in a few sentences."
 )
-STOPPED_NOTE: Final = "You were stopped in the middle of this. Look at what is already there before you go on."
+STOPPED_NOTE: Final = "You were interrupted in the middle of this. Check what is already there before you continue."
 
 
 @frozen

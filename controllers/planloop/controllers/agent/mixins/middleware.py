@@ -118,7 +118,7 @@ class ResultCache:
         marks = await anyio.to_thread.run_sync(_marks, context) if _paths(context) else ""
         good_s = float(step.table.get("for", limits.CACHE_GOOD_S))
         kept = self._kept.get(agent, OrderedDict()).get(key)
-        now = context.world.clock.now()
+        now = context.services.clock.now()
         if kept is not None and kept.marks == marks and now - kept.at <= good_s:
             self._kept[agent].move_to_end(key)
             return replace(kept.answer, data={**kept.answer.data, "cached": True})
@@ -257,7 +257,7 @@ def add_call_note(ending: Settlement, note: JsonObject) -> Settlement:
 
 
 async def _traced(call: CallAttempts, inner: InnerCall) -> CallEnding:
-    clock = call.context.world.clock
+    clock = call.context.services.clock
     began = clock.now()
     ending = await inner()
     return add_trace(ending, clock.now() - began, call.tries)

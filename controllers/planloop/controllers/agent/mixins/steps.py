@@ -137,7 +137,7 @@ def call_question(context: ToolContext, step: MixinStep, result: CallResult | No
 
 async def ask_about_call(context: ToolContext, step: MixinStep, told: JsonObject) -> StepAnswer:
     """The answer of the program of `step` to `told`; a fault is handled by the step's policy."""
-    return await ask_about_turn(context.world, context.seen, step, told)
+    return await ask_about_turn(context.services, context.seen, step, told)
 
 
 async def ask_about_turn(world: AgentServices, agent: ObservedAgent, step: MixinStep, told: JsonObject) -> StepAnswer:

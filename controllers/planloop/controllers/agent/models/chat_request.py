@@ -24,7 +24,7 @@ SYSTEM_PREFIX: Final = b'{"role":"system"'
 USER_PREFIX: Final = b'{"role":"user"'
 TOOL_PREFIX: Final = b'{"role":"tool"'
 ASSISTANT_PREFIX: Final = b'{"role":"assistant"'
-CONTINUE_MESSAGE: Final = canonical_json.encode({"role": "user", "content": "Go on."})
+CONTINUE_MESSAGE: Final = canonical_json.encode({"role": "user", "content": "Continue."})
 
 THOUGHTS_FIELD: Final = "reasoning_content"
 _PLAIN_TOOL: Final = re.compile(r"[a-zA-Z0-9_-]+([.:][a-zA-Z0-9_-]+)?")

@@ -28,10 +28,10 @@ AROUND_CHARS = 160  # Of a hit, to either side.
 
 def recall(
     context: ToolContext,
-    turn: Annotated[int | None, Field(ge=1, description="The number of a turn of yours: shown in full.")] = None,
-    text: Annotated[str | None, Field(min_length=1, description="What to look for in all of your turns.")] = None,
+    turn: Annotated[int | None, Field(ge=1)] = None,
+    text: Annotated[str | None, Field(min_length=1)] = None,
 ) -> Settlement:
-    """Reads back what you said, heard and saw earlier: one turn in full, or the places where a text occurs."""
+    """Read your earlier turns: turn number `turn` in full, or the places where `text` occurs."""
     digests = transcript.original_turns(context.seen.status.memory.transcript, lambda digest: _content(context, digest))
     if turn is not None:
         return Settlement(success(_turn(context, digests, turn)))
@@ -67,30 +67,26 @@ def _text(context: ToolContext, digest: str) -> str:
 
 
 def _content(context: ToolContext, digest: str) -> bytes:
-    content = context.world.store.get_blob(digest)
+    content = context.services.store.get_blob(digest)
     if content is None:
         raise ToolFailed("Gone", "what was said then is not kept any more")
     return content
 
 
-DumpPathText = Annotated[str, Field(min_length=1, description="Relative to your workspace.")]
+DumpPathText = Annotated[str, Field(min_length=1)]
 
 
-async def dump(
-    context: ToolContext,
-    path: DumpPathText,
-    name: Annotated[str, Field(description="An agent below you, by its id or path; blank: you yourself.")] = "",
-) -> Settlement:
-    """Writes an agent to a file: its transcript, its memory and what the plan says of it. `restore` brings it back.
+async def dump(context: ToolContext, path: DumpPathText, name: str = "") -> Settlement:
+    """Write an agent to a file: you, or one below you by id or path. `restore` reads it.
 
-    The agents below it go along, with the hooks that you attached to them.
+    It has transcript, memory and plan, also of the agents below, with hooks that you attached to them.
     """
-    view = context.world.store.view
+    view = context.services.store.view
     agent = _below(context, name) if name else view.get(context.agent)
     assert agent is not None, "an agent that makes a call is there"
     dump = agent_copy.dump_of_agent(view, live_document(context), agent, lambda at: _is_its_word(context, at))
     try:
-        content = agent_copy.encode_dump(dump, context.world.store.get_blob)
+        content = agent_copy.encode_dump(dump, context.services.store.get_blob)
     except InvalidDump as fault:
         raise ToolFailed("TooLarge", str(fault)) from None
     with context.workspace.spot(path, "write", "dump", makes_folders=True) as spot:
@@ -106,12 +102,15 @@ async def dump(
 async def restore(
     context: ToolContext,
     path: DumpPathText,
-    id: Annotated[str, Field(min_length=1, description="The name of the new child.")],  # noqa: A002 - what models call it
-    goal: Annotated[str, Field(description="What it is to do; blank: what it had.")] = "",
-    prompt: Annotated[str, Field(description="What to do or answer at once; its answer is your result.")] = "",
-    agent: Annotated[str, Field(description="Who it is to be, by name; blank: what the file says it was.")] = "",
+    id: Annotated[str, Field(min_length=1)],  # noqa: A002 - the argument's name
+    goal: str = "",
+    prompt: str = "",
+    agent: str = "",
 ) -> CallEnding:
-    """Makes a child that begins with what the agent in a file lived through, with the rights of any child of yours."""
+    """Add a child with the history of the agent in a `dump` file and the rights of any child of yours.
+
+    Default goal and agent (a name): those in the file. With `prompt`, wait for its answer.
+    """
     with context.workspace.spot(path, "read", "restore") as spot:
         content = read_file(spot, limits.DUMP_BYTES_MAX)
     try:
@@ -119,7 +118,7 @@ async def restore(
     except InvalidDump as fault:
         raise ToolFailed("BadDump", f"`{path}`: {fault}") from None
     found = replace(found, hooks=agent_copy.own_hooks(found, live_document(context), context.task_path))
-    sources = agent_copy.store_carried(found, context.world.store.put_blob)
+    sources = agent_copy.store_carried(found, context.services.store.put_blob)
     fields = agent_copy.restore_arguments(found, id, sources, goal, agent)
     if prompt:
         fields["prompt"] = prompt
@@ -134,13 +133,13 @@ def _is_its_word(context: ToolContext, at: tuple[str, ...]) -> bool:
     own = json_pointer.task_pointer(context.task_path)
     if at[: len(own)] != own or at[len(own) : len(own) + 1] != ("tasks",):
         return False
-    plan = context.world.store.view.get(context.world.plan)
+    plan = context.services.store.view.get(context.services.plan)
     stamp = None if plan is None else field_ownership.last_change(plan.status.get("stamps", {}), at)
     return stamp is not None and stamp.author == context.author
 
 
 def _below(context: ToolContext, name: str) -> Resource:
     try:
-        return message_policy.agent_below(context.world.store.view, context.agent, name)
+        return message_policy.agent_below(context.services.store.view, context.agent, name)
     except NotReachable as error:
         raise ToolFailed(error.reason, str(error)) from None

@@ -249,38 +249,40 @@ def _bad(message: str) -> ToolFailed:
 # A container belongs to the task and is removed with it. Adding and removing are safe to repeat after a crash; a
 # command inside is of class `once`, like one of the shell.
 
-NameText = Annotated[str, Field(min_length=1, description="The container's name.")]
-WaitSeconds = Annotated[
-    float | None, Field(ge=0, description="Seconds to wait until it is up; 120 when left out, 0: do not wait.")
-]
+NameText = Annotated[str, Field(min_length=1)]
+WaitSeconds = Annotated[float | None, Field(ge=0, description="Default 120; 0: do not wait.")]
 _BOUNDS: Final = {"memory": "memory", "processes": "pids"}
 
 
 class ContainerFields(TypedDict, total=False):
     """Fields of a container; the gate's schema reports errors."""
 
-    image: Annotated[str | None, Field(description="Image name or digest.")]
-    cmd: Annotated[str | list[str] | None, Field(description="A line for sh, or a list; blank: the image's own.")]
-    env: Annotated[dict[str, Any] | None, Field(description="Variables.")]
-    workdir: Annotated[str | None, Field(description="Working directory inside.")]
+    image: Annotated[str | None, Field(description="Name or digest.")]
+    cmd: Annotated[str | list[str] | None, Field(description="Line for sh, or list; default: the image's.")]
+    env: dict[str, Any] | None
+    workdir: str | None
     mounts: Annotated[
         dict[str, str] | list[dict[str, Any]] | None,
-        Field(description="Folders, from the plan's: `{src: /work}`; or a list with `volume`, `tmpfs`, `read-only`."),
+        Field(description="Folders of the plan: `{src: /work}`; or a list with `volume`, `tmpfs`, `read-only`."),
     ]
     ports: Annotated[
-        list[int | dict[str, Any]] | None, Field(description="Ports inside; each gets a free one of this machine.")
+        list[int | dict[str, Any]] | None, Field(description="Container ports; each gets a free host port.")
     ]
-    networks: Annotated[list[str] | None, Field(description="Left out, the plan's; `internal` has no way out.")]
+    networks: Annotated[list[str] | None, Field(description="Default: the plan's; `internal` has no internet.")]
     needs: Annotated[
-        list[str] | dict[str, str] | None, Field(description="Containers that come first: started, healthy, completed.")
+        list[str] | dict[str, str] | None,
+        Field(description="Containers that must be `started`, `healthy` or `completed` first."),
     ]
-    health: Annotated[dict[str, Any] | None, Field(description="How to tell that it is well: `cmd`, `http` or `tcp`.")]
+    health: Annotated[dict[str, Any] | None, Field(description="Health check: `cmd`, `http` or `tcp`.")]
     more: Annotated[dict[str, Any] | None, Field(description="Other fields of a container in the plan.")]
     wait_s: WaitSeconds
 
 
 async def container(context: ToolContext, name: NameText, **fields: Unpack[ContainerFields]) -> Settlement:
-    """Makes a container for your task, or changes one you made, and waits until it is up. It goes with your task."""
+    """Create a container for your task, or change one that you created, and wait until it is up.
+
+    It is removed with your task.
+    """
     given: JsonObject = {field: value for field, value in fields.items() if value not in (None, "")}
     more, wait_s = given.pop("more", {}), given.pop("wait_s", None)
     if "ports" in given:
@@ -290,13 +292,11 @@ async def container(context: ToolContext, name: NameText, **fields: Unpack[Conta
 
 async def compose_up(
     context: ToolContext,
-    containers: Annotated[
-        dict[str, dict[str, Any]] | None, Field(description="Containers by name, as the plan has them.")
-    ] = None,
-    file: Annotated[str, Field(description="Or a Compose file of your workspace.")] = "",
+    containers: Annotated[dict[str, dict[str, Any]] | None, Field(description="By name, as in the plan.")] = None,
+    file: Annotated[str, Field(description="Or a Compose file of the workspace.")] = "",
     wait_s: WaitSeconds = None,
 ) -> Settlement:
-    """Makes several containers for your task at once and waits until they are up. They go with your task."""
+    """Create several containers for your task and wait until they are up. They are removed with your task."""
     if (containers is None) == (not file):
         raise ToolFailed("BadArguments", "give one of `containers` and `file`")
     if containers is None:
@@ -311,14 +311,14 @@ async def compose_up(
 async def container_exec(
     context: ToolContext,
     name: NameText,
-    command: Annotated[str, Field(min_length=1, description="A line for sh, run inside.")],
+    command: Annotated[str, Field(min_length=1)],
     timeout_s: Annotated[
         float | None,
-        Field(gt=0, validation_alias=AliasChoices("timeout", "timeout_s"), description="Seconds; at most ten minutes."),
+        Field(gt=0, validation_alias=AliasChoices("timeout", "timeout_s"), description="Seconds, at most 600."),
     ] = None,
-    workdir: Annotated[str, Field(description="Working directory inside; blank: the container's.")] = "",
+    workdir: str = "",
 ) -> Settlement:
-    """Runs a command inside a container; gives its exit code and its output, stdout and stderr mixed."""
+    """Run an sh command in a container. Returns the exit code, and stdout and stderr mixed."""
     bound_s = command_timeout_s(context, timeout_s)
     found = await _containers(context).settled(name, min(bound_s, limits.CONTAINER_WAIT_S)) or _found(context, name)
     if not found.is_up:
@@ -331,21 +331,21 @@ async def container_exec(
         sandbox=CommandSandbox(CONTAINER, name, inside=workdir),
     )
     await shell.note_unboxed_command(context)  # The workspace may be mounted in there.
-    return await exec_settlement(context, await context.world.programs.processes.run(context.spec.op, wanted))
+    return await exec_settlement(context, await context.services.programs.processes.run(context.spec.op, wanted))
 
 
 async def container_logs(
     context: ToolContext,
     name: NameText,
-    lines: Annotated[int, Field(gt=0, le=limits.CONTAINER_LINES_SHOWN, description="How many of the last.")] = 50,
+    lines: Annotated[int, Field(gt=0, le=limits.CONTAINER_LINES_SHOWN)] = 50,
 ) -> Settlement:
-    """Shows how a container is, and the last lines that it wrote."""
+    """Show the state of a container and the last lines of its output."""
     found = _found(context, name)
     return Settlement(await _report(context, [found], lines))
 
 
 async def container_stop(context: ToolContext, name: NameText) -> Settlement:
-    """Stops a container that you made and takes it out of the plan; gives how it ended and what it wrote last."""
+    """Stop a container that you created and remove it from the plan. Returns its exit code and last output."""
     found = _containers(context).find(name)
     if found is None:
         return Settlement(success(f"there is no container `{name}`"))
@@ -360,7 +360,7 @@ async def container_stop(context: ToolContext, name: NameText) -> Settlement:
     code = "" if ended is None or ended.exit_code is None else f" with exit code {ended.exit_code}"
     words = f"`{name}` is stopped{code}" if ended is not None else f"`{name}` is being stopped"
     last = truncate_output(b"\n".join(output.splitlines()[-(limits.CONTAINER_LINES_SHOWN // 4) :]))
-    blob = context.world.store.put_blob(output[-limits.OUTPUT_KEPT_BYTES_MAX :]) if output else None
+    blob = context.services.store.put_blob(output[-limits.OUTPUT_KEPT_BYTES_MAX :]) if output else None
     return Settlement(CallResult(CallState.SUCCEEDED, "\n".join(filter(None, (words, last))), blob=blob))
 
 
@@ -397,11 +397,11 @@ def _owned(context: ToolContext, written: JsonObject) -> JsonObject:
 
 async def _submit(context: ToolContext, ops: list[PatchOp], reason: str) -> Settlement:
     """Like `submit`, but on the newest plan: what others made meanwhile is nothing that this was decided by."""
-    plan = context.world.store.view.get(context.world.plan)
+    plan = context.services.store.view.get(context.services.plan)
     if plan is not None and all(_holds(plan.spec, op) for op in ops):
         return Settlement(success("the plan is so already"))
-    patch = Patch(context.author, tuple(ops), context.world.store.view.rev, reason)
-    verdict = await context.world.gate.submit(patch)
+    patch = Patch(context.author, tuple(ops), context.services.store.view.rev, reason)
+    verdict = await context.services.gate.submit(patch)
     return Settlement(success("accepted")) if isinstance(verdict, PatchAccepted) else verdict_settlement(verdict)
 
 
@@ -413,7 +413,7 @@ def _holds(plan: JsonObject, op: PatchOp) -> bool:
 
 
 def _containers(context: ToolContext) -> ContainerCommands:
-    found = context.world.connections.containers
+    found = context.services.connections.containers
     if found is None:
         raise ToolFailed("NoContainers", "nothing runs in containers here")
     return found
@@ -436,7 +436,7 @@ async def _report(context: ToolContext, found: list[ContainerProgress], lines: i
         last = b"\n".join(output.splitlines()[-lines:])
         parts.append("\n".join(filter(None, (_told(one), truncate_output(last)))))
         whole += output[-limits.OUTPUT_KEPT_BYTES_MAX :]
-    blob = context.world.store.put_blob(whole) if whole else None
+    blob = context.services.store.put_blob(whole) if whole else None
     code = found[0].exit_code if len(found) == 1 else None
     text = "\n\n".join(parts)
     if all(one.is_fine for one in found):

@@ -79,27 +79,24 @@ class TaskSketch:
 TaskFields = TypedDict(
     "TaskFields",
     {
-        "goal": Annotated[str | None, Field(description="What is to be true at the end; left out, the prompt.")],
-        "prompt": Annotated[str | None, Field(description="What to do or answer at once; its answer is your result.")],
-        "id": Annotated[str | None, Field(description="Its name; made from the goal when left out.")],
+        "goal": Annotated[str | None, Field(description="What is true when it is done; default: `prompt`.")],
+        "prompt": str | None,
+        "id": str | None,
         "instructions": Annotated[
             str | None,
-            Field(description="Its system prompt: `lib:name`, `file:path`, `mcp:server/name`, a name, or text."),
+            Field(description="System prompt: text, a name, `lib:name`, `file:path` or `mcp:server/name`."),
         ],
-        "store": Annotated[
-            str | None,
-            Field(description="A name under which `instructions` is kept among the prompts of the plan."),
-        ],
-        "wait": Annotated[bool | None, Field(description="Whether your result is to be how it ends.")],
-        "from": Annotated[str | None, Field(description="An agent below you to copy, with all that it knows.")],
-        "under": Annotated[str | None, Field(description="The agent below you whose child it is; left out, you.")],
-        "agent": Annotated[Any, Field(description="The name of an agent, or a map of its fields.")],
+        "store": Annotated[str | None, Field(description="Name to keep `instructions` under in the plan.")],
+        "wait": bool | None,
+        "from": Annotated[str | None, Field(description="Agent below you to copy, with memory.")],
+        "under": Annotated[str | None, Field(description="Parent below you; default: you.")],
+        "agent": Annotated[Any, Field(description="Name or fields.")],
         "model": str | None,
         "tools": list[str] | None,
         "budget": dict[str, Any] | None,
-        "acceptance": Annotated[list[Any] | None, Field(description="Checks that must hold, as in `{sh: npm test}`.")],
-        "needs": Annotated[list[str] | None, Field(description="Ids of tasks that must be done first.")],
-        "run": Annotated[Any, Field(description="A command that does it, instead of an agent.")],
+        "acceptance": Annotated[list[Any] | None, Field(description="Checks, for example `{sh: npm test}`.")],
+        "needs": Annotated[list[str] | None, Field(description="Ids to finish first.")],
+        "run": Annotated[Any, Field(description="Command instead of an agent.")],
         "cwd": str | None,
         "notes": str | None,
         "retries": int | None,
@@ -107,7 +104,7 @@ TaskFields = TypedDict(
         "script": list[Any] | None,
         "tasks": Annotated[
             list[dict[str, Any]] | None,
-            Field(description="Several children, each as one map; beside a goal or an id, the children of that task."),
+            Field(description="Children as maps; with `goal` or `id`, children of that task."),
         ],
     },
     total=False,
@@ -232,10 +229,10 @@ PathTokens: TypeAlias = tuple[str, ...]
 
 
 async def task(context: ToolContext, **fields: Unpack[TaskFields]) -> CallEnding:
-    """Adds a child task with its agent, or several under `tasks`. You wake when one ends, fails or asks.
+    """Add a child task with an agent, or several. With `prompt` wait for its answer, with `wait` for its end.
 
-    With `prompt` your result is the child's answer to it, and with `wait` how it ended. Without either you go on, or
-    sleep until it reports. A child is there until you terminate it: ask it again with `discuss`.
+    Otherwise continue or sleep: you wake when a child ends, fails or asks. It exists until you `terminate` it: ask it
+    again with `discuss`.
     """
     return await add_children(context, [_copying(context, sketch) for sketch in read_sketches(dict(fields))])
 
@@ -290,7 +287,7 @@ def _copied(context: ToolContext, node: JsonObject, parent: PathTokens | None) -
 
 def _below(context: ToolContext, name: str, what_for: str) -> PathTokens:
     """The path of the task of the agent below the caller that is meant. Raises ToolFailed."""
-    own, view = context.task_path, context.world.store.view
+    own, view = context.task_path, context.services.store.view
     parts = tuple(part for part in name.removeprefix(ADDRESS).split("/") if part)
     is_whole = name.startswith(ADDRESS) and len(parts) > len(own) and parts[: len(own)] == own
     path = parts if is_whole else (*own, *parts)
@@ -323,7 +320,7 @@ def is_child_added(context: ToolContext, name: str) -> bool:
 
 
 def _child(context: ToolContext, name: str) -> Resource | None:
-    return context.world.store.view.get(_task(context, name))
+    return context.services.store.view.get(_task(context, name))
 
 
 def _task(context: ToolContext, name: str) -> str:
@@ -374,7 +371,7 @@ def resolve_children(context: ToolContext) -> CallEnding | None:
 
 def _end(context: ToolContext, address: str, *, is_late: bool) -> ThreadAnswer | None:
     """How a child ended, or why it cannot end; None while it is at work."""
-    view = context.world.store.view
+    view = context.services.store.view
     task, agent = view.get(address), view.get(_agent_of(address))
     if task is None or task.deleting:
         return ThreadAnswer("it was removed", "Gone")
@@ -455,7 +452,7 @@ def _asking(agent: str) -> ToolFunction:
 
 async def ask_declared_agent(context: ToolContext, agent: str, prompt: str) -> CallEnding:
     """Has the caller's child `agent` answer `prompt`; makes that child when it is not there yet."""
-    view = context.world.store.view
+    view = context.services.store.view
     name = _name_for(context, agent, prompt)
     path = (*context.task_path, name)
     task = view.get(str(addresses.task_address(*path)))
@@ -468,13 +465,13 @@ async def ask_declared_agent(context: ToolContext, agent: str, prompt: str) -> C
 
 
 def _is_this_very_call(context: ToolContext, name: str, prompt: str) -> bool:
-    task = context.world.store.view.get(str(addresses.task_address(*context.task_path, name)))
+    task = context.services.store.view.get(str(addresses.task_address(*context.task_path, name)))
     return task is not None and is_child_new(context, name) and task.spec["goal"] == prompt
 
 
 def _name_for(context: ToolContext, agent: str, prompt: str) -> str:
     """The child to ask: `agent`. Library code answers its goal and is over: each call of it is another child."""
-    view, name = context.world.store.view, agent
+    view, name = context.services.store.view, agent
     for number in range(2, limits.CHILDREN_MAX):
         child = view.get(str(addresses.agent_address(*context.task_path, name)))
         if child is None or not str(child.spec["mind"].get("target", "")).startswith(LIBRARY_AGENTS):

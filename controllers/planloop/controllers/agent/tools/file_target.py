@@ -1,7 +1,7 @@
-"""The file that a call is about, on this host or in the agent's container: find, read, replace, list and search it.
+"""Files on this host or in the agent's container: locate, read, replace, list and search them for the file tools.
 
-A path means what it means to the agent's commands. A file of the plan's folder that is mounted into the container is a
-file of this host, with its rights, links and locks; the name of any other file says its container.
+A path means the same to the file tools as to the agent's commands. A file of the plan's folder that is mounted into the
+container is a file of this host, with its rights, links and locks. The name of any other file contains its container.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from planloop.controllers.agent.tools.workspace import (
     AccessMode,
     FoundFile,
     OpenPath,
+    outside_rights,
     read_file,
     replace_open_file,
     too_large_error,
@@ -39,28 +40,28 @@ from planloop.schemas.frozen import frozen
 
 @frozen
 class ContainerPath:
-    """A path in the container of `place` that is no file of the plan; `path` is absolute, links are not followed."""
+    """A path in a container that is not a file of the plan's folder. `path` is absolute; links are not followed."""
 
     container: ContainerFiles
     path: str
 
     @property
     def name(self) -> str:
-        """Its name in rights and in the list of files that an agent has read."""
+        """The name in rights and in the list of files that an agent has read."""
         return f"container/{self.container.name}:{self.path}"
 
     @property
     def lock(self) -> str:
-        """What locks name it: several containers may have the volume that it is in."""
+        """The name in locks. A file in a shared volume has the same name in all containers."""
         return self.container.shared(self.path) or self.name
 
 
 def locate_path(context: ToolContext, path: str, mode: AccessMode = "read") -> str | ContainerPath:
-    """What `path` names for the agent: a path for its workspace, or one within its container.
+    """Resolve `path` as the agent's commands do: to a path in its workspace, or to one in its container.
 
     Raises ToolDenied and ToolFailed.
     """
-    container = run_environment.agent_container(context.world, context.seen)
+    container = run_environment.agent_container(context.services, context.seen)
     if container is None or "\0" in path or not path.strip():
         return path
     at = container.at(path)
@@ -71,46 +72,43 @@ def locate_path(context: ToolContext, path: str, mode: AccessMode = "read") -> s
     if mode == "write" and here.is_read_only:
         raise ToolDenied(f"`{at}` is mounted read-only in the container `{container.name}`")
     if mode == "write" and here.is_alone:
-        raise ToolDenied(
-            f"`{at}` is mounted by itself in the container `{container.name}`: only its folder can be, for this"
-        )
+        raise ToolDenied(f"`{at}` is a single-file mount in the container `{container.name}`, which cannot be replaced")
     found = str(space.folder / space.leads_to(here.path))
     again = container.here(container.inside(found))
     if again is None or again.path != found:
         raise ToolFailed(
-            "BadPath", f"`{path}` leads to `{found}`, in whose place `{container.name}` has something else"
+            "BadPath", f"`{path}` resolves to `{found}`, but the container `{container.name}` has another file there"
         )
     return here.path
 
 
 def mount_targets(context: ToolContext, container: ContainerFiles) -> tuple[str, ...]:
-    """Where folders and files of the plan are mounted in the container of `place`."""
+    """Return the paths in the container where folders and files of the plan are mounted."""
     return tuple(each.target for each in container.mounts if each.host and _is_own(context, each.host))
 
 
 def _is_own(context: ToolContext, path: str) -> bool:
-    """Whether the absolute `path` of this machine is in the plan's folder, or in the agent's fork."""
-    own = (str(context.workspace.folder), os.path.realpath(context.world.folder))
+    """Whether the absolute host `path` is in the plan's folder or in the agent's fork."""
+    own = (str(context.workspace.folder), os.path.realpath(context.services.folder))
     return any(path == each or path.startswith(f"{each}/") for each in own)
 
 
 def path_to_lock(context: ToolContext, path: str, mode: AccessMode = "write") -> str:
-    """`path` as locks name it. Raises ToolDenied and ToolFailed."""
+    """Return the name of `path` in locks. Raises ToolDenied and ToolFailed."""
     found = locate_path(context, path, mode)
     space = context.workspace
     return found.lock if isinstance(found, ContainerPath) else space.locked(space.leads_to(found))
 
 
 def require_right(context: ToolContext, within: ContainerPath, mode: AccessMode, tool: str) -> None:
-    """Raises ToolDenied unless rights let the agent do that to a path in its container.
+    """Check the agent's rights for a path in its container. Raises ToolDenied.
 
-    They name it as locks do, `container/sut:/etc/hosts`; denials of the plain path count as well.
+    Rights name such a path `container/sut:/etc/hosts`. Denials of the plain path count as well.
     """
     space = context.workspace
     globs = space.read if mode == "read" else space.write
     if not patterns.path_matches(globs, within.name):
-        verb = "read" if mode == "read" else "written"
-        raise ToolDenied(f"`{within.name}` may not be {verb}: rights allow {globs}")
+        raise outside_rights(within.name, mode, globs)
     if denial := patterns.find_denial(space.deny, tool, _names(within)):
         raise ToolDenied(f"`{within.name}` is denied by `{denial}`")
     if not space.allows(tool, within.name):
@@ -118,7 +116,7 @@ def require_right(context: ToolContext, within: ContainerPath, mode: AccessMode,
 
 
 def may_show(context: ToolContext, within: ContainerPath, path: str, tool: str) -> bool:
-    """Whether `tool` may tell of the file at `path` in the container; one that is the plan's too has that name."""
+    """Whether `tool` may list the file at `path` in the container. A mounted file of the plan has its name there."""
     space, here = context.workspace, within.container.here(path)
     if here is not None and here.path.startswith(f"{space.folder}/"):
         return space.shows(tool, here.path.removeprefix(f"{space.folder}/"))
@@ -127,7 +125,7 @@ def may_show(context: ToolContext, within: ContainerPath, path: str, tool: str) 
 
 
 def _names(within: ContainerPath) -> tuple[str, ...]:
-    """All that a denial may call it."""
+    """All names that a denial may use for the path."""
     return (within.name, within.path, within.path.lstrip("/"))
 
 
@@ -136,7 +134,7 @@ def _names(within: ContainerPath) -> tuple[str, ...]:
 # locks and rights name targets. A file is replaced atomically, if it still has the content that was read.
 
 OWN_PREFIX: Final = "PLANLOOP_OURS"
-"""The variable of the scripts with the places where folders of the plan are mounted, in lines."""
+"""Environment variable of the scripts: the mount points of the plan's folders, one per line."""
 
 _HEAD: Final = r"""
 exec 2>/dev/null
@@ -222,16 +220,16 @@ exit 0
 )
 _CHANGED: Final = 70
 _TOO_LARGE: Final = 74
-_FAULTS: Final = {
+_ERRORS: Final = {
     71: ("NotFound", "there is no folder `{folder}` in `{name}`"),
     72: ("NotFound", "there is no file `{at}` in `{name}`"),
-    73: ("NotAFile", "`{at}` in `{name}` is of another kind"),
-    75: ("BadPath", "`{at}` in `{name}` leads through a link, to `{said}`: name that"),
-    76: ("NotWritable", "`{at}` did not arrive whole in `{name}`, and is as it was: try again"),
-    77: ("NotWritable", "`{at}` in `{name}`: its user may not write it, or nothing can be written there"),
-    78: ("NotReadable", "`{at}` in `{name}`: its user may not read it"),
+    73: ("NotAFile", "`{at}` in `{name}` has the wrong type (file or folder)"),
+    75: ("BadPath", "`{at}` in `{name}` is a link to `{said}`: use that path"),
+    76: ("NotWritable", "`{at}` was not completely transferred to `{name}` and is unchanged: try again"),
+    77: ("NotWritable", "`{at}` in `{name}`: the container's user may not write it, or the place is read-only"),
+    78: ("NotReadable", "`{at}` in `{name}`: the container's user may not read it"),
 }
-"""What the scripts' own exit codes mean."""
+"""Reason and text of the error for each exit code of the scripts."""
 
 _SIZED: Final = re.compile(r"(\d+) \./(.+)")
 _HIT: Final = re.compile(r"\./(.+?):(\d+):(.*)")
@@ -240,29 +238,29 @@ _TIME_S: Final = 60.0
 
 @frozen
 class ContainerContent:
-    """A file's bytes, and the digest of what really is there: secrets of the container are masked in what comes out."""
+    """The bytes of a file, with the container's secrets masked, and the digest of the unmasked content."""
 
     content: bytes
     digest: str
 
 
 async def read_in_container(context: ToolContext, within: ContainerPath) -> ContainerContent:
-    """The regular file at `within`. Raises ToolFailed: NotFound, NotAFile, TooLarge, NotReadable, BadPath, NotUp …."""
+    """Read the regular file at `within`. Raises ToolFailed: NotFound, NotAFile, TooLarge, NotReadable, BadPath, …"""
     most = limits.FILE_BYTES_MAX
     words = (_READ, within.path, str(most), str(START_BYTES))
     ended = await _run(context, within, words, bytes_max=most + 100)
     if ended.ending is ExitCause.TOO_MUCH_OUTPUT:
         raise ToolFailed("TooLarge", f"`{within.path}` has more than {most} bytes")
-    told, _, content = ended.output.partition(b"\n")
-    return ContainerContent(content, told.decode(errors="replace"))  # `sha256sum` may differ between containers.
+    digest, _, content = ended.output.partition(b"\n")
+    return ContainerContent(content, digest.decode(errors="replace"))  # `sha256sum` may differ between containers.
 
 
 async def replace_in_container(
     context: ToolContext, within: ContainerPath, content: bytes, expected: str | None
 ) -> bool:
-    """Puts `content` there in one step if the file is still that with the digest `expected`, None: if there is none.
+    """Replace the file atomically, if its digest is still `expected` (None: if there is no file).
 
-    False when it is not. Folders on the way are made. The file keeps its permissions.
+    Returns whether it did. Missing folders are created. The file keeps its permissions.
     """
     temporary = f".{within.path.rpartition('/')[2][:100]}.{context.spec.op}.tmp"
     words = (_WRITE, within.path, expected or "-", sha256_hex(content), temporary)
@@ -270,7 +268,7 @@ async def replace_in_container(
 
 
 async def files_in_container(context: ToolContext, within: ContainerPath, most: int) -> list[FoundFile]:
-    """At most `most` files below the folder, in order of their names."""
+    """Return at most `most` files below the folder, sorted by name."""
     words = (_FIND, within.path, str(most), "-exec", "stat", "-c", "%s %n", "{}", "+")
     lines = (await _run(context, within, words)).output.decode(errors="surrogateescape").splitlines()
     found = [match for line in lines if (match := _SIZED.fullmatch(line))]
@@ -283,9 +281,9 @@ async def files_in_container(context: ToolContext, within: ContainerPath, most: 
 async def hits_in_container(
     context: ToolContext, within: ContainerPath, glob: str, text: str, any_case: bool
 ) -> list[tuple[str, str]]:
-    """The path and the line `path:number: line` of each that holds `text`, of files that are text and not large."""
+    """Return path and `path:number: line` for each line with `text`. Binary and large files are skipped."""
     if "\n" in text:
-        return []  # No line holds that.
+        return []  # No line contains a line end.
     flags = "-HnFi" if any_case else "-HnF"
     small = ("-size", f"-{limits.FILE_BYTES_MAX + 1}c")
     words = (_FIND, within.path, str(limits.FILES_SEARCHED_MAX), *small, "-exec", "grep", flags, "-e", text, "{}", "+")
@@ -299,7 +297,7 @@ async def hits_in_container(
 
 
 def _text(line: bytes) -> str:
-    """A line of any encoding that has no NUL; empty for binary."""
+    """Decode a line of any encoding; empty if it is binary."""
     text = decode_file_text(line.removesuffix(b"\r"))
     return "" if text is None else text.shown
 
@@ -316,16 +314,16 @@ async def _run(
     stdin: bytes = b"",
     bytes_max: int | None = None,
 ) -> ExecEnd:
-    """The end of a script that did its work, found that the file is another, or wrote too much. Raises ToolFailed."""
-    name, containers = within.container.name, context.world.connections.containers
+    """Run a script. Returns its end if it succeeded, found a changed file, or wrote too much. Raises ToolFailed."""
+    name, containers = within.container.name, context.services.connections.containers
     if containers is None:
-        raise ToolFailed("NoContainers", "nothing runs in containers here")
+        raise ToolFailed("NoContainers", "this plan has no containers")
     bound_s = min(_TIME_S, command_timeout_s(context, None))
     found = await containers.settled(name, min(bound_s, limits.CONTAINER_WAIT_S))
     if found is None or not found.is_up:
         raise ToolFailed("NotUp", f"the plan has no container `{name}`" if found is None else found.words)
     argv = ("/bin/sh", "-c", words[0], "sh", *words[1:])
-    # Where folders of the plan are laid in through a link of the image, its files have one name all the same.
+    # The script needs the mount points to find one name for a file that is mounted through a link of the image.
     env = {OWN_PREFIX: "\n".join(mount_targets(context, within.container))}
     inside = ExecCommand(argv, context.spec.op, env, stdin=stdin, timeout_s=bound_s, output_bytes_max=bytes_max)
     try:
@@ -334,58 +332,58 @@ async def _run(
         raise ToolFailed(str(failed.reason), failed.words) from failed
     if ended.ending is ExitCause.TOO_MUCH_OUTPUT or (ended.ending is ExitCause.EXITED and ended.code in (0, _CHANGED)):
         return ended
-    raise _fault(within, ended)
+    raise _error(within, ended)
 
 
-def _fault(within: ContainerPath, ended: ExecEnd) -> ToolFailed:
+def _error(within: ContainerPath, ended: ExecEnd) -> ToolFailed:
     at, name = within.path, within.container.name
     match ended.ending:
         case ExitCause.TIMED_OUT:
-            return ToolFailed("TimedOut", f"`{at}` in `{name}` took too long")
+            return ToolFailed("TimedOut", f"access to `{at}` in `{name}` timed out")
         case ExitCause.LOST:
-            return ToolFailed("NotUp", f"the container `{name}` went away meanwhile")
+            return ToolFailed("NotUp", f"the container `{name}` stopped meanwhile")
         case ExitCause.EXITED if ended.code == _TOO_LARGE:
-            told, _, start = ended.output.partition(b"\n")
-            return too_large_error(at, int(told) if told.isdigit() else 0, start, limits.FILE_BYTES_MAX)
-        case ExitCause.EXITED if ended.code in _FAULTS:
-            reason, words = _FAULTS[ended.code]
+            size, _, start = ended.output.partition(b"\n")
+            return too_large_error(at, int(size) if size.isdigit() else 0, start, limits.FILE_BYTES_MAX)
+        case ExitCause.EXITED if ended.code in _ERRORS:
+            reason, words = _ERRORS[ended.code]
             said = printable_name(ended.output.decode(errors="replace"))
             folder = at.rpartition("/")[0] or "/"
             return ToolFailed(reason, words.format(at=at, name=name, said=said, folder=folder))
         case _:
-            why = f"the image of `{name}` needs /bin/sh, sha256sum and the like for file tools"
+            why = f"file tools need /bin/sh, sha256sum, stat and grep in the image of `{name}`"
             return ToolFailed("NotReadable", f"{why}: {last_line(ended.output) or f'exit code {ended.code}'}")
 
 
 class FileTarget(Protocol):
-    """Of a file of this machine nothing here yields to others: what was looked at is so when it is replaced."""
+    """A file that a tool reads and replaces. For a host file no method yields, so it cannot change between them."""
 
     @property
     def path(self) -> str:
-        """What the agent's knowledge of it is named by."""
+        """The name in the list of files that the agent has read."""
         ...
 
     @property
     def lock(self) -> str:
-        """What locks name it."""
+        """The name in locks."""
         ...
 
     async def read(self) -> ContainerContent:
-        """Raises ToolFailed: NotFound, NotAFile, TooLarge …."""
+        """Return the content. Raises ToolFailed: NotFound, NotAFile, TooLarge…"""
         ...
 
     async def look(self) -> ContainerContent | None:
-        """The file; None if there is none. Masked content has the digest of the real content."""
+        """Return the content, None if there is no file. Masked content has the digest of the unmasked content."""
         ...
 
     async def replace(self, content: bytes, expected: str | None) -> bool:
-        """Puts `content` there if it still has the digest `expected`; whether it did. Raises ToolFailed, OSError."""
+        """Replace the content if its digest is still `expected`. Returns whether it did. Raises ToolFailed, OSError."""
         ...
 
 
 @frozen
 class HostFile:
-    """A file of this machine."""
+    """A file on this host."""
 
     context: ToolContext
     spot: OpenPath
@@ -414,16 +412,16 @@ class HostFile:
         return replace_open_file(self.spot, content, expected, self.context.spec.op, self._may_write)
 
     def _may_write(self, path: str) -> bool:
-        """Whether another name of the file, relative to the plan's folder, may change with it."""
+        """Whether another name (hard link) of the file, relative to the plan's folder, may change too."""
         context = self.context
         lock = context.workspace.locked(path)
-        is_free = not call_locks.lock_blockers(context.seen, context.world.store.view, {lock: "write"})
+        is_free = not call_locks.lock_blockers(context.seen, context.services.store.view, {lock: "write"})
         return is_free and context.workspace.may_write(path, context.spec.tool)
 
 
 @frozen
 class ContainerFile:
-    """A file that is only in a container."""
+    """A file that exists only in a container."""
 
     context: ToolContext
     within: ContainerPath
@@ -439,8 +437,8 @@ class ContainerFile:
     async def read(self) -> ContainerContent:
         found = await read_in_container(self.context, self.within)
         if sha256_hex(found.content) != found.digest:
-            why = "holds a secret of its container, or changes all the time"
-            raise ToolFailed("NotReadable", f"`{self.path}` {why}: look at it with a command, and change it with one")
+            why = "contains a secret of its container, or keeps changing"
+            raise ToolFailed("NotReadable", f"`{self.path}` {why}: read and change it with a command")
         return found
 
     async def look(self) -> ContainerContent | None:
@@ -459,7 +457,7 @@ class ContainerFile:
 def open_target(
     context: ToolContext, path: str, mode: AccessMode, tool: str, *, makes_folders: bool = False
 ) -> Iterator[FileTarget]:
-    """What `path` leads to, if `tool` may do that to it. Raises ToolDenied and ToolFailed."""
+    """Open the file at `path` for `tool`, after a check of the rights. Raises ToolDenied and ToolFailed."""
     at = locate_path(context, path, mode)
     if isinstance(at, ContainerPath):
         require_right(context, at, mode, tool)

@@ -1,9 +1,9 @@
-"""The file tools, and the difference between two contents of a file.
+"""The file tools: `read`, `write`, `edit`, `list` and `search`.
 
-An agent may write a file only if it has read its present content, known by digest. The digest names a blob with the
-content read, so the difference can be shown, and a crash during `edit` can be told from a finished one. Reading a range
-counts for the whole file. A file keeps its encoding, byte order mark and line ends (`planloop.schemas.file_text`);
-binary files are neither shown nor overwritten.
+An agent may write a file only if it has read its current content, known by digest. The digest names a blob with the
+content read: a stale write is rejected with a diff, and an `edit` that finished before a crash is recognised. Reading a
+range counts for the whole file. A file keeps its encoding, byte order mark and line ends
+(`planloop.schemas.file_text`). Binary files are neither shown nor overwritten.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from planloop.controllers.agent.tools.file_target import (
     require_right,
 )
 from planloop.controllers.agent.tools.tool import Settlement, ToolContext, failure, success
-from planloop.controllers.agent.tools.workspace import BINARY_FILE, FoundFile, files_below, read_file, search_hits
+from planloop.controllers.agent.tools.workspace import FoundFile, binary_error, files_below, read_file, search_hits
 from planloop.controllers.agent.turn import call_locks
 from planloop.reconciler.effects.truncate import truncate_output
 from planloop.schemas import limits, patterns
@@ -44,18 +44,18 @@ from planloop.schemas.quantities import format_size, pluralize
 
 
 def text_difference(old: bytes | None, new: bytes, path: str) -> str:
-    """What changed in `path` as a unified difference, clamped; words alone when it cannot be shown."""
+    """Return the changes in `path` as a truncated unified diff, or a description if there is no diff."""
     if old is None:
-        return f"`{path}` now has {len(new)} bytes; what it was before is not kept"
+        return f"`{path}` now has {len(new)} bytes; its old content is not stored"
     was, now = decode_file_text(old), decode_file_text(new)
     if was is None or now is None:
-        return f"`{path}` went from {_kind(was, old)} to {_kind(now, new)}"
+        return f"`{path}` changed from {_kind(was, old)} to {_kind(now, new)}"
     before, after = (_lines(one) for one in (was, now))
     if len(before) + len(after) > limits.DIFF_LINES_MAX:
-        return f"`{path}` went from {len(before)} to {len(after)} lines"
+        return f"`{path}` changed from {len(before)} to {len(after)} lines"
     lines = difflib.unified_diff(before, after, f"{path} (as you read it)", f"{path} (now)", lineterm="", n=2)
     text = truncate_output("\n".join(lines).encode())
-    return text or f"only how `{path}` is stored changed: it was {_stored(was)}, and is {_stored(now)} now"
+    return text or f"only the encoding or line ends of `{path}` changed, from {_stored(was)} to {_stored(now)}"
 
 
 def _lines(text: FileText) -> list[str]:
@@ -68,20 +68,17 @@ def _kind(text: FileText | None, content: bytes) -> str:
 
 def _stored(text: FileText) -> str:
     mark = " with a byte order mark" if text.bom else ""
-    end = "" if not text.text or text.text.endswith(("\r", "\n")) else ", the last line without its end"
+    end = "" if not text.text or text.text.endswith(("\r", "\n")) else ", no line end at the end of the file"
     return f"{text.how or 'UTF-8'}{mark} with {line_end_style(text.text) or 'LF'} line ends{end}"
-
-
-PathText = Annotated[str, Field(description="Relative to the workspace.")]
 
 
 def read(
     context: ToolContext,
-    path: PathText,
-    first: Annotated[int, Field(ge=1, description="First line to show, from 1.")] = 1,
-    lines: Annotated[int | None, Field(ge=1, description="How many lines to show; all when left out.")] = None,
+    path: str,
+    first: Annotated[int, Field(ge=1)] = 1,
+    lines: Annotated[int | None, Field(ge=1)] = None,
 ) -> Settlement | Awaitable[Settlement]:
-    """Reads a text file, or a range of its lines. A file must be read before it can be written."""
+    """Read a text file of the workspace, or `lines` lines from line `first`. Read files before you change them."""
     at = locate_path(context, path)
     if isinstance(at, ContainerPath):
         return _read_within(context, at, first, lines)
@@ -112,71 +109,63 @@ def _shown(context: ToolContext, path: str, content: bytes, first: int, lines: i
 
 
 def _text(path: str, content: bytes) -> FileText:
-    """Raises ToolFailed for a binary file."""
+    """Decode the content of a file. Raises ToolFailed if it is binary."""
     text = decode_file_text(content)
     if text is None:
-        raise ToolFailed(
-            BINARY_FILE, f"`{path}` is binary, {format_size(len(content))}: only a command can look at it or change it"
-        )
+        raise binary_error(path, len(content))
     return text
 
 
 async def write(
     context: ToolContext,
-    path: PathText,
-    content: Annotated[
-        str, Field(validation_alias=AliasChoices("content", "text"), description="The whole new content.")
-    ],
+    path: str,
+    content: Annotated[str, Field(validation_alias=AliasChoices("content", "text"))],
 ) -> Settlement:
-    """Writes a whole file: a new one, or one that you have read and that has not changed since."""
+    """Write a whole file: a new one, or one that you have read and that has not changed since."""
     with open_target(context, path, "write", "write", makes_folders=True) as file:
         found = await file.look()
         if found is None:
             return await _put(context, file, _bounded(content.encode(errors="surrogateescape")), None)
         known = context.seen.status.memory.files.get(file.path)
-        before = None if known is None else context.world.store.get_blob(known)
+        before = None if known is None else context.services.store.get_blob(known)
         if known != found.digest and _is_made(found.content, before, lambda old: _rewritten(file.path, old, content)):
-            # It happened, and the owner died before it was recorded.
-            return _written(context, file, found.content, "already is as you want it")
+            # The file was written, and the owner crashed before that was recorded.
+            return _written(context, file, found.content, "already has this content")
         wanted = _rewritten(file.path, found.content, content, is_known=known == found.digest)
         if found.digest == sha256_hex(wanted):
-            return _written(context, file, wanted, "already is as you want it")
-        if (fault := await _unseen(context, file, found.digest)) is not None:
-            return fault
+            return _written(context, file, wanted, "already has this content")
+        if (refused := await _unseen(context, file, found.digest)) is not None:
+            return refused
         return await _put(context, file, wanted, found)
 
 
 async def edit(
     context: ToolContext,
-    path: PathText,
-    old: Annotated[str, Field(min_length=1, description="The exact text to replace.")],
-    new: Annotated[str, Field(description="What takes its place.")],
-    every: Annotated[bool, Field(description="Replace every occurrence, not exactly one.")] = False,
+    path: str,
+    old: Annotated[str, Field(min_length=1)],
+    new: str,
+    every: bool = False,
 ) -> Settlement:
-    """Replaces a stretch of a file that you have read. `old` must occur exactly once unless `every` is true."""
+    """Replace the exact text `old` in a file that you have read. It must occur once, unless `every` is true."""
     with open_target(context, path, "write", "edit") as file:
         found = await file.read()
         known = context.seen.status.memory.files.get(file.path)
-        before = None if known is None else context.world.store.get_blob(known)
+        before = None if known is None else context.services.store.get_blob(known)
         if known != found.digest and _is_made(
             found.content, before, lambda was: _edited(file.path, was, old, new, every)
         ):
-            # It happened, and the owner died before it was recorded.
-            return _written(context, file, found.content, "was edited already")
-        if (fault := await _unseen(context, file, found.digest)) is not None:
-            return fault
+            # The edit was made, and the owner crashed before it was recorded.
+            return _written(context, file, found.content, "was already edited")
+        if (refused := await _unseen(context, file, found.digest)) is not None:
+            return refused
         changed = _edited(file.path, found.content, old, new, every)
         if isinstance(changed, int):
             raise ToolFailed("NoMatch", f"`old` occurs {changed} times in `{file.path}`, not exactly once")
         return await _put(context, file, _bounded(changed), found)
 
 
-def list_files(
-    context: ToolContext,
-    path: PathText = ".",
-    glob: Annotated[str, Field(description="Which files, as in `src/**`; relative to `path`.")] = "**",
-) -> Settlement | Awaitable[Settlement]:
-    """Lists the files below a folder, with their sizes in bytes."""
+def list_files(context: ToolContext, path: str = ".", glob: str = "**") -> Settlement | Awaitable[Settlement]:
+    """List files below a folder of the workspace, with sizes in bytes. `glob` is relative to `path`."""
     at = locate_path(context, path)
     if isinstance(at, ContainerPath):
         return _list_within(context, at, glob)
@@ -198,12 +187,15 @@ def _listed(found: Sequence[FoundFile], glob: str) -> Settlement:
 
 async def search(
     context: ToolContext,
-    text: Annotated[str, Field(min_length=1, description="The text to find; not a regular expression.")],
-    path: PathText = ".",
-    glob: Annotated[str, Field(description="Which files, as in `**/*.py`; relative to `path`.")] = "**",
-    any_case: Annotated[bool, Field(description="Take capitals and small letters for the same.")] = False,
+    text: Annotated[str, Field(min_length=1)],
+    path: str = ".",
+    glob: str = "**",
+    any_case: bool = False,
 ) -> Settlement:
-    """Finds a text in files; gives path, line number and line of each hit."""
+    """Find literal text, not a regular expression, in files. Returns path, line number and line of each hit.
+
+    `glob` is relative to `path`. `any_case` ignores case.
+    """
     at = locate_path(context, path)
     if isinstance(at, ContainerPath):
         inner = await file_target.hits_in_container(context, at, glob, text, any_case)
@@ -221,21 +213,21 @@ def _found(hits: list[str]) -> Settlement:
 
 
 def remember_content_merge(context: ToolContext, path: str, content: bytes) -> JsonObject:
-    """The merge that says that the agent knows `content` of `path`; the oldest is forgotten over the bound."""
+    """Return the status merge for an agent that has read `content` of `path`. Drops the oldest file over the limit."""
     known = context.seen.status.memory.files
     surplus = len(known) + (path not in known) - limits.FILES_SEEN_MAX
     out: dict[str, Json] = {each: None for each in list(known)[: max(0, surplus)]}
-    return out | {path: context.world.store.put_blob(content)}
+    return out | {path: context.services.store.put_blob(content)}
 
 
 def _bounded(content: bytes) -> bytes:
     if len(content) > limits.FILE_BYTES_MAX:
-        raise ToolFailed("TooLarge", f"{len(content)} bytes; the most for one file is {limits.FILE_BYTES_MAX}")
+        raise ToolFailed("TooLarge", f"the file would have {len(content)} bytes; the limit is {limits.FILE_BYTES_MAX}")
     return content
 
 
 def _edited(path: str, content: bytes, old: str, new: str, every: bool) -> bytes | int:
-    """The edited content, or how often `old` is in it. Raises ToolFailed."""
+    """Return the edited content, or the number of occurrences of `old` if that is wrong. Raises ToolFailed."""
     text = _text(path, content)
     changed = replace_text(text.text, old, new, every=every)
     if isinstance(changed, int):
@@ -245,50 +237,50 @@ def _edited(path: str, content: bytes, old: str, new: str, every: bool) -> bytes
 
 
 def _rewritten(path: str, content: bytes, new: str, *, is_known: bool = False) -> bytes:
-    """A file with `content` when it is written over with `new`. Raises ToolFailed where that would lose bytes.
+    """Return the bytes of a file with `content` after it is overwritten with `new`.
 
-    `is_known`: the agent wrote the content itself.
+    `is_known`: the agent wrote `content` itself. Raises ToolFailed if bytes would be lost.
     """
     text = decode_file_text(content)
     if text is None and is_known:
         return _bounded(new.encode(errors="surrogateescape"))
     text = text or _text(path, content)
     if text.raw_count:
-        raise ToolFailed("NotStorable", f"`{path}` is {text.how}: `write` would lose them, use `edit`")
+        raise ToolFailed("NotStorable", f"`{path}` is {text.how}, which `write` would lose: use `edit`")
     _require_storable(path, text, new)
     return _bounded(text.stored(rewrite_text(text.text, new)))
 
 
 def _require_storable(path: str, text: FileText, new: str) -> None:
     if char := text.unstorable(new):
-        why = f"`{path}` is {text.how or 'UTF-8'}, which has no U+{ord(char):04X}"
+        why = f"`{path}` is {text.how or 'UTF-8'}, which cannot encode U+{ord(char):04X}"
         raise ToolFailed("NotStorable", f"{why}: use other characters, or convert the file with a command first")
 
 
 def _is_made(content: bytes, before: bytes | None, change: Callable[[bytes], bytes | int]) -> bool:
-    """Whether a file with `content` is what `change` makes of `before`, which the agent knew (None: nothing)."""
+    """Whether `content` is the result of `change` on `before`, the content that the agent had read (None: none)."""
     try:
         return before is not None and change(before) == content
     except ToolFailed:
-        return False  # It could not be changed so as it was, and is another file by now.
+        return False  # The change was not possible on the old content, so another author wrote the current one.
 
 
 async def _unseen(context: ToolContext, file: FileTarget, current: str) -> Settlement | None:
-    """The refusal for a file that the agent does not know as it is; None when it does."""
+    """Return the refusal for a file whose current content the agent has not read; None if it has."""
     known = context.seen.status.memory.files.get(file.path)
     if known == current:
         return None
     if known is None:
-        return Settlement(failure("NotRead", f"`{file.path}` exists and you have not read it: read it first"))
+        return Settlement(failure("NotRead", f"`{file.path}` exists and you have not read it. Read it first"))
     content = (await file.read()).content
-    shown = text_difference(context.world.store.get_blob(known), content, file.path)
-    text = f"`{file.path}` changed since you read it; this is the difference, look and try again\n{shown}"
+    shown = text_difference(context.services.store.get_blob(known), content, file.path)
+    text = f"`{file.path}` changed since you read it. Look at the difference and try again:\n{shown}"
     # The agent has now read the present content, so its next write may replace it.
     return Settlement(failure("Changed", text), agent={"files": remember_content_merge(context, file.path, content)})
 
 
 async def _put(context: ToolContext, file: FileTarget, content: bytes, found: ContainerContent | None) -> Settlement:
-    # The fence is looked at here, with nothing that yields before a file of this machine is written.
+    # Check the lock's fence here: nothing yields between this check and the write of a host file.
     if (refused := call_locks.write_error(context, file.lock)) is not None:
         return refused
     try:
@@ -297,14 +289,16 @@ async def _put(context: ToolContext, file: FileTarget, content: bytes, found: Co
         raise ToolFailed("NotWritable", f"`{file.path}`: {error.strerror}") from error
     if not is_put:
         now = await file.look()
-        fault = None if now is None else await _unseen(context, file, now.digest)
-        return fault or Settlement(failure("Changed", f"`{file.path}` was changed or removed meanwhile: read it again"))
+        refused = None if now is None else await _unseen(context, file, now.digest)
+        return refused or Settlement(
+            failure("Changed", f"`{file.path}` was changed or removed meanwhile. Read it again")
+        )
     kept = "" if found is None else _kept(found.content, content)
     return _written(context, file, content, f"written, {len(content)} bytes{kept}")
 
 
 def _kept(before: bytes, after: bytes) -> str:
-    """What a file keeps of how it is stored, and how its line ends change, in words; empty for UTF-8 with LF."""
+    """Describe the encoding and line ends that a file keeps or changes; empty for UTF-8 with LF."""
     old, new = decode_file_text(before), decode_file_text(after)
     if old is None or new is None:
         return ""
@@ -317,7 +311,7 @@ def _kept(before: bytes, after: bytes) -> str:
 
 def _written(context: ToolContext, file: FileTarget, content: bytes, words: str) -> Settlement:
     files = remember_content_merge(context, file.path, content)
-    # What it was is what the agent knew: else it could not have been written. For who looks back at what was changed.
+    # A write requires that the agent has read the old content, so its digest is known here.
     wrote = {"by": context.agent, "path": file.path, "before": context.seen.status.memory.files.get(file.path)}
     data: JsonObject = {"wrote": wrote | {"after": files[file.path]}}
     return Settlement(success(f"`{file.path}` {words}"), agent={"files": files}, data=data)

@@ -42,48 +42,49 @@ UNCHANGED_HOOK_FIELDS: Final = ("on", "match", "rule", "run", "extends", "settin
 HOOK_AGENT_FIELDS: Final = ("prompt", "model", "tools")
 
 RULE_HELP: Final = (
-    'Clauses from the top, as in `[{when: {call: "shell(git push*)"}, deny: leave that to people}]`. `when` may say '
-    f"{', '.join(CONDITIONS)}; a clause may {', '.join(name for name in EFFECTS if name != 'consult')}."
+    'Clauses, read from the top, for example `[{when: {call: "shell(git push*)"}, deny: Leave pushing to people.}]`. '
+    f"Keys of `when`: {', '.join(CONDITIONS)}. "
+    f"Keys of a clause: {', '.join(name for name in EFFECTS if name != 'consult')}."
 )
-"""A model that makes a rule knows the words by this alone; what they take it is told when it is wrong."""
+"""All that a model knows of the rule language before its first rule; errors explain the values of a key."""
 
 
 def _listed(value: Json) -> Json:
-    """One point is a list of one: models and scripts write both."""
+    """Accept a single point as a list of one: models and scripts write both."""
     return [value] if isinstance(value, str) else value
 
 
 class HookFields(TypedDict, total=False):
     """Fields of a hook; the gate's schema reports errors."""
 
-    on: Annotated[list[HookPoint] | None, BeforeValidator(_listed), Field(description="When it is asked.")]
-    to: Annotated[str | None, Field(description="Whom it watches: a child's path below you; blank, yourself.")]
-    match: Annotated[str | None, Field(description="Only calls like this, as in `write(src/**)`.")]
-    prompt: Annotated[str | None, Field(description="What an agent that thinks it over is to watch out for.")]
-    model: Annotated[str | None, Field(description="What it thinks with; blank, what you do.")]
-    tools: Annotated[list[str] | None, Field(description="Its tools; blank, none.")]
+    on: Annotated[list[HookPoint] | None, BeforeValidator(_listed)]
+    to: Annotated[str | None, Field(description="Child to watch, as a path below you; default: you.")]
+    match: Annotated[str | None, Field(description="Only calls like this, for example `write(src/**)`.")]
+    prompt: Annotated[str | None, Field(description="What the hook agent should watch for.")]
+    model: Annotated[str | None, Field(description="Of the hook agent; default: yours.")]
+    tools: Annotated[list[str] | None, Field(description="Of the hook agent; default: none.")]
     rule: Annotated[list[dict[str, Any]] | None, Field(description=RULE_HELP)]
-    run: Annotated[Any, Field(description="A program: a question in, a verdict out, as JSON.")]
-    extends: Annotated[str | None, Field(description="What it is made from, as in `lib:planning`.")]
-    settings: Annotated[dict[str, Any] | None, Field(description="Settings of what it is made from.")]
-    expires: Annotated[dict[str, Any] | None, Field(description="As in `{turns: 10}` or `{time: 1h}`.")]
-    budget: Annotated[dict[str, Any] | None, Field(description="What it may use, as in `{tokens: 20000}`.")]
+    run: Annotated[Any, Field(description="Program that reads a question and prints a verdict, as JSON.")]
+    extends: Annotated[str | None, Field(description="For example `lib:planning`.")]
+    settings: Annotated[dict[str, Any] | None, Field(description="For `extends`.")]
+    expires: Annotated[dict[str, Any] | None, Field(description="`{turns: 10}` or `{time: 1h}`.")]
+    budget: Annotated[dict[str, Any] | None, Field(description="For example `{tokens: 20000}`.")]
     more: Annotated[
         dict[str, Any] | None,
-        Field(description="As the plan has it: `on-fault` (deny, note), `timeout`, `copy`, `contract`, `python`."),
+        Field(description="Other fields: `on-fault` (deny, note), `timeout`, `copy`, `contract`, `python`."),
     ]
 
 
 async def hook(
     context: ToolContext,
-    name: Annotated[str, Field(min_length=1, description="Its name.")],
-    reason: Annotated[str, Field(description="What it is for.")] = "",
+    name: Annotated[str, Field(min_length=1)],
+    reason: str = "",
     **fields: Unpack[HookFields],
 ) -> Settlement:
-    """Attaches a hook to you or to a child: a rule, a program, or an agent with a prompt and a model.
+    """Attach a hook to yourself or a child: a rule, a program, or an agent with a prompt and a model.
 
-    It is asked at the stated points and may comment, allow, deny or rewrite. You cannot look into its answers, and one
-    that is above you is not yours to change.
+    It is asked at the points `on` and may comment, allow, deny or rewrite. You cannot read its answers. You cannot
+    change hooks from above you.
     """
     path = (*json_pointer.task_pointer(_place(context, fields.get("to") or "")), "hooks")
     node = hook_from_fields({key: value for key, value in fields.items() if value is not None})
@@ -126,12 +127,14 @@ ENDO_POINTS: Final = ("on-input", "before-reply")
 
 def verdict(
     context: ToolContext,
-    decision: Annotated[Decision, Field(description="`ask` wants a person's yes, `defer` is a no for now.")] = "allow",
-    reason: Annotated[str, Field(description="Why, for the agent that you watch.")] = "",
-    comment: Annotated[str, Field(description="What it is to be told beside that.")] = "",
-    updated_input: Annotated[dict[str, Any] | None, Field(description="Other arguments for its call, all.")] = None,
+    decision: Annotated[
+        Decision, Field(description="`ask` needs a person's approval, `defer` denies for now.")
+    ] = "allow",
+    reason: Annotated[str, Field(description="For the agent that you watch.")] = "",
+    comment: Annotated[str, Field(description="More text for that agent.")] = "",
+    updated_input: Annotated[dict[str, Any] | None, Field(description="All arguments for its call, changed.")] = None,
 ) -> Settlement:
-    """Answers what you were asked as a hook. Your turn ends with it."""
+    """Answer the question that you were asked as a hook. This ends your turn."""
     said: JsonObject = {"decision": decision, "reason": reason, "comment": comment}
     if updated_input is not None and decision in ("deny", "defer"):
         raise ToolFailed(
@@ -142,15 +145,13 @@ def verdict(
     return _given(context, said)
 
 
-def leave(
-    context: ToolContext, reason: Annotated[str, Field(description="Why you are of no more use here.")] = ""
-) -> Settlement:
-    """Ends your being a hook: you are asked no more. What you were asked just now is allowed."""
+def leave(context: ToolContext, reason: str = "") -> Settlement:
+    """Stop being a hook: you are not asked again. This allows what you were asked just now."""
     if _question(context) is not None:
         return _given(context, {"decision": "allow", "reason": reason, "quit": True})
-    served, view = _served(context), context.world.store.view
+    served, view = _served(context), context.services.store.view
     own = context.seen.spec.watches
-    back = session.session_return_changes(view, context.world.plan, context.agent, own) if own else ()
+    back = session.session_return_changes(view, context.services.plan, context.agent, own) if own else ()
     return Settlement(
         success("you are no hook any more"), (*_over(view, served, reason), *back), data={"over": _names(served)}
     )
@@ -158,13 +159,13 @@ def leave(
 
 def transcript(
     context: ToolContext,
-    text: Annotated[str, Field(description="Only what has this in it; `*` is anything.")] = "",
+    text: Annotated[str, Field(description="Only messages with this text; `*` matches anything.")] = "",
     turns: Annotated[int, Field(ge=1, le=limits.HOOK_TRANSCRIPT_TURNS_MAX)] = agent_hooks.TURNS_DEFAULT,
-    turn: Annotated[int | None, Field(description="This one alone, in full.")] = None,
+    turn: Annotated[int | None, Field(description="Only this turn, in full.")] = None,
     agent: Annotated[str, Field(description="If you watch several.")] = "",
 ) -> Settlement:
-    """Reads the transcript of the agent that you watch: newest turns, one turn, or where a text occurs."""
-    view, known = context.world.store.view, [str(each.spec["watches"]) for each in _served(context)]
+    """Read the transcript of the agent that you watch: the newest turns, one turn, or the places of a text."""
+    view, known = context.services.store.view, [str(each.spec["watches"]) for each in _served(context)]
     watched = list(dict.fromkeys(one for one in known if agent in ("", one, one.partition("/")[2])))
     found = view.get(watched[0]) if len(watched) == 1 else None
     if found is None:
@@ -174,17 +175,17 @@ def transcript(
     chars = limits.HOOK_TRANSCRIPT_CHARS_MAX if turn is not None else agent_hooks.CHARS_DEFAULT
     wanted = agent_hooks.TranscriptExcerpt(newest, text, chars, turn)
     messages = agent_hooks.excerpt_messages(
-        statuses.read_agent_status(found.status), wanted, context.world.store.get_blob
+        statuses.read_agent_status(found.status), wanted, context.services.store.get_blob
     )
     said = agent_hooks.excerpt_text(messages) or "nothing of the kind"
     return Settlement(success(truncate_output(said.encode(), limits.RECALL_BYTES)))
 
 
-def meta(context: ToolContext, reason: Annotated[str, Field(description="Why now, for the log.")] = "") -> Settlement:
-    """Makes you the one that the person talks with; the agent that you watch becomes your subagent."""
+def meta(context: ToolContext, reason: str = "") -> Settlement:
+    """Take over the conversation with the person. The agent that you watch becomes your subagent."""
     served = _served(context)
-    view = context.world.store.view
-    moved = session.session_move_changes(view, context.world.plan, context.agent, str(context.author))
+    view = context.services.store.view
+    moved = session.session_move_changes(view, context.services.plan, context.agent, str(context.author))
     # `meta` reverts `endo`; the agent stays a hook of others.
     handed = [each for each in served if stated_name(each.spec) == _name_by(context)]
     ended = _over(view, handed, reason or "it took the session back")
@@ -194,18 +195,18 @@ def meta(context: ToolContext, reason: Annotated[str, Field(description="Why now
 
 async def endo(
     context: ToolContext,
-    subagent: Annotated[str, Field(min_length=1, description="An agent below you, by id or path.")],
-    reason: Annotated[str, Field(description="Why, for the log.")] = "",
+    subagent: Annotated[str, Field(min_length=1)],
+    reason: str = "",
 ) -> Settlement:
-    """Hands the session over: the person talks with that agent, and you become a hook of it.
+    """Hand the conversation with the person over to an agent below you (id or path), and become its hook.
 
-    You are asked about what it is told and what it is about to say; `meta` takes the session back.
+    You are asked about each message to it and each reply before it is sent. `meta` takes the conversation back.
     """
     _check_way_back(context)
     below = _below(context, subagent)
-    view = context.world.store.view
+    view = context.services.store.view
     words = f"the person talks with {below} now; you are asked about what it hears and says. `meta` takes it back"
-    moved = session.session_move_changes(view, context.world.plan, below, str(context.author))
+    moved = session.session_move_changes(view, context.services.plan, below, str(context.author))
     if context.seen.spec.watches == below:  # It is its hook already.
         return Settlement(success(words), moved)
     _no_ring(context, below)
@@ -231,7 +232,7 @@ async def _attached(context: ToolContext, below: str, reason: str, moved: Sequen
     node: JsonObject = {"on": list(ENDO_POINTS), "agent": {"as": context.agent}, "copy": "none", "on-fault": "note"}
     is_first = not json_pointer.has_value(live_document(context), path)
     op = PatchOp("add", path, {name: node}) if is_first else PatchOp("add", (*path, name), node)
-    old = context.world.store.view.get(hook_address(below, name))
+    old = context.services.store.view.get(hook_address(below, name))
     is_over = old is not None and old.state == OVER
     again = (SetStatus(old.address, old.uid, {"state": ACTIVE, "why": None}),) if old is not None and is_over else ()
     return await patch_as_agent(context, [op], reason or f"hands over to {below}", (*moved, *again))
@@ -251,7 +252,7 @@ def _below(context: ToolContext, name: str) -> str:
             raise ToolFailed("NotBelow", f"your subagent is {watches}: to that one you hand over")
         return watches
     try:
-        found = message_policy.resolve_names(context.world.store.view, context.seen.resource, name)
+        found = message_policy.resolve_names(context.services.store.view, context.seen.resource, name)
     except NotReachable as error:
         raise ToolFailed(error.reason, str(error)) from None
     below = [each for each in found if addresses.parse_address(each).is_within(mine) and each != context.agent]
@@ -263,7 +264,7 @@ def _below(context: ToolContext, name: str) -> str:
 def _no_ring(context: ToolContext, below: str) -> None:
     """Raises ToolFailed when the agent at `below` watches the caller, directly or through others."""
     watching: dict[str, list[str]] = {}
-    view = context.world.store.view
+    view = context.services.store.view
     for each in view.list("hook"):
         if not watchers.is_hook_over(view, each):
             watching.setdefault(str(each.spec["mind"].get("address", "")), []).append(str(each.spec["watches"]))
@@ -279,7 +280,7 @@ def _no_ring(context: ToolContext, below: str) -> None:
 
 def _served(context: ToolContext) -> Sequence[Resource]:
     """The hooks of which the caller is the agent. Raises ToolFailed if there are none."""
-    found = watchers.hooks_served(context.world.store.view, context.agent)
+    found = watchers.hooks_served(context.services.store.view, context.agent)
     if not found:
         raise ToolFailed("NoHook", "only an agent that is a hook of another can do this")
     return found

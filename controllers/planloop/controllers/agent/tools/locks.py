@@ -16,7 +16,7 @@ from planloop.controllers.agent.tools.errors import ToolDenied, ToolFailed
 from planloop.controllers.agent.tools.file_target import ContainerPath
 from planloop.controllers.agent.tools.plan import live_document, verdict_settlement
 from planloop.controllers.agent.tools.tool import CallEnding, Settlement, ToolContext, success
-from planloop.controllers.agent.tools.workspace import CLOSED_NAMES, Workspace
+from planloop.controllers.agent.tools.workspace import CLOSED_NAMES, Workspace, outside_rights
 from planloop.controllers.agent.turn import call_locks
 from planloop.controllers.agent.turn.call_locks import LockWait, name_paths
 from planloop.controllers.shared.leases import grants, lock_paths
@@ -36,21 +36,17 @@ PathTexts = Annotated[list[str], Field(min_length=1, max_length=limits.LOCKS_AT_
 
 def lock(
     context: ToolContext,
-    paths: Annotated[PathTexts, Field(description="Files or globs such as `src/**`, relative to the workspace.")],
-    mode: Annotated[
-        LockMode, Field(description="`write` keeps everybody else out; `read` keeps writers out.")
-    ] = "write",
-    reason: Annotated[str, Field(max_length=limits.LOCK_REASON_CHARS_MAX, description="Others are told it.")] = "",
-    wait_s: Annotated[
-        float | None,
-        Field(ge=0, le=limits.LOCK_WAIT_MAX_S, description="Seconds to wait when others hold it; 0: do not wait."),
-    ] = None,
+    paths: PathTexts,
+    mode: LockMode = "write",
+    reason: Annotated[str, Field(max_length=limits.LOCK_REASON_CHARS_MAX)] = "",
+    wait_s: Annotated[float | None, Field(ge=0, le=limits.LOCK_WAIT_MAX_S)] = None,
 ) -> CallEnding:
-    """Takes files for yourself, all of them or none, until you `release` them or your task ends.
+    """Lock files or globs (`src/**`), all or none, until you `release` them or your task ends.
 
-    Writing takes a lock by itself; use this to keep files from others for longer, or before you read them.
+    `write` and `edit` lock by themselves: lock to keep others out longer, or before you read. `read` locks keep out
+    writers only. Others see the reason. 0 seconds: do not wait for holders.
     """
-    seen, view = context.seen, context.world.store.view
+    seen, view = context.seen, context.services.store.view
     wants: Wants = {_locked_path(context, path, mode): mode for path in paths}
     if (wait := call_locks.wait_behind(seen, view, wants, wait_s)) is not None:
         return wait
@@ -68,12 +64,10 @@ def lock(
 
 def release(
     context: ToolContext,
-    paths: Annotated[
-        PathTexts | None, Field(description="What to give back, as you locked it; all you hold when left out.")
-    ] = None,
+    paths: PathTexts | None = None,
 ) -> Settlement:
-    """Gives locks back at once, so that whoever waits for them can go on."""
-    seen, view = context.seen, context.world.store.view
+    """Release locks, by default all, so that waiting agents can continue. Name paths as you locked them."""
+    seen, view = context.seen, context.services.store.view
     owner = call_locks.lock_owner(seen)
     # What the plan declares is its task's, not the agent's to give.
     mine = {path for path, one in grants.held_locks(view, owner) if one.owner == owner.address}
@@ -132,7 +126,7 @@ def _locked_path(context: ToolContext, path: str, mode: LockMode) -> str:
         raise ToolDenied(f"`{found}`: {min(closed)} is no place to work in, and nothing there can be locked")
     globs = space.read if mode == "read" else space.write
     if not patterns.path_matches(globs, found):
-        raise ToolDenied(f"`{found}` may not be {'read' if mode == 'read' else 'written'}: rights allow {globs}")
+        raise outside_rights(found, mode, globs)
     if denial := patterns.find_denial(space.deny, "lock", (found,)):
         raise ToolDenied(f"`{found}` is denied by `{denial}`")
     if not space.allows("lock", found):
@@ -161,22 +155,16 @@ CONTESTED_MODE: Final[LockMode] = "write"
 
 def contest(
     context: ToolContext,
-    paths: Annotated[
-        list[str],
-        Field(min_length=1, max_length=limits.CONFLICT_PATHS_MAX, description="Files or globs that you need."),
-    ],
-    intent: Annotated[
-        str, Field(min_length=1, max_length=limits.CONFLICT_WORDS_MAX, description="What you want to do there.")
-    ],
-    proposal: Annotated[
-        str, Field(max_length=limits.CONFLICT_WORDS_MAX, description="How you would settle it: who does what, when.")
-    ] = "",
+    paths: Annotated[list[str], Field(min_length=1, max_length=limits.CONFLICT_PATHS_MAX)],
+    intent: Annotated[str, Field(min_length=1, max_length=limits.CONFLICT_WORDS_MAX)],
+    proposal: Annotated[str, Field(max_length=limits.CONFLICT_WORDS_MAX)] = "",
 ) -> Settlement:
-    """Opens a conflict with whoever holds files that you need. The agent above both of you says how it goes on.
+    """Open a conflict with the agents that hold files or globs you need. Propose who does what, and when.
 
-    You may write to each other until it is over. Meanwhile do something else, wait with `lock`, or sleep.
+    Your nearest common ancestor decides. Until then you may `send` to each other. Do other work, wait with `lock`, or
+    sleep.
     """
-    view, wanted = context.world.store.view, tuple(sorted({lock_name(context, each) for each in paths}))
+    view, wanted = context.services.store.view, tuple(sorted({lock_name(context, each) for each in paths}))
     owner, wants = grants.lock_owner(context.seen.resource), dict.fromkeys(wanted, CONTESTED_MODE)
     others = tuple(detection.holders_against(view, owner, wants))
     if not others:
@@ -195,7 +183,7 @@ def contest(
 def _stands(context: ToolContext, made: OpenedConflict) -> str:
     """A conflict as text: its parties and who rules."""
     above = decide.nearest_ancestor(context.agent, made.against)
-    before = decide.nearest_able(context.world.store.view, above)
+    before = decide.nearest_able(context.services.store.view, above)
     where = "a person" if before == PERSON else before
     stands = "stands" if made.is_new else "stands already"
     return f"{made.address} {stands} between you and {party_name(made.against)}; it comes before {where}"
@@ -203,18 +191,16 @@ def _stands(context: ToolContext, made: OpenedConflict) -> str:
 
 async def resolve(
     context: ToolContext,
-    conflict: Annotated[str, Field(min_length=1, description="Its name, as in `conflict/3`.")],
-    how: Annotated[
-        RulingKind,
-        Field(
-            description="The holder lets go; one goes first; one does both; one works in a branch; one is cancelled."
-        ),
-    ],
-    for_agent: Annotated[str, Field(description="Whom it is about; the message of the conflict says.")] = "",
-    plan: Annotated[str, Field(max_length=limits.CONFLICT_PLAN_MAX, description="What the parties are told.")] = "",
+    conflict: Annotated[str, Field(min_length=1)],
+    how: RulingKind,
+    for_agent: str = "",
+    plan: Annotated[str, Field(max_length=limits.CONFLICT_PLAN_MAX)] = "",
 ) -> Settlement:
-    """Says how a conflict between two agents below you goes on. It takes effect at once, as a change of the plan."""
-    world = context.world
+    """Decide a conflict (`conflict/3`) between two agents below you. The plan changes immediately.
+
+    The conflict's message explains `how` and `for_agent`. Both agents get your `plan`.
+    """
+    world = context.services
     try:
         made = resolution.plan_resolution(
             world.store.view,

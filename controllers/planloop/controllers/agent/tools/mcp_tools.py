@@ -47,35 +47,35 @@ from planloop.schemas.objects.mcp import (
 )
 from planloop.schemas.resource import Resource, Uid
 
-# A call in which a server asks for a form or a visit to a page waits (AwaitingInput). An approval of kind `input`
-# holds the question until an operator or the parent answers, declines, or lets it expire. With the answer the call
-# starts again, under a new intent, and gives the answer to the server.
+# If a server asks for a form or for a visit to a page, the call waits (AwaitingInput). An approval of kind `input`
+# holds the question until an operator or the parent answers or declines it, or it expires. Then the call starts again,
+# under a new intent, and passes the answer to the server.
 
-INPUT_ASKED: Final = "asked"  # What the server asked, in the call's status; in a list, which merges leave whole.
+INPUT_ASKED: Final = "asked"  # The server's question, in the call's status. A list, because merges replace lists.
 INPUT_ANSWER: Final = "answer"  # The answer to pass on: [content], or None to decline.
 
 
 @mutable
 class InputProgress:
-    """Notes how far a call is, at most once in a while, where `plan describe` of the call shows it."""
+    """Records the progress of a call, at most every `limits.PROGRESS_EVERY_S` seconds, for `plan describe`."""
 
     context: ToolContext
     _noted_at: float = field(default=float("-inf"))
     _repeats: int = 0
 
     def __call__(self, words: str) -> None:
-        world, address = self.context.world, self.context.call.address
-        now = world.clock.now()
-        call = world.store.view.get(address)
+        services, address = self.context.services, self.context.call.address
+        now = services.clock.now()
+        call = services.store.view.get(address)
         if call is None or call.uid != self.context.call.uid or now - self._noted_at < limits.PROGRESS_EVERY_S:
             return
         self._noted_at = now
         change = SetStatus(address, call.uid, {"progress": words})
         draft = RecordDraft("call.progressed", "controller:mcp", address, (change,), {"progress": words})
-        world.store.propose(draft, {address: call.rev})
+        services.store.propose(draft, {address: call.rev})
 
     def once(self) -> bool:
-        """True the first time only: a call whose connection broke is made again once."""
+        """Whether this is the first call of the method: a call whose connection broke is repeated once."""
         self._repeats += 1
         return self._repeats == 1
 
@@ -83,33 +83,33 @@ class InputProgress:
 async def call_or_answer(
     context: ToolContext, server: str, tool: str, arguments: JsonObject, progress: InputProgress
 ) -> CallResult:
-    """The server's response to the call, started again or with the answer that it waits for. Raises ServerFailed."""
+    """Send the call, or the answer that the server waits for, and return the response. Raises ServerFailed."""
     asked, answer = context.call.status.get(INPUT_ASKED), context.call.status.get(INPUT_ANSWER)
-    servers, op = context.world.connections.servers, context.spec.op
+    servers, op = context.services.connections.servers, context.spec.op
     if asked and answer:
         return await servers.answer(asked[0], answer[0], op=op, on_progress=progress)
     return await servers.call(server, tool, arguments, by=context.agent, op=op, on_progress=progress)
 
 
 def is_first_call(context: ToolContext) -> bool:
-    """Whether nothing was asked yet, so that the whole call can be made again."""
+    """Whether the server has asked nothing yet, so that the whole call can be repeated."""
     return not context.call.status.get(INPUT_ASKED)
 
 
 def ending_of_server_call(context: ToolContext, result: CallResult) -> CallEnding:
-    """The end of the call, or its wait for an answer, with the approval that asks for it."""
+    """Return the settlement of the call, or its wait for an answer, with the approval that asks for it."""
     if result.state is not CallState.AWAITING_INPUT:
         return Settlement(result)
     tool, asked = context.spec.tool, dict(result.value)
     address, uid = _name(context), Uid(context.spec.op)
-    due_at = context.world.clock.now() + limits.INPUT_WAIT_S
+    due_at = context.services.clock.now() + limits.INPUT_WAIT_S
     what: JsonObject = {"call": context.call.address, "tool": tool, "requests": asked["requests"]}
     spec = ApprovalSpec("input", str(context.author), f"`{tool}` asks: {result.text}", what)
     changes: tuple[Change, ...] = (
-        *_dropped(context.world, context.call),
+        *_dropped(context.services, context.call),
         Put(address, uid, spec.to_json(), owner=context.agent),
         SetStatus(address, uid, {"state": WAITING}),
-        *_told_above(context, address, result.text, asked["requests"]),
+        *_messages_to_parent(context, address, result.text, asked["requests"]),
     )
     merge: JsonObject = {INPUT_ASKED: [asked], INPUT_ANSWER: None, "approval": address, "expires_at": due_at}
     ways = (f"plan approve {address}", f"plan reject {address}")
@@ -117,7 +117,7 @@ def ending_of_server_call(context: ToolContext, result: CallResult) -> CallEndin
 
 
 def resolve_input(context: ToolContext) -> CallEnding | None:
-    """Starts the call again when its question was answered, declined or has expired; None while it waits."""
+    """Start the call again when its question is answered, declined or expired; None while it waits."""
     call = context.call
     approval = context.seen.objects.approvals.get(str(call.status.get("approval")))
     is_late = context.seen.now >= float(call.status.get("expires_at") or 0.0)
@@ -132,15 +132,15 @@ def resolve_input(context: ToolContext) -> CallEnding | None:
 
 
 def _name(context: ToolContext) -> str:
-    """Named by the place of the call, for a name that a parent reads must be the same when all is replayed."""
+    """The approval's address. It is derived from the call, because a parent reads it and replays must be equal."""
     path, spec = context.agent.partition("/")[2], context.spec
     name = "root" if path == "." else path.replace("/", ".")
     return f"approval/{name}.{spec.incarnation}.{spec.turn}.{spec.index}"
 
 
-def _told_above(context: ToolContext, address: str, words: str, requests: JsonObject) -> tuple[Change, ...]:
-    """The parent may answer, like an operator; a parent with a full inbox gets no message."""
-    view = context.world.store.view
+def _messages_to_parent(context: ToolContext, address: str, words: str, requests: JsonObject) -> tuple[Change, ...]:
+    """The changes that ask the parent, which may answer like an operator. A full inbox gets no message."""
+    view = context.services.store.view
     above = message_policy.nearest_agent_above(view, addresses.parse_address(context.agent))
     if above is None:
         return ()
@@ -151,13 +151,13 @@ def _told_above(context: ToolContext, address: str, words: str, requests: JsonOb
 
 
 def form_fields(request: JsonObject) -> JsonObject:
-    """The fields of a form by name; none for a question that is an address to go to."""
+    """Return the fields of a form by name; none for a request to visit a page."""
     found: JsonObject = (request.get("schema") or {}).get("properties") or {}
     return found
 
 
 def form_content(approval: Resource, answer: str) -> JsonObject | None:
-    """An answer as the content of the form: JSON, or the text of its only field; None if it is neither."""
+    """Return an answer as the content of the form: a JSON map, or the text of its only field; None if it is neither."""
     names = [name for each in approval.spec["what"]["requests"].values() for name in form_fields(each)]
     try:
         given = decode(answer)
@@ -169,7 +169,7 @@ def form_content(approval: Resource, answer: str) -> JsonObject | None:
 
 
 def _content(answer: JsonObject, asked: JsonObject) -> JsonObject:
-    """The content for the server. If a field is a text, `zip=10115` on a command line means text."""
+    """The content for the server. For a text field, `zip=10115` on a command line means the text `10115`."""
     given = dict(answer.get("content") or {})
     fields = [form_fields(request) for request in asked["requests"].values()]
     texts = {name for each in fields for name, field in each.items() if field.get("type") == "string"}
@@ -178,22 +178,22 @@ def _content(answer: JsonObject, asked: JsonObject) -> JsonObject:
     }
 
 
-def _dropped(world: AgentServices, call: Resource) -> tuple[Change, ...]:
-    """An approval of an earlier question of the same call goes with the new one."""
-    old = world.store.view.get(str(call.status.get("approval")))
+def _dropped(services: AgentServices, call: Resource) -> tuple[Change, ...]:
+    """Drop the approval of an earlier question of the same call."""
+    old = services.store.view.get(str(call.status.get("approval")))
     return () if old is None else (Drop(old.address, old.uid),)
 
 
 # Tools of servers are read from the status of `mcp/<name>` and called through `AgentServices.servers`. A tool of
-# server `files` is `files.read_file`. The plan sets its effect class, `once` by default; claims of the server do not.
-# A call whose connection broke after it was sent is repeated only if its class allows it.
+# server `files` is `files.read_file`. The plan sets its effect class (default `once`); the server's own hints are
+# ignored. A call whose connection broke after it was sent is repeated only if its effect class allows it.
 
 
 class McpTools(Mapping[str, Tool]):
-    """`own` tools and whatever the servers of the plan offer at this moment, as one registry.
+    """The `own` tools and the current tools of the plan's servers, as one registry.
 
-    Tools that are withheld are there to be refused with the reason, and are not among those that one goes through:
-    nobody is shown words that nobody agreed to.
+    Withheld tools can be looked up, so that calls get the reason, but are not listed: models never read a description
+    that no one has approved.
     """
 
     def __init__(self, own: Mapping[str, Tool], view: Callable[[], RegistryObjects]) -> None:
@@ -220,19 +220,19 @@ class McpTools(Mapping[str, Tool]):
         return sum(1 for _ in self)
 
     def why_missing(self, name: str) -> str:
-        """Why a server of the plan does not offer the tool; empty if there is no such server, or no reason."""
+        """Return why a server of the plan does not offer the tool; empty if the server or the reason is unknown."""
         server, _, tool = name.partition(".")
         resource = self._view().get(f"mcp/{server}") if tool else None
         if resource is None or resource.deleting:
             return ""
         if "tools" not in resource.status:
             return (
-                f"the server `{server}` does not run: {resource.status.get('why') or resource.state or 'not started'}"
+                f"the server `{server}` is not running: {resource.status.get('why') or resource.state or 'not started'}"
             )
         return str(dict(resource.status.get("left_out") or ()).get(tool, ""))
 
     def _of(self, resource: Resource) -> dict[str, Tool]:
-        """Made once for each content: the fold keeps the same objects until they change."""
+        """The tools of a server, cached by identity: the fold keeps the same objects until they change."""
         listed: Json = resource.status.get("tools")
         kept = self._kept.get(resource.address)
         if kept is not None and kept[0] is listed and kept[1] is resource.spec:
@@ -267,7 +267,7 @@ def _tool(server: str, spec: McpSpec, offered: ServedTool) -> Tool:
 
 
 def _under(names: Mapping[str, str], called: Callable[..., Any]) -> Callable[..., Any]:
-    """`called` with the arguments' own names, of those that a model was shown under others (`names`)."""
+    """Return `called` with the original argument names; `names` maps the names shown to models to them."""
 
     def original(arguments: JsonObject) -> JsonObject:
         return {names.get(name, name): value for name, value in arguments.items()}
@@ -283,37 +283,37 @@ def _under(names: Mapping[str, str], called: Callable[..., Any]) -> Callable[...
 
 
 def _simulated(file: str, tool: str, context: ToolContext, arguments: JsonObject) -> Settlement:
-    """Calls a tool of a simulated world. Its whole effect is in the record of its result."""
+    """Call a tool of a simulated world. Its whole effect is in the record of its result."""
     kept = (context.seen.resource.status.get(WORLDS) or {}).get(file) or {}
     task = context.seen.spec.task.partition("/")[2]
     try:
-        made = context.world.connections.worlds.call(file, tool, arguments, task=task, kept=kept)
-    except ServerFailed as fault:
-        return Settlement(CallResult(CallState.FAILED, f"{tool}: {fault}", fault.reason))
+        made = context.services.connections.worlds.call(file, tool, arguments, task=task, kept=kept)
+    except ServerFailed as error:
+        return Settlement(CallResult(CallState.FAILED, f"{tool}: {error}", error.reason))
     return Settlement(made.result, agent={WORLDS: {file: made.merge}} if made.merge else {})
 
 
 async def _call(server: str, tool: str, context: ToolContext, arguments: JsonObject) -> CallEnding:
-    """Calls the tool, or continues a call in which the server asked for input."""
+    """Call the tool, or continue a call in which the server asked for input."""
     name = full_tool_name(server, tool)
     progress = InputProgress(context)
     while True:
         try:
             result = await call_or_answer(context, server, tool, arguments, progress)
             return ending_of_server_call(context, result)
-        except ServerFailed as fault:
-            is_again = fault.reason == "Disconnected" and fault.has_begun and context.spec.effect.may_run_again
-            if not (is_again and is_first_call(context) and progress.once()):
-                return Settlement(_failed(name, fault, context.spec.effect))
+        except ServerFailed as error:
+            is_repeatable = error.reason == "Disconnected" and error.has_begun and context.spec.effect.may_run_again
+            if not (is_repeatable and is_first_call(context) and progress.once()):
+                return Settlement(_failed(name, error, context.spec.effect))
 
 
-def _failed(name: str, fault: ServerFailed, effect: EffectClass) -> CallResult:
+def _failed(name: str, error: ServerFailed, effect: EffectClass) -> CallResult:
     """The result of a call that its server did not answer."""
-    is_doubt = fault.has_begun and fault.reason in ("Disconnected", "TimedOut") and not effect.may_run_again
-    if is_doubt:
-        text = f"{name} was called, and nobody saw how it ended: {fault}. It may have happened"
+    is_unknown = error.has_begun and error.reason in ("Disconnected", "TimedOut") and not effect.may_run_again
+    if is_unknown:
+        text = f"{name} was called, but its outcome is unknown: {error}. It may have taken effect"
         return CallResult(CallState.UNKNOWN, text, "Unknown")
-    return CallResult(CallState.FAILED, f"{name}: {fault}", fault.reason)
+    return CallResult(CallState.FAILED, f"{name}: {error}", error.reason)
 
 
 # `resource` lists the resources of servers from their status and reads them through the server.
@@ -321,24 +321,24 @@ def _failed(name: str, fault: ServerFailed, effect: EffectClass) -> CallResult:
 
 async def resource(
     context: ToolContext,
-    server: Annotated[str, Field(min_length=1, description="The name of a tool server.")],
-    uri: Annotated[str, Field(description="Which resource; left out, those that the server lists.")] = "",
+    server: Annotated[str, Field(min_length=1)],
+    uri: str = "",
 ) -> Settlement:
-    """Reads a resource of a tool server, or lists what there is to read."""
+    """Read a resource of a tool server; without `uri`, list its resources."""
     found = next((each for each in context.seen.context.servers if each.address == f"mcp/{server}"), None)
     if found is None:
         names = ", ".join(each.address.partition("/")[2] for each in context.seen.context.servers) or "none"
-        raise ToolDenied(f"you may not read from `{server}`; your servers are {names}")
+        raise ToolDenied(f"you may not read from the server `{server}`; you may use: {names}")
     if not uri:
         return Settlement(success(_listed(found) or f"`{server}` lists no resources"))
     try:
-        text = await context.world.connections.servers.resource(server, uri, by=context.agent)
-    except ServerFailed as fault:
-        raise ToolFailed(fault.reason, f"{server}: {fault}") from fault
+        text = await context.services.connections.servers.resource(server, uri, by=context.agent)
+    except ServerFailed as error:
+        raise ToolFailed(error.reason, f"{server}: {error}") from error
     whole = text.encode()
     shown = truncate_output(whole, limits.FILE_SHOWN_BYTES)
     if len(whole) > limits.FILE_SHOWN_BYTES:
-        shown += f"\n[the whole of it is blob {context.world.store.put_blob(whole)}]"
+        shown += f"\n[the complete text is blob {context.services.store.put_blob(whole)}]"
     return Settlement(success(shown))
 
 

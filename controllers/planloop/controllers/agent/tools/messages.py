@@ -60,7 +60,7 @@ class ThreadState:
 
     @property
     def view(self) -> View:
-        return self.context.world.store.view
+        return self.context.services.store.view
 
     @property
     def now(self) -> float:
@@ -89,7 +89,7 @@ class ThreadState:
 
 def read_thread(context: ToolContext, address: str) -> ThreadState | None:
     """The thread at `address`; None when it is gone."""
-    found = context.world.store.view.get(address)
+    found = context.services.store.view.get(address)
     if found is None:
         return None
     return ThreadState(
@@ -197,17 +197,14 @@ YOUR_TURN = "it is your turn: answer what was asked"
 
 def discuss(
     context: ToolContext,
-    prompt: Annotated[str, Field(min_length=1, description="What is to be discussed, or asked.")],
-    speakers: Annotated[
-        list[str] | None,
-        Field(description="Who answers, in this order; a name may stand there again. Blank: whom you talked to last."),
-    ] = None,
-    listeners: Annotated[list[str] | None, Field(description="Who only hears what is said.")] = None,
+    prompt: Annotated[str, Field(min_length=1)],
+    speakers: list[str] | None = None,
+    listeners: list[str] | None = None,
 ) -> PendingCall:
-    """Asks agents, one after the other; each answer is heard by all of them, and all answers are your result.
+    """Ask `speakers` in order; names may repeat. They and `listeners` hear each answer; you get all answers.
 
-    A child whose task is over can be asked too. Left blank, speakers and listeners are the child you made last, or
-    those of your last discussion. A good first topic for new speakers is to introduce themselves.
+    A child whose task has ended can answer too. Default: your newest child, or the agents of your last discussion.
+    First let new speakers introduce themselves.
     """
     spoken, heard = _participants(context, speakers, listeners)
     return start_discussion(context, prompt, spoken, heard)
@@ -239,7 +236,7 @@ def _participants(
 
 def _still(context: ToolContext, known: Sequence[str]) -> tuple[str, ...]:
     """Agents of the last discussion that the caller may still talk to; asking one that is gone reports it."""
-    view, caller = context.world.store.view, context.seen.resource
+    view, caller = context.services.store.view, context.seen.resource
     is_open = [
         each
         for each in known
@@ -253,7 +250,7 @@ def _named(context: ToolContext, names: Sequence[str]) -> tuple[str, ...]:
         return tuple(
             each
             for name in names
-            for each in message_policy.resolve_receivers(context.world.store.view, context.seen.resource, name)
+            for each in message_policy.resolve_receivers(context.services.store.view, context.seen.resource, name)
         )
     except NotReachable as error:
         raise ToolFailed(error.reason, str(error)) from None
@@ -302,10 +299,10 @@ def _line(context: ToolContext, speaker: str, answer: ThreadAnswer) -> str:
 
 def done(
     context: ToolContext,
-    result: Annotated[Any, Field(description="What came of it, for whoever asked.")] = None,
-    accept: Annotated[Sequence[str], Field(description="Children that failed and need not be mended.")] = (),
+    result: Any = None,
+    accept: Sequence[str] = (),
 ) -> Settlement:
-    """Says that the task is finished. Its acceptance checks then decide; you are told if they do not hold."""
+    """Finish the task. Its checks then decide; you are told if one fails. `accept` names failed children to leave."""
     open_children = [child.address for child in context.seen.context.children if child.is_live]
     if open_children:
         names = ", ".join(open_children[: limits.CHILDREN_NAMED_MAX])
@@ -327,10 +324,8 @@ def _names(task: str) -> set[str]:
     return {task, task.partition("/")[2], task.rpartition("/")[2]}
 
 
-def fail(
-    context: ToolContext, reason: Annotated[str, Field(min_length=1, description="Why, for whoever asked.")]
-) -> Settlement:
-    """Says that the task cannot be finished, and why."""
+def fail(context: ToolContext, reason: Annotated[str, Field(min_length=1)]) -> Settlement:
+    """Give up the task because it cannot be done, and say why."""
     del context
     return _claim("fail", reason)
 
@@ -350,21 +345,24 @@ class SendOptions(TypedDict, total=False):
     kind: Literal["chat", "state"] | None
     delivery: Annotated[
         Literal["queue", "steer", "interrupt"] | None,
-        Field(description="When it would sleep; at its next step (for those below); or stopping what it does (below)."),
+        Field(description="Before it sleeps; below you also at its next step, or stopping its step."),
     ]
-    expires: Annotated[float | None, Field(gt=0, description="Seconds after which it is of no use unread.")]
-    key: Annotated[str | None, Field(max_length=64, description="Sending again with the same key changes nothing.")]
-    untrusted: Annotated[bool | None, Field(description="Whether you only pass on what came from outside.")]
+    expires: Annotated[float | None, Field(gt=0, description="Seconds, then dropped if unread.")]
+    key: Annotated[str | None, Field(max_length=64, description="Send only once per key.")]
+    untrusted: Annotated[bool | None, Field(description="Text from outside.")]
 
 
 def send(
     context: ToolContext,
-    to: Annotated[str, Field(description="`parent`, `children`, `siblings`, an agent's id, or its path.")],
-    text: Annotated[Any, Field(description="What to say: text, or a map of facts with `kind: state`.")],
+    to: str,
+    text: Any,
     **how: Unpack[SendOptions],
 ) -> Settlement:
-    """Sends a message to another agent. It says whether it was delivered, and if it is read only later, why."""
-    view = context.world.store.view
+    """Send text, or a map of facts (`kind: state`), to `parent`, `children`, `siblings`, or an agent's id or path.
+
+    Returns whether it was delivered and, if it is read only later, why.
+    """
+    view = context.services.store.view
     found = _reachable(context, to)
     changes: list[Change] = []
     for index, receiver in enumerate(found):
@@ -390,13 +388,13 @@ def _sent(context: ToolContext, message: Message, how: SendOptions) -> Message:
         idempotency=how.get("key") or "",
         trust="untrusted" if how.get("untrusted") else "trusted",
         # A message that stops a step must not stop one of the next run.
-        to_incarnation=_incarnation(context.world.store.view, message.receiver) if delivery == "interrupt" else None,
+        to_incarnation=_incarnation(context.services.store.view, message.receiver) if delivery == "interrupt" else None,
     )
 
 
 def _reachable(context: ToolContext, to: str) -> Sequence[str]:
     try:
-        return message_policy.resolve_receivers(context.world.store.view, context.seen.resource, to)
+        return message_policy.resolve_receivers(context.services.store.view, context.seen.resource, to)
     except NotReachable as error:
         raise ToolFailed(error.reason, str(error)) from None
 
@@ -436,14 +434,14 @@ def message_from_call(context: ToolContext, receiver: str, body: Json, kind: Mes
     """The `index`-th message of this call, to `receiver`."""
     # The id comes from the operation, so that nothing that is done twice can arrive twice.
     seen, message_id = context.seen, f"{context.spec.op}.{index}"
-    view = context.world.store.view
+    view = context.services.store.view
     return Message(
         message_id,
         kind,
         context.agent,
         receiver,
         body,
-        context.world.clock.now(),
+        context.services.clock.now(),
         thread=message_policy.open_bridge(view, context.agent, receiver) or "",
         cause=seen.plan_rev,
         from_incarnation=seen.status.incarnation,
@@ -455,11 +453,14 @@ def message_from_call(context: ToolContext, receiver: str, body: Json, kind: Mes
 
 def bridge(
     context: ToolContext,
-    members: Annotated[list[str], Field(min_length=2, description="Agents below you, by their ids or paths.")],
-    about: Annotated[str, Field(max_length=500, description="What they are to settle between them.")] = "",
-    close: Annotated[bool, Field(description="Ends the bridge between them.")] = False,
+    members: Annotated[list[str], Field(min_length=2)],
+    about: Annotated[str, Field(max_length=500)] = "",
+    close: bool = False,
 ) -> Settlement:
-    """Lets agents below you `send` to each other, which by themselves they may not. They are told."""
+    """Let agents below you (ids or paths) `send` to each other, which they otherwise may not; `close` ends it.
+
+    They are told.
+    """
     found = tuple(dict.fromkeys(_below(context, name) for name in members))
     if len(found) < 2:
         raise ToolFailed("BadArguments", "a bridge has two ends or more")
@@ -483,7 +484,7 @@ def bridge(
 
 def _below(context: ToolContext, name: str) -> str:
     try:
-        return message_policy.agent_below(context.world.store.view, context.agent, name).address
+        return message_policy.agent_below(context.services.store.view, context.agent, name).address
     except NotReachable as error:
         raise ToolFailed(error.reason, str(error)) from None
 
@@ -495,6 +496,6 @@ def _told(context: ToolContext, members: tuple[str, ...], state: str, about: str
         facts: JsonObject = {"key": f"bridge to {', '.join(others)}", "bridge": state, "with": others, "about": about}
         message_id = f"{context.spec.op}.{member.partition('/')[2]}"
         told = Message(message_id, "state", context.agent, member, facts, context.seen.now, wakes=False)
-        delivered = message_policy.delivery_changes(context.world.store.view, told)
+        delivered = message_policy.delivery_changes(context.services.store.view, told)
         changes += () if isinstance(delivered, DeliveryRefused) else delivered
     return changes

@@ -55,7 +55,7 @@ def _add(view: RegistryObjects, address: str, depth: int, lines: list[str]) -> N
 
 def live_document(context: ToolContext) -> JsonObject:
     """The present plan document."""
-    plan = context.world.store.view.get(context.world.plan)
+    plan = context.services.store.view.get(context.services.plan)
     return {} if plan is None else plan.spec
 
 
@@ -71,7 +71,7 @@ async def patch_as_agent(
     turn = context.seen.status.open
     base_rev = context.seen.plan_rev if turn is None else turn.news.base_rev
     patch = Patch(context.author, tuple(ops), base_rev, reason)
-    gate = context.world.gate
+    gate = context.services.gate
     return verdict_settlement(await (gate.rule(patch, changes, ()) if changes else gate.submit(patch)))
 
 
@@ -111,7 +111,7 @@ def _holds(context: ToolContext, op: PatchOp) -> bool:
 
 def _is_its_word(context: ToolContext, op: PatchOp) -> bool:
     """Whether the agent itself was the last to change what `op` is about."""
-    plan = context.world.store.view.get(context.world.plan)
+    plan = context.services.store.view.get(context.services.plan)
     stamp = None if plan is None else field_ownership.last_change(plan.status.get("stamps", {}), op.path)
     return stamp is not None and stamp.author == context.author
 
@@ -119,11 +119,9 @@ def _is_its_word(context: ToolContext, op: PatchOp) -> bool:
 PointerTokens = tuple[str, ...]
 
 
-def plan_view(
-    context: ToolContext, path: Annotated[str, Field(description="A task below your own, as in `ui/tests`.")] = ""
-) -> Settlement:
-    """Shows the plan from your task (or one below it) down: states, goals, results."""
-    view = context.world.store.view
+def plan_view(context: ToolContext, path: str = "") -> Settlement:
+    """Show states, goals and results of your task, or of one below it such as `ui/tests`, and of all tasks below."""
+    view = context.services.store.view
     address = "task/" + "/".join((*context.task_path, *(part for part in path.split("/") if part not in ("", "."))))
     address = "task/." if address == "task/" else address
     if view.get(address) is None:
@@ -136,11 +134,14 @@ def plan_view(
 
 async def edit_plan(
     context: ToolContext,
-    path: Annotated[str, Field(min_length=1, description="`/tasks/ui/goal`, or below your own task: `tasks/ui/goal`.")],
-    value: Annotated[Any, Field(description="The new value; null removes the field.")] = None,
+    path: Annotated[str, Field(min_length=1)],
+    value: Any = None,
     reason: Annotated[str, Field(max_length=limits.REASON_CHARS_MAX)] = "",
 ) -> Settlement:
-    """Sets or removes one field of the plan, in your own subtree or where the plan leaves it open."""
+    """Set one field of the plan, or remove it (null), in your subtree or where the plan allows it.
+
+    Paths are `/tasks/ui/goal`, or `tasks/ui/goal` below your task.
+    """
     tokens = _tokens(context.task_path, path)
     is_there = json_pointer.has_value(live_document(context), tokens)
     name: OpName = "remove" if value is None else "replace" if is_there else "add"
@@ -149,10 +150,10 @@ async def edit_plan(
 
 async def plan_patch(
     context: ToolContext,
-    ops: Annotated[list[dict[str, Any]], Field(min_length=1, description="RFC 6902 operations on the plan.")],
+    ops: Annotated[list[dict[str, Any]], Field(min_length=1)],
     reason: Annotated[str, Field(max_length=limits.REASON_CHARS_MAX)] = "",
 ) -> Settlement:
-    """Applies operations to the plan, all or none. Paths without a leading `/` are below your own task."""
+    """Apply RFC 6902 operations to the plan, all or none. Paths without a leading `/` are below your task."""
     try:
         parsed = json_patch.ops_from_json(absolute_operation(context.task_path, raw) for raw in ops)
     except PatchFailed as error:
@@ -162,9 +163,9 @@ async def plan_patch(
 
 async def terminate(
     context: ToolContext,
-    name: Annotated[str, Field(min_length=1, validation_alias=AliasChoices("name", "id"), description="A child's id.")],
+    name: Annotated[str, Field(min_length=1, validation_alias=AliasChoices("name", "id"))],
 ) -> Settlement:
-    """Removes a child task and everything below it; its work is stopped, its files stay."""
+    """Remove a child task and all tasks below it. Their work stops, their files stay."""
     path = [part for part in name.removeprefix("task/").split("/") if part]
     if tuple(path[: len(context.task_path)]) == context.task_path and len(path) > len(context.task_path):
         path = path[len(context.task_path) :]

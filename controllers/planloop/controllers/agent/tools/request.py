@@ -29,15 +29,13 @@ OPERATOR = "person"
 
 def request(
     context: ToolContext,
-    kind: Annotated[str, Field(min_length=1, description="budget, tool, model or anything else, in one word.")],
-    what: Annotated[
-        Any, Field(description="How much more, as in `{turns: 10}`; names of tools; a model; or what else you need.")
-    ],
-    why: Annotated[str, Field(min_length=1, description="Why it is needed.")],
-    to: Annotated[Literal["parent", "person"], Field(description="Who is to answer.")] = "parent",
+    kind: Annotated[str, Field(min_length=1, description="budget, tool, model or another word.")],
+    what: Annotated[Any, Field(description="More, as `{turns: 10}`; tool names; a model; anything.")],
+    why: Annotated[str, Field(min_length=1)],
+    to: Literal["parent", "person"] = "parent",
 ) -> Settlement:
-    """Asks the parent or a person for something you may not have. You are told the answer; meanwhile go on or sleep."""
-    view, mine = context.world.store.view, addresses.parse_address(context.agent)
+    """Ask for something that you lack. Continue or sleep: you are told the answer."""
+    view, mine = context.services.store.view, addresses.parse_address(context.agent)
     number = context.seen.status.mail.requests + 1
     # Named by who asks for the how-manieth time, for a name that a model reads must be the same when all is replayed.
     address, uid = f"approval/{'.'.join(mine.path) or 'root'}.{number}", Uid(context.spec.op)
@@ -62,16 +60,14 @@ def request(
 
 async def answer(
     context: ToolContext,
-    to: Annotated[str, Field(min_length=1, description="The name of a request, or whoever asked you a question.")],
-    answer: Annotated[str, Field(min_length=1, description="To a request `yes` or `no`; to a question what you say.")],
-    why: Annotated[str, Field(max_length=2000, description="What the asker is to know about it.")] = "",
+    to: Annotated[str, Field(min_length=1)],
+    answer: Annotated[str, Field(min_length=1)],
+    why: Annotated[str, Field(max_length=2000)] = "",
 ) -> Settlement:
-    """Answers a request from below with yes or no, or a question you were asked, while your own work goes on.
+    """Answer a request from below by its name (`yes`, `no`), or a question by who asked it. Your work continues.
 
-    What a tool server asks a child is answered with the text, or a JSON map where it asks for several things.
-
-    A yes to a request for budget, tools or a model makes that change of the plan in your name, as far as you may grant
-    it; if it is refused, the request waits on.
+    If a tool server asks a child for several things, answer with a JSON map. `yes` to budget, tools or a model changes
+    the plan in your name, within your rights; if that is refused, the request stays open.
     """
     found = _approval(context, to)
     if found is not None:
@@ -92,7 +88,7 @@ def _was_answered(context: ToolContext, name: str) -> bool:
     So a call that is made again after a crash finds that it was made.
     """
     asker, _, number = name.removeprefix("approval/").rpartition(".")
-    found = context.world.store.view.get(f"agent/{asker.replace('.', '/')}")
+    found = context.services.store.view.get(f"agent/{asker.replace('.', '/')}")
     is_below = found is not None and addresses.parse_address(found.address).is_within(
         addresses.parse_address(context.agent)
     )
@@ -101,7 +97,7 @@ def _was_answered(context: ToolContext, name: str) -> bool:
 
 def _approval(context: ToolContext, name: str) -> Resource | None:
     address = name if name.startswith("approval/") else f"approval/{name}"
-    found = context.world.store.view.get(address)
+    found = context.services.store.view.get(address)
     return None if found is None or found.spec["kind"] not in ("request", "input") else found
 
 
@@ -110,7 +106,7 @@ async def _told(context: ToolContext, approval: Resource, said: str, why: str) -
     content = mcp_tools.form_content(approval, said)
     if content is None:
         raise ToolFailed("BadArguments", f"{approval.address} asks for several things: answer with a JSON map, or `no`")
-    await context.world.gate.approve(approval.address, context.author, why, content=content)
+    await context.services.gate.approve(approval.address, context.author, why, content=content)
     return Settlement(success("answered"))
 
 
@@ -122,7 +118,7 @@ async def _ruled(context: ToolContext, approval: Resource, said: str, why: str) 
         if approval.status.get("by") == str(context.author):
             return Settlement(success(f"{approval.address} is {approval.state} already"))
         raise ToolFailed("Answered", f"{approval.address} was {approval.state} by {approval.status.get('by')}")
-    gate = context.world.gate
+    gate = context.services.gate
     try:
         match said.strip().lower():
             case yes if yes in YES:
@@ -143,6 +139,6 @@ async def _ruled(context: ToolContext, approval: Resource, said: str, why: str) 
 def _is_from(context: ToolContext, sender: str, name: str) -> bool:
     if name == message_policy.PARENT:
         return sender == message_policy.nearest_agent_above(
-            context.world.store.view, addresses.parse_address(context.agent)
+            context.services.store.view, addresses.parse_address(context.agent)
         )
     return sender in (name, f"agent/{name}") or sender.endswith((f"/{name}", f":{name}"))

@@ -54,7 +54,7 @@ class EndedCommand(Protocol):
 
 def command_result(context: ToolContext, ended: EndedCommand, *, late: str, lost: str) -> CallResult:
     """The result of a call that ran `ended`, its whole output kept; `late` and `lost` say what these endings mean."""
-    blob = context.world.store.put_blob(ended.output) if ended.output else None
+    blob = context.services.store.put_blob(ended.output) if ended.output else None
     shown = truncate_output(ended.output)
     match ended.ending:
         case ExitCause.EXITED if ended.code == 0:
@@ -99,13 +99,13 @@ async def note_watched_files(context: ToolContext) -> None:
 
 async def note_unboxed_command(context: ToolContext) -> None:
     """The same for a command that no sandbox of the agent's keeps from anything; nothing is written of nothing."""
-    held = locks_of_others(context.seen, context.world.store.view, context.workspace)
+    held = locks_of_others(context.seen, context.services.store.view, context.workspace)
     if not held:
         return
     # A thread: some of the files are large, and the loop serves every other agent.
     found = await anyio.to_thread.run_sync(_digests, context.workspace, held)
     files: JsonObject = {path: [digest, lock] for path, (digest, lock) in found.items()}
-    store, call = context.world.store, context.world.store.view.get(context.call.address)
+    store, call = context.services.store, context.services.store.view.get(context.call.address)
     if call is None or call.uid != context.call.uid:
         return  # It was called off meanwhile.
     change = SetStatus(call.address, call.uid, {WATCHED_KEY: {"locks": held, "files": files}})
@@ -115,10 +115,10 @@ async def note_unboxed_command(context: ToolContext) -> None:
 
 async def settle_command(context: ToolContext, ending: Settlement) -> Settlement:
     """The ending of a command, with its changes to files that others locked."""
-    call = context.world.store.view.get(context.call.address)
+    call = context.services.store.view.get(context.call.address)
     noted: JsonObject = {} if call is None else call.status.get(WATCHED_KEY, {})
     # What it did counts also where the workspace is none any more: others' files are looked at in the whole folder.
-    folder = plan_folder(context.world, context.seen)
+    folder = plan_folder(context.services, context.seen)
     changed = {} if not noted else await anyio.to_thread.run_sync(_changed, Workspace(folder, folder), noted)
     found = {path: (digest, *noted["locks"][lock]) for path, (digest, lock) in changed.items()}
     guilty = {path: str(one[1]) for path, one in found.items() if not _is_theirs(context, path, *one)}
@@ -135,7 +135,7 @@ def violation_consequences(context: ToolContext, ending: Settlement, guilty: Map
 
     Each holder gets a message. The caller gets a condition until a command of it changes no such file.
     """
-    seen = replace(context.seen, now=context.world.clock.now())
+    seen = replace(context.seen, now=context.services.clock.now())
     if not guilty:
         return replace(ending, agent={**ending.agent, **condition_merge(context.seen, LOCK_VIOLATED, "")})
     words = f"a command changed {', '.join(sorted(guilty))}, which others hold"
@@ -216,7 +216,7 @@ def _changed(space: Workspace, noted: JsonObject) -> dict[str, tuple[str | None,
 
 def _is_theirs(context: ToolContext, path: str, digest: str | None, owner: str, fence: int) -> bool:
     """Whether the holder may have made the change: it wrote the file, let go, or has a process that could have."""
-    view = context.world.store.view
+    view = context.services.store.view
     locks = (lock_status_from_json(lock.status).holders.get(owner) for lock in view.list("lock"))
     if not any(held is not None and held.fence == fence for held in locks):
         return True
@@ -239,7 +239,7 @@ def _telling(context: ToolContext, agent: ObservedAgent, owner: str, guilty: Map
         "Read it again before you go on."
     )
     message = Message(f"{context.spec.op}.violated", "state", agent.resource.address, receiver, body, agent.now)
-    delivered = message_policy.delivery_changes(context.world.store.view, message, is_counted=False)
+    delivered = message_policy.delivery_changes(context.services.store.view, message, is_counted=False)
     return () if isinstance(delivered, message_policy.DeliveryRefused) else delivered
 
 
@@ -251,17 +251,17 @@ def _tier(agent: ObservedAgent) -> int:
 
 async def shell(
     context: ToolContext,
-    command: Annotated[str, Field(min_length=1, description="A line for /bin/sh, run in the workspace.")],
+    command: Annotated[str, Field(min_length=1)],
     timeout_s: Annotated[
         float | None,
-        Field(gt=0, validation_alias=AliasChoices("timeout", "timeout_s"), description="Seconds; at most ten minutes."),
+        Field(gt=0, validation_alias=AliasChoices("timeout", "timeout_s"), description="Seconds, at most 600."),
     ] = None,
 ) -> Settlement:
-    """Runs a shell command in the workspace; gives its exit code and its output, stdout and stderr mixed."""
+    """Run a /bin/sh command in the workspace. Returns the exit code, and stdout and stderr mixed."""
     context.workspace.ensure()
     wanted = shell_command(context, command, timeout_s)
     await note_watched_files(context)
-    found = await context.world.programs.processes.run(context.spec.op, wanted)
+    found = await context.services.programs.processes.run(context.spec.op, wanted)
     return await shell_settlement(context, found)
 
 
@@ -272,12 +272,12 @@ def shell_command(context: ToolContext, line: str, timeout_s: float | None) -> P
     return ProcessCommand(
         cwd=str(context.workspace.root),
         shell=line,
-        env=command_environment(context.world, context.seen),
+        env=command_environment(context.services, context.seen),
         timeout_s=command_timeout_s(context, timeout_s),
         output_bytes_max=limits.OUTPUT_KEPT_BYTES_MAX,
         memory_bytes_max=bounds.get("memory"),
         processes_max=bounds.get("processes"),
-        sandbox=run_environment.agent_sandbox(context.world, context.seen),
+        sandbox=run_environment.agent_sandbox(context.services, context.seen),
     )
 
 

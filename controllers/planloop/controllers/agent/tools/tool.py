@@ -1,8 +1,8 @@
-"""What a tool is: a typed function, the schema of its arguments, its effect class, and the subjects of its calls.
+"""Tools of agents: a typed function, the schema of its arguments, its effect class, and the subjects of its calls.
 
-A tool returns a settlement: the call's one result and the changes that take effect with it, in one append. A tool whose
-whole effect is in that append is a plain function (`is_instant`) and needs no intent first (law 5): it cannot have
-happened without its record.
+A tool returns a settlement: the one result of the call, and the changes that are appended with it. A tool whose whole
+effect is in that append is a plain function (`is_instant`). It needs no recorded intent (law 5), because its effect
+cannot exist without its record.
 """
 
 from __future__ import annotations
@@ -33,21 +33,30 @@ from planloop.schemas.objects.lock import LockMode
 from planloop.schemas.resource import Resource
 from planloop.schemas.shell.commands import UNDECIDED, commands_in_container, find_commands, simple_commands
 
-# JSON Schema and validation come from the signature of the tool, on first use. This is the only adapter to pydantic
-# in this package; errors in arguments become text for the caller.
+# The JSON Schema and the validation are built from the signature of the tool on first use. Only this module of the
+# package uses pydantic for it; errors in arguments become text for the caller.
 
 CONTEXT_PARAMETER: Final = "context"
 _NULL: Final[JsonObject] = {"type": "null"}
-_OPEN: Final = ("additionalProperties", True)
+_NO_INFORMATION: Final[Mapping[str, tuple[Json, ...]]] = {
+    "default": (None, "", False, 0, []),
+    "additionalProperties": (True, False),
+    "minimum": (0, 1),
+}
+"""Values that a model need not read: optional arguments are empty by default, and `validate_arguments` rejects unknown
+and negative ones. `additionalProperties: false` matters only in strict mode, which needs all arguments `required`."""
+
+_UNREAD_WORDS: Final = frozenset({"title", "minLength", "maxLength", "minItems", "maxItems", "exclusiveMinimum"})
+"""Keywords that a model need not read either: nearly no call exceeds these bounds, and the error for one names them."""
 
 
 class InvalidToolArguments(ValueError):
-    """The arguments do not fit the tool; the message lists every fault."""
+    """The arguments do not match the tool's parameters. The message lists every error."""
 
 
 @cache
 def parameters_model(function: Callable[..., Any]) -> type[BaseModel]:
-    """The model of the parameters of `function`, its context left out, `**fields: Unpack[…]` opened up."""
+    """Return the pydantic model of the parameters of `function`, without its context, with `**fields` expanded."""
     fields: dict[str, Any] = {}
     for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
         if name == CONTEXT_PARAMETER:
@@ -62,15 +71,15 @@ def parameters_model(function: Callable[..., Any]) -> type[BaseModel]:
 
 
 def arguments_schema(function: Callable[..., Any]) -> JsonObject:
-    """The JSON Schema of the arguments, without what says nothing: a model reads all of it in every request.
+    """The JSON Schema of the arguments, as short as possible: a model reads it in every request.
 
-    That an argument may be left out is told by `required`; null is taken for left out, and is not offered.
+    An argument that is not in `required` is optional. null counts as omitted and is not offered.
     """
     return _brief(parameters_model(function).model_json_schema())
 
 
 def _brief(schema: JsonObject) -> JsonObject:
-    kept = {word: value for word, value in schema.items() if not _says_nothing(word, value)}
+    kept = {word: value for word, value in schema.items() if not _is_noise(word, value)}
     branches = [_brief(each) for each in kept.pop("anyOf", ()) if each != _NULL]
     if len(branches) == 1:
         kept = branches[0] | kept
@@ -79,32 +88,37 @@ def _brief(schema: JsonObject) -> JsonObject:
     for word in ("properties", "$defs"):
         if word in kept:
             kept[word] = {name: _brief(each) for name, each in kept[word].items()}
-    return kept | ({"items": _brief(kept["items"])} if "items" in kept else {})
+    for word in ("items", "additionalProperties"):
+        if word in kept:
+            kept[word] = _brief(kept[word])
+    return kept
 
 
-def _says_nothing(word: str, value: Json) -> bool:
-    return word == "title" or (word == "default" and value in (None, "")) or (word, value) == _OPEN
+def _is_noise(word: str, value: Json) -> bool:
+    return word in _UNREAD_WORDS or any(
+        value == each and type(value) is type(each) for each in _NO_INFORMATION.get(word, ())
+    )
 
 
 def validate_arguments(function: Callable[..., Any], arguments: Json) -> dict[str, Any]:
-    """`arguments` as keyword arguments of `function`, with defaults. Raises InvalidToolArguments."""
+    """Return `arguments` as keyword arguments of `function`, with defaults. Raises InvalidToolArguments."""
     arguments = given_arguments(arguments)
     if not isinstance(arguments, dict):
         raise InvalidToolArguments(
-            f"arguments are a map of {', '.join(parameters_model(function).model_fields) or 'nothing'}"
+            f"arguments must be a map; known keys: {', '.join(parameters_model(function).model_fields) or 'none'}"
         )
     try:
         model = parameters_model(function).__pydantic_validator__.validate_python(arguments)
     except ValidationError as error:
-        raise InvalidToolArguments("; ".join(_words(fault) for fault in error.errors(include_url=False))) from None
-    # Fields of `Unpack` that were not given are left out; parameters with a default of None bear both.
+        raise InvalidToolArguments("; ".join(_describe(each) for each in error.errors(include_url=False))) from None
+    # Functions expect omitted `Unpack` fields to be absent; for parameters with the default None both are the same.
     return {name: value for name, value in model.__dict__.items() if value is not None}
 
 
 def normalize_arguments(function: Callable[..., Any], arguments: JsonObject) -> JsonObject:
-    """`arguments` as `function` takes them: each under its first name and of its kind, `"5"` as 5, null left out.
+    """Return `arguments` with canonical names and types: aliases resolved, `"5"` as 5, null omitted.
 
-    What does not fit is as it was written.
+    Invalid arguments are returned unchanged.
     """
     try:
         model = parameters_model(function).__pydantic_validator__.validate_python(arguments)
@@ -115,37 +129,37 @@ def normalize_arguments(function: Callable[..., Any], arguments: JsonObject) -> 
 
 
 def _as_written(written: Json, taken: Json) -> Json:
-    """The value that was written where it is the same one: 5 stays 5 for a function that takes 5.0."""
+    """Return the value as written if it equals the converted one: 5 stays 5 for a parameter of type float."""
     is_same = written == taken and isinstance(written, bool) is isinstance(taken, bool)
     return written if is_same else taken
 
 
-def _words(fault: Any) -> str:
-    where = ".".join(str(part) for part in fault["loc"]) or "arguments"
-    return f"{where}: {fault['msg'][:1].lower()}{fault['msg'][1:]}"
+def _describe(error: Any) -> str:
+    where = ".".join(str(part) for part in error["loc"]) or "arguments"
+    return f"{where}: {error['msg'][:1].lower()}{error['msg'][1:]}"
 
 
-# Rights match denials with a wide reading of a call, everything that it may touch, and allowances with a strict one,
-# only what it surely touches; None if that is unknown. The strict reading of paths happens where they are used, after
-# links (`planloop.controllers.agent.tools.workspace`).
+# Denials are matched with the wide subjects of a call: everything that it may touch. Allowances are matched with its
+# exact subjects: only what it certainly touches, None if that is unknown. Paths are checked against allowances when
+# they are used, after links are resolved (`planloop.controllers.agent.tools.workspace`).
 
 
 def any_subject(_: JsonObject) -> tuple[str, ...]:
-    """Wide, for tools that patterns name without a subject: a denial of some calls covers all."""
+    """Wide subjects for tools without subjects: a denial of some calls denies all."""
     return (UNDECIDED,)
 
 
 def no_exact_subject(_: JsonObject) -> None:
-    """Strict, for the same tools: an allowance of some of their calls allows none."""
+    """Exact subjects for the same tools: an allowance of some calls allows none."""
 
 
 def path_subject(arguments: JsonObject) -> tuple[str, ...]:
-    """The path as it was given; where it leads is looked at again when it is used."""
+    """The path as given. It is checked again, with links resolved, when it is used."""
     return (str(arguments.get("path", ".")),)
 
 
 def path_subjects(arguments: JsonObject) -> tuple[str, ...]:
-    """Several paths as they were given."""
+    """Several paths as given."""
     given = arguments.get("paths", ())
     return tuple(map(str, given)) if isinstance(given, list) else (str(given),)
 
@@ -161,12 +175,12 @@ def exact_command_subjects(arguments: JsonObject) -> tuple[str, ...] | None:
 
 
 def container_command_subjects(arguments: JsonObject) -> tuple[str, ...]:
-    """Every command that may be in a shell line, each after the container that it is run in: `sut: npm test`."""
+    """Every command that may be in a shell line, prefixed with its container: `sut: npm test`."""
     return commands_in_container(str(arguments.get("name", "")), command_subjects(arguments))
 
 
 def exact_container_command_subjects(arguments: JsonObject) -> tuple[str, ...] | None:
-    """The simple commands of such a line."""
+    """The simple commands of a shell line, prefixed with their container."""
     found = exact_command_subjects(arguments)
     return None if found is None else commands_in_container(str(arguments.get("name", "")), found)
 
@@ -177,14 +191,14 @@ def image_subject(arguments: JsonObject) -> tuple[str, ...]:
 
 
 def container_subject(arguments: JsonObject) -> tuple[str, ...]:
-    """A container by its name."""
+    """The name of a container."""
     return (str(arguments.get("name", "")),)
 
 
 def exact_text_subjects(arguments: JsonObject) -> tuple[str, ...] | None:
-    """Every text in the arguments of a tool that reads them in a way of its own.
+    """Every text in the arguments of a tool server's tool, whose interpretation is unknown.
 
-    None when one of them could be a path or a URL that leads elsewhere than it seems to, or when there is none.
+    None if there is no text, or if one could be a path or URL that does not point where it seems to.
     """
     found = tuple(_texts(list(arguments.values())))
     return found if found and all(map(_is_plain, found)) else None
@@ -197,7 +211,7 @@ def exact_url_subject(arguments: JsonObject) -> tuple[str, ...] | None:
 
 
 def url_subjects(arguments: JsonObject) -> tuple[str, ...]:
-    """The URL, and its host alone and with its path, in case a denial names them."""
+    """The URL, its host, and the host with the path, because a denial may name any of them."""
     url = str(arguments.get("url", ""))
     try:
         parts = urlsplit(url)
@@ -208,10 +222,10 @@ def url_subjects(arguments: JsonObject) -> tuple[str, ...]:
 
 
 def all_subjects(arguments: JsonObject) -> tuple[str, ...]:
-    """Every text in the arguments, and each as the paths that it may name, for denials to be matched against.
+    """Every text in the arguments, and every path that each text may name, for matching denials.
 
-    A server reads a path in its own way, so `x/../.git/a`, `/abs/.git/a`, `file:///abs/.git/a` and `%2egit/a` are all
-    taken for `.git/a` as well. Covering too much is safe. Links in the server's own files are beyond us.
+    Servers interpret paths in different ways, so `x/../.git/a`, `/abs/.git/a`, `file:///abs/.git/a` and `%2egit/a` also
+    yield `.git/a`. Covering too much is safe. Links among the server's own files are not resolved.
     """
     found: dict[str, None] = {}
     for text in _texts(list(arguments.values())):
@@ -222,7 +236,7 @@ def all_subjects(arguments: JsonObject) -> tuple[str, ...]:
 
 
 def _texts(values: list[Json]) -> Iterator[str]:
-    """The texts in `values`, those in nested lists and maps and the keys of maps too."""
+    """Yield the texts in `values`, including those in nested lists and maps, and the keys of maps."""
     waiting = list(reversed(values))
     while waiting:
         value = waiting.pop()
@@ -252,7 +266,7 @@ def _path_of_url(text: str) -> str:
 
 
 def _is_plain(text: str) -> bool:
-    """Whether the text means the same to whoever reads it: no steps back, no second spelling, nobody before a host."""
+    """Whether every program reads the text in the same way: no `..`, no escapes, no user before a host."""
     if any(sign in text for sign in "\\%\0\n\r\t") or text != text.strip():
         return False
     scheme, mark, rest = text.partition("://")
@@ -264,7 +278,7 @@ def _is_plain(text: str) -> bool:
 
 @frozen
 class Settlement:
-    """How a call ended. `agent` is merged into the agent's status, `turn` into its open turn, with the result."""
+    """The end of a call. `agent` is merged into the agent's status and `turn` into its open turn, with the result."""
 
     result: CallResult
     changes: tuple[Change, ...] = ()
@@ -275,12 +289,12 @@ class Settlement:
 
 @frozen
 class PendingCall:
-    """The call waits (`state` is one of the Awaiting states) until `Tool.resolve` finds that it is over.
+    """A call that waits (`state` is one of the Awaiting states) until `Tool.resolve` ends it.
 
-    `Authorized`, from `resolve` only, starts it again with a new intent: the function reads the result of the wait from
-    the call object. `changes` take effect with the wait, `call` is merged into the call object's status for `resolve`
-    to read, `why` and `unblocks` are for people. At `due_at`, in seconds since 1970, it is checked even if nothing has
-    changed.
+    `Authorized`, returned by `resolve` only, restarts the call with a new intent: the function reads the result of the
+    wait from the call object. `changes` are appended when the wait starts. `call` is merged into the status of the call
+    object, for `resolve`. `why` and `unblocks` are for people. At `due_at`, in seconds since 1970, the call is checked
+    even if nothing has changed.
     """
 
     state: CallState
@@ -293,13 +307,13 @@ class PendingCall:
 
 @frozen
 class ToolContext:
-    """What a tool may use: the services, the agent as observed, the call, and the files that it may touch.
+    """What a tool may use: the services, the agent as observed, the call, and the workspace.
 
-    `space` are these files, or the reason why there is no working folder: tools that need none still work. `time_s`
-    limits the effect if the agent's mixins do.
+    `space` is the workspace, or the reason why there is none: tools without files still work. `time_s` limits the
+    duration of the effect, in seconds, if a mixin of the agent does.
     """
 
-    world: AgentServices
+    services: AgentServices
     seen: ObservedAgent
     call: Resource
     spec: CallSpec
@@ -308,7 +322,7 @@ class ToolContext:
 
     @property
     def workspace(self) -> Workspace:
-        """Raises ToolDenied."""
+        """The workspace. Raises ToolDenied if there is none."""
         if isinstance(self.space, ToolDenied):
             raise ToolDenied(str(self.space))
         return self.space
@@ -319,18 +333,18 @@ class ToolContext:
 
     @property
     def author(self) -> Author:
-        """The author of changes by this agent."""
+        """The author that changes of this agent are recorded under."""
         return Author("agent", self.agent.partition("/")[2])
 
     @property
     def task_path(self) -> tuple[str, ...]:
-        """The ids on the way to the agent's task; empty for the root."""
+        """The ids of the tasks from the root to the agent's task; empty for the root."""
         path = self.seen.spec.task.partition("/")[2]
         return () if path == "." else tuple(path.split("/"))
 
 
 class RegistryObjects(Protocol):
-    """What a registry is made from: the objects of a plan as of now."""
+    """The current objects of a plan, as far as a tool registry needs them."""
 
     def get(self, address: str) -> Resource | None: ...
 
@@ -342,35 +356,35 @@ ExactSubjects: TypeAlias = Callable[[JsonObject], tuple[str, ...] | None]
 CallEnding: TypeAlias = Settlement | PendingCall
 ToolFunction: TypeAlias = Callable[..., CallEnding | Awaitable[CallEnding]]
 LocksFunction: TypeAlias = Callable[[ToolContext], Mapping[str, LockMode]]
-"""The paths that a call is about to write, relative to the plan's folder: they are locked for it before it starts."""
+"""The paths that a call will write, relative to the plan's folder. They are locked before the call starts."""
 ResolveFunction: TypeAlias = Callable[[ToolContext], CallEnding | None]
-"""What has become of a waiting call, from levels alone and at every look: over (a settlement), further (another
-`PendingCall`, whose changes must bring about a state in which the answer is a different one), or None: as before."""
+"""The state of a waiting call, computed from the current state at each check: a settlement if it is over, another
+`PendingCall` if it takes a further step (its changes must lead to a different answer), None if nothing changed."""
 
 
 SettleProcess: TypeAlias = Callable[[ToolContext, ProcessExit], Awaitable[Settlement]]
-"""What the end of a call's process means, also for an owner that did not start it."""
+"""Turns the exit of a call's process into a settlement, also for an owner that did not start the process."""
 
 
 @runtime_checkable
 class ExplainsMissing(Protocol):
-    """A registry that knows why it has not a tool."""
+    """A registry that can explain why a tool is missing."""
 
     def why_missing(self, name: str) -> str:
-        """The reason; empty when nothing is known of such a tool."""
+        """Return the reason; empty if the tool is unknown."""
         ...
 
 
 @frozen
 class Tool:
-    """`subjects` are what a call may be about, for denials such as `shell(rm *)`; `exact` is what it is about and
-    nothing else, for allowances such as `shell(git *)`, None where that cannot be told.
+    """A tool. `subjects` returns everything a call may touch, for denials such as `shell(rm *)`; `exact` what it
+    certainly touches, for allowances such as `shell(git *)`, or None if that is unknown.
 
-    `is_free` tools need no right: an agent can always end, and always ask upward. One that `is_apart` looks at nothing
-    in the log but its own agent, so the steps before it need not be there yet. A tool whose function may return
-    `PendingCall` has a `resolve`. A tool of a server has its JSON Schema in `parameters`, its description in `doc`, and
-    a function that takes `arguments`, a map that the server checks; `digest` tells it from one that describes itself
-    otherwise, `withheld` is why nobody may use it for now.
+    `is_free` tools need no right: an agent can always end and always ask upward. An `is_apart` tool reads nothing from
+    the log except its own agent, so earlier steps need not be appended before it starts. A tool whose function may
+    return `PendingCall` has a `resolve`. A tool of a server has its JSON Schema in `parameters`, its description in
+    `doc`, and a function that takes `arguments`, a map that the server checks. Its `digest` changes with its
+    description; `withheld` is the reason why it cannot be used now.
     """
 
     name: str
@@ -390,7 +404,7 @@ class Tool:
 
     @property
     def is_process(self) -> bool:
-        """Whether its effect is one process under the call's operation, which outlives a crash of the owner."""
+        """Whether its effect is one process, which survives a crash of the owner."""
         return self.ended is not None
 
     @property
@@ -398,29 +412,30 @@ class Tool:
         return not inspect.iscoroutinefunction(self.function)
 
     def given(self, arguments: Json) -> dict[str, Any]:
-        """`arguments` as keyword arguments of the function. Raises InvalidToolArguments."""
+        """Return `arguments` as keyword arguments of the function. Raises InvalidToolArguments."""
         if self.parameters is None:
             return validate_arguments(self.function, arguments)
         if not isinstance(arguments, dict):
-            raise InvalidToolArguments("arguments are a map")
+            raise InvalidToolArguments("arguments must be a map")
         return {"arguments": arguments}
 
     def plain(self, arguments: JsonObject) -> JsonObject:
-        """`arguments` as the function takes them, whatever names and kinds they were written in (`arguments.py`)."""
+        """Return `arguments` with the names and types of the function's parameters (`normalize_arguments`)."""
         return arguments if self.parameters is not None else normalize_arguments(self.function, arguments)
 
     @property
     def description(self) -> str:
-        return self.doc or inspect.cleandoc(self.function.__doc__ or "")
+        """The text for models: `doc`, else the docstring of the function on one line."""
+        return self.doc or " ".join((self.function.__doc__ or "").split())
 
 
 def success(text: str, value: Json = None) -> CallResult:
-    """Success, in words."""
+    """Return a successful result with this text and value."""
     return CallResult(CallState.SUCCEEDED, text, value=value)
 
 
 def failure(reason: str, text: str) -> CallResult:
-    """A failure with its one-word reason."""
+    """Return a failed result with its one-word reason."""
     return CallResult(CallState.FAILED, text, reason)
 
 
@@ -428,7 +443,7 @@ CachedTools = TypeVar("CachedTools")
 
 
 class ToolCache(Mapping[str, Tool]):
-    """`tools`, which depend on the plan and on its servers alone, as of now."""
+    """The current `tools`, cached while the plan and its tool servers are unchanged."""
 
     def __init__(self, tools: Mapping[str, Tool], view: Callable[[], View]) -> None:
         self._tools = tools
@@ -440,11 +455,11 @@ class ToolCache(Mapping[str, Tool]):
 
     def __getitem__(self, name: str) -> Tool:
         found = self._fresh().get(name)
-        # A withheld tool is in no list; calls of it are refused with the reason.
+        # A withheld tool is not listed; calls of it are refused with the reason.
         return self._tools[name] if found is None else found
 
     def get(self, name: str, default: object = None, /) -> Tool | None:  # type: ignore[override]
-        """The tool, or None: without an error raised and caught for one that there is."""
+        """Return the tool, or None. Faster than the inherited method, which raises and catches an error."""
         del default
         found = self._fresh().get(name)
         return self._tools.get(name) if found is None else found
@@ -460,7 +475,7 @@ class ToolCache(Mapping[str, Tool]):
         return self._tools.why_missing(name) if isinstance(self._tools, ExplainsMissing) else ""
 
     def kept_for(self, one: CachedTools, make: Callable[[CachedTools], tuple[str, ...]]) -> tuple[str, ...]:
-        """What `make` makes of these tools for `one`, made once for as long as both are the same."""
+        """Return `make(one)`, cached until these tools or `one` change."""
         now = self._fresh()
         found = self._made.get(id(one))
         if found is None or found[0] is not one or found[1] is not now:

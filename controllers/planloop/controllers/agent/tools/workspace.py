@@ -1,8 +1,9 @@
-"""The files that an agent may touch, below its task's folder, after symlinks, whatever other processes do meanwhile.
+"""The workspace of an agent: path resolution with symbolic links, rights, reading, atomic replacement, and search.
 
-Each path is resolved one name at a time from an open directory, and the kernel never follows a link: links are read and
-resolved here, and `..` leaves only directories that this walk entered. So replacing a folder by a link between check
-and use cannot lead outside. `.plan` cannot be read; `.git` and the plan file cannot be written (law 9).
+Each path is resolved one name at a time from an open directory. The kernel never follows a link: links are read and
+resolved here, and `..` leaves only directories that this walk entered. A process that replaces a folder by a link
+between check and use therefore cannot lead the agent outside. `.plan` cannot be read; `.git` and the plan file cannot
+be written (law 9).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field
 from pathlib import Path
@@ -28,8 +29,8 @@ CLOSED_NAMES: Final = frozenset({".plan"})
 UNWRITABLE_NAMES: Final = frozenset({".git", ".plan"})
 
 BINARY_FILE: Final = "Binary"
-"""The reason why a file that is no text is neither shown nor changed."""
-START_BYTES: Final = 4096  # Of a large file, to tell whether it is text.
+"""The reason of errors about binary files, which the file tools neither show nor change."""
+START_BYTES: Final = 4096  # The part of a large file that decides whether it is text.
 
 AccessMode = Literal["read", "write"]
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -37,7 +38,7 @@ _MOVED: Final = frozenset({errno.ELOOP, errno.ENOTDIR})
 
 
 class _Missing(ToolFailed):
-    """A folder on the way is not there."""
+    """A folder in the path does not exist."""
 
 
 @frozen
@@ -51,11 +52,12 @@ class OpenPath:
 
 @frozen
 class Workspace:
-    """`folder` is the plan's folder, `root` the task's below it; both absolute and without links.
+    """The folder of a task and the agent's rights in it.
 
-    `read` and `write` are globs relative to `folder`, None for the whole workspace; `deny` are call patterns. Each of
-    `allow` is a list of call patterns too, and each must allow a call. `place` comes before paths where locks name
-    them: a file of a fork is not the file of that name in the plan's folder.
+    `folder` is the plan's folder, `root` the task's folder below it; both are absolute and without links. `read` and
+    `write` are globs relative to `folder`, None for the whole workspace. `deny` are call patterns. `allow` are lists of
+    call patterns, and every list must allow a call. `place` is the prefix of paths in locks: a file of a fork is not
+    the file of that name in the plan's folder.
     """
 
     folder: Path
@@ -68,23 +70,23 @@ class Workspace:
     place: str = ""
 
     def locked(self, path: str) -> str:
-        """The path or glob `path`, relative to `folder`, as locks name it."""
+        """Return the name in locks of a path or glob relative to `folder`."""
         return f"{self.place}/{path}" if self.place else path
 
     def unlocked(self, name: str) -> str | None:
-        """Inverse of `locked`; None for a lock outside this tree."""
+        """Return the path of a name in locks, the inverse of `locked`; None for a lock outside this tree."""
         if not self.place:
             return None if name.startswith(f"{LOCK_PLACES}/") else name
         return name.removeprefix(f"{self.place}/") if name.startswith(f"{self.place}/") else None
 
     def ensure(self) -> None:
-        """Makes the workspace's folder if it is not there."""
+        """Create the workspace's folder if it does not exist."""
         with _Walk(self, is_making=True) as walk:
             walk.enter(())
 
     @contextmanager
     def spot(self, path: str, mode: AccessMode, tool: str, *, makes_folders: bool = False) -> Iterator[OpenPath]:
-        """The place that `path` leads to, its directory held open. Raises ToolDenied and ToolFailed."""
+        """Resolve `path`, check the rights, and hold its directory open. Raises ToolDenied and ToolFailed."""
         with _Walk(self, is_making=makes_folders) as walk:
             name = walk.enter(self._names(path))
             spot = OpenPath(walk.at, name, "/".join((*walk.names, name)))
@@ -93,7 +95,7 @@ class Workspace:
 
     @contextmanager
     def folder_at(self, path: str) -> Iterator[OpenPath]:
-        """The folder that `path` leads to; each file found in it is checked."""
+        """Resolve the folder `path`. The caller checks the rights of each file in it."""
         with _Walk(self, is_making=False) as walk:
             name = walk.enter(self._names(path))
             if name != ".":
@@ -103,7 +105,7 @@ class Workspace:
             yield OpenPath(walk.at, ".", "/".join(walk.names))
 
     def leads_to(self, path: str) -> str:
-        """Where `path` leads after links, relative to the plan's folder; what is not there is taken as it is written.
+        """Resolve the links in `path`, relative to the plan's folder. Names that do not exist are kept as written.
 
         Raises ToolDenied and ToolFailed.
         """
@@ -116,12 +118,12 @@ class Workspace:
         else:
             found, rest = self.root.relative_to(self.folder).parts, names
         if ".." in rest:
-            raise ToolFailed("BadPath", f"`{path}` steps back from a folder that is not there")
+            raise ToolFailed("BadPath", f"`{path}` has `..` after a folder that does not exist")
         return "/".join((*found, *rest)) or "."
 
     def _names(self, path: str) -> tuple[str, ...]:
         if "\0" in path or not path.strip():
-            raise ToolFailed("BadPath", "a path is text without NUL, relative to the workspace")
+            raise ToolFailed("BadPath", "a path must be non-empty text without NUL, relative to the workspace")
         if not path.startswith("/"):
             return tuple(path.split("/"))
         try:
@@ -138,22 +140,20 @@ class Workspace:
             )
         globs = self.read if mode == "read" else self.write
         if not patterns.path_matches(globs, spot.path):
-            raise ToolDenied(
-                f"`{spot.path}` may not be {'read' if mode == 'read' else 'written'}: rights allow {globs}"
-            )
+            raise outside_rights(spot.path, mode, globs)
         if denial := patterns.find_denial(self.deny, tool, (spot.path,)):
             raise ToolDenied(f"`{spot.path}` is denied by `{denial}`")
         if not self.allows(tool, spot.path):
             raise ToolDenied(f"`{spot.path}`: rights allow `{tool}` on other paths only")
         if mode == "write" and self._is_plan_file(spot):
-            raise ToolDenied(f"`{spot.path}` is the plan file, a person's: change the plan with the plan tools")
+            raise ToolDenied(f"`{spot.path}` is the plan file, which only people edit: use the plan tools")
 
     def allows(self, tool: str, path: str) -> bool:
-        """Whether every list of allowed calls has one of `tool` on `path`, relative to the plan's folder."""
+        """Whether every list of allowed calls allows `tool` on `path`, relative to the plan's folder."""
         return all(patterns.is_allowed_by(allowed, tool, (path,)) for allowed in self.allow)
 
     def shows(self, tool: str, path: str) -> bool:
-        """Whether `tool` may tell of the file at `path`."""
+        """Whether `tool` may list the file at `path`."""
         is_denied = patterns.find_denial(self.deny, tool, (path,))
         return patterns.path_matches(self.read, path) and not is_denied and self.allows(tool, path)
 
@@ -177,9 +177,15 @@ class Workspace:
         return (theirs.st_dev, theirs.st_ino) == (ours.st_dev, ours.st_ino)
 
 
+def outside_rights(path: str, mode: AccessMode, globs: Sequence[str] | None) -> ToolDenied:
+    """The error for a path that the rights to read or write do not cover."""
+    allowed = ", ".join(f"`{glob}`" for glob in globs or ()) or "no path"
+    return ToolDenied(f"`{path}` may not be {'read' if mode == 'read' else 'written'}: rights allow {allowed}")
+
+
 @mutable
 class _Walk:
-    """Directories entered so far, innermost last; all closed at the end."""
+    """The directories entered so far, innermost last; all are closed at the end."""
 
     space: Workspace
     is_making: bool
@@ -192,10 +198,10 @@ class _Walk:
         try:
             self._open.append(os.open(self.space.folder, _DIRECTORY))
         except FileNotFoundError:  # The working tree of a fork was removed, or the run is a replay.
-            raise _Missing("NotFound", f"the folder `{self.space.folder}` is not there") from None
+            raise _Missing("NotFound", f"the folder `{self.space.folder}` does not exist") from None
         try:
             if self.space.root is not self.space.folder:
-                # Both are without links and steps, so the text is the way; `relative_to` takes ten times as long.
+                # Neither path has links or `..`, so a text operation suffices; `relative_to` takes ten times as long.
                 for name in filter(None, str(self.space.root)[len(str(self.space.folder)) :].split("/")):
                     self._descend(name)
         except BaseException:
@@ -216,7 +222,7 @@ class _Walk:
         return self._open[-1]
 
     def enter(self, names: tuple[str, ...]) -> str:
-        """Walks to the directory of the last name and returns that name: `.` for the directory itself."""
+        """Walk to the directory of the last name and return that name; `.` for the directory itself."""
         rest = [name for name in names if name]
         while rest:
             name = rest.pop(0)
@@ -245,7 +251,7 @@ class _Walk:
     def _through(self, target: str) -> list[str]:
         self._links += 1
         if self._links > limits.LINKS_MAX:
-            raise ToolDenied("too many symbolic links on the way")
+            raise ToolDenied(f"the path has more than {limits.LINKS_MAX} symbolic links")
         names = list(Path(target).parts)
         if Path(target).is_absolute():
             try:
@@ -272,7 +278,7 @@ class _Walk:
         except OSError as error:
             if error.errno in _MOVED:
                 where = "/".join((*self.names, name))
-                raise ToolDenied(f"`{where}` is not a folder, or was swapped for a link") from error
+                raise ToolDenied(f"`{where}` is not a folder, or was replaced by a link") from error
             raise ToolFailed("BadPath", f"`{name}`: {error.strerror}") from error
         self.names.append(name)
 
@@ -284,7 +290,7 @@ class _Walk:
 
 
 def read_file(spot: OpenPath, bytes_max: int = limits.FILE_BYTES_MAX) -> bytes:
-    """The bytes of the regular file at `spot`. Raises ToolFailed: NotFound, NotAFile, TooLarge."""
+    """Read the regular file at `spot`. Raises ToolFailed: NotFound, NotAFile, TooLarge."""
     try:
         number = os.open(spot.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=spot.folder)
     except FileNotFoundError:
@@ -303,16 +309,19 @@ def read_file(spot: OpenPath, bytes_max: int = limits.FILE_BYTES_MAX) -> bytes:
 
 
 def too_large_error(path: str, size_bytes: int, start: bytes, bytes_max: int) -> ToolFailed:
-    """The error for a file that is too large to be read, which begins with `start`."""
+    """The error for a file that is too large to read; `start` are its first bytes."""
     if is_binary(start):
-        return ToolFailed(
-            BINARY_FILE, f"`{path}` is binary, {format_size(size_bytes)}: only a command can look at it or change it"
-        )
-    return ToolFailed("TooLarge", f"`{path}` has {size_bytes} bytes; the most is {bytes_max}")
+        return binary_error(path, size_bytes)
+    return ToolFailed("TooLarge", f"`{path}` has {size_bytes} bytes; the limit is {bytes_max}")
+
+
+def binary_error(path: str, size_bytes: int) -> ToolFailed:
+    """The error for a binary file."""
+    return ToolFailed(BINARY_FILE, f"`{path}` is binary, {format_size(size_bytes)}: read and change it with a command")
 
 
 def _content(number: int, size: int, bytes_max: int) -> bytes:
-    """What an open file holds, which may grow while it is read; at most a byte over the bound."""
+    """The content of an open file, which may grow while it is read; at most one byte more than `bytes_max`."""
     found = b""
     while len(found) <= bytes_max and (piece := os.read(number, min(max(size + 1, 4096), bytes_max + 1 - len(found)))):
         found += piece
@@ -320,7 +329,7 @@ def _content(number: int, size: int, bytes_max: int) -> bytes:
 
 
 def digest_at(spot: OpenPath, bytes_max: int = limits.FILE_BYTES_MAX) -> str | None:
-    """The digest of the file at `spot`; None if there is no file."""
+    """Return the digest of the file at `spot`; None if there is no file."""
     try:
         os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -331,10 +340,10 @@ def digest_at(spot: OpenPath, bytes_max: int = limits.FILE_BYTES_MAX) -> str | N
 def replace_open_file(
     spot: OpenPath, content: bytes, expected: str | None, mark: str, may_write: Callable[[str], bool] | None = None
 ) -> bool:
-    """Puts `content` at `spot` in one step, if the file is still the one with digest `expected` (None: none).
+    """Replace the file at `spot` atomically, if its digest is still `expected` (None: if there is no file).
 
-    False when it is not. The new file keeps the old one's permissions, owner and extended attributes, and its other
-    names (hard links) where `may_write` allows each of them. `mark` makes the temporary name unique. Raises OSError.
+    Returns whether it did. The new file keeps the old one's permissions, owner and extended attributes, and its other
+    names (hard links) if `may_write` allows all of them. `mark` makes the temporary name unique. Raises OSError.
     """
     temporary = f".{spot.name[:100]}.{mark}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -348,7 +357,7 @@ def replace_open_file(
             if expected is not None:
                 _take_after(number, spot)
             os.fsync(number)
-        # The last look is here, with nothing awaited after it: no other agent of this owner can come between.
+        # Nothing is awaited after this last check, so no other agent of this owner can write in between.
         if digest_at(spot) != expected:
             return False
         if expected is not None and may_write is not None and _has_own_names(spot, may_write):
@@ -365,7 +374,7 @@ def replace_open_file(
 
 
 def _take_after(number: int, spot: OpenPath) -> None:
-    """Gives the open file `number` the owner, permissions and extended attributes of the file at `spot`."""
+    """Give the open file `number` the owner, permissions and extended attributes of the file at `spot`."""
     old = os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
     now = os.fstat(number)
     if (old.st_uid, old.st_gid) != (now.st_uid, now.st_gid):
@@ -379,7 +388,7 @@ def _take_after(number: int, spot: OpenPath) -> None:
         try:
             for name in os.listxattr(source):
                 if name == "security.capability":
-                    continue  # As the kernel does: rights of a program do not pass to new content.
+                    continue  # As in the kernel, new content does not inherit the capabilities of a program.
                 with suppress(OSError):
                     os.setxattr(number, name, os.getxattr(source, name))
         finally:
@@ -387,8 +396,11 @@ def _take_after(number: int, spot: OpenPath) -> None:
 
 
 def _has_own_names(spot: OpenPath, may_write: Callable[[str], bool]) -> bool:
-    """Whether the file has several names, all of them in the plan's folder and writable. One that is elsewhere, as in
-    the store of a package manager, must not change with it: then only the name at `spot` gets the new content."""
+    """Whether the file has several names, all of them in the plan's folder and writable.
+
+    A name elsewhere, for example in the store of a package manager, must not change: then only the name at `spot` gets
+    the new content.
+    """
     about = os.stat(spot.name, dir_fd=spot.folder, follow_symlinks=False)
     if about.st_nlink < 2:
         return False
@@ -402,7 +414,7 @@ def _has_own_names(spot: OpenPath, may_write: Callable[[str], bool]) -> bool:
 
 
 def _names_of(file: tuple[int, int], top: int) -> Iterator[str]:
-    """The paths below `top` of the file with this device and inode; of the first limits.FILES_SEARCHED_MAX files."""
+    """Yield the paths below `top` of the file with this device and inode, among the first FILES_SEARCHED_MAX files."""
     seen = 0
     for folder, folders, names, number in os.fwalk(".", dir_fd=top, follow_symlinks=False):
         folders[:] = [name for name in folders if name not in UNWRITABLE_NAMES]
@@ -417,7 +429,7 @@ def _names_of(file: tuple[int, int], top: int) -> Iterator[str]:
 
 
 def _write_in_place(spot: OpenPath, content: bytes) -> None:
-    """Overwrites the file: space for it is there, since the temporary file with the same content exists."""
+    """Overwrite the file. There is space for it, because the temporary file with the same content exists."""
     number = os.open(spot.name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=spot.folder)
     with os.fdopen(number, "wb") as file:
         file.write(content)
@@ -433,7 +445,7 @@ def _remove(name: str, folder: int) -> None:
         return
 
 
-# `list` and `search` do not follow links and do not enter closed folders.
+# `list` and `search` do not follow links and skip the folders `.git` and `.plan`.
 
 SKIPPED_FOLDERS: Final = frozenset({".git", ".plan"})
 LINE_SHOWN_CHARS: Final = 300
@@ -449,7 +461,7 @@ class FoundFile:
 
 
 def files_below(workspace: Workspace, path: str, most: int, tool: str = "list") -> list[FoundFile]:
-    """At most `most` files below `path` that `tool` may tell of, in order of their names. Raises ToolError."""
+    """Return at most `most` files below `path` that `tool` may list, sorted by name. Raises ToolError."""
     found: list[FoundFile] = []
     with workspace.folder_at(path) as spot:
         for folder, names, number in _walk(spot):
@@ -467,7 +479,7 @@ def files_below(workspace: Workspace, path: str, most: int, tool: str = "list") 
 
 
 def _about(name: str, folder: int) -> os.stat_result | None:
-    """None for a file that went since its folder was listed."""
+    """The metadata of a file; None if it was removed after its folder was listed."""
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
@@ -481,7 +493,7 @@ def _walk(spot: OpenPath) -> Iterator[tuple[str, list[str], int]]:
 
 
 def search_hits(workspace: Workspace, path: str, glob: str, text: str, any_case: bool) -> list[str]:
-    """Lines `path:number: line` that hold `text`, at most SEARCH_HITS_MAX; files that are not text are passed over."""
+    """Return lines `path:number: line` that contain `text`, at most SEARCH_HITS_MAX. Binary files are skipped."""
     wanted = text.casefold() if any_case else text
     hits: list[str] = []
     for found in files_below(workspace, path, limits.FILES_SEARCHED_MAX, "search"):
@@ -500,5 +512,5 @@ def _lines(workspace: Workspace, path: str, found: FoundFile) -> list[str]:
         with workspace.spot(f"{path}/{found.below}", "read", "search") as spot:
             text = decode_file_text(read_file(spot))
     except ToolError:
-        return []  # Not allowed, or gone since it was listed: nothing to find in it.
+        return []  # Not allowed, or removed after it was listed.
     return [] if text is None else [line.rstrip("\r\n") for line in split_lines(text.shown)]

@@ -186,7 +186,7 @@ def write_error(context: ToolContext, path: str) -> Settlement | None:
 
     Safety does not rest on the clock: a holder whose lease lapsed while it worked finds out here.
     """
-    agent, view = context.seen, context.world.store.view
+    agent, view = context.seen, context.services.store.view
     owner = lock_owner(agent)
     why = grants.fence_failure(view, owner, path, "write")
     if not why:

@@ -367,9 +367,9 @@ def resolve_call(calling: CallServices, agent: ObservedAgent, call: Resource) ->
 
 def _resolved(tool: Tool, context: ToolContext) -> CallEnding | None:
     if context.call.state == CallState.AWAITING_LOCK and context.call.status.get("wants"):
-        return call_locks.resolve_lock_wait(context.seen, context.world.store.view, context.call)
+        return call_locks.resolve_lock_wait(context.seen, context.services.store.view, context.call)
     if context.call.status.get("after"):
-        return call_locks.resolve_wait_behind(context.seen, context.world.store.view, context.call)
+        return call_locks.resolve_wait_behind(context.seen, context.services.store.view, context.call)
     if tool.resolve is None:
         return Settlement(failure("Gone", f"nothing is left that `{tool.name}` could wait for"))
     try:
