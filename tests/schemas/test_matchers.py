@@ -94,7 +94,7 @@ DIFFERS: list[tuple[Json, Json, str]] = [
     ({"between": [1, 2]}, 3, "it is 3, not between 1 and 2"),
     ({"between": [1, 2]}, "2", 'it is "2", not a number'),
     ({"between": ["2030-01-01", None]}, "2030-01-02T10:00Z", 'it is "2030-01-02T10:00Z", not a time'),
-    ({"one-of": [1, 2]}, 3, "it is 3, which is none of [1,2]"),
+    ({"one-of": [1, 2]}, 3, "it is 3, not one of [1,2]"),
     ({"not": "/a/"}, "cat", 'it is "cat", which it must not be'),
     ({"contains": ["ada", "bob"]}, "ada", 'it does not contain "bob": "ada"'),
     ({"contains": 1}, [2], "it has no item like 1"),

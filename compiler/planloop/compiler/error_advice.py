@@ -9,7 +9,7 @@ from planloop.schemas.frozen import frozen
 
 @frozen
 class Advice:
-    """What is wrong (`why`) and how to fix it (`cure`). `wrong` and `right` are example plans, or empty."""
+    """The problem (`why`) and the fix (`cure`). `wrong` and `right` are example plans, or empty."""
 
     why: str
     cure: str
@@ -253,7 +253,7 @@ PLAN_ADVICE: Final[dict[str, Advice]] = {
         "plan: demo\nrun: make\ncwd: other",
     ),
     "P0219": Advice(
-        "`...` marks something that was left out of a sketch. The plan is read without it.",
+        "`...` marks something that was left out of a sketch. planloop ignores them.",
         "Replace the dots with the missing part, or delete them.",
         '(task "build" :run "make" :spec [...])',
         '(task "build" :run "make" :spec [(sh "make test")])',

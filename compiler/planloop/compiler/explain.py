@@ -81,7 +81,7 @@ def rules_page() -> str:
         "A list of clauses, read from the top. Each clause whose `when` matches has its effects. The first clause that "
         "decides is the last one read.",
         "",
-        *_table("Fields of a clause:", {"when": "The condition. Without it, the clause always matches.", **EFFECTS}),
+        *_table("Fields of a clause:", {"when": "The condition. By default the clause always matches.", **EFFECTS}),
         *_table("Conditions in `when`; all must be true:", CONDITIONS),
         f"A test is a value, a list with one equal value, or a map. Tests for numbers: {' '.join(NUMBER_TESTS)}.",
         "",
@@ -188,7 +188,7 @@ def _fields_called(name: str, tables: Iterable[FieldTable]) -> list[str]:
 
 
 def field_provenance(graph: Graph, address: str, field: str) -> str | None:
-    """The words that say where a field of an agent or a hook came from; None when it is nobody's.
+    """Return the origin of a field of an agent or hook; None if it has no origin.
 
     `address` may be the task's, the agent's or the hook's; `field` is the document's name of the field.
     """

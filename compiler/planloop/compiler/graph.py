@@ -14,7 +14,7 @@ from planloop.schemas.resource import WantedObject
 
 
 class OutOfReach(OSError):
-    """Whoever named a file may not read it."""
+    """The author of a file reference may not read the file."""
 
 
 class Sources(Protocol):

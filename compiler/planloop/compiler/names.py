@@ -40,13 +40,13 @@ def id_from_goal(goal: str) -> str:
 
 
 def plan_name(file: str) -> str:
-    """The name of a plan that states none: the file's, without its folders and suffixes; `plan` when that is none."""
+    """The name of a plan that states none: the file's, without its folders and suffixes; `plan` if nothing is left."""
     stem = file.replace("\\", "/").rpartition("/")[2].split(".")[0]
     return stem if is_valid_id(stem) else id_from_goal(stem) or "plan"
 
 
 def leaves_folder(path: str) -> bool:
-    """Whether a relative path leaves the folder it starts in, or is none."""
+    """Return whether a relative path leaves its folder, or is not relative."""
     depth = 0
     for part in path.replace("\\", "/").split("/"):
         depth += -1 if part == ".." else 0 if part in ("", ".") else 1
@@ -62,7 +62,7 @@ def nearest_name(wrong: str, known: Iterable[str]) -> str | None:
     folded = wrong.lower()
     letters = set(folded)
     for name in known:
-        # Each edit changes at most two letters of the set: most names are told apart without a distance.
+        # Each edit changes at most two letters of the set, so most names need no distance.
         if abs(len(name) - len(wrong)) > allowed or len(letters.symmetric_difference(name.lower())) > 2 * allowed:
             continue
         distance = edit_distance(folded, name.lower())

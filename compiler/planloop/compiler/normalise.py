@@ -111,7 +111,7 @@ def docker_value_as_map(table: str, value: SourceValue) -> str:
 
 # Source value → canonical document: maps by id, no aliases, no shorthands, plain JSON. Types are checked on the way.
 #
-# Driven by the tables of `planloop.schemas.spec.field*`. A value at fault is reported and left out, so that nothing
+# Driven by the tables of `planloop.schemas.spec.field*`. A value at problem is reported and left out, so that nothing
 # follows from it. Normalising a document gives the same document. EDN's list spelling is opened by
 # `planloop.compiler.edn.forms`.
 
@@ -121,7 +121,7 @@ _MAP_HINT: Final = "write `name: value` lines below it"
 
 @mutable
 class Normalisation:
-    """What one normalising gathers: faults, and where in the source each moved value came from."""
+    """What one normalising gathers: problems, and where in the source each moved value came from."""
 
     faults: Problems
     moved: dict[Pointer, SourcePath | None]

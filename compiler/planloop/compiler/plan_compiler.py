@@ -28,7 +28,7 @@ from planloop.schemas.objects.model import model_table
 from planloop.schemas.spec.agent import STEPS
 from planloop.schemas.spec.field import MapType
 
-# The whole way: text → tree → document → checked → lowered, every fault gathered and placed on the way.
+# The whole compilation: text → tree → document → checked → lowered. Each step adds its problems, with positions.
 
 _OF_ABSENCE: Final = ("P0210", "P0221")
 DEFAULT_LIMITS: Final = SizeLimits()
@@ -72,7 +72,7 @@ def check_document(document: JsonObject, *, sources: Sources) -> CheckedPlan:
 
 
 def _excess(document: JsonObject) -> Diagnostic | None:
-    """The fault of a document that is nested too deeply or holds too much, as a text that does would have."""
+    """Return the problem of a document that is too deep or too large, as for a text."""
     level: list[Json] = [document]
     count = 0
     for _ in range(limits.PLAN_DEPTH_MAX + 1):
@@ -90,7 +90,7 @@ def _items(value: Json) -> Iterable[Json]:
 
 
 def _not_following(own: list[Diagnostic], read: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """The faults that do not merely follow from what could not be read."""
+    """Return the problems that are not consequences of unreadable parts."""
     if not read:
         return own
     starts = {one.span.start for one in read if one.span is not None}
@@ -119,7 +119,7 @@ def _graph(
     lowering = Lowering(document, making, needs)
     graph = lowering.graph()
     is_sound = is_read and not faults.has_errors and not shelves.diagnostics
-    if is_sound:  # What a version cannot run is no help to somebody who is mending a fault, and may follow from it.
+    if is_sound:  # Warnings about unsupported parts distract from problems, and may follow from them.
         warn_unsupported(document, tree, graph, faults)
         warn_idle_hooks(tree, graph.objects, lowering.hooks, sources, faults)
     return graph, shelves.diagnostics

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def warn_unsupported(document: JsonObject, tree: TaskTree, graph: Graph, faults: Problems) -> None:
-    """Tells of every part of the plan that this version reads and does not run."""
+    """Report every part of the plan that this version reads but does not run."""
     for to, line in _rights_lines(document, tree):
         if line.get("network") == "none" and not _is_enclosed(graph, json_pointer.pointer_owner(to)[0].path):
             hint = (
@@ -136,7 +136,7 @@ def _tell_agent(resolved: ResolvedAgent, boxes: Sequence[str], to: Pointer, faul
 
 
 def _tell_forked(graph: Graph, faults: Problems) -> None:
-    """Tells of sandboxes that show another folder than their task works in."""
+    """Report sandboxes that show a folder other than the workspace of their task."""
     for address, agent in graph.objects.items():
         name = sandbox_request(agent.spec.get("sandbox")).container if address.startswith("agent/") else ""
         box = graph.objects.get(f"container/{name}") if name else None
@@ -173,7 +173,7 @@ def warn_idle_hooks(
     sources: Sources,
     faults: Problems,
 ) -> None:
-    """Tells of every hook in `tree` that watches no agent of `objects`, and of those `made` that cannot be asked."""
+    """Report each hook in `tree` that watches no agent of `objects`, and each of `made` that cannot run."""
     _tell_unwatching(tree, objects, faults)
     told: set[Pointer] = set()
     for at, hook in made.items():

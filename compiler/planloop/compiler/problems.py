@@ -10,7 +10,7 @@ from planloop.schemas import limits
 from planloop.schemas.diagnostic import Diagnostic, Related, Span
 from planloop.schemas.frozen import frozen, mutable
 
-# Faults on their way to becoming diagnostics: collected by every step, placed in the text at the end.
+# Problems become diagnostics: every step collects them, and their positions are added at the end.
 #
 # A step that walks the source knows the source path; one that walks the document knows the pointer. Both are kept, so
 # that a place is looked up only for the few things that are wrong.
@@ -28,7 +28,7 @@ class Problem:
 
 @mutable
 class Problems:
-    """Collects faults. Nothing is raised for what is wrong with a plan (style.md)."""
+    """Collects problems. Problems of a plan raise nothing."""
 
     found: list[Problem] = field(default_factory=list)
     _touched: set[Pointer] = field(default_factory=set)
@@ -65,7 +65,7 @@ class Problems:
 
     @property
     def are_many(self) -> bool:
-        """Whether there are more than anybody will be shown: then no more names are searched for what was meant."""
+        """Return whether there are more than are shown: then no more "did you mean" searches run."""
         return len(self.found) > limits.SUGGESTIONS_MAX
 
     @property
@@ -75,7 +75,7 @@ class Problems:
 
 @mutable
 class Origins:
-    """From pointers of the document to paths in the source. Only what differs is kept; None: there is no source."""
+    """From pointers of the document to paths in the source. Only differences are kept; None: no source."""
 
     tree: SourceTree
     moved: dict[Pointer, SourcePath | None]

@@ -1,7 +1,7 @@
 """Read a plan's text, YAML or EDN, into plain values with positions, and print a document as canonical text.
 
-The suffix of the file says which format it is; without one the first character does. Nothing is raised for what is
-wrong with the text: that is in the tree's diagnostics. Reading a printed document gives the same document.
+The suffix of the file selects the format, or the first character if there is no suffix. Problems of the text are in
+the tree's diagnostics; they raise nothing. Reading a printed document gives the same document.
 """
 
 from __future__ import annotations

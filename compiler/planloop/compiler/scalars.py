@@ -1,6 +1,6 @@
 """Parse scalars as people write them (`2M`, `1h30m`, `$20`) into canonical JSON values.
 
-Every reader is idempotent: a canonical value reads as itself. A value that does not fit becomes a fault with the cure.
+Every reader is idempotent: a canonical value reads as itself. An invalid value becomes a problem with a fix.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from planloop.schemas.rules.language import TEXT_EFFECTS
 from planloop.schemas.spec.field import SETTING_PATTERN, ScalarType
 
 NOTHING: Final = object()
-"""What a reader gives when the value is at fault: the field is then left out, so that nothing follows from it."""
+"""Result of a reader for an invalid value. The field is left out, so that no further problems follow."""
 
 ELISION: Final = "..."
 
@@ -91,7 +91,7 @@ _SETTING: Final = re.compile(SETTING_PATTERN)
 
 
 def setting_name(value: object) -> str | None:
-    """The name of the setting that a value stands for, `$name`; None when it stands for itself."""
+    """Return the name of the setting that a value `$name` refers to; None for any other value."""
     found = _SETTING.fullmatch(value) if isinstance(value, str) else None
     return None if found is None else found[1]
 
@@ -153,7 +153,7 @@ def _trap_hint(value: str) -> str:
 
 
 def _or_truth(value: SourceValue) -> str:
-    """The other cure, where a truth value may stand as well."""
+    """Return the second fix, for fields that also accept a boolean."""
     truth = _truth(value)
     return f", or {value_text(truth)}" if truth is not None else ""
 

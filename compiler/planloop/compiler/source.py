@@ -62,7 +62,7 @@ class SourceText:
 
 
 def decode_source(content: bytes, *, file: str, limits: SizeLimits) -> tuple[SourceText, tuple[Diagnostic, ...]]:
-    """The text in `content`, with the faults that make it unreadable; then the text holds what could be decoded."""
+    """The text in `content`, with the problems that make it unreadable; then the text holds what could be decoded."""
     if len(content) > limits.size_bytes:
         return SourceText(file, ""), (_too_large(len(content), limits.size_bytes, file),)
     try:
@@ -110,8 +110,8 @@ def _control_characters(source: SourceText, content: bytes) -> tuple[Diagnostic,
 # What a reader makes of a text: plain values, and where each of them stands.
 #
 # Both readers (YAML, EDN) give the same shape, so nothing after them knows which spelling was used. A value is built
-# from dict (keys are text), list, str, int, float, bool, None, and what only EDN or YAML traps can say: `Symbol`,
-# `Keyword`, `Form` and `YamlTrap`. Positions are looked up by path only when needed, because most plans have no faults.
+# from dict (keys are text), list, str, int, float, bool, None, and values of EDN and YAML traps: `Symbol`, `Keyword`,
+# `Form` and `YamlTrap`. Positions are looked up by path only when needed, because most plans have no problems.
 
 SourcePath: TypeAlias = tuple[str | int, ...]
 """Keys and list indexes from the top of a source value; a Form counts its items from 0, the head included."""
@@ -123,7 +123,7 @@ Format: TypeAlias = Literal["yaml", "edn"]
 class YamlTrap(str):
     """A plain YAML scalar that YAML 1.1 readers take for something else: `no`, `010`, `12:30:45`, `1_000`.
 
-    It is text by YAML 1.2 or would surprise its author; fields decide whether it is a fault.
+    It is text by YAML 1.2 or would surprise its author. Each field decides whether to report it.
     """
 
     __slots__ = ()
@@ -179,5 +179,5 @@ class SourceTree(Protocol):
     def diagnostics(self) -> tuple[Diagnostic, ...]: ...
 
     def place(self, path: SourcePath) -> SourcePlace | None:
-        """Where the value at `path` stands; None when there is no such value."""
+        """Return the position of the value at `path`; None if it does not exist."""
         ...

@@ -38,11 +38,11 @@ def _may_have_no_number(value: Json) -> bool:
 def _printer(*, sort_keys: bool) -> Callable[[Json], bytes]:
     """What orjson prints, of what the standard library's encoder takes.
 
-    orjson makes a null of what is no number, so a text with a null in it is looked at for that. What orjson refuses
+    orjson writes NaN and infinity as null, so a text with a null has its value searched for them. What orjson refuses
     goes through the standard library, which may refuse it with errors of its own: keys that are no texts are texts
     then, and orjson prints it after all; with integers beyond 64 bits and with deep nesting it does not, and small
     numbers beside those have another form than elsewhere. A value has one form in any case. Only with orjson, enums
-    and UUIDs are printed as their values; nobody here has any in what is stored.
+    and UUIDs are printed as their values; stored values contain none.
     """
     plain = json.JSONEncoder(ensure_ascii=False, sort_keys=sort_keys, separators=(",", ":"), allow_nan=False)
     options = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME

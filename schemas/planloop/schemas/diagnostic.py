@@ -9,16 +9,16 @@ from typing import Literal, TypeAlias
 from planloop.schemas.canonical_json import JsonObject
 from planloop.schemas.frozen import frozen
 
-# What is wrong at a place within a value, before anybody knows where that value stands in a text.
+# Problems within a value, before the position of the value in a file is known.
 
 ValuePath: TypeAlias = tuple[str, ...]
 
 
 @frozen
 class ValueProblem:
-    """What is wrong at `at`, a place within the value that was looked at, and its cure. `code` is a diagnostic's.
+    """A problem at `at`, a path within the checked value, and its fix. `code` is a diagnostic code.
 
-    `is_key`: the name at that place is at fault, not what stands under it.
+    `is_key`: the key at that path is wrong, not its value.
     """
 
     at: ValuePath
@@ -28,7 +28,7 @@ class ValueProblem:
     is_key: bool = False
 
 
-# Diagnostics: faults of a plan as values, collected rather than raised.
+# Diagnostics: errors in a plan as values, collected rather than raised.
 #
 # Checkers that know only the document report a JSON pointer; the compiler, which holds the text, adds the span.
 # How they are printed is `planloop.client.render`; what each code means is `docs/reference/errors/<code>.md`.
@@ -61,7 +61,7 @@ class Span:
 
 @frozen
 class Related:
-    """Another place that has to do with the fault: where it was declared, the other half of a cycle."""
+    """Another location that belongs to the error: a declaration, the other half of a cycle."""
 
     message: str
     span: Span | None = None
@@ -70,10 +70,10 @@ class Related:
 
 @frozen
 class Diagnostic:
-    """One fault. `summary` states it (lower case, no full stop, names in backticks); `hint` is the cure.
+    """One error. `summary` states it (lower case, no full stop, names in backticks); `hint` is the fix.
 
     `pointer` is the place in the canonical document, `span` the place in the text; either may be None until the layer
-    that knows it fills it in. `on_key` says that the key, not the value, is at fault.
+    that knows it fills it in. `on_key`: the key is wrong, not the value.
     """
 
     code: str
@@ -86,12 +86,12 @@ class Diagnostic:
     related: tuple[Related, ...] = ()
 
     def at(self, span: Span | None) -> Diagnostic:
-        """The same fault, placed in the text."""
+        """Return the same error with its position in the file."""
         return replace(self, span=span)
 
 
 def sort_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Sorted by file position, those without a place first; equal faults once."""
+    """Return them sorted by file position, those without one first, without duplicates."""
     return sorted(dict.fromkeys(diagnostics), key=_position)
 
 

@@ -38,9 +38,9 @@ ENCODING_NAMES: Final = {
     "koi8_r": "KOI8-R",
     "cp1253": "Windows-1253",
 }
-"""Python's names of the encodings that are told apart, with those that people know."""
+"""Python's names of the detected encodings, with their common names."""
 
-_SAMPLE_BYTES: Final = 16 << 10  # With so many bytes outside ASCII no candidate is in doubt.
+_SAMPLE_BYTES: Final = 16 << 10  # Enough non-ASCII bytes to decide between the candidates.
 _HIGH: Final = re.compile(rb"[\x80-\xff]")
 _CONTROLS: Final = re.compile(rb"[\x00-\x07\x0e-\x1a\x1c-\x1f\x7f]")
 _CONTROL_SHARE_MAX: Final = 0.02
@@ -87,7 +87,7 @@ def round_trips(content: bytes, encoding: str) -> bool:
 
 
 def guess_encoding(content: bytes) -> str | None:
-    """The 8-bit or multi-byte encoding that `content`, which is not UTF-8, is most likely in; None: no one fits."""
+    """Return the most likely encoding of `content`, which is not UTF-8; None if no encoding fits."""
     start = _HIGH.search(content)
     at = 0 if start is None else max(0, content.rfind(b"\n", 0, start.start()) + 1)
     sample = content[at : at + _SAMPLE_BYTES]
@@ -365,7 +365,7 @@ def _fitted(text: str, start: int, end: int, new: str, style: _Style) -> str:
 
 
 def _near(text: str, start: int, style: _Style) -> str:
-    """The line end that is nearest to a place: in it or behind it, else the last one before it."""
+    """Return the line end at or after `start`, else the last one before it."""
     if (behind := style.breaks.search(text, start)) is not None:
         return behind[0]
     last = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start) if "\r" in style.kinds else -1)

@@ -4,7 +4,7 @@ A value takes a fifth of the time: a case of a benchmark makes a few hundred. A 
 knows a hundred of them, for each of which the standard decorator compiles six functions. What is made here is a struct
 of msgspec to its speed, and a dataclass to `replace`, `fields`, `asdict`, `match` and type checkers. Not here:
 ordering, `__post_init__`, `InitVar`, `ClassVar`, keyword-only fields and inherited ones; a class that needs one takes
-the standard decorator, and so does one that is loaded where there is no msgspec.
+the standard decorator, and so does a class that a bare interpreter loads, without msgspec.
 """
 
 from __future__ import annotations

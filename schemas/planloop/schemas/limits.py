@@ -1,398 +1,410 @@
-"""Every bound in the product, with its unit and its reason (law 11). Nothing else holds a bare limit."""
+"""All limits of the product, each with its unit and reason (law 11)."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 from typing import Final
 
-# What may be read.
-PLAN_FILE_BYTES_MAX: Final = 1 << 20  # A plan is written by hand; 5,000 tasks take 350 KB. `--max-size` raises it.
-PLAN_FILE_BYTES_LAST: Final = 64 << 20  # What it raises that to at most.
+# Input.
+PLAN_FILE_BYTES_MAX: Final = 1 << 20  # Enough for 15,000 tasks written out one by one. `--max-size` raises it.
+PLAN_FILE_BYTES_LAST: Final = 64 << 20  # Largest value of `--max-size`.
 YAML_ALIASES_MAX: Final = 100  # Ten nested levels of aliases expand to gigabytes; people use a handful.
-PLAN_NODES_MAX: Final = 100_000  # After expansion: about 20,000 tasks, well past what a person can steer.
+PLAN_NODES_MAX: Final = 100_000  # After expansion. About 20,000 tasks, more than a person can follow.
 PLAN_DEPTH_MAX: Final = 64  # Parsers recurse; both YAML readers fail between 200 and 500.
-FOREIGN_DEPTH_MAX: Final = 100  # Of JSON that a program prints: what folds and masks it recurses.
-DIAGNOSTICS_SHOWN_MAX: Final = 20  # More faults than that are one cause repeated.
-PATCH_OPS_MAX: Final = 5_000  # Of one patch: each copies the maps on its path, and a map may have 10,000 keys.
-PATCH_POINTER_CHARS_MAX: Final = 16_384  # Of a path in a patch, which messages and records repeat.
-PATCH_VALUES_MAX: Final = 4 * PLAN_NODES_MAX  # That the operations of a patch add or copy, aliases counted each time.
-PATCH_BYTES_MAX: Final = 64 << 20  # Of the text in these values: `copy` repeats a long text for a few bytes.
-SUGGESTIONS_MAX: Final = 2 * DIAGNOSTICS_SHOWN_MAX  # "did you mean" looks at every name: not for thousands of faults.
-PROTOTYPE_DEPTH_MAX: Final = 32  # `extends` of `extends`; people stop at three.
+FOREIGN_DEPTH_MAX: Final = 100  # Nesting of JSON that a program prints. The fold and the masking of secrets recurse.
+DIAGNOSTICS_SHOWN_MAX: Final = 20  # More errors usually have one cause.
+PATCH_OPS_MAX: Final = 5_000  # Per patch. Each operation copies the maps on its path, and a map can have 10,000 keys.
+PATCH_POINTER_CHARS_MAX: Final = 16_384  # Path of a patch operation. Messages and records repeat it.
+PATCH_VALUES_MAX: Final = 4 * PLAN_NODES_MAX  # Values that one patch adds or copies. Each use of an alias counts.
+PATCH_BYTES_MAX: Final = 64 << 20  # Text in these values. A short `copy` can repeat a long text.
+SUGGESTIONS_MAX: Final = (  # "did you mean" compares every name: too slow for more errors.
+    2 * DIAGNOSTICS_SHOWN_MAX
+)  # "did you mean" compares every name, which is too slow for thousands of errors.
+PROTOTYPE_DEPTH_MAX: Final = 32  # `extends` of `extends`. Plans in practice use three levels.
 
-# What may run.
+# Execution.
 TASK_DEPTH_MAX: Final = 16  # Delegation deeper than this is a loop, not a plan.
-TASK_ID_CHARS_MAX: Final = 40  # Of an id made from a goal: names stay readable in a tree.
-CHILDREN_MAX: Final = 10_000  # Of one task.
-PARALLEL_DEFAULT: Final = 8  # Effects at once, when the plan does not say.
+TASK_ID_CHARS_MAX: Final = 40  # An id that is made from a goal. Names stay readable in a tree.
+CHILDREN_MAX: Final = 10_000  # Per task.
+PARALLEL_DEFAULT: Final = 8  # Effects that run at the same time.
 RETRIES_DEFAULT: Final = 0
-QUEUE_LENGTH_MAX: Final = 200_000  # Addresses; one per object at most, so this is the object bound.
+QUEUE_LENGTH_MAX: Final = 200_000  # Addresses. Each object has at most one entry, so this also limits objects.
 
 # Sandboxes.
-SANDBOX_PROCESSES: Final = 1_024  # At once in one bubblewrap when the plan does not say; a large build has 200.
-SANDBOX_TMP_BYTES: Final = 1 << 30  # Of each folder in memory that an enclosed command writes: /tmp, its home.
-SANDBOX_PROXY_PORT: Final = 3128  # Inside, where nothing else listens; the one that proxies have.
-SANDBOX_EMPTY_S: Final = 2.0  # For killed processes to leave their cgroup; one that takes longer hangs in the kernel.
-SANDBOX_PROBE_S: Final = 10.0  # To run `true` in an enclosure; it takes 0.02.
-SANDBOX_RETRY_S: Final = 1.0  # Before one that is not to be had is tried again; it doubles.
-SANDBOX_RETRY_CAP_S: Final = 30.0  # Who installs what is missing waits no longer.
-SANDBOX_CONNECTIONS_MAX: Final = 64  # Through the proxy of one command at once; browsers take 6 for each host.
-SANDBOX_REFUSALS_TOLD: Final = 8  # Hosts named in the output of a command that was refused them.
-WAY_LINKS_MAX: Final = 40  # Followed on the way to a folder: the most that Linux does.
+SANDBOX_PROCESSES: Final = 1_024  # Default per bubblewrap sandbox. A large build has 200.
+SANDBOX_TMP_BYTES: Final = 1 << 30  # Per in-memory folder that a sandboxed command can write: /tmp and its home.
+SANDBOX_PROXY_PORT: Final = 3128  # The usual port of HTTP proxies. Nothing else listens inside the sandbox.
+SANDBOX_EMPTY_S: Final = (  # For killed processes to leave their cgroup. A slower one hangs in the kernel.
+    2.0  # Time for killed processes to leave their cgroup. A process that needs longer hangs in the kernel.
+)
+SANDBOX_PROBE_S: Final = 10.0  # Time to run `true` in a sandbox. It usually takes 0.02 s.
+SANDBOX_RETRY_S: Final = 1.0  # First delay before an unavailable sandbox is tried again. Each delay doubles.
+SANDBOX_RETRY_CAP_S: Final = 30.0  # Longest delay, so that an installed package is noticed soon.
+SANDBOX_CONNECTIONS_MAX: Final = (  # Concurrent proxy connections of one command. Browsers open 6 per host.
+    64  # Concurrent connections of one command through the proxy. Browsers open 6 per host.
+)
+SANDBOX_REFUSALS_TOLD: Final = 8  # Blocked hosts listed in the output of a command.
+WAY_LINKS_MAX: Final = 40  # Symbolic links followed on the path to a folder. Linux has the same limit.
 
 # Time, in seconds.
 CHECK_TIMEOUT_S: Final = 600.0
 CALL_TIMEOUT_S: Final = 600.0
-OUTSIDE_TURN_S: Final = 3_600.0  # One turn of a command-line agent, when the plan does not say: it does a whole task.
-MCP_CLIENT_LEASE_S: Final = 300.0  # For an MCP client to say something, when the plan does not say: models think long.
-MCP_CLIENT_LEASE_MIN_S: Final = 1.0  # A shorter one would lapse between two calls of a client that is at work.
-MODEL_CONNECT_S: Final = 15.0  # A provider that does not take a connection by then will not.
-MODEL_CANCEL_S: Final = 2.0  # For litellm's process to close a connection; after that it is closed when it ends.
-MODEL_LINGER_S: Final = 0.5  # For the end of a body after its last event; then the connection is not used again.
-STORE_CLOSE_S: Final = 30.0  # For writing what is queued at the end; a disk that takes longer hangs.
+OUTSIDE_TURN_S: Final = 3_600.0  # Default for one turn of a command-line agent. The turn is a whole task.
+MCP_CLIENT_LEASE_S: Final = 300.0  # Default time within which an MCP client must make a call. Models think long.
+MCP_CLIENT_LEASE_MIN_S: Final = 1.0  # A shorter lease would expire between two calls of a working client.
+MODEL_CONNECT_S: Final = 15.0  # A provider that has not accepted a connection by then is unreachable.
+MODEL_CANCEL_S: Final = (  # For the litellm process to close a connection. Otherwise its exit closes it.
+    2.0  # Time for the litellm process to close a connection. Then planloop closes it when the process ends.
+)
+MODEL_LINGER_S: Final = 0.5  # Time for a response body to end after its last event. Then the connection is not reused.
+STORE_CLOSE_S: Final = 30.0  # Time to write queued records at the end. A disk that needs longer hangs.
 TERM_GRACE_S: Final = 5.0  # Between TERM and KILL of a process group.
 BACKOFF_BASE_S: Final = 0.05
-FIGHT_REPEATS_MAX: Final = 8  # Of one content in a window: a state machine passes a state a few times, a fight forever.
-FIGHT_WRITES_MAX: Final = 2_000  # In a window, whatever the content: a counter or a clock in a status hides repeats.
+FIGHT_REPEATS_MAX: Final = 8  # Writes of the same content in a window. A state machine passes a state a few times.
+FIGHT_WRITES_MAX: Final = 2_000  # Writes of any content in a window. A counter or clock in a status hides repeats.
 BACKOFF_CAP_S: Final = 60.0
-BACKOFF_JITTER: Final = 0.2  # Share of the delay, either way: spreads retries that failed together.
-FILE_SETTLE_S: Final = 0.02  # A save is taken when size and hash stood still this long.
-FILE_MISSING_GRACE_S: Final = 2.0  # Editors replace the inode: a gap this long is a save in progress.
+BACKOFF_JITTER: Final = 0.2  # Share of the delay, in both directions. It spreads retries of simultaneous failures.
+FILE_SETTLE_S: Final = 0.02  # A saved file is read when its size and hash have not changed for this long.
+FILE_MISSING_GRACE_S: Final = 2.0  # Editors replace the inode. A file that is missing for less is being saved.
 
 # Locks.
-LOCK_TTL_S: Final = 600.0  # A lease whose holder shows no progress for so long goes to who waits for it.
-LOCK_AGEING_S: Final = 30.0  # One step of priority is worth so long a wait: who waits long enough is before anybody.
-LOCK_PRIORITY_MAX: Final = 20  # Steps that count, either way: nobody is overtaken by who comes 20 minutes later.
-LOCK_NAMES_SHOWN: Final = 3  # Holders named in a sentence; `plan get locks` has them all.
-LOCKS_TOLD_MAX: Final = 32  # Of those that an agent holds, in its prompt: each turn has them anew.
-LOCK_WAITERS_SHOWN: Final = 12  # In a description; `-o yaml` has all of them.
+LOCK_TTL_S: Final = 600.0  # A lease without progress of its holder expires after this time, if another task waits.
+LOCK_AGEING_S: Final = 30.0  # Waiting this long raises the priority of a waiter by one step, so every waiter is served.
+LOCK_PRIORITY_MAX: Final = 20  # Steps in both directions. A request can overtake only those up to 20 minutes older.
+LOCK_NAMES_SHOWN: Final = 3  # Holders named in a sentence. `plan get locks` lists all.
+LOCKS_TOLD_MAX: Final = 32  # Locks of an agent listed in its prompt, in every turn.
+LOCK_WAITERS_SHOWN: Final = 12  # In a description. `-o yaml` lists all.
 
 # Containers.
-CONTAINER_PIDS_DEFAULT: Final = 2_048  # As with Podman: who forks without end takes the machine otherwise.
-CONTAINER_BACKOFF_S: Final = 0.5  # Before the first new try; it doubles.
-CONTAINER_STEADY_S: Final = 10.0  # Who has run this long begins a new count of failures, as with other engines.
+CONTAINER_PIDS_DEFAULT: Final = 2_048  # As in Podman. It contains a fork bomb.
+CONTAINER_BACKOFF_S: Final = 0.5  # First delay before a retry. Each delay doubles.
+CONTAINER_STEADY_S: Final = 10.0  # After this run time the failure count starts again at 0, as in other engines.
 CONTAINER_STOP_S: Final = 10.0  # Between TERM and KILL.
-CONTAINER_PROGRESS_S: Final = 2.0  # Between two words on a pull or a build: each is a record.
-CONTAINER_LOOK_S: Final = 60.0  # Between looks at what events may have missed, while there are containers.
-CONTAINERS_DOWN_S: Final = 90.0  # For taking all of a plan down; what is left by then is named.
-CONTAINER_LAST_CHARS: Final = 2_000  # Of what it wrote last, in its status.
-CONTAINERS_OF_AGENTS: Final = 4  # Made by agents at a time, where rights do not say.
-CONTAINERS_TOLD_MAX: Final = 16  # Of its task, in an agent's prompt: each turn has them anew.
-CONTAINER_WAIT_S: Final = 120.0  # Of a tool, until a container is up; it comes up all the same when that is over.
-CONTAINER_LINES_SHOWN: Final = 200  # Of its output, to who asks for it; the whole is a blob.
-ENGINE_CALL_S: Final = 30.0  # One call of the engine; what takes longer says so.
-ENGINE_LOOK_S: Final = 10.0  # At one container among many: one that is stuck holds up no others.
-ENGINE_PULL_S: Final = 1_800.0  # Some gigabytes over a slow line.
+CONTAINER_PROGRESS_S: Final = 2.0  # Interval between progress records of a pull or build.
+CONTAINER_LOOK_S: Final = 60.0  # Interval of inspections that find what engine events missed, while containers exist.
+CONTAINERS_DOWN_S: Final = 90.0  # Time to remove all containers of a plan. Then the remaining ones are reported.
+CONTAINER_LAST_CHARS: Final = 2_000  # End of the container's output in its status.
+CONTAINERS_OF_AGENTS: Final = 4  # Default number of containers that agents may have at a time.
+CONTAINERS_TOLD_MAX: Final = 16  # Containers of its task listed in an agent's prompt, in every turn.
+CONTAINER_WAIT_S: Final = 120.0  # Time that a tool waits for a container to start. The start continues after that.
+CONTAINER_LINES_SHOWN: Final = 200  # Lines of output in an answer. The complete output is a blob.
+ENGINE_CALL_S: Final = 30.0  # One API call. Calls that take longer state their own limit.
+ENGINE_LOOK_S: Final = 10.0  # Inspection of one container of many, so that a stuck one does not delay the others.
+ENGINE_PULL_S: Final = 1_800.0  # Several gigabytes over a slow connection.
 ENGINE_BUILD_S: Final = 1_800.0
-ROOTFS_BYTES_MAX: Final = 16 << 30  # Unpacked: the largest images in use, with a desktop or CUDA, are about half.
-SUITE_BYTES_MAX: Final = 16 << 20  # A suite, or the plan of its run: made by importers and compilers, not by hand.
-IMPORTED_BYTES_MAX: Final = 64 << 20  # One file of a public set of cases; the largest of BFCL has 3 MiB.
-ROOTFS_FILES_MAX: Final = 300_000  # Held in memory by name, 1 KiB each; a full desktop has 200,000.
-TAR_HEADER_BYTES_MAX: Final = 1 << 20  # All headers of one file, with its long name and attributes.
-XZ_MEMORY_BYTES_MAX: Final = 256 << 20  # For its dictionary; `xz -9` takes 65 MiB.
-APT_ANSWER_S: Final = 300.0  # For which packages there are; the first time it fetches the lists.
-IMAGE_STEP_S: Final = 600.0  # One program run while a stock image is made: unpacking, `jlink`.
-ENGINE_CALLS_AT_ONCE: Final = 16  # Threads; more than a small engine works on at once.
-ENGINE_STREAMS_AT_ONCE: Final = 256  # Threads that wait for output: logs, events, commands inside.
+ROOTFS_BYTES_MAX: Final = 16 << 30  # Unpacked. The largest common images, with a desktop or CUDA, have half of that.
+SUITE_BYTES_MAX: Final = 16 << 20  # A suite, or the plan of its run. Importers and compilers write them.
+IMPORTED_BYTES_MAX: Final = 64 << 20  # One file of a public data set. The largest of BFCL has 3 MiB.
+ROOTFS_FILES_MAX: Final = 300_000  # Names in memory, 1 KiB each. A full desktop has 200,000.
+TAR_HEADER_BYTES_MAX: Final = 1 << 20  # All headers of one file, including its long name and attributes.
+XZ_MEMORY_BYTES_MAX: Final = 256 << 20  # Dictionary. `xz -9` needs 65 MiB.
+APT_ANSWER_S: Final = 300.0  # Query for available packages. The first one downloads the lists.
+IMAGE_STEP_S: Final = 600.0  # One program that runs during the build of a stock image: unpacking, `jlink`.
+ENGINE_CALLS_AT_ONCE: Final = 16  # Threads. A small engine handles fewer concurrent calls.
+ENGINE_STREAMS_AT_ONCE: Final = 256  # Threads that wait for output: logs, events, commands in containers.
 
 # Pages.
-FETCH_S: Final = 30.0  # One fetch with all its redirects; a slower page is another tool's work.
-FETCH_REDIRECTS_MAX: Final = 5  # Browsers take 20; five are a shop, a login and a loop.
-FETCH_BYTES_MAX: Final = 4 << 20  # Of one page, unpacked: the largest articles with their markup.
-FETCH_JSON_BYTES_MAX: Final = 256 << 10  # Of JSON handed on as it stands; it is in the record of the call.
+FETCH_S: Final = 30.0  # One fetch including redirects.
+FETCH_REDIRECTS_MAX: Final = 5  # Browsers allow 20. Five are enough for a shop, a login and their pages.
+FETCH_BYTES_MAX: Final = 4 << 20  # One page, unpacked: the largest articles with their markup.
+FETCH_JSON_BYTES_MAX: Final = 256 << 10  # JSON that is passed on unchanged in the record of the call.
 URL_CHARS_MAX: Final = 4_096
 
 # Programs under test.
-HTTP_ANSWER_S: Final = 10.0  # Of one answer when a step says nothing; people wait no longer.
-HTTP_BODY_BYTES_MAX: Final = 1 << 20  # Of an answer to a step: patterns are looked for in all of it.
+HTTP_ANSWER_S: Final = 10.0  # Default for one response. Users do not wait longer.
+HTTP_BODY_BYTES_MAX: Final = 1 << 20  # Response to a step. Patterns search all of it.
 HTTP_REDIRECTS_MAX: Final = 10
 HTTP_REPEATS_MAX: Final = 1_000
 HTTP_PARALLEL_MAX: Final = 64
 SOCKET_CONNECT_S: Final = 5.0  # To open a websocket.
-SOCKET_SETTLE_S: Final = 0.1  # For a server to take in who has just connected.
-SOCKET_HEAR_S: Final = 2.0  # Until what was said is heard, when a step says nothing.
+SOCKET_SETTLE_S: Final = 0.1  # Time for a server to register a new connection.
+SOCKET_HEAR_S: Final = 2.0  # Default time until a sent message is received.
 SOCKET_FRAME_BYTES_MAX: Final = 1 << 20
-SOCKET_FRAMES_MAX: Final = 1_000  # Heard by one client; who floods it is told.
+SOCKET_FRAMES_MAX: Final = 1_000  # Received by one client. A program that sends more fails the check.
 SOCKET_CLIENTS_MAX: Final = 32
-SOCKET_WAYS_MAX: Final = 48  # Paths times shapes of frames; each takes seconds.
-TRANSCRIPT_BYTES_MAX: Final = 256 << 10  # Of what was said to a program and what it answered.
-OBSERVING_S: Final = 40.0  # To open a page, type into it and see what its socket does; 3 on a machine at rest.
-OBSERVED_FRAMES_MAX: Final = 100  # Of a page's own socket.
-OBSERVED_FRAME_CHARS_MAX: Final = 8 << 10  # What is longer is no message.
-OBSERVED_SOCKETS_MAX: Final = 8  # With all their frames, escaped, they fit into an answer of a program: 64 MiB.
+SOCKET_WAYS_MAX: Final = 48  # Paths times frame formats. Each combination takes seconds.
+TRANSCRIPT_BYTES_MAX: Final = 256 << 10  # Messages to a program and its answers.
+OBSERVING_S: Final = 40.0  # To open a page, type into it and watch its socket. It takes 3 s on an idle machine.
+OBSERVED_FRAMES_MAX: Final = 100  # Frames of a page's own socket.
+OBSERVED_FRAME_CHARS_MAX: Final = 8 << 10  # Longer frames are not chat messages.
+OBSERVED_SOCKETS_MAX: Final = 8  # With all frames, escaped, they fit into 64 MiB of program output.
 
 # Tool servers.
-SERVER_START_S: Final = 60.0  # From spawn to its list of tools: npx may have to download it first.
+SERVER_START_S: Final = 60.0  # From process start to the tool list. npx may download the server first.
 SERVER_STOP_S: Final = 2.0  # Between the end of its input and TERM.
-SERVER_SETTLE_S: Final = 1.0  # For requests to have the answers that came right before a server ended.
-SERVER_PROBE_S: Final = 5.0  # For a server that let a call time out to show that it lives.
-PROMPT_WAIT_S: Final = 30.0  # A person who wants a prompt of a server said waits so long for its text.
-SERVER_LINGER_S: Final = 5.0  # It stays this long when nobody needs it: the next task may.
-SERVER_LISTED_EVERY_S: Final = 1.0  # Between two listings of a server that says all the time that it has changed.
-SERVER_STEADY_S: Final = 60.0  # Who has run this long begins a new count of failures.
-SERVER_FAILURES_MAX: Final = 6  # In a row; after that agents continue without it.
-SERVER_UNREACHABLE_S: Final = 30.0  # Least time to try a URL where nothing listens: its server may be restarting.
-SERVER_RETRY_CAP_S: Final = 5.0  # Longest pause between two tries until then.
-SERVER_QUEUE_MAX: Final = 256  # Requests that wait for their server to take them.
-SERVER_TOOLS_MAX: Final = 512  # Of one server; a model is lost in fewer.
-WORLD_FILE_BYTES_MAX: Final = 16 << 20  # Of a simulated world: a suite of thousands of functions has 2 MB.
+SERVER_SETTLE_S: Final = 1.0  # Time to read responses that a server sent just before it exited.
+SERVER_PROBE_S: Final = 5.0  # Time for a server to answer a ping after one of its calls timed out.
+PROMPT_WAIT_S: Final = 30.0  # Time that a person waits for the text of a server's prompt.
+SERVER_LINGER_S: Final = 5.0  # Time that an unused server keeps running, since the next task may need it.
+SERVER_LISTED_EVERY_S: Final = 1.0  # Interval between tool lists of a server that reports changes continuously.
+SERVER_STEADY_S: Final = 60.0  # After this run time the failure count starts again at 0.
+SERVER_FAILURES_MAX: Final = 6  # Consecutive failures. Then agents continue without the server.
+SERVER_UNREACHABLE_S: Final = 30.0  # Minimum time to retry a refused URL, since its server may be restarting.
+SERVER_RETRY_CAP_S: Final = 5.0  # Longest delay between these retries.
+SERVER_QUEUE_MAX: Final = 256  # Requests that wait until their server accepts them.
+SERVER_TOOLS_MAX: Final = 512  # Per server. Models get lost with fewer.
+WORLD_FILE_BYTES_MAX: Final = 16 << 20  # File of a simulated world. A suite with thousands of functions has 2 MB.
 WORLD_NODES_MAX: Final = 2_000_000  # Values in such a file.
-WORLD_ROWS_KEPT_MAX: Final = 1_000  # Rows that an agent may have changed: its status has them.
-SERVER_PAGES_MAX: Final = 64  # Of one list: a paginator without end is no list.
-SERVER_OFFER_BYTES_MAX: Final = 64 << 10  # Description and schema of one tool; a model reads it in every prompt.
-SERVER_MESSAGE_BYTES_MAX: Final = 32 << 20  # One line of a server: a large image as text fits.
-SERVER_FIELD_BYTES_MAX: Final = 8 << 10  # Of a line of an event that is not its data; a longer one is left out.
-SERVER_DATA_LINES_MAX: Final = 4_096  # Of the data of one event, kept apart; more are joined.
-SERVER_PENDING_MAX: Final = 1_024  # Requests to a server that are remembered until they are answered.
-SERVER_REFUSAL_BYTES_MAX: Final = 64 << 10  # Of the body of an HTTP error that is looked at for a reason.
-SERVER_INTEGER_DIGITS_MAX: Final = 300  # Of an integer in an answer; a longer one stays text.
-SERVER_LIST_S: Final = 8.0  # For a list of prompts or resources: a server that knows none may not answer at all.
-SERVER_PART_CHARS_MAX: Final = 2_000  # Of one text in a part of unknown kind; longer ones are encoded data.
-SERVER_LOG_BYTES_MAX: Final = 1 << 20  # Of what a server prints about itself; the older half goes.
-INPUT_WAIT_S: Final = 600.0  # For an answer that a server asks for: servers keep their own state no longer.
-INPUT_ROUNDS_MAX: Final = 10  # Of questions in one call.
-PROGRESS_EVERY_S: Final = 1.0  # Between two records of how far a call is.
+WORLD_ROWS_KEPT_MAX: Final = 1_000  # Rows that an agent has changed. Its status contains them.
+SERVER_PAGES_MAX: Final = 64  # Pages of one list. It stops a server whose pages never end.
+SERVER_OFFER_BYTES_MAX: Final = 64 << 10  # Description and schema of one tool. Every prompt contains them.
+SERVER_MESSAGE_BYTES_MAX: Final = 32 << 20  # One line of a server. A large image in base64 fits.
+SERVER_FIELD_BYTES_MAX: Final = 8 << 10  # Line of an event other than its data. A longer line is ignored.
+SERVER_DATA_LINES_MAX: Final = 4_096  # Data lines of one event that are kept separate. More lines are joined.
+SERVER_PENDING_MAX: Final = 1_024  # Requests to a server that have no response yet.
+SERVER_REFUSAL_BYTES_MAX: Final = 64 << 10  # Part of an HTTP error body that is searched for a reason.
+SERVER_INTEGER_DIGITS_MAX: Final = 300  # Integer in a response. A longer one stays text.
+SERVER_LIST_S: Final = 8.0  # List of prompts or resources. A server that has none may not respond.
+SERVER_PART_CHARS_MAX: Final = 2_000  # Text in a content part of unknown type. Longer texts are encoded data.
+SERVER_LOG_BYTES_MAX: Final = 1 << 20  # Log output of a server. The older half is dropped.
+INPUT_WAIT_S: Final = 600.0  # Time for a person to answer a server's question. Servers time out too.
+INPUT_ROUNDS_MAX: Final = 10  # Questions in one call.
+PROGRESS_EVERY_S: Final = 1.0  # Interval between progress records of a call.
 
-# What is kept.
-OUTPUT_SHOWN_BYTES: Final = 8 << 10  # Of a command, to whoever called it: half head, half tail.
-COMMAND_FILE_BYTES_MAX: Final = 8 << 30  # Of any file a command writes; its output too, when no owner lives to watch.
-OUTPUT_KEPT_BYTES_MAX: Final = 64 << 20  # Of one command, as a blob; then its process group is stopped.
-PROMPT_ARGUMENT_BYTES_MAX: Final = 120 << 10  # Of a prompt given as an argument: Linux takes 128 KiB in one.
-MIND_OUTPUT_BYTES_MAX: Final = 4 << 20  # Of a program that takes turns: a reply with whole files in it fits.
-FILE_BYTES_MAX: Final = 1 << 20  # Of a file that a tool reads or writes whole; larger ones are the shell's work.
-FILE_SHOWN_BYTES: Final = 32 << 10  # Of a file, to whoever read it: ranges of lines show the rest.
-FILES_SEEN_MAX: Final = 512  # Digests of read files kept per agent; one forgotten has to be read again.
+# Storage and results.
+OUTPUT_SHOWN_BYTES: Final = 8 << 10  # Command output in a result: half head, half tail.
+COMMAND_FILE_BYTES_MAX: Final = 8 << 30  # Any file that a command writes, and its output while no owner runs.
+OUTPUT_KEPT_BYTES_MAX: Final = 64 << 20  # Per command, as a blob. A command that prints more is stopped.
+PROMPT_ARGUMENT_BYTES_MAX: Final = 120 << 10  # Prompt passed as an argument. Linux accepts 128 KiB per argument.
+MIND_OUTPUT_BYTES_MAX: Final = 4 << 20  # Answer of an agent program. A reply that contains whole files fits.
+FILE_BYTES_MAX: Final = 1 << 20  # File that a tool reads or writes whole. Larger files need the shell.
+FILE_SHOWN_BYTES: Final = 32 << 10  # Part of a file in a result. Line ranges return the rest.
+FILES_SEEN_MAX: Final = 512  # Digests of read files per agent. A file whose digest was dropped must be read again.
 FILES_LISTED_MAX: Final = 1_000  # Paths in one listing.
-FILES_SEARCHED_MAX: Final = 20_000  # Looked at by one search.
+FILES_SEARCHED_MAX: Final = 20_000  # Files that one search reads.
 SEARCH_HITS_MAX: Final = 200
-MESSAGE_BYTES_MAX: Final = 16 << 10  # Body of one message; longer things are files.
-SAID_BYTES_MAX: Final = 2 << 20  # Of one call that an MCP client makes: a file that tools write whole fits.
-SAID_MAX: Final = 16  # Calls of one MCP client that wait for their turn.
-SAID_KEPT_MAX: Final = 32  # Ids of its calls that are remembered: who sends one again does so soon.
-CHILDREN_NAMED_MAX: Final = 5  # Of children that stand in the way of something, where they are named in one line.
-CLAIM_BYTES_MAX: Final = 16 << 10  # Of a result or reason.
-INBOX_MESSAGES_MAX: Final = 256  # Unread messages of one agent; a sender past it is told "full".
+MESSAGE_BYTES_MAX: Final = 16 << 10  # Body of one message. Longer texts belong in a file.
+SAID_BYTES_MAX: Final = 2 << 20  # One call of an MCP client. A file that a tool writes whole fits.
+SAID_MAX: Final = 16  # Queued calls of one MCP client.
+SAID_KEPT_MAX: Final = 32  # Call ids kept per MCP client to detect repeats. Clients repeat a call soon.
+CHILDREN_NAMED_MAX: Final = 5  # Blocking child tasks named in one line.
+CLAIM_BYTES_MAX: Final = 16 << 10  # Result or reason of a task.
+INBOX_MESSAGES_MAX: Final = 256  # Unread messages of one agent. Further messages are rejected with "full".
 HISTORY_SHOWN_MAX: Final = 1_000  # Revisions listed at once.
-DIFFERENCES_RECORDED_MAX: Final = 200  # In one record, for announcing; the objects' changes are all there anyway.
-VALUE_SHOWN_CHARS: Final = 80  # Of a value quoted in a sentence; the rest is one `plan get` away.
-MATCHED_ITEMS_MAX: Final = 1_000  # Of a list that is held to a `set`: each is compared with each.
-SPECS_KEPT_MAX: Final = 4_096  # Parsed specs of agents and tasks in memory: about 2 KiB each.
-PROMPTS_KEPT_MAX: Final = 256  # Of agents at work, in memory; one that is not kept is made anew from the log.
-STATUSES_KEPT_MAX: Final = 512  # Parsed statuses of agents at work, in memory.
-TOOLSETS_KEPT_MAX: Final = 256  # Encoded tool lists in memory: about 8 KiB each, one for each set that agents have.
-OUTLINE_LINES_MAX: Final = 500  # Of the plan as text for an agent; a task below shows the rest.
-DIFF_LINES_MAX: Final = 4_000  # Of two files compared: comparing is quadratic in the worst case.
-LINKS_MAX: Final = 40  # Symbolic links on the way to a file, as the kernel has it: more is a loop.
-HOST_NAME_CHARS_MAX: Final = 63  # Of a label in the DNS: engines refuse longer ones.
-PATH_CHARS_MAX: Final = 4_096  # PATH_MAX: what is longer names no file.
-REASON_CHARS_MAX: Final = 500  # Of the reason that an agent gives for a patch.
+DIFFERENCES_RECORDED_MAX: Final = 200  # Listed in one record for display. The objects contain every change.
+VALUE_SHOWN_CHARS: Final = 80  # Value quoted in a sentence. `plan get` prints all of it.
+MATCHED_ITEMS_MAX: Final = 1_000  # List that is compared with a `set`. The comparison is quadratic.
+SPECS_KEPT_MAX: Final = 4_096  # Parsed agent and task specs in memory, about 2 KiB each.
+PROMPTS_KEPT_MAX: Final = 256  # Prompts of working agents in memory. A dropped prompt is rebuilt from the log.
+STATUSES_KEPT_MAX: Final = 512  # Parsed statuses of working agents in memory.
+TOOLSETS_KEPT_MAX: Final = 256  # Encoded tool lists in memory, about 8 KiB each, one per set of tools.
+OUTLINE_LINES_MAX: Final = 500  # Plan as text for an agent. The outline of a subtask shows the rest.
+DIFF_LINES_MAX: Final = 4_000  # Two compared files. The comparison is quadratic in the worst case.
+LINKS_MAX: Final = 40  # Symbolic links on a path, as in the kernel.
+HOST_NAME_CHARS_MAX: Final = 63  # DNS label. Engines reject longer ones.
+PATH_CHARS_MAX: Final = 4_096  # PATH_MAX.
+REASON_CHARS_MAX: Final = 500  # Reason that an agent gives for a patch.
 TURN_ACTIONS_MAX: Final = 64  # Calls in one reply.
-PASS_STEPS_MAX: Final = 64  # Of one agent in one reconcile: a turn has about five; then the queue gets its turn.
-IDLE_TURNS_MAX: Final = 16  # In a row, of a mind that asks for another turn at once and does nothing in it.
-CLAIMS_REJECTED_MAX: Final = 32  # Of one incarnation; then its task fails, for nothing else ends such a loop.
-BRIDGES_MAX: Final = 32  # Of one agent: every message across the tree looks through them.
-DUMP_BYTES_MAX: Final = 16 << 20  # Of an agent in a file: about four million tokens of transcript.
-EDGE_WINDOW_S: Final = 60.0  # In which what one agent sends another is counted.
-EDGE_MESSAGES_MAX: Final = 60  # From one agent to another in that time: more is a loop, not a conversation.
-EDGE_KEYS_MAX: Final = 32  # Idempotency keys remembered for each receiver: who sends again does so soon.
-EDGES_KEPT_MAX: Final = 64  # Receivers an agent's counts are kept for; the longest silent one is forgotten first.
-ANSWER_BYTES_MAX: Final = 8 << 10  # Of one speaker in a thread: all others read it too; longer things are files.
-SPEAKERS_MAX: Final = 32  # Turns to speak in one discussion; a round is one turn for each speaker.
-LISTENERS_MAX: Final = 64  # Of one discussion: each keeps what it hears in its inbox until its next turn.
-ANSWER_WAIT_S: Final = 3_600.0  # For one answer: a child's whole task fits. Whoever is slower is heard when it ends.
-SAME_CALL_MAX: Final = 3  # The same call with the same arguments in a row raises Stuck.
-REPEATS_MAX: Final = 3  # Of an attempt that failed: the third time an agent has shown that it has nothing else.
-TRIED_KEPT_MAX: Final = 8  # Failed attempts that are compared with the next: four pairs of two.
-TRIED_CHARS_MAX: Final = 1_000  # Of an answer that is compared: head and tail.
-ESCALATE_AFTER: Final = 3  # Rejected answers before a stronger model goes on, when the plan does not say.
-MODEL_WINDOW_TOKENS: Final = 128_000  # Of a model that nobody states the window of: what most have had since 2024.
-MODEL_OUTPUT_TOKENS: Final = 8_192  # Of one reply, when the plan does not say: a whole file fits.
-MODEL_STREAM_BYTES_MAX: Final = 32 << 20  # Of one answer on the wire; each token comes in about 250 bytes of JSON.
-MODEL_REPLY_CHARS_MAX: Final = (
-    2 << 20
-)  # Of one reply, text and arguments: half a million tokens; several records hold it.
-REPLY_ENDS_MAX: Final = 2  # Pieces that state the end of a reply: the last, and that with usage. Not every piece.
-ERRORS_NESTED_MAX: Final = 4  # Levels of errors as JSON text in the message of another: each gateway adds one.
+PASS_STEPS_MAX: Final = 64  # Steps of one agent in one reconcile. A turn has about five.
+IDLE_TURNS_MAX: Final = 16  # Consecutive turns without a call after which the decider asked for another turn.
+CLAIMS_REJECTED_MAX: Final = 32  # Rejected `done` claims in one incarnation. Then the task fails.
+BRIDGES_MAX: Final = 32  # Per agent. Every message across the tree checks them.
+DUMP_BYTES_MAX: Final = 16 << 20  # Agent in a file: about four million tokens of transcript.
+EDGE_WINDOW_S: Final = 60.0  # Window in which messages from one agent to another are counted.
+EDGE_MESSAGES_MAX: Final = 60  # From one agent to another in that window. More is a loop.
+EDGE_KEYS_MAX: Final = 32  # Idempotency keys kept per recipient. Senders repeat a message soon.
+EDGES_KEPT_MAX: Final = 64  # Recipients counted per sender. The longest silent one is dropped first.
+ANSWER_BYTES_MAX: Final = 8 << 10  # One speaker in a thread. All others read it; longer texts belong in a file.
+SPEAKERS_MAX: Final = 32  # Turns to speak in one discussion. A round is one turn per speaker.
+LISTENERS_MAX: Final = 64  # Per discussion. Each keeps what it receives in its inbox until its next turn.
+ANSWER_WAIT_S: Final = 3_600.0  # One answer, which may be a child's whole task.
+SAME_CALL_MAX: Final = 3  # Consecutive equal calls with equal arguments. Then the condition Stuck is set.
+REPEATS_MAX: Final = 3  # Equal failed attempts. Then the agent has no other solution.
+TRIED_KEPT_MAX: Final = 8  # Failed attempts that are compared with the next one.
+TRIED_CHARS_MAX: Final = 1_000  # Compared part of an answer: head and tail.
+ESCALATE_AFTER: Final = 3  # Default number of rejected answers before a stronger model continues.
+MODEL_WINDOW_TOKENS: Final = 128_000  # Default context window. Most models have had it since 2024.
+MODEL_OUTPUT_TOKENS: Final = 8_192  # Default length of one reply. A whole file fits.
+MODEL_STREAM_BYTES_MAX: Final = 32 << 20  # One response as sent. Each token takes about 250 bytes of JSON.
+MODEL_REPLY_CHARS_MAX: Final = 2 << 20  # One reply with its arguments: half a million tokens in several records.
+REPLY_ENDS_MAX: Final = 2  # Chunks that state the end of a reply: the last one, and the one with usage.
+ERRORS_NESTED_MAX: Final = 4  # Levels of JSON errors in the message of another error. Each gateway adds one.
 TEXT_CALLS_MAX: Final = 64  # Calls in one such text.
-TEXT_CALLS_CHARS_MAX: Final = 256 << 10  # Of a text that is looked through for calls: a whole file in one is less.
-MODEL_HEADER_BYTES_MAX: Final = 64 << 10  # Of one header of an answer: gateways repeat policies and limits there.
-MODEL_EVENT_LINES_MAX: Final = 64  # Of one event: vendors send one; each more is decoded anew with those before.
-MODEL_PIECES_HELD: Final = 1_000  # Of a reply between litellm's process and whoever reads it; then reading waits.
-MODEL_LOWERED_MAX: Final = 3  # Times that one request is repeated with a shorter reply: a server may never be content.
-MODEL_TRIES_MAX: Final = 8  # Attempts of one request in a row: about two minutes of back-off, then somebody looks.
-MODEL_RETRY_AFTER_MAX_S: Final = (
-    86_400.0  # Of what a provider wants to be left alone: daily quotas; then it is asked anyway.
+TEXT_CALLS_CHARS_MAX: Final = 256 << 10  # Text that is searched for calls. A call with a whole file is shorter.
+MODEL_HEADER_BYTES_MAX: Final = 64 << 10  # One response header. Gateways repeat policies and limits in headers.
+MODEL_EVENT_LINES_MAX: Final = (  # Per event. Vendors send one; each further line is decoded again with those before.
+    64  # Per event. Vendors send one line. Each further line is decoded again with those before it.
 )
-MODEL_BACKOFF_BASE_S: Final = 1.0  # Before the second attempt, when the provider says nothing; doubles each time.
-EMPTY_REPLIES_MAX: Final = 2  # In a row: what was told is told once more, and then somebody looks.
-OLD_RESULT_BYTES: Final = 1 << 10  # Of a result in an old turn when a conversation is made shorter: head and tail.
-SUMMARY_TOKENS_MAX: Final = 2_048  # Of the summary of a conversation; four headings of short lines.
-TOO_LONG_TRIES_MAX: Final = 3  # Of making a prompt shorter that a model refused for its length.
-RECALL_BYTES: Final = 16 << 10  # Of a turn that is read back.
-PROMPT_NAMES_MAX: Final = 8  # A prompt may name another of the plan's; so many names on a row are a ring.
-RECALL_HITS_MAX: Final = 20  # Turns that one search of the past shows.
-HEARD_WORDS_MAX: Final = 1_000  # Stretches of text that wait for who listens to a model; a slow one misses the rest.
-CHAT_LINES_KEPT: Final = 1_000  # Of what a person wrote in chats, in a file beside the log.
-CHAT_LINES_AHEAD: Final = 100  # That wait for an answer which is out; more stay where they come from.
-REPLAY_NOTES_MAX: Final = 200  # Records in other words that a replay keeps; a systematic one would fill memory.
-STREAM_CHARS_MAX: Final = 16 << 10  # Of a reply under way, its newest end, for whoever watches.
-WIRE_NAME_CHARS_MAX: Final = 64  # Of a tool's name, by OpenAI's API and all that are like it.
-MODEL_ERROR_CHARS: Final = 500  # Of what a provider says went wrong: the rest is HTML or the request quoted back.
-SECRET_CHARS_MIN: Final = 6  # Masking a shorter value would eat ordinary words.
-SHELL_DEPTH_MAX: Final = 16  # Of substitutions and scripts in one another in a shell line; what is deeper is not read.
-SHELL_WORDS_MAX: Final = 256  # Of one command in a shell line; the rest may be anything.
+MODEL_PIECES_HELD: Final = 1_000  # Buffered chunks between the litellm process and its reader. Then reading waits.
+MODEL_LOWERED_MAX: Final = 3  # Repeats of one request with a shorter reply.
+MODEL_TRIES_MAX: Final = 8  # Consecutive attempts of one request, about two minutes. Then the agent is blocked.
+MODEL_RETRY_AFTER_MAX_S: Final = 86_400.0  # Longest `Retry-After` that is obeyed: daily quotas.
+MODEL_BACKOFF_BASE_S: Final = 1.0  # Delay before the second attempt if the provider gives none. Each delay doubles.
+EMPTY_REPLIES_MAX: Final = 2  # Consecutive empty replies. The prompt is repeated once. Then the agent is blocked.
+OLD_RESULT_BYTES: Final = 1 << 10  # Result of an old turn after compaction: head and tail.
+SUMMARY_TOKENS_MAX: Final = 2_048  # Summary of a conversation: four headings with short lines.
+TOO_LONG_TRIES_MAX: Final = 3  # Attempts to shorten a prompt that a model rejected as too long.
+RECALL_BYTES: Final = 16 << 10  # Old turn that an agent reads again.
+PROMPT_NAMES_MAX: Final = 8  # Chain of prompts that refer to each other. A longer chain is a cycle.
+RECALL_HITS_MAX: Final = 20  # Turns listed by one search of the history.
+HEARD_WORDS_MAX: Final = 1_000  # Buffered text chunks per listener of a model. A slow listener misses later ones.
+CHAT_LINES_KEPT: Final = 1_000  # Chat input lines in a history file next to the log.
+CHAT_LINES_AHEAD: Final = 100  # Chat lines queued while an answer is pending. More lines stay in the terminal.
+REPLAY_NOTES_MAX: Final = 200  # Differing records that a replay reports.
+STREAM_CHARS_MAX: Final = 16 << 10  # End of a reply in progress, for watching clients.
+WIRE_NAME_CHARS_MAX: Final = 64  # Tool name in the OpenAI API and compatible ones.
+MODEL_ERROR_CHARS: Final = 500  # Error text of a provider. The rest is HTML or the quoted request.
+SECRET_CHARS_MIN: Final = 6  # Masking a shorter value would mask ordinary words.
+SHELL_DEPTH_MAX: Final = 16  # Nested substitutions and scripts in a shell line. Deeper ones are not parsed.
+SHELL_WORDS_MAX: Final = 256  # Words of one command in a shell line. Further words count as unknown.
 SHELL_ARITHMETIC_CHARS: Final = 1_000
-SHELL_COMPARED_CHARS: Final = 4_096  # Of a command that is not certain, when a denial is looked for.
-WRAPPED_WORDS_MAX: Final = 64  # Of a command behind `env` or `xargs`: each could be the one that is denied.
+SHELL_COMPARED_CHARS: Final = 4_096  # Uncertain command that is compared with denials.
+WRAPPED_WORDS_MAX: Final = 64  # Words of a command after `env` or `xargs`. Each could start the denied command.
 
 # Mixins.
-MIXIN_PROGRAM_S: Final = 30.0  # For a program before or after a call: the call waits for it.
-MIXIN_WORDS_CHARS_MAX: Final = 2_000  # Of a reason or comment of such a program; the agent reads it.
-CACHE_ENTRIES_MAX: Final = 1_024  # Answers kept for one agent: a few KiB each.
-CACHE_GOOD_S: Final = 600.0  # For an answer when the mixin does not say.
+MIXIN_PROGRAM_S: Final = 30.0  # Program before or after a call. The call waits for it.
+MIXIN_WORDS_CHARS_MAX: Final = 2_000  # Reason or comment of such a program. The agent reads it.
+CACHE_ENTRIES_MAX: Final = 1_024  # Cached answers per agent, a few KiB each.
+CACHE_GOOD_S: Final = 600.0  # Default lifetime of a cached answer.
 
 # Locks that agents take.
-LOCK_WAIT_S: Final = 120.0  # For a lock when a call does not say: a turn of a model and its tools; then it is refused.
-LOCK_WAIT_MAX_S: Final = 3_600.0  # That a call may say: whoever holds a file longer is to be asked about it.
-LOCKS_DECLARED_MAX: Final = 256  # Of one task; each look at a lock goes through all that are near it.
-LOCKS_AT_ONCE_MAX: Final = 64  # Paths in one wish; a folder is one glob.
-LOCK_REASON_CHARS_MAX: Final = 200  # Everybody who waits is told it.
-LOCK_FILES_WATCHED_MAX: Final = 256  # Files of others that are compared around a shell command: some milliseconds.
-LOCK_FILE_BYTES_MAX: Final = 4 << 20  # Of such a file; what is larger is no source text.
+LOCK_WAIT_S: Final = 120.0  # Default wait of a call for a lock: one turn of a model and its tools. Then it is refused.
+LOCK_WAIT_MAX_S: Final = 3_600.0  # Longest wait that a call may request.
+LOCKS_DECLARED_MAX: Final = 256  # Per task. Each inspection of a lock reads all locks near it.
+LOCKS_AT_ONCE_MAX: Final = 64  # Paths in one request. A folder needs one glob.
+LOCK_REASON_CHARS_MAX: Final = 200  # Every waiter reads it.
+LOCK_FILES_WATCHED_MAX: Final = (  # Files of other holders compared around a shell command: milliseconds.
+    256  # Files of other holders compared before and after a shell command. Takes milliseconds.
+)
+LOCK_FILE_BYTES_MAX: Final = 4 << 20  # Such a file. Larger files are not source code.
 
 # Hooks.
-HOOK_PROGRAM_S: Final = 60.0  # For a program's or a function's verdict, when the hook does not say.
-HOOK_AGENT_S: Final = 600.0  # For an agent's verdict, when the hook does not say: it may read before it answers.
-HOOK_REWRITES_MAX: Final = 3  # Of the arguments of one call; hooks that go on disagree with each other or themselves.
-HOOK_SENT_BACK_MAX: Final = 3  # Times that hooks send one final answer back; then it is taken as it is.
-HOOK_NUDGES_MAX: Final = 3  # Times in a row that nothing but a hook's comment wakes an agent.
-HOOK_OUTPUT_BYTES_MAX: Final = 1 << 20  # Of a hook's program: a verdict with a whole file as an argument fits.
-HOOK_TRANSCRIPT_BYTES_MAX: Final = 4 << 20  # Of what was said, for scripts that look into it: its newest end.
-HOOK_TRANSCRIPT_TURNS_MAX: Final = 100  # Shown with one question to a hook.
-TURNS_SEARCHED_MAX: Final = 10_000  # By a hook for a text, the newest first.
-HOOK_TRANSCRIPT_CHARS_MAX: Final = 10_000  # Of one message in it.
-HOOK_TRANSCRIPT_SHOWN_BYTES: Final = 128 << 10  # Of all of them: its newest end.
-HOOK_FILES_KEPT_MAX: Final = 32_768  # Digests of files that agents know, of all agents: about 8 MiB.
-HOOK_MEMORY_BYTES_MAX: Final = 64 << 10  # Of what a hook keeps between verdicts; it is in the log each time it changes.
+HOOK_PROGRAM_S: Final = 60.0  # Default time for the verdict of a program or function.
+HOOK_AGENT_S: Final = 600.0  # Default time for the verdict of an agent, which may read first.
+HOOK_REWRITES_MAX: Final = 3  # Rewrites of the arguments of one call. Hooks that continue disagree.
+HOOK_SENT_BACK_MAX: Final = 3  # Rejections of one final answer. Then it is accepted.
+HOOK_NUDGES_MAX: Final = 3  # Consecutive wake-ups of an agent by nothing but a hook's comment.
+HOOK_OUTPUT_BYTES_MAX: Final = 1 << 20  # Output of a hook program. A verdict with a whole file as an argument fits.
+HOOK_TRANSCRIPT_BYTES_MAX: Final = 4 << 20  # End of the transcript, for scripts that read it.
+HOOK_TRANSCRIPT_TURNS_MAX: Final = 100  # Turns in one request to a hook.
+TURNS_SEARCHED_MAX: Final = 10_000  # Newest turns in which a hook searches for a text.
+HOOK_TRANSCRIPT_CHARS_MAX: Final = 10_000  # Per message of the transcript.
+HOOK_TRANSCRIPT_SHOWN_BYTES: Final = 128 << 10  # End of all messages together.
+HOOK_FILES_KEPT_MAX: Final = 32_768  # Digests of known files of all agents, about 8 MiB.
+HOOK_MEMORY_BYTES_MAX: Final = 64 << 10  # State of a hook between verdicts. The log contains each change.
 
 # Rules of hooks.
-HOOKS_MAX: Final = 64  # Over one agent: each may be asked at every call.
-RULE_CLAUSES_MAX: Final = 64  # Of one rule; each is looked at whenever the hook is asked.
-RULE_NESTING_MAX: Final = 16  # Of `any`, `all` and `not` in each other; people stop at three.
-RULE_PATTERN_CHARS_MAX: Final = 500  # Of a regular expression.
-RULE_PATTERN_STEPS_MAX: Final = 192  # It is made into so many steps at most, counted repeats written out.
-RULE_PATTERN_KEPT_MAX: Final = 4_096  # Of what one expression has learnt about characters: about 1 MiB.
-RULE_TEXT_CHARS_MAX: Final = 16 << 10  # That an expression looks through, in half a second at the worst.
-RULE_WORDS_CHARS_MAX: Final = 4_000  # Of a reason or comment with its blanks filled in; the agent reads it.
-RULE_NOTES_MAX: Final = 16  # Texts that a hook keeps for an agent that it may consult; the oldest are forgotten.
-RULE_NAMES_MAX: Final = 256  # Counters, marks and children that one hook remembers; the oldest are forgotten.
-RULE_NAME_CHARS_MAX: Final = 64  # Of such a name with its blanks filled in: all of them are kept with each verdict.
-RULE_COUNT_MAX: Final = 10**15  # Of a counter: it stays a number that everybody reads alike.
+HOOKS_MAX: Final = 64  # Per agent. Each can run at every call.
+RULE_CLAUSES_MAX: Final = 64  # Per rule. Each clause is evaluated at every request.
+RULE_NESTING_MAX: Final = 16  # Nesting of `any`, `all` and `not`. Rules in practice use three levels.
+RULE_PATTERN_CHARS_MAX: Final = 500  # Regular expression.
+RULE_PATTERN_STEPS_MAX: Final = 192  # Compiled steps of an expression, with counted repeats expanded.
+RULE_PATTERN_KEPT_MAX: Final = 4_096  # Cached character decisions of one expression, about 1 MiB.
+RULE_TEXT_CHARS_MAX: Final = 16 << 10  # Text that an expression searches. Half a second in the worst case.
+RULE_WORDS_CHARS_MAX: Final = 4_000  # Reason or comment after its placeholders are filled in. The agent reads it.
+RULE_NOTES_MAX: Final = 16  # Texts that a hook keeps for the agent that it consults. The oldest are dropped.
+RULE_NAMES_MAX: Final = 256  # Counters, marks and children per hook. The oldest are dropped.
+RULE_NAME_CHARS_MAX: Final = 64  # Such a name after its placeholders are filled in. Every verdict stores all names.
+RULE_COUNT_MAX: Final = 10**15  # Counter. Every JSON parser reads this integer exactly.
 
 # Hooks that are agents.
 HOOK_SHOWN_BYTES: Final = (4_096, 1_024, 256, 64)
-"""Of one text in what a hook is shown; the first of these with which the whole fits into a message."""
-HOOK_ITEMS_SHOWN_MAX: Final = 32  # Of one list in it: children, messages, files.
-HOOK_WORDS_CHARS_MAX: Final = 2_000  # Of a reason or comment of a hook; the agent that it watches reads it.
-HOOK_OBJECTS_MAX: Final = 64  # Braces in an answer that are tried as the beginning of a JSON object.
+"""Length of each text in a request to a hook: the first value with which the request fits into a message."""
+HOOK_ITEMS_SHOWN_MAX: Final = 32  # Entries of one list in the request: children, messages, files.
+HOOK_WORDS_CHARS_MAX: Final = 2_000  # Reason or comment of a hook. The watched agent reads it.
+HOOK_OBJECTS_MAX: Final = 64  # Braces of an answer that are tried as the start of a JSON object.
 
 # Budgets.
-BUDGET_TOLD_AT: Final = 0.8  # Share that is used when an agent and the one above it are told.
-HANDOVER_SHARE: Final = Decimal("0.05")  # Of a bound that a thinking agent keeps for its last turn …
+BUDGET_TOLD_AT: Final = 0.8  # Used share at which an agent and its parent get a notice.
+HANDOVER_SHARE: Final = Decimal("0.05")  # Share of a limit that an LLM agent keeps for its last turn …
 HANDOVER_SHARE_MAX: Final = Decimal("0.5")  # … and at most, so that a small budget is mostly for work.
 HANDOVER_FLOORS: Final = {"tokens": 4_000, "usd": "0.01", "time_s": 10.0, "calls": 1, "turns": 1}
-"""At least so much is kept: a prompt of a few thousand tokens and a page of answer, one call, one turn."""
-HANDOVER_OUTPUT_TOKENS: Final = 2_000  # Of the last answer: two pages say what is done and what is left to do.
-HANDOVER_BYTES_MAX: Final = 12 << 10  # Of it, as the agent above is told it: the message has room for the rest.
-OUTPUT_TOKENS_MIN: Final = 256  # Of a reply that is still worth asking for when a budget is nearly used up.
+"""Minimum of the reserve: a prompt of a few thousand tokens and a page of answer, one call, one turn."""
+HANDOVER_OUTPUT_TOKENS: Final = 2_000  # Last answer: two pages on what is done and what is left.
+HANDOVER_BYTES_MAX: Final = 12 << 10  # Part of it in the message to the parent agent.
+OUTPUT_TOKENS_MIN: Final = 256  # Shortest reply that is worth a request when a budget is nearly used up.
 USAGE_SLACK: Final = (
-    32  # Times that a provider's count of tokens may differ from ours: runs of one letter, rare scripts.
+    32  # Factor by which a provider's token count may differ from ours: repeated letters, rare scripts.
 )
-USAGE_ADDED_TOKENS: Final = 65_536  # That a provider may add to a prompt: its own instructions, search results.
-USAGE_THOUGHT_TOKENS: Final = 262_144  # Of thoughts that a provider counts and does not show: the longest output sold.
-USAGE_MAX: Final = 1e15  # Of a count of tokens, or of dollars, that a program reports: more is no count.
-USAGE_DIGITS_MAX: Final = 18  # Of a count that comes as text: more are absurd, and slow to read.
-USAGE_BYTES_MAX: Final = 4 << 10  # Of what a provider says of usage, as the log keeps it.
-USAGE_OFF_SHARE: Final = 0.25  # Of our own count by which a provider's may differ before it is told.
+USAGE_ADDED_TOKENS: Final = 65_536  # Tokens that a provider may add to a prompt: its own instructions, search results.
+USAGE_THOUGHT_TOKENS: Final = 262_144  # Hidden reasoning tokens that a provider counts: the longest output on offer.
+USAGE_MAX: Final = 1e15  # Tokens or dollars that a program reports. A larger value is invalid.
+USAGE_DIGITS_MAX: Final = 18  # Digits of a count in text form.
+USAGE_BYTES_MAX: Final = 4 << 10  # A provider's usage report in the log.
+USAGE_OFF_SHARE: Final = 0.25  # Difference between a provider's count and ours, as a share of ours, that is reported.
 
 # Forks.
-GIT_S: Final = 600.0  # One step of git: a snapshot of a large repository reads every file once.
-GIT_WORDS_LINES: Final = 3  # Of what git says went wrong: its last lines have the cause.
-FORK_ROUNDS_MAX: Final = 8  # Of merging what moved on meanwhile; then it waits, for somebody is busy there.
-FORK_CHECKS_MAX: Final = 3  # Of checks run once more on what was merged, in a row; then it comes back as it is.
-FORK_LOOK_S: Final = 5.0  # How soon a merge that a person mends is looked at again.
-FORK_LOCKS_MAX: Final = 64  # Of files that a fork changed, one by one; more are locked as the folder above them.
-FORK_NAME_BYTES_MAX: Final = 120  # Of a task's path in names of files and branches, which have 255 for all of it.
-FORK_FILES_SHOWN: Final = 10  # Of files in conflict, in one sentence; `plan describe` has them all.
+GIT_S: Final = 600.0  # One git command. A snapshot of a large repository reads every file once.
+GIT_WORDS_LINES: Final = 3  # Last lines of a git error, which contain the cause.
+FORK_ROUNDS_MAX: Final = 8  # Merges of a working tree that keeps changing. Then the fork waits.
+FORK_CHECKS_MAX: Final = 3  # Consecutive repeats of the checks after a merge. Then the fork is merged unchecked.
+FORK_LOOK_S: Final = 5.0  # Interval at which a merge that a person resolves is inspected.
+FORK_LOCKS_MAX: Final = 64  # Locks on single files that a fork changed. More files are locked by their parent folder.
+FORK_NAME_BYTES_MAX: Final = 120  # Path of a task in file and branch names, which can have 255 bytes in all.
+FORK_FILES_SHOWN: Final = 10  # Conflicting files named in a sentence. `plan describe` lists all.
 
 # The log.
-SNAPSHOT_EVERY_RECORDS: Final = 512  # Folded again at the next start: about 10 ms. Written when the writer is idle, …
-SNAPSHOT_RECORDS_MAX: Final = 4_096  # … asked again half as many later when it is not, and at the latest here.
-BATCH_RECORDS_MAX: Final = 2_048  # Of one transaction: bounds the memory of a flush and how long the first one waits.
-RECENT_RECORDS_MAX: Final = 512  # Kept in memory for watchers; one that is further behind reads the log.
-LOG_CONNECTIONS_MAX: Final = 4  # Kept open by one reader of a log; more threads open more, closed after use.
-PAST_VIEWS_MAX: Final = 8  # Kept by one reader: moving along a timeline goes back and forth over a few stretches.
-BLOB_ROW_BYTES_MAX: Final = 128 << 10  # Larger blobs are files: twice through the database costs more than a file.
+SNAPSHOT_EVERY_RECORDS: Final = 512  # About 10 ms of folding at the next start. Written when the writer is idle, …
+SNAPSHOT_RECORDS_MAX: Final = (  # … requested again after half that number while it is busy; at the latest here.
+    4_096  # … requested again after half that number while it is busy, and at the latest here.
+)
+BATCH_RECORDS_MAX: Final = 2_048  # Per transaction. Limits the memory of a flush and the wait of its first record.
+RECENT_RECORDS_MAX: Final = 512  # In memory for watchers. A watcher that is further behind reads the log.
+LOG_CONNECTIONS_MAX: Final = 4  # Open connections per log reader. Further threads open and close their own.
+PAST_VIEWS_MAX: Final = 8  # Cached views per reader. Moving on a timeline revisits a few of them.
+BLOB_ROW_BYTES_MAX: Final = 128 << 10  # Larger blobs are files, which cost less than a row.
 
 # Conflicts.
-CONFLICT_AFTER_S: Final = 5.0  # A longer wait for a lock is told to who is above both; most writes take less.
-CONFLICT_LATER: Final = 4  # Times as long as it has waited: when a wait that could open none is looked at again.
-CONFLICT_ANSWER_S: Final = 90.0  # For a ruling, or for following it: two turns of a model; then it goes on upward.
-CONFLICT_RAISED_MAX: Final = 2  # Times that a conflict goes on upward for want of an answer; then a person has it.
-CONFLICTS_OPEN_MAX: Final = 48  # That stand at once: no more are read by whoever rules; the rest only waits.
-CONFLICTS_KEPT_MAX: Final = 64  # Those that are over too, for looking back; the newest stays: no number comes twice.
-CONFLICT_RECORDS_MAX: Final = 2_000  # Of the log, that are searched for what the parties have changed: about 20 ms.
-CONFLICT_FILES_SHOWN: Final = 4  # Of each party, with differences; more are counted.
-CONFLICT_DIFF_BYTES: Final = 1 << 10  # Of one file's difference: both sides and what they say fit into one message.
-CONFLICT_WORDS_MAX: Final = 500  # Of an intent or a proposal; both are told to the other one and to who rules.
-CONFLICT_PLAN_MAX: Final = 2_000  # Of what whoever rules says to the parties.
-RULINGS_TOLD: Final = 8  # Of a task, that its agent reads in every prompt; older ones are history.
-CONFLICT_PATHS_MAX: Final = 16  # That one `contest` names.
+CONFLICT_AFTER_S: Final = 5.0  # A longer wait for a lock becomes a conflict. Most writes take less.
+CONFLICT_LATER: Final = (  # Factor of the wait so far, after which a wait without conflict is inspected again.
+    4  # Factor of the wait so far after which a wait that cannot become a conflict is inspected again.
+)
+CONFLICT_ANSWER_S: Final = (  # To resolve a conflict and to follow the resolution: two turns. Then it escalates.
+    90.0  # Time to resolve a conflict and to follow the resolution: two turns. Then it is escalated.
+)
+CONFLICT_RAISED_MAX: Final = 2  # Escalations without an answer. Then a person has to resolve the conflict.
+CONFLICTS_OPEN_MAX: Final = 48  # Open conflicts. Further waits stay in the queue.
+CONFLICTS_KEPT_MAX: Final = 64  # Including resolved ones. The newest is always kept, so no number is reused.
+CONFLICT_RECORDS_MAX: Final = 2_000  # Log records searched for the changes of both parties, about 20 ms.
+CONFLICT_FILES_SHOWN: Final = 4  # Per party, with differences. Further files are counted.
+CONFLICT_DIFF_BYTES: Final = 1 << 10  # Difference of one file. Both sides and their texts fit into one message.
+CONFLICT_WORDS_MAX: Final = 500  # Intent or proposal. The other party and the resolver read it.
+CONFLICT_PLAN_MAX: Final = 2_000  # Message of the resolver to the parties.
+RULINGS_TOLD: Final = 8  # Resolutions of a task in its agent's prompt.
+CONFLICT_PATHS_MAX: Final = 16  # Paths in one `contest` call.
 
-# Holding back.
+# Edits that need approval.
 CANCELS_HELD_OVER: Final = 3  # An edit that cancels more running tasks than this, or half of them, waits for approval.
 
-# Grading: what an agent left, which is copied.
-GRADED_ENTRIES_MAX: Final = 50_000  # Files, folders and links; a program with all that it depends on has 20,000.
+# Grading works on a copy of the workspace.
+GRADED_ENTRIES_MAX: Final = 50_000  # Files, folders and links. A program with all dependencies has 20,000.
 GRADED_BYTES_MAX: Final = 2 << 30
-GRADED_DEPTH_MAX: Final = 100  # Folders in folders: they are walked by functions that call themselves.
+GRADED_DEPTH_MAX: Final = 100  # Nested folders. The functions that walk them recurse.
 
-# Judging calls.
-NEEDED_CALLS_MAX: Final = 64  # Of one check; the largest public key has a dozen.
-ASSIGNING_STEPS_MAX: Final = (
-    2_000  # To find an order of the calls that serves all; what people write takes a few dozen.
-)
+# Checks of calls.
+NEEDED_CALLS_MAX: Final = 64  # Per check. The largest public answer key has a dozen.
+ASSIGNING_STEPS_MAX: Final = 2_000  # To assign calls to checks. Usual checks take a few dozen.
 
 # Web checks.
-WEB_STEPS_MAX: Final = 100  # Of one list; a game of chess takes eighty.
-WEB_CONTEXTS_MAX: Final = 6  # People at once: each is a browser context of some 50 MB.
+WEB_STEPS_MAX: Final = 100  # Per list. A game of chess takes eighty.
+WEB_CONTEXTS_MAX: Final = 6  # Concurrent users. Each is a browser context of about 50 MB.
 WEB_GRID_SIDE_MAX: Final = 40  # Rows or columns of a board.
-WEB_COUNT_MAX: Final = 10_000  # Things counted on a page.
-WEB_WAIT_S_MAX: Final = 120.0  # For one thing to be seen.
-WEB_REUSED_DEEP_MAX: Final = 4  # Checks that reuse checks that reuse checks.
-WEB_CANDIDATES_MAX: Final = 3  # Elements that one target may be.
-WEB_CLEAR_TRIES_MAX: Final = 20  # At removing what a browser kept, a tenth of a second apart.
-WEB_LOOKS_MAX: Final = 2  # At a page whose tab crashes: once may be a mishap.
-WEB_WAYS_MAX: Final = 16  # Ways through a flow that are tried; two targets of three candidates are nine.
-WEB_ANSWER_S_MAX: Final = 20.0  # For a page to load, or to answer when it is looked at.
-WEB_START_S_MAX: Final = 60.0  # For the browser to start and end, on a machine that does much else.
-WEB_NAME_CHARS_MAX: Final = 60  # Of a text that names a field or a button; what is longer is prose.
-WEB_TYPED_CHARS_MAX: Final = 200  # Typed one by one; a longer text is pasted.
-WEB_TREE_LINES_MAX: Final = 2_000  # Of an accessibility tree that is kept.
+WEB_COUNT_MAX: Final = 10_000  # Counted elements on a page.
+WEB_WAIT_S_MAX: Final = 120.0  # Until one element is visible.
+WEB_REUSED_DEEP_MAX: Final = 4  # Depth of checks that reuse other checks.
+WEB_CANDIDATES_MAX: Final = 3  # Elements that one target can match.
+WEB_CLEAR_TRIES_MAX: Final = 20  # Attempts to delete browser storage, 0.1 s apart.
+WEB_LOOKS_MAX: Final = 2  # Loads of a page whose tab crashes.
+WEB_WAYS_MAX: Final = 16  # Paths through a flow. Two targets with three candidates each have nine.
+WEB_ANSWER_S_MAX: Final = 20.0  # Until a page loads, or responds to an inspection.
+WEB_START_S_MAX: Final = 60.0  # Start and end of the browser on a busy machine.
+WEB_NAME_CHARS_MAX: Final = 60  # Text that names a field or a button. Longer texts are prose.
+WEB_TYPED_CHARS_MAX: Final = 200  # Typed key by key. A longer text is pasted.
+WEB_TREE_LINES_MAX: Final = 2_000  # Stored accessibility tree.
 
-# Answers of the API.
-OBJECTS_ANSWER_MAX: Final = 20_000  # Objects in one answer, about 40 MiB; who wants more asks for the next page.
-LOG_ANSWER_BYTES_MAX: Final = 8 << 20  # Records in one answer: each may have a file in it.
-TEXT_ANSWER_BYTES_MAX: Final = 4 << 20  # Of a blob or an output, in one answer.
+# API responses.
+OBJECTS_ANSWER_MAX: Final = 20_000  # Objects in one response, about 40 MiB. Further ones are on the next page.
+LOG_ANSWER_BYTES_MAX: Final = 8 << 20  # Records in one response. Each can contain a file.
+TEXT_ANSWER_BYTES_MAX: Final = 4 << 20  # Blob or output in one response.
 
-# Reports that are looked at.
-RUNS_FOLDED_MAX: Final = 64  # Kept in memory by who serves them; another is folded again from its events.
-RUNS_TOLD_MAX: Final = 1_000  # In one list, the newest.
-RUNS_COMPARED_MAX: Final = 16  # On one page: 120 pairs of models, if each run has one.
-CASE_AGENTS_MAX: Final = 20  # Transcripts of one entry: its agent and those that helped.
-CASE_ITEMS_MAX: Final = 1_000  # Of one transcript; the newest stay.
-CASE_CALLS_MAX: Final = 1_000  # Of one entry.
-SUITES_LOOKED_AT_MAX: Final = 500  # Entries of the folder in which suites are looked for.
-LOG_PAGE_BYTES: Final = 64 << 10  # Of a container's output, in one answer.
-RUN_EVENTS_TOLD_MAX: Final = 200  # Of a run that goes on, in one frame to who watches: the newest.
-CHAT_ITEMS_SHOWN_MAX: Final = 200  # Of what was said before a person began to listen.
+# Benchmark reports.
+RUNS_FOLDED_MAX: Final = 64  # Runs in memory of the server. Other runs are folded again from their events.
+RUNS_TOLD_MAX: Final = 1_000  # Newest runs in one list.
+RUNS_COMPARED_MAX: Final = 16  # Per page: 120 pairs of models, if each run has one.
+CASE_AGENTS_MAX: Final = 20  # Transcripts per entry: its agent and its helpers.
+CASE_ITEMS_MAX: Final = 1_000  # Newest items of one transcript.
+CASE_CALLS_MAX: Final = 1_000  # Per entry.
+SUITES_LOOKED_AT_MAX: Final = 500  # Folder entries that are searched for suites.
+LOG_PAGE_BYTES: Final = 64 << 10  # Container output in one response.
+RUN_EVENTS_TOLD_MAX: Final = 200  # Newest events of a running benchmark in one frame.
+CHAT_ITEMS_SHOWN_MAX: Final = 200  # Earlier messages shown when a person joins a chat.

@@ -26,7 +26,7 @@ _EDGES: Final = {"^": 1, "$": 2, "b": 4, "B": 8}
 
 
 class UnsupportedRegex(ValueError):
-    """The pattern cannot be read, or has what is not to be had here. The message says what, for people."""
+    """The pattern is malformed or uses an unsupported construct, which the message names."""
 
 
 @frozen
@@ -218,7 +218,7 @@ class _Reader:
         self.at += 1
         if self._text.startswith("?", self.at) and not self._take("?:"):
             raise UnsupportedRegex(
-                f"`({self._text[self.at : self.at + 2]}` is not to be had here: groups are `(…)` or `(?:…)`"
+                f"`({self._text[self.at : self.at + 2]}` is not supported: write groups as `(…)` or `(?:…)`"
             )
         found = self.alternatives(depth + 1)
         if not self._take(")"):
@@ -241,11 +241,11 @@ class _Reader:
             return self._char(re.escape(_CONTROLS[sign]))
         if sign and (sign in "dDwWsS" or not sign.isalnum()):
             return self._char(f"\\{sign}")
-        raise UnsupportedRegex(f"`\\{sign}` is not to be had here")
+        raise UnsupportedRegex(f"`\\{sign}` is not supported")
 
     def _char(self, pattern: str) -> _Node:
         try:
-            with warnings.catch_warnings(action="ignore"):  # `[[a]` is no set of sets here, nor in Python.
+            with warnings.catch_warnings(action="ignore"):  # `[[a]` is a plain set here, as in Python.
                 return _Char(re.compile(pattern, self._flags))
         except re.error as error:
             raise UnsupportedRegex(f"`{pattern}`: {error}") from None

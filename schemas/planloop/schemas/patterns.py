@@ -27,7 +27,7 @@ ANYTHING: Final = frozenset({"", "*", "**"})
 
 @frozen
 class CallPattern:
-    """`tool` may have stars; `subject` is None for a bare name, which is for every call of the tool."""
+    """`tool` may contain stars; `subject` is None for a bare name, which matches every call of the tool."""
 
     tool: str
     subject: str | None = None
@@ -35,7 +35,7 @@ class CallPattern:
 
 @lru_cache(maxsize=4096)
 def parse_call_pattern(text: str) -> CallPattern | None:
-    """The parts of a pattern of calls, None for what is none."""
+    """Return the parts of a call pattern, None if `text` is malformed."""
     tool, bracket, rest = text.strip().partition("(")
     if not tool or ")" in tool or re.search(r"\s", tool) or (bracket and not rest.endswith(")")):
         return None

@@ -17,9 +17,9 @@ _SECONDS: Final = {"ms": Decimal("0.001"), "s": Decimal(1), "m": Decimal(60), "h
 
 
 def parse_duration(text: str) -> float | None:
-    """The seconds in `text`, None when it is no time, or more than can be counted.
+    """Return the seconds in `text`, None if it is malformed or too large.
 
-    A number alone is none: what it counts is its reader's to say.
+    A number without a unit is malformed.
     """
     if not _WHOLE_DURATION.fullmatch(text):
         return None
@@ -45,7 +45,7 @@ _SIZE_UNITS: Final = tuple(
 
 
 def parse_size(text: str) -> Decimal | None:
-    """Bytes, which may be no whole number; None for what is no size."""
+    """Return the bytes in `text`, possibly fractional; None if it is malformed."""
     found = _SIZE_PARTS.fullmatch(text.strip())
     if found is None:
         return None
@@ -177,7 +177,7 @@ def _char_cells(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-# What an exit code says beyond its number, for who does not know signals by heart.
+# Explanations of exit codes, for readers who do not know signal numbers.
 
 _SIGNALS: Final = {
     1: "its terminal or session was closed",
@@ -185,11 +185,11 @@ _SIGNALS: Final = {
     4: "it crashed, its program is broken or for another processor",
     6: "it gave up by itself",
     7: "it crashed",
-    8: "it crashed at an impossible calculation",
-    9: "killed, by somebody or by a machine short of memory",
-    11: "it crashed, at memory that is not its own",
-    13: "nobody read what it wrote",
-    15: "it was told to end",
+    8: "crashed by an arithmetic error",
+    9: "killed, by a user or because memory ran out",
+    11: "crashed by an invalid memory access",
+    13: "its output pipe was closed",
+    15: "terminated on request",
     24: "it used more processor time than it may",
     25: "it wrote a larger file than it may",
     31: "it called for what it may not",

@@ -15,7 +15,7 @@ Truth: TypeAlias = Literal["True", "False", "Unknown"]
 STALLED: Final = "Stalled"
 """The condition of an object at which nothing is tried again before something changes."""
 INTERNAL_ERROR: Final = "InternalError"
-"""Its reason when it is a bug of planloop that stands in the way."""
+"""The reason if an internal error of planloop is the cause."""
 
 
 @frozen
@@ -64,7 +64,7 @@ def update_condition(old: Condition | None, new: Condition) -> Condition:
 # An object: what is wanted (`spec`) and what is observed (`status`) at one address.
 #
 # Frozen: a change makes a new Resource through the log's fold (`planloop.schemas.log.record`). `spec` and `status` are
-# JSON that nobody mutates in place; each kind reads its own through the typed records of
+# JSON that is never mutated in place; each kind reads its own through the typed records of
 # `planloop.schemas.objects.task`, `planloop.schemas.objects.agent` ….
 
 Uid = NewType("Uid", str)

@@ -24,9 +24,9 @@ class Rights:
     are tool-call patterns such as `shell(rm -rf *)`, united over the path. `read` and `write` are path globs below
     the plan's folder, None meaning the task's own workspace. `network` is none or all; `hosts` are patterns of
     `host:port` on this machine and in private networks that may be asked too. `spawn` is how many children it
-    may have, `depth` how many levels below it; None means no bound but `planloop.schemas.limits`. `guarded` are denials
-    of writing what answers for the hooks above it; unlike those of `deny` the agent is not told of them.
-    `containers` is how many it and those below it may have made, None for `limits.CONTAINERS_OF_AGENTS`; `ports` are
+    may have, `depth` how many levels below it; None means only the limits in `planloop.schemas.limits`. `guarded` are
+    denials of writing to the files of inherited hooks; the agent does not see them, unlike `deny`.
+    `containers` is how many it and its descendants may create, None for `limits.CONTAINERS_OF_AGENTS`; `ports` are
     those of this machine that they may take.
     """
 
@@ -93,7 +93,7 @@ def covers_path(glob: str, other: str) -> bool:
     """Of path globs, where `*` stays within one folder."""
     wide, narrow = split_glob(glob), split_glob(other)
     if ".." in narrow:
-        return wide == narrow  # It matches no path that was looked up; nothing is lost, and nobody has to wonder.
+        return wide == narrow  # It matches no resolved path, so only an equal pattern covers it.
     # ends[j]: whether the names of `glob` from here on cover those of `other` from j on.
     ends = [False] * len(narrow) + [True]
     for at in range(len(wide) - 1, -1, -1):

@@ -207,7 +207,7 @@ class _Shaper:
         return found if isinstance(found, dict) else {}
 
     def _merged(self, schema: JsonObject, stack: tuple[str, ...]) -> JsonObject:
-        """One object of all that combinators say of its properties: none is required that a branch leaves out."""
+        """Merge the branches of combinators into one object schema. Only properties of all branches stay required."""
         self._left -= 1
         schema, stack = self._resolved(schema, stack)
         if len(stack) > DEPTHS[0] or self._left < 0:
@@ -229,7 +229,7 @@ _COMBINING: Final = frozenset({*_BRANCHES, "allOf", "not", "if", "then", "else",
 
 
 def _both(one: JsonObject, other: JsonObject) -> JsonObject:
-    """Two schemas that both hold, as far as words of one can say it."""
+    """Merge two schemas that both apply, as far as one schema can express it."""
     words: JsonObject = {**other, **one}
     properties = {**_properties(other), **_properties(one)}
     required = [*_texts(one.get("required")), *_texts(other.get("required"))]

@@ -30,7 +30,7 @@ _TARGET: Final = re.compile(r"[^:]+\.py:[A-Za-z_]\w*|lib:[a-z]\w*")
 
 
 def check_parts(document: JsonObject, tree: TaskTree, faults: Problems) -> None:
-    """Tells of whatever in the parts beside the tree contradicts itself."""
+    """Report contradictions in agents, models, hooks and containers."""
     for agent, to in written_agents(document, tree):
         check_agent(agent, to, faults)
         if "topology" in agent:
@@ -108,7 +108,7 @@ def check_agent(agent: JsonObject, to: Pointer, faults: Problems) -> None:
     if "rights" in agent:
         check_rights_line(agent["rights"], (*to, "rights"), faults)
     if any(part.startswith("~") for part in str(agent.get("from", "")).split("/")):
-        # What an agent behind a hook has learnt is nobody's to look into.
+        # The memory of an agent behind a hook is private.
         faults.add(
             "P0203",
             f"agent `{agent['from']}` cannot be copied",
@@ -118,7 +118,7 @@ def check_agent(agent: JsonObject, to: Pointer, faults: Problems) -> None:
 
 
 def check_sources(sources: Mapping[str, str], faults: Problems) -> None:
-    """Tells of agents that are to be copies of agents that there are not; `sources` has each agent's by its address."""
+    """Report agents that copy an unknown agent; `sources` maps each address to its source."""
     for address, source in sources.items():
         if not source.startswith(ADDRESS) or (source in sources and source != address):
             continue
@@ -207,7 +207,7 @@ _SECRET_HINT: Final = "many people and agents read plans: write `env:NAME` for a
 
 
 def check_models(document: JsonObject, tree: TaskTree, faults: Problems) -> None:
-    """Tells of whatever is wrong with the models table and with the names of models."""
+    """Report problems of the models table and of model names."""
     table: JsonObject = document.get("models", {})
     for name, row in table.items():
         _check_row(row, ("models", name), faults)

@@ -17,7 +17,7 @@ from planloop.schemas.json_pointer import task_pointer
 from planloop.schemas.objects.container import INTERNAL, NO_NETWORK
 from planloop.schemas.secret import REFERENCES, SECRET, is_secret_name
 
-# The texts of a container: what an engine would refuse, or take for something else, is told before it is asked.
+# The texts of a container: report what an engine would reject or misread, before the engine is called.
 
 CAPABILITIES: Final = (
     "ALL AUDIT_CONTROL AUDIT_READ AUDIT_WRITE BLOCK_SUSPEND BPF CHECKPOINT_RESTORE CHOWN DAC_OVERRIDE DAC_READ_SEARCH "
@@ -46,7 +46,7 @@ _NO_NETWORKS: Final = {
 
 
 def check_container_texts(name: str, container: JsonObject, to: Pointer, faults: Problems) -> None:
-    """Tells of the texts of the container `name` that mean nothing to an engine."""
+    """Report texts of the container `name` that an engine would reject."""
     if not _ENGINE_NAME.fullmatch(name):
         hint = "use letters from a to z, digits, `-`, `_` and `.`, starting with a letter or digit"
         faults.on_key("P0207", f"invalid container name `{name}`", hint, to=to)
@@ -70,7 +70,7 @@ def check_container_texts(name: str, container: JsonObject, to: Pointer, faults:
 
 
 def _check_reach(name: str, container: JsonObject, to: Pointer, faults: Problems) -> None:
-    """Tells of a health check that asks from outside where nobody reaches the container."""
+    """Report a health check from outside of a container without a network."""
     if list(container.get("networks", ())) != [NO_NETWORK]:
         return
     for how in ("http", "tcp"):
@@ -180,7 +180,7 @@ def check_workdir(container: JsonObject, to: Pointer, faults: Problems) -> None:
 
 
 def check_mounts(mounts: Json, to: Pointer, faults: Problems) -> None:
-    """Tells of places that there are not, of two mounts at one, and of what should not be given away."""
+    """Report invalid mount targets, two mounts at one target, and sources that must stay private."""
     if isinstance(mounts, list):
         for index, each in enumerate(mounts):
             _check_source(each, (*to, str(index)), faults)
@@ -215,7 +215,7 @@ def _check_inside(path: str, to: Pointer, faults: Problems) -> bool:
 
 
 def _check_source(mount: JsonObject, to: Pointer, faults: Problems) -> None:
-    """Of a mount in a list, what it is of."""
+    """Check the source of a mount in a list."""
     volume = mount.get("volume")
     if volume is not None and not is_volume_name(volume):
         hint = f"for a folder of this machine write `host: {volume}`" if "/" in volume else "use a name such as `cache`"
@@ -255,7 +255,7 @@ _LISTS: Final = {"mounts": "mount", "ports": "port-map"}
 
 
 def check_containers(containers: JsonObject, tree: TaskTree, faults: Problems) -> None:
-    """Tells of whatever is wrong with the containers of a plan."""
+    """Report problems of the containers of a plan."""
     for name, container in containers.items():
         to = ("containers", name)
         _check_parts(container, to, faults)
@@ -302,7 +302,7 @@ def _check_build(folder: str | None, to: Pointer, faults: Problems) -> None:
 
 
 def _check_ports(containers: JsonObject, faults: Problems) -> None:
-    """Tells of ports that there are not, and of two at one port of this machine."""
+    """Report invalid ports, and two containers on one port of this machine."""
     taken: dict[int, str] = {}
     for name, container in containers.items():
         to = ("containers", name, "ports")
@@ -357,7 +357,7 @@ def _check_task(task: str | None, to: Pointer, tree: TaskTree, faults: Problems)
 
 
 def _check_waiting_tasks(containers: JsonObject, tree: TaskTree, faults: Problems) -> None:
-    """Tells of tasks that would wait for a container which is only there for another one."""
+    """Report tasks that would wait for a container that only another task starts."""
     for path, task in tree:
         for index, name in enumerate(task.get("containers", ()) if path else ()):
             if name in containers:

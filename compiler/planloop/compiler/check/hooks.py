@@ -90,7 +90,7 @@ class MadeHook:
 
 
 def check_rules(made: MadeHook, toolsets: Toolsets, faults: Problems) -> None:
-    """Tells of what is wrong with the rules of the hook and with the condition of its end."""
+    """Report problems of the hook's rules and of its end condition."""
     fields = made.fields
     rules = {name: fields[name] for name in ("rule", "first") if name in fields}
     around = RuleScope(
@@ -112,7 +112,7 @@ def check_rules(made: MadeHook, toolsets: Toolsets, faults: Problems) -> None:
 
 
 def _tell_of_rule(fault: ValueProblem, made: MadeHook, part: Pointer, faults: Problems) -> None:
-    """Tells of it where it is written: a setting that is put in does so where the hook states it."""
+    """Report the problem where its value is written. The value of a setting is written at the hook."""
     place = (*part, *fault.at)
     if fault.code == "P0210" and faults.is_at((*made.to, *place)):
         return  # What the clause was to do is what could not be read.

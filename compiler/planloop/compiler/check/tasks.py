@@ -23,7 +23,7 @@ _BAD: Final = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|(^|/)\.|\.lock(/
 
 
 def check_forks(tree: Iterable[tuple[TaskPath, JsonObject]], faults: Problems) -> None:
-    """Tells of branches that cannot be made."""
+    """Report branches that cannot be created."""
     taken: dict[str, TaskPath] = {}
     for path, task in tree:
         fork = task.get("fork")
@@ -65,7 +65,7 @@ def report_check_problems(check: DeclaredCheck, to: Pointer, faults: Problems) -
 
 # What must hold in a plan beyond the types of its fields: references, rings, contradictions, bounds.
 #
-# Works on the canonical document, from which faulty values were already left out, so that one fault is told once. What
+# Works on the canonical document. Invalid values are already left out of it, so each problem is reported once. What
 # agents, containers and hooks must be is in `planloop.compiler.check.agents`; rights and budgets have modules of their
 # own.
 
@@ -93,7 +93,7 @@ def _walk(document: JsonObject) -> Iterator[tuple[TaskPath, JsonObject]]:
 
 
 def resolve_needs(tree: TaskTree, faults: Problems) -> Mapping[TaskPath, tuple[TaskPath, ...]]:
-    """For each task that needs others, their paths. Rings are told, with the way around."""
+    """Return, for each task with needs, the paths of the needed tasks. Report cycles with their path."""
     needs = NeedsResolver(dict(tree), faults)
     found = {path: needs.resolved(path, task["needs"]) for path, task in tree if task.get("needs")}
     for ring in find_cycles(found, [path for path, _ in tree]):
@@ -114,7 +114,7 @@ def _tell_ring(ring: list[TaskPath], needs: Mapping[TaskPath, tuple[TaskPath, ..
 
 
 def check_tasks(document: JsonObject, tree: TaskTree, faults: Problems) -> None:
-    """Tells of whatever in the tree of tasks contradicts itself or passes a bound."""
+    """Report contradictions in the task tree, and values beyond a limit."""
     containers = document.get("containers", {})
     for path, task in tree:
         # Most tasks have none of what could go wrong: look closer only where there is something to see.
@@ -139,7 +139,7 @@ def check_tasks(document: JsonObject, tree: TaskTree, faults: Problems) -> None:
 
 
 def check_rights_line(line: JsonObject, to: Pointer, faults: Problems) -> None:
-    """Tells of what only the top of a plan, or a tier, may say."""
+    """Report fields that only the top of a plan, or a tier, may have."""
     if "tiers" in line and len(to) > 1:
         hint = "move them to `rights` at the top of the plan"
         faults.on_key("P0211", "`tiers` are only allowed at the top of the plan", hint, to=(*to, "tiers"))

@@ -141,7 +141,7 @@ def _sort_of_prototype(form: Form) -> str:
 
 
 def form_entries(form: Form, at: SourcePath, table: str, faults: Problems, to: Pointer) -> list[FormEntry] | None:
-    """The fields of a form where a map of `table` is meant; None, with a fault, when it makes no sense there."""
+    """Return the fields of a form that stands for a map of `table`; None, with a problem, if it is invalid there."""
     head = form.head.rpartition("/")[2]
     if table in ("task", "plan") and head in ("task", "plan"):
         return _task_entries(form, at, faults, to, is_named=table == "task")

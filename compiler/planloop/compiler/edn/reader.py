@@ -1,7 +1,8 @@
 """Read EDN into plain values with positions. Tests hold it to edn-format, which keeps none.
 
-`tokens.nest_tokens` splits and nests the text without recursion; this module makes plain values of the nodes. After a
-fault it goes on where it can, to tell them all in one pass. Several forms at the top of a file become a list of forms.
+`tokens.nest_tokens` splits and nests the text without recursion. This module makes plain values of the nodes. After a
+problem it continues where possible, to report all problems in one pass. Several forms at the top of a file become a
+list of forms.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class EdnLayout:
         self._indexed: dict[int, dict[str | int, tuple[EdnNode | None, EdnNode]]] = {}
 
     def find(self, path: SourcePath) -> tuple[EdnNode | None, EdnNode] | None:
-        """The key, if it has one, and the node at `path`; None when there is none."""
+        """Return the node at `path` and its key, if it has one; None if `path` does not exist."""
         found: tuple[EdnNode | None, EdnNode] = (None, self.root)
         for token in path:
             below = self.entries(found[1]).get(token)
@@ -90,7 +91,7 @@ class EdnLayout:
 
 
 def read_edn(source: SourceText, limits: SizeLimits) -> EdnTree:
-    """The forms in the text: one is the value itself, several are a list. All faults in one pass."""
+    """Return the value of the text: its form, or a list of its forms. Collects all problems in one pass."""
     top, faults = nest_tokens(source, limits)
     if top is None:
         return EdnTree(source, None, faults)

@@ -30,7 +30,7 @@ _CHARACTERS: Final = {
 
 
 class BadAtom(ValueError):
-    """The token is no EDN. `offset` counts from the token's start, `length` characters are at fault (0: all)."""
+    """The token is not EDN. `offset` counts from its start, `length` characters are wrong (0: all)."""
 
     def __init__(self, summary: str, hint: str, *, offset: int = 0, length: int = 0) -> None:
         super().__init__(summary)
@@ -41,7 +41,7 @@ class BadAtom(ValueError):
 
 
 def atom_value(token: str) -> SourceValue:
-    """The value of a token that is no string and no character. Raises BadAtom, OutOfRange."""
+    """Return the value of a token other than a string or character. Raises BadAtom, OutOfRange."""
     if token in _WORDS:
         return _WORDS[token]
     if token[0] == ":":
@@ -129,7 +129,7 @@ def character_value(token: str) -> str:
 
 # Splits an EDN text into tokens and nests them, on an explicit stack: depth costs no recursion.
 #
-# Brackets, `#_` and tags are settled here, with their faults; what an atom means is `planloop.compiler.edn.tokens`.
+# Handles brackets, `#_` and tags, with their problems; what an atom means is `planloop.compiler.edn.tokens`.
 
 EdnKind: TypeAlias = Literal["top", "map", "vector", "list", "set", "tagged", "discard", "atom", "string", "character"]
 
@@ -179,7 +179,7 @@ class _Stop(Exception):
 
 
 def nest_tokens(source: SourceText, limits: SizeLimits) -> tuple[EdnNode | None, tuple[Diagnostic, ...]]:
-    """A node whose items are the forms at the top of the text, and the faults of its brackets.
+    """A node whose items are the forms at the top of the text, and the problems of its brackets.
 
     None instead of the node when the text is over its limits, so that nothing of it is kept.
     """

@@ -134,10 +134,10 @@ class AgentSpecBuilder:
     ) -> tuple[AgentSpec, AgentChoice]:
         """The agent behind a hook that is written at a place with these rights: no tools unless some are stated.
 
-        The spec lacks its task and whom it watches. `budget` is the hook's.
+        The spec lacks its task and the watched agent. `budget` is the hook's.
         """
         choice = AgentChoice(resolved, True, resolved.at, place.model, place.sandbox)
-        # Whoever sets it hands on what it has: what it may use itself, and what it may give to others.
+        # The author of a hook passes on its rights: those it may use, and those it may grant.
         models = _either(above.models, above.grant_models)
         given = remade(above, models=models, tools=_either(above.tools, above.grant_tools))
         spec, _ = self._new_spec(choice, given, resolved.at)
@@ -231,7 +231,7 @@ class AgentSpecBuilder:
         for line, place in resolved.lines:
             rights = self.rights.with_line(rights, line, place)
         denials = [*self.rights.toolsets.denials(fields.get("deny", ()))]
-        # What says what it is, it does not write: prototypes, prompts and functions in files beside the plan.
+        # An agent must not write its own definition: prototypes, prompts and functions in files of the plan.
         denials += (f"{tool}({file.removeprefix('./')})" for file in resolved.files for tool in WRITING_TOOLS)
         if denials:
             rights = self.rights.like(remade(rights, deny=union_patterns(rights.deny, denials)), rights)
@@ -351,16 +351,16 @@ def command_argv(command: str | list[str]) -> tuple[str, ...]:
     return ("sh", "-c", command) if isinstance(command, str) else tuple(command)
 
 
-# Which files beside the plan answer for a hook: nobody whom it may watch writes them. Pure, and no shell.
+# The files of a hook, which the agents that it watches must not write. Pure; runs no shell.
 #
-# Read off what the plan says: the program and what it is given, a function's file, prompts, and the files that the hook
-# is made from. What a program reads by itself cannot be seen from here; so of a folder for hooks all files count.
+# Found in the plan: the program and its arguments, a function's file, prompts, and the files that the hook extends.
+# Files that a program opens by itself are unknown, so all files of a hooks folder count.
 
 _SCRIPT: Final = re.compile(r".*\.(py|sh|bash|js|mjs|ts|rb|pl)")
 _PLACE: Final = re.compile(r"\$\{?(CLAUDE_PROJECT_DIR|PWD)\}?/?")
 _RUNS_FILES: Final = re.compile(r"(ba|da|z|k|fi)?sh|python[\d.]*|node|deno|bun|ruby|perl|source|\.|exec|env")
 _SYSTEM: Final = ("/usr/", "/bin/", "/sbin/", "/opt/", "/etc/", "/lib", "/nix/", "/proc/", "/dev/")
-_OF_SHELL: Final = re.compile(r"[^\w./+@-]")  # Of a first word: then the shell makes the command of it, or it is none.
+_OF_SHELL: Final = re.compile(r"[^\w./+@-]")  # In a first word: the shell expands it, or it is not a command.
 _BUILT_IN: Final = frozenset(
     """. : alias break case cd command continue do done elif else esac eval exec exit export fi for if local read
     readonly return set shift source then times trap type ulimit umask unset until wait while""".split()
@@ -431,7 +431,7 @@ def guarded_patterns(files: Iterator[str]) -> tuple[str, ...]:
     """`files` as patterns name them, each once; of a folder for hooks all that is in it."""
     found: dict[str, None] = {}
     for file in files:
-        path = _ODD.sub("*", posixpath.normpath(file))  # What patterns are written with is no name in them.
+        path = _ODD.sub("*", posixpath.normpath(file))  # Characters of patterns are not literal in a pattern.
         if path.partition("/")[0] in ("", ".", ".."):
             continue  # It is elsewhere, or the whole folder.
         found[path] = None

@@ -1,7 +1,7 @@
 """Lower a canonical document to wanted objects: tasks, agents, hooks, containers, servers.
 
 One walk over the tree in document order. What a task inherits (rights, environment, workspace, agent, pause) is
-carried down in a `LoweringContext`; equal things are shared, not copied, because nobody changes a spec in place.
+carried down in a `LoweringContext`. Equal values are shared, not copied, because specs are immutable.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Lowering:
         return None if self._bindings is None else self._bindings.agents.get(address)
 
     def graph(self) -> Graph:
-        """The whole graph. Faults on the way went to the fault lists of those who found them."""
+        """Return the whole graph. Each step reports its problems to its own list."""
         name = self.document["plan"]
         self._containers_of(name)
         self._task(self.document, LoweringContext((), self.making.rights.root(self.document), self.making.default))
@@ -122,7 +122,7 @@ class Lowering:
         made = self._hook_agent(address)
         if made is not None:
             return (spec.task, made.hook)
-        # Its child tasks too: one done by a command has no agent whose signal would tell of its end.
+        # Its child tasks too: a command task has no agent that would signal its end.
         task = self.objects[spec.task].spec
         fork, parent = task.get("fork"), spec.parent
         near = (spec.task, *((parent,) if parent else ()), *task["children"], *((fork,) if fork else ()))
@@ -157,7 +157,7 @@ class Lowering:
             prompts = tuple(
                 dict.fromkeys(prompt.partition("/")[2] for prompt in asked if prompt.startswith(f"{name}/"))
             )
-            # A world is not started for anybody: it is the same whoever is at work.
+            # A simulated world does not depend on the tasks that use it.
             users_of = () if "world" in written else ("task/.", *(self.agents[agent][0].task for agent in using))
             tasks = dict.fromkeys(users_of)
             wanted = _server(written, prompts).to_json()
@@ -272,7 +272,7 @@ class Lowering:
         return self.watching.watch(f"agent/{path}", f"task/{path}", carried)
 
     def _keep_hooks(self, hooks: list[WantedObject], task: str) -> None:
-        """Keeps the hooks of an agent, and the agents behind them."""
+        """Keep the hooks of an agent and their agents."""
         for each in hooks:
             address = str(each.spec["mind"].get("address", ""))
             made = self.watching.agents.get(address)
@@ -331,7 +331,7 @@ class Lowering:
         self.objects[address] = WantedObject(address, spec.to_json(), refs, owner, ("task",))
 
     def _purses(self, address: str | None) -> tuple[str, ...]:
-        """The task at `address` and those above it that have a budget: whoever waits for more of it is told by them."""
+        """Return the task at `address` and its ancestors that have a budget. Tasks that wait for budget watch them."""
         found: list[str] = []
         while address is not None:
             spec = self.objects[address].spec
@@ -480,7 +480,7 @@ def _checks(task: JsonObject) -> Iterator[CheckSpec]:
     checks = task.get("acceptance", ())
     others = [(check["id"], check) for check in checks if "id" in check]
     for index, check in enumerate(checks):
-        for kind in kinds_in(check)[:1]:  # Without one, `planloop.compiler.check` has reported it.
+        for kind in kinds_in(check)[:1]:  # `planloop.compiler.check` has reported a check without a kind.
             written = DeclaredCheck(kind, check, float(check.get("timeout", limits.CHECK_TIMEOUT_S)), others)
             arguments = CHECK_KINDS[kind].arguments(written)
             yield CheckSpec(check.get("id", str(index)), kind, arguments, written.timeout_s)

@@ -1,7 +1,7 @@
 """Bind hooks to agents: one object per hook and agent, and the agents made for hooks.
 
 A hook watches the agents at the place where it is set; those below them get copies, as the hook says. The order is
-that of the places, from the root down. A hook comes with the rights of its place, not of whom it watches.
+that of the places, from the root down. A hook has the rights of its place, not those of the watched agent.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class HookBindings:
         return tuple(_once((*above, *self.set_at(task, home))))
 
     def set_at(self, task: JsonObject, home: HookScope) -> tuple[InheritedHook, ...]:
-        """The hooks of a task and those that its own agent names; the plan's own come before all others."""
+        """The hooks of a task and those that its own agent names; the plan's own are first."""
         to = json_pointer.task_pointer(home.path)
         named = home.choice.resolved.fields.get("hooks", ()) if home.has_agent else ()
         if not named and "hooks" not in task:
@@ -134,7 +134,7 @@ class HookBindings:
             self.making.faults.add("P0224", summary, "combine some of them into one hook", to=carried[-1].hook.to)
         for one in carried:
             if one.hook.existing == agent:
-                below.append(one)  # Nobody is asked about itself; those below it are watched.
+                below.append(one)  # An agent is not its own hook; it watches its descendants.
                 continue
             name = _free(one.hook.name, names)
             names.add(name)
@@ -200,7 +200,7 @@ class HookBindings:
         )
         named = self.hooks.named(one.hook.agent.fields.get("hooks", ()), one.hook.agent.at)
         own = [replace(one, hook=hook, original="", asked="") for hook in named]
-        # What it says as a hook is no concern of theirs: they see its calls, as copies of what watches its agent.
+        # They do not watch its verdicts. They see its calls, as copies of the hooks that watch its agent.
         calling = [replace(each, is_inner=True) for each in above if each.concerns_calls]
         dumb = [each for each in (*calling, *own) if each.hook.is_dumb]
         watching, _ = self.watch(address, of, _once(dumb))
@@ -209,7 +209,7 @@ class HookBindings:
         self.agents[address] = MadeHookAgent(replace(spec, watches=hook.watches, hooks=hooks), choice, of)
 
     def check_existing(self, known: Sequence[str], faults: Problems) -> None:
-        """Tells of hooks that are to be agents of the plan that there are not."""
+        """Report hooks that name an unknown agent of the plan."""
         for one in {each.key: each for each in self.made.values()}.values():
             if one.existing and one.existing not in known:
                 hint = did_you_mean(one.existing, known)

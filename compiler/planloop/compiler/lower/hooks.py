@@ -21,7 +21,7 @@ from planloop.schemas.objects.hook import HookFunction, HookProgram, HookRule
 from planloop.schemas.spec.field import TableType
 from planloop.schemas.spec.hook import HOOK_DECIDERS
 
-# Hooks as the plan means them: what they are made from, their settings put in, the agent behind them resolved.
+# Resolved hooks: prototypes merged, settings filled in, and the agent behind them resolved.
 #
 # Order, from weakest to strongest: the chain of `extends`, furthest first, then the hook's own fields. Maps merge,
 # lists and plain values replace, a mind takes the place of the mind it had. Who is watched is
@@ -35,7 +35,7 @@ class ResolvedHook:
     """A hook with nothing left to look up.
 
     `key` tells declarations apart: two agents that name the same hook with the same settings have the same one.
-    `fields` have their settings put in; `mind` is None where an agent decides: then `agent` is resolved, or `existing`
+    `fields` have their settings put in; `mind` is empty if an agent decides: then `agent` is resolved, or `existing`
     is the address of an agent of the plan. `provenance` maps a field to where it is from; `to` is where it is written.
     `made_of` are the files beside the plan that it extends.
     """
@@ -53,7 +53,7 @@ class ResolvedHook:
 
     @property
     def is_dumb(self) -> bool:
-        """Whether no agent is behind it."""
+        """Return whether it decides without an agent."""
         return self.mind is not None
 
     def files(self, cwd: str) -> tuple[str, ...]:
@@ -141,7 +141,7 @@ class HookResolver:
         )
 
     def _lay(self, merge: _Merge, own: JsonObject, words: DeclaredAt, to: Pointer, chain: tuple[str, ...]) -> bool:
-        """Lays `own` over what it is made from; False, with a fault, when that cannot be found."""
+        """Merge `own` over its prototype; False, with a problem, if the prototype is unknown."""
         reference = str(own.get("extends", ""))
         if reference:
             place = (*to, "extends")
@@ -166,7 +166,7 @@ class HookResolver:
         return True
 
     def _tell_unread(self, merge: _Merge, own: JsonObject, to: Pointer) -> None:
-        """Tells of settings that what it is made from does not have; a program is given them all the same."""
+        """Report settings that the prototype does not have; a program receives them anyway."""
         known = merge.declared | set(settings_named_in([merge.fields]))
         is_given = not merge.fields.keys().isdisjoint(("run", "python"))
         tell, code = (self.faults.warn, "P0406") if is_given else (self.faults.add, "P0213")

@@ -31,9 +31,9 @@ class ResolvedAgent:
     `fields` are merged; `prompt` is its own text, `added` what each mixin adds to it; `tools` are opened, None for
     whatever its rights allow, and then `beside` what it has that goes by no such word; `named` are those written out
     singly, with their places; `lines` are the rights lines that all hold, with theirs; `mixins` are the names, settings
-    and lowered steps in order, `steps` what they were lowered from; `provenance` maps a field to the words that say
-    where it is from; `name` is what it is called or, written in its place, what it extends; `at` is where it is written
-    in the plan; `files` are those beside the plan that say what it is or what it does; `bounds` are all budgets that it
+    and lowered steps in order, `steps` what they were lowered from; `provenance` maps a field to its
+    origin in words; `name` is its name or, for an inline agent, the prototype that it extends; `at` is where it is
+    written in the plan; `files` are the files that define it; `bounds` are all budgets that it
     narrows to, with their places.
     """
 
@@ -60,7 +60,7 @@ class ResolvedAgent:
 
     @property
     def served_prompts(self) -> tuple[str, ...]:
-        """The prompts of servers that come before it, as `server/name`."""
+        """Return the prompts of servers that are placed ahead of it, as `server/name`."""
         return tuple(str(part) for part in (self.prompt, *self.added.values()) if isinstance(part, ServedPromptName))
 
     @property
@@ -90,7 +90,7 @@ class AgentResolver:
     _open: list[str] = field(default_factory=list)
 
     def check_declared(self, document: JsonObject) -> None:
-        """Resolves every agent that the plan declares, used or not, so that its faults are told."""
+        """Resolves every agent that the plan declares, used or not, so that its problems are reported."""
         for name in document.get("agents", {}):
             self.named(name, ("agents", name))
         for name, mixin in document.get("mixins", {}).items():
@@ -98,12 +98,12 @@ class AgentResolver:
             lower_mixin(steps, mixin.get("settings", {}), self.faults)
 
     def named(self, reference: str, to: Pointer) -> ResolvedAgent | None:
-        """The agent or prototype that `reference` names; None with a fault at `to`."""
+        """The agent or prototype that `reference` names; None with a problem at `to`."""
         if reference in self._known:
             return self._known[reference]
         declared = self.shelves.find("agents", reference, to)
         if declared is None:
-            return None  # Not remembered: every place that names it is told.
+            return None  # Not cached: every place that names it gets the problem.
         if declared.words in self._open:
             ring = " → ".join([*self._open[self._open.index(declared.words) :], declared.words])
             self.faults.add(
@@ -121,7 +121,7 @@ class AgentResolver:
         return found
 
     def made(self, own: JsonObject, words: str, to: Pointer, *, name: str = "") -> ResolvedAgent:
-        """The agent with the fields `own`, written at `to`. What cannot be found is a fault and is left out."""
+        """The agent with the fields `own`, written at `to`. Unknown names are reported and left out."""
         base = self.named(own["extends"], (*to, "extends")) if "extends" in own else None
         merge = _Merge(base or NOBODY, self.toolsets, self.faults)
         for index, item in enumerate(own.get("mixins", ())):
@@ -159,7 +159,7 @@ class AgentResolver:
                 merge.mix(declared, settings, self._added_prompt(declared, to), declared.pointer or to)
 
     def _check_hooks(self, own: JsonObject, to: Pointer) -> None:
-        """Tells of hooks that `own`, an agent or a mixin, names and that there are not."""
+        """Report unknown hooks that `own`, an agent or a mixin, names."""
         for index, item in enumerate(own.get("hooks", ())):
             for hook in item if isinstance(item, dict) else (item,):
                 self.shelves.find("hooks", hook, (*to, "hooks", str(index)))

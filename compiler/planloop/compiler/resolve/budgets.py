@@ -29,7 +29,7 @@ _NONE: Final = Budget()
 
 @frozen
 class TaskBounds:
-    """What a task may use, and by lowered unit what its agent says of it (`TaskSpec.agent_bounds`)."""
+    """Limits of a task and, by lowered unit, those of its agent (`TaskSpec.agent_bounds`)."""
 
     budget: Budget
     of_agent: JsonObject
@@ -49,7 +49,7 @@ def task_bounds(
         is_here = all(json_pointer.has_value(document, (*to, unit)) for line, to in lines if unit in line)
         least = granted[unit] if unit in granted else min(found.values(), key=float)
         if unit in granted or not is_here:
-            found = {".".join(place): least}  # No line of this plan says it: what is granted counts before it.
+            found = {".".join(place): least}  # The plan does not set it, so the granted limit applies.
         written[unit] = least if unit not in own or float(least) < float(own[unit]) else own[unit]
         of_agent[unit_from_name(unit)] = {"task": own.get(unit), "lines": found}
     return TaskBounds(lower_budget(written), of_agent)

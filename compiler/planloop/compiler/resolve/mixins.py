@@ -52,7 +52,7 @@ def mixin_steps(value: JsonObject) -> Mapping[str, Sequence[JsonObject]]:
 
 
 def lower_mixin(mixin: MixinSteps, settings: JsonObject, faults: Problems) -> LoweredMixin:
-    """The steps of `mixin` under `settings`. A step at fault is told and left out."""
+    """The steps of `mixin` under `settings`. An invalid step is reported and left out."""
     denials: list[str] = []
     by_point: dict[str, list[JsonObject]] = {}
     for point, step, to in _placed(mixin):
@@ -94,7 +94,7 @@ def _step(point: str, step: JsonObject, to: Pointer, settings: JsonObject, fault
         _tell(faults, "P0211", f"`{what}` with `on: turn`", f"delete one of them: `{what}` is about calls", to)
         return None
     if "on-fault" in put and verb not in PROGRAM_VERBS:
-        _tell(faults, "P0211", "`on-fault` without a program", "delete it, or use `python` or `run`", to)
+        _tell(faults, "P0211", "`on-fault` needs a program", "delete it, or use `python` or `run`", to)
         return None
     if verb == "trace" and not put[verb]:
         return None

@@ -22,7 +22,7 @@ class NeedsResolver:
     _by_name: dict[str, list[TaskPath]] | None = field(default=None)
 
     def resolved(self, path: TaskPath, written: Sequence[str]) -> tuple[TaskPath, ...]:
-        """The tasks that the task at `path` needs, each once; what means nothing is a fault."""
+        """The tasks that the task at `path` needs, each once. Report unknown ones."""
         found = []
         for index, reference in enumerate(written):
             target = self._target(path, reference, index)

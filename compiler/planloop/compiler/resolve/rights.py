@@ -94,7 +94,7 @@ def narrow_rights(parent: Rights, line: RightsLine) -> Rights:
 
 
 def hand_down_rights(parent: Rights) -> Rights:
-    """What a child of somebody with `parent` starts from: what the parent may hand on, one level less deep."""
+    """Return the rights that a child of `parent` starts with: what the parent may grant, one level less deep."""
     depth = None if parent.depth is None else max(0, parent.depth - 1)
     return replace(parent, models=parent.grant_models, tools=parent.grant_tools, depth=depth)
 
@@ -159,14 +159,14 @@ class RightsTree:
         )
 
     def child(self, parent: Rights, depth: int, written: JsonObject | None, path: Sequence[str]) -> Rights:
-        """The rights of the task at `path` below somebody with `parent`; `written` is its own line."""
+        """Return the rights of the task at `path` whose parent has `parent`; `written` is its own line."""
         rights = self._step(parent, depth)
         return (
             rights if written is None else self.with_line(rights, written, (*json_pointer.task_pointer(path), "rights"))
         )
 
     def with_line(self, rights: Rights, written: JsonObject, to: Pointer) -> Rights:
-        """`rights` under one more written line, with a fault for whatever it asks beyond them."""
+        """`rights` under one more written line, with a problem for each excess."""
         line = self.line(written, to)
         self._complain(rights, line, written, to)
         whose = _whose(to)

@@ -61,7 +61,7 @@ TreeReader: TypeAlias = Callable[[bytes, str], SourceTree]
 
 @mutable
 class SymbolTable:
-    """All that can be named. `diagnostics` holds the faults inside files that were read, already placed."""
+    """All names that a plan can use. `diagnostics` has the problems inside the files that were read, with positions."""
 
     sources: Sources
     faults: Problems
@@ -110,7 +110,7 @@ class SymbolTable:
         return tuple(dict.fromkeys(reference.removeprefix("file:") for reference in named))
 
     def find(self, shelf: SymbolKind, reference: str, to: Pointer) -> Declaration | None:
-        """What `reference` names, or None with a fault at `to`."""
+        """Return the declaration that `reference` names, or None with a problem at `to`."""
         if reference.startswith(("lib:", "file:")):
             return self._load(shelf, reference, to)
         found = self.peek(shelf, reference)
@@ -125,13 +125,13 @@ class SymbolTable:
         return self.peek(shelf, reference)
 
     def peek(self, shelf: SymbolKind, name: str) -> Declaration | None:
-        """What a plain name means, None when it means nothing. No fault is made."""
+        """Return the declaration of a plain name, None if it is unknown. Report nothing."""
         found = self.own.get(shelf, {}).get(name)
         if found is not None:
             return found
         prefix = _PREFIXES.get(shelf, "")
         short = name.removeprefix(prefix) if prefix else name
-        # Toolsets and mixins of the library need no `lib:`; an agent does, so that a misspelled one is a fault.
+        # Toolsets and mixins of the library need no `lib:`; an agent does, so that a misspelled name is reported.
         if short in self._library(shelf) and (short != name or shelf in ("toolsets", "mixins")):
             return self._load(shelf, f"lib:{short}", ())
         return None
@@ -265,7 +265,7 @@ class Toolsets:
     _open_now: set[str] = field(default_factory=set)
 
     def opened(self, written: Iterable[str], to: Pointer) -> ExpandedTools:
-        """What the list at `to` stands for. Names that nobody knows are told and left out."""
+        """Expand the list at `to`. Unknown names are reported and left out."""
         patterns: list[str] = []
         named: list[tuple[str, int]] = []
         is_all = False
@@ -277,7 +277,7 @@ class Toolsets:
                 continue
             if self.is_tool(name):
                 patterns.append(self._whole(name))
-                if patterns[-1] == name:  # A server alone is a set of tools, of which as many are had as rights allow.
+                if patterns[-1] == name:  # A server alone is a set of tools: those that the rights allow.
                     named.append((name, index))
                 continue
             found = self._open(name, (*to, str(index)), 0)
@@ -312,7 +312,7 @@ class Toolsets:
     def denials(self, written: Iterable[str], to: Pointer | None = None) -> tuple[str, ...]:
         """The patterns that a list of denials stands for.
 
-        With `to`, its place, denials of tools that there are not are told of: a misspelled denial denies nothing.
+        With `to`, report denials of unknown tools, since a misspelled denial denies nothing.
         """
         names = tuple(written)
         for index, name in enumerate(names if to is not None else ()):
@@ -322,7 +322,7 @@ class Toolsets:
         return tuple("*" if name in ALL else self._whole(name) for name in names)
 
     def _is_whole(self, name: str, to: Pointer) -> bool:
-        """Whether a pattern of calls is one that can be told; says so when it is not."""
+        """Return whether a call pattern is valid; report it if not."""
         if "(" not in name:
             return True
         found = parse_call_pattern(name)
@@ -383,7 +383,7 @@ class Toolsets:
             hint = did_you_mean(name.removeprefix(AGENT_TOOL), self.shelves.names("agents"))
             self.faults.add("P0203", f"unknown agent `{name.removeprefix(AGENT_TOOL)}`", hint, to=to)
             return
-        # A name from elsewhere, not a slip of the pen: the plan can do without it, and says so.
+        # A name of another product rather than a typo. The plan works in any case, so this is a warning.
         hint = "planloop ignores it; run `plan explain tools` for a list"
         self.faults.warn("P0410", f"unknown tool `{name}`", hint, to=to)
 

@@ -1,7 +1,7 @@
 """Text edits: deletions and insertions at offsets, applied together, and an index of lines.
 
 Everything outside an edit stays as it is. Deletions may overlap; an insertion inside a deletion is refused, because it
-would be lost or land where nobody meant it.
+would be lost or land in the wrong place.
 """
 
 from __future__ import annotations

@@ -314,7 +314,7 @@ class EdnEditor:
 
 
 def _atom(token: str) -> SourceValue:
-    """What a bare token would mean; text when it is none."""
+    """Return the value of a bare token; text if it is not a token."""
     try:
         return tokens.atom_value(token)
     except (tokens.BadAtom, OutOfRange):

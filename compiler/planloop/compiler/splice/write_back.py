@@ -47,8 +47,8 @@ class NotSpliced:
 class SpliceRequest:
     """What a text says, what it should say, and how to ask what a new text says.
 
-    `origin` is that of `planloop.compiler.graph.CompiledPlan`; `recompile` gives the document in bytes, None when they
-    have faults.
+    `origin` is that of `planloop.compiler.graph.CompiledPlan`; `recompile` returns the document in bytes, None if they
+    have errors.
     """
 
     tree: SourceTree
@@ -165,7 +165,7 @@ class _Walk:
         own = self._path(at)
         places = [place for key in old if (place := self._origin((*at, key)))]
         if self._editor.kind(own) == "map":
-            places = [place for place in places if place != own]  # Derived members are told as standing where it does.
+            places = [place for place in places if place != own]  # Derived members have the same position.
         # Members may be scattered, as over the forms of an EDN file: a new one joins the most.
         for parent, _ in Counter(place[:-1] for place in places).most_common():
             if self._editor.kind(parent) != "plain":

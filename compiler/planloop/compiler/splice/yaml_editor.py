@@ -248,7 +248,7 @@ def _flow_pair(key: str, value: Json, is_json: bool) -> str:
     return f"{writer.write_key(key, in_flow=True)}: {writer.write_flow(value)}"
 
 
-# Edits YAML in place: blocks, brackets, scalars in their quoting style, comments kept with what they tell of.
+# Edits YAML in place: blocks, brackets, scalars in their quoting style. Comments stay with the lines they describe.
 #
 # A comment block directly above an item is the item's; so are deeper comments below it. A blank line separates. What
 # stands in brackets is `planloop.compiler.splice.yaml_editor`.
@@ -350,7 +350,7 @@ class YamlEditor:
             before = [row for row in gone if row.start < kept[0].start]
             tail = self._tail(before[-1])
             if self._text[tail : kept[0].start].strip():
-                # A comment tells of the next key: both stay where they are, below the dash alone.
+                # A comment belongs to the next key: both stay where they are, below the dash alone.
                 dash_end = len(self._text[: rows[0].start].rstrip(" "))
                 self._edits.delete(dash_end, tail)
             else:

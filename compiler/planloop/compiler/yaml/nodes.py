@@ -75,7 +75,7 @@ def compose_nodes(text: str, limits: SizeLimits) -> Node | None:
 
 
 def too_big_diagnostic(source: SourceText, stop: TooBig) -> Diagnostic:
-    """The fault that a text over its bounds has."""
+    """Return the problem of a text that exceeds its limits."""
     span = source.span(stop.at, stop.at)
     if stop.what == "depth":
         return Diagnostic("P0111", f"nested more than {stop.most} levels deep", "flatten the plan", span=span)
@@ -141,7 +141,7 @@ def _children(node: Node) -> Iterator[Node]:
     if isinstance(node, MappingNode):
         for key, value in node.value:
             if not isinstance(key, ScalarNode):
-                yield key  # A fault, but it must be bounded all the same.
+                yield key  # Invalid, but it must be limited too.
             yield value
     elif isinstance(node, SequenceNode):
         yield from node.value
@@ -151,7 +151,7 @@ def _rounded(count: int) -> str:
     return f"{count:,}" if count < 10**12 else f"over 10^{len(str(count)) - 1}"
 
 
-# Where the values of a YAML text stand, found by path from the parser's node tree when somebody asks.
+# Positions of the values of a YAML text, looked up by path in the parser's node tree on demand.
 #
 # The parser gives an aliased value the place of its anchor, and lets a block end where the next token starts; both are
 # put right here, because people look at what they wrote.
@@ -187,7 +187,7 @@ class YamlLayout:
         self._indexed: dict[int, dict[str | int, YamlEntry]] = {}
 
     def entry(self, path: SourcePath) -> YamlEntry | None:
-        """The value at `path`; None when there is none."""
+        """Return the value at `path`; None if it does not exist."""
         found = YamlEntry(self.root, self.root.start_mark.index, self.root.end_mark.index)
         for token in path:
             below = self.entries(found.node).get(token)

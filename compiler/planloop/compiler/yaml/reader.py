@@ -27,8 +27,8 @@ from planloop.schemas.gc_control import gc_paused
 
 # Reads the YAML that programs write, a line of plain JSON, without YAML's parser: ten times as fast.
 #
-# Only what both readers are sure to take for the same value is read here. Whatever is doubtful (a number out of the
-# ordinary, an escape by number, a key that stands twice) is left to `planloop.compiler.yaml.reader`, as every fault is.
+# Reads only values that both readers certainly agree on. Others (unusual numbers, numeric escapes, duplicate keys) and
+# all problems are left to `planloop.compiler.yaml.reader`.
 
 KEY_CHARS_MAX: Final = 100  # YAML bounds keys at 1,024 as they are written.
 _DOUBTFUL: Final = re.compile(r"[^\x20-\x7e]|\\[^\"\\nrt]")
@@ -45,7 +45,7 @@ def read_json_line(text: str, limits: SizeLimits) -> dict[str, SourceValue] | No
     line = text.removesuffix("\n")
     if not line.startswith("{") or _DOUBTFUL.search(line):
         return None
-    if sum(map(line.count, ",:[{")) >= limits.nodes:  # At least as many as there are values.
+    if sum(map(line.count, ",:[{")) >= limits.nodes:  # An upper bound of the number of values.
         return None
     try:
         value: dict[str, SourceValue] = json.loads(
@@ -101,7 +101,7 @@ _TEXTUAL: Final = (_CORE + "str", "!")
 class YamlTree:
     """A YAML text that was read: see `planloop.compiler.source.SourceTree`.
 
-    The parser's nodes are not kept: they take ten times the memory of the values, and most texts have no faults.
+    The parser's nodes are not kept: they take ten times the memory of the values, and most texts have no problems.
     The first question for a place composes them again, within the same `limits`.
     """
 
@@ -142,7 +142,7 @@ class YamlTree:
 
 
 def read_yaml(source: SourceText, limits: SizeLimits) -> YamlTree:
-    """The one document in the text. All faults of its values in one pass; a broken text has one fault, the first."""
+    """The one document in the text. Reports all problems of its values in one pass, but only the first syntax error."""
     with gc_paused():
         line = read_json_line(source.text, limits)
         value, faults = (line, ()) if line else _read(source, limits)
@@ -150,7 +150,7 @@ def read_yaml(source: SourceText, limits: SizeLimits) -> YamlTree:
 
 
 def _read(source: SourceText, limits: SizeLimits) -> tuple[SourceValue, tuple[Diagnostic, ...]]:
-    """The value of the text, None with faults when there is none."""
+    """Return the value of the text, or None with problems."""
     try:
         root = compose_nodes(source.text, limits)
     except TooBig as stop:

@@ -73,7 +73,7 @@ _Rule: TypeAlias = Callable[[_Complaint], tuple[Diagnostic, ...]]
 
 
 def explain_yaml_error(source: SourceText, error: MarkedYAMLError) -> tuple[Diagnostic, ...]:
-    """The faults behind a parser's error; at least one."""
+    """Return the problems behind a parser's error; at least one."""
     at = error.problem_mark.index if error.problem_mark else 0
     since = error.context_mark.index if error.context_mark else at
     complaint = _Complaint(source, str(error.problem or ""), str(error.context or ""), at, since)

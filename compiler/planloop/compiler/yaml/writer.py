@@ -87,7 +87,7 @@ def quote_single(text: str) -> str | None:
 
 
 def write_scalar(value: Json, *, style: str | None = None, in_flow: bool = False) -> str:
-    """One line for a value that is no collection. `style` is the quote to keep where it can be kept, None for plain."""
+    """Return one line for a scalar. `style` is the quote to keep if possible, None for plain."""
     if not isinstance(value, str):
         return _constant(value)
     if style == "'" and (quoted := quote_single(value)) is not None:

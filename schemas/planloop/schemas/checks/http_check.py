@@ -27,7 +27,7 @@ _PLAIN: Final = ("status", "contains", "subset")
 
 @frozen
 class HttpSend:
-    """A request. `paths` are tried in order, empty where `url` says it all. At most one of `bodies` is there.
+    """A request. `paths` are tried in order; empty if `url` is complete. At most one of `bodies` is there.
 
     `bodies` holds `body` (text), `json` (any value, null included) or `form` (texts by name).
     """
@@ -103,11 +103,11 @@ def parse_http_repeat(arguments: JsonObject) -> HttpRepeat:
 
 
 def http_check_problems(arguments: JsonObject, *, has_url: bool = False) -> Iterator[ValueProblem]:
-    """What is wrong with an `http` check as it is written. `has_url`: where to ask is said elsewhere."""
+    """Yield the problems of an `http` check. `has_url`: another field has the URL."""
     steps = arguments.get("steps")
     url = arguments.get("url")
     if url is not None and "{{" not in url and not URL.fullmatch(url):
-        # A plain check of old says so when it is run; a plan with one must go on being read.
+        # A check without steps reports a bad URL when it runs: plans with such a check stay valid.
         yield from _bad_url(url, ("url",)) if steps else ()
     if steps is None:
         if url is None and not has_url:
@@ -156,7 +156,10 @@ def _send_faults(send: JsonObject, at: ValuePath, *, has_url: bool, has_path: bo
         yield from _bad_url(send["url"], (*at, "url"))
     if not _METHOD.fullmatch(send.get("method", "GET").upper()):
         yield ValueProblem(
-            (*at, "method"), "P0212", f"there is no method `{send['method']}`", "as in GET, POST, DELETE"
+            (*at, "method"),
+            "P0212",
+            f"unknown method `{send['method']}`",
+            "use GET, POST, DELETE or another HTTP method",
         )
     bodies = [name for name in _BODIES if name in send]
     if len(bodies) > 1:
@@ -165,7 +168,7 @@ def _send_faults(send: JsonObject, at: ValuePath, *, has_url: bool, has_path: bo
     for name in send.get("headers", {}):
         if not _HEADER.fullmatch(name):
             hint = "letters, digits and `-`"
-            yield ValueProblem((*at, "headers", name), "P0223", f"`{name}` is no name of a header", hint, is_key=True)
+            yield ValueProblem((*at, "headers", name), "P0223", f"`{name}` is not a header name", hint, is_key=True)
 
 
 def _path_faults(send: JsonObject, at: ValuePath, *, has_path: bool) -> Iterator[ValueProblem]:
@@ -176,11 +179,11 @@ def _path_faults(send: JsonObject, at: ValuePath, *, has_path: bool) -> Iterator
             if not has_path:
                 yield ValueProblem(here, "P0213", "`same`, and no step before has a path", "write the path")
         elif not path.startswith(("/", "{{")):
-            yield ValueProblem(here, "P0223", f"`{path}` is no path", f"it starts with `/`: `/{path}`")
+            yield ValueProblem(here, "P0223", f"`{path}` is not a path", f"start it with `/`: `/{path}`")
 
 
 def _bad_url(url: str, at: ValuePath) -> Iterator[ValueProblem]:
-    yield ValueProblem(at, "P0223", f"`{url}` is no http URL", "as in `http://localhost:8080`")
+    yield ValueProblem(at, "P0223", f"`{url}` is not an HTTP URL", "for example `http://localhost:8080`")
 
 
 def http_expect_problems(expect: JsonObject, at: ValuePath) -> Iterator[ValueProblem]:
@@ -189,7 +192,7 @@ def http_expect_problems(expect: JsonObject, at: ValuePath) -> Iterator[ValuePro
     for status in (statuses,) if isinstance(statuses, str) else statuses:
         if not _STATUS.fullmatch(status):
             hint = "a number as 404, or a class as `2xx`"
-            yield ValueProblem((*at, "status"), "P0212", f"`{status}` is no status", hint)
+            yield ValueProblem((*at, "status"), "P0212", f"`{status}` is not an HTTP status", hint)
     for name in ("body", "json"):
         if name in expect:
             yield from pattern_faults(expect[name], (*at, name))

@@ -1,6 +1,6 @@
 """Patterns for JSON values, as checks write them: `{subset: {id: 5, name: /ada/}}`. Match, explain, validate.
 
-A text, number, truth value or null stands for itself; `/…/` is a regular expression; a list is its items, one by one. A
+A text, number, boolean or null matches an equal value; `/…/` is a regular expression; a list matches item by item. A
 map that has only names of `MATCHER_WORDS` is a matcher; any other map names members that must be there, and the value
 may have more. Directly under `subset` and `exact` all names are members, whatever they are called.
 """
@@ -24,7 +24,7 @@ from planloop.schemas.predicates import Vocabulary, excerpt, is_number, not_like
 
 
 def match_pairs(fitting: Sequence[Sequence[int]]) -> dict[int, int]:
-    """Give each taker one of the things that fit it, no thing to two: the taker of each thing, for as many as possible.
+    """Return a maximum matching of takers and fitting things: the taker of each matched thing.
 
     `fitting[taker]` are the things that fit it. Augmenting paths (Kuhn 1955): takers in order, each taking its first
     thing that is free or can be freed.
@@ -54,7 +54,7 @@ MATCHER_WORDS: Final[Mapping[str, str]] = MappingProxyType(
         "any": "anything at all, as long as it is there",
         "type": "a text, number, integer, boolean, list, map or null",
         "len": "how many characters, items or members, itself a pattern",
-        "between": "a number or a time from the first to the second; null is no bound",
+        "between": "a number or a time from the first to the second; null removes that bound",
         "one-of": "one of these patterns",
         "not": "not this pattern",
         "contains": "a text with this in it, or a list with such an item; of a list of patterns, all of them",
@@ -109,7 +109,7 @@ def _opened(char: str) -> str:
 
 
 def regex_source(pattern: Json) -> str | None:
-    """What stands between the strokes of `/…/`; None when that is not what it is."""
+    """Return the expression between the slashes of `/…/`, None for any other value."""
     is_one = isinstance(pattern, str) and len(pattern) > 2 and pattern[0] == pattern[-1] == "/"
     return pattern[1:-1] if is_one else None
 
@@ -240,7 +240,7 @@ def _one_of(wanted: Json, value: Json, at: str) -> str:
     found = [_plain(one, value, at) for one in wanted]
     if "" in found:
         return ""
-    return found[0] if len(found) == 1 else f"{place(at)} is {excerpt(value)}, which is none of {excerpt(wanted)}"
+    return found[0] if len(found) == 1 else f"{place(at)} is {excerpt(value)}, not one of {excerpt(wanted)}"
 
 
 def _unlike(wanted: Json, value: Json, at: str) -> str:
@@ -389,7 +389,7 @@ def _slips(members: JsonObject, at: ValuePath) -> Iterator[ValueProblem]:
     )
     if len(members) == 1 and meant:
         hint = f"did you mean `{meant[0]}`? For a member of that name write `{{subset: {{{name}: …}}}}`"
-        yield ValueProblem((*at, name), "P0201", f"there is no matcher `{name}`", hint, is_key=True)
+        yield ValueProblem((*at, name), "P0201", f"unknown matcher `{name}`", hint, is_key=True)
 
 
 def _word_faults(word: str, item: Json, at: ValuePath) -> Iterator[ValueProblem]:
@@ -402,14 +402,14 @@ def _word_faults(word: str, item: Json, at: ValuePath) -> Iterator[ValueProblem]
         case "any" if item is not True:
             yield ValueProblem(at, "P0212", f"`any` cannot be {excerpt(item)}", f"write `any: true`; {member}")
         case "type" if not isinstance(item, str) or JSON_TYPES.get(item, item) not in TYPES:
-            yield ValueProblem(at, "P0212", f"there is no type {excerpt(item)}", f"one of {', '.join(TYPES)}; {member}")
+            yield ValueProblem(at, "P0212", f"unknown type {excerpt(item)}", f"one of {', '.join(TYPES)}; {member}")
         case "between":
             yield from _between_faults(item, at)
         case "one-of" | "set" if not isinstance(item, list) or (word == "one-of" and not item):
             yield ValueProblem(at, "P0202", f"`{word}` is a list, not {excerpt(item)}", f"as in `{{{word}: [1, 2]}}`")
         case "same-instant" if parse_instant(item) is None:
             hint = "as in `2030-01-02T15:00Z`, or a day: `2030-01-02`"
-            yield ValueProblem(at, "P0223", f"{excerpt(item)} is no time", hint)
+            yield ValueProblem(at, "P0223", f"{excerpt(item)} is not a time", hint)
         case "verbatim" if not isinstance(item, str):
             yield ValueProblem(
                 at, "P0202", f"`verbatim` is a text, not {excerpt(item)}", f'write `verbatim: "1"`; {member}'
@@ -421,7 +421,7 @@ def _word_faults(word: str, item: Json, at: ValuePath) -> Iterator[ValueProblem]
 
 
 def _between_faults(item: Json, at: ValuePath) -> Iterator[ValueProblem]:
-    hint = "two numbers or two times, and null where there is no bound: `between: [1, 5]`"
+    hint = "give two numbers or two times, null for an open end: `between: [1, 5]`"
     if not isinstance(item, list) or len(item) != 2:
         yield ValueProblem(at, "P0202", f"`between` cannot be {excerpt(item)}", hint)
         return

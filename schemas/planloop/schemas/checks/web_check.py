@@ -26,7 +26,7 @@ class TextPattern:
 
 @frozen
 class RelativePlace:
-    """Where something is when nothing says what it is: among those of its role, or beside another name `of`."""
+    """Position of an element without a name: among elements of its role, or next to another name `of`."""
 
     kind: Literal["only", "first", "last", "before", "after"]
     of: str = ""
@@ -169,7 +169,7 @@ class ExpectVisible:
 
 @frozen
 class ExpectCount:
-    """Holds when as many are visible; None is no bound."""
+    """Passes if the number of visible elements is in the range; None removes that bound."""
 
     what: Seen
     least: int

@@ -1,9 +1,9 @@
 """Parse a web check as written, and report every problem with its place and a fix.
 
-One reading serves whoever checks a plan or a suite and whoever runs the check, so the two cannot differ.
+The compiler, the suite loader and the runner share this parser, so they cannot differ.
 
-    read(arguments, flows)   the check, None when it cannot be run, and its faults
-    web_faults(arguments)    the faults alone, also that of a missing address
+    read(arguments, flows)   the check, None if it cannot run, and its problems
+    web_faults(arguments)    the problems alone, including a missing address
 
 What a `reuse` names is put in its place by `planloop.schemas.checks.web_reuse`.
 """
@@ -75,7 +75,7 @@ _NO_FLOWS: Final[ReusableSteps] = MappingProxyType({})
 def parse_web_check(
     arguments: JsonObject, flows: ReusableSteps = _NO_FLOWS
 ) -> tuple[WebCheck | None, tuple[ValueProblem, ...]]:
-    """The check in `arguments`, None with faults. `flows` are the steps of checks that a `reuse` may name."""
+    """Return the check in `arguments`, or None and its problems. `flows` are the steps that a `reuse` may name."""
     faults: list[ValueProblem] = []
     meanings = Lexicon(faults, builtin_lexicon())
     meanings.add(arguments.get("lexicon", {}))
@@ -89,7 +89,7 @@ def parse_web_check(
 def web_check_problems(
     arguments: JsonObject, *, has_url: bool, flows: ReusableSteps = _NO_FLOWS
 ) -> Iterator[ValueProblem]:
-    """Everything that is wrong with a check as it is written. `has_url`: where it begins is said elsewhere."""
+    """Yield every problem of a check. `has_url`: another field has the URL of its first page."""
     yield from parse_web_check(arguments, flows)[1]
     if "url" not in arguments and not has_url:
         yield ValueProblem((), "P0210", "a web check without `url`", "as in `url: http://localhost:8080`", is_key=True)
@@ -195,12 +195,12 @@ class _Steps:
         return tuple(WebStep(does, _words_of(verb, raw[verb], does), who, within_s) for does in done)
 
     def reused(self, name: Json, at: ValuePath) -> tuple[WebStep, ...]:
-        """The steps of another check, which is told of its own faults where it stands."""
+        """Return the steps of another check, whose own problems are reported at that check."""
         if not isinstance(name, str) or name not in self.flows:
             known = (
-                f"there are {list_names(self.flows)}" if self.flows else "give a web check with `can` beside it an `id`"
+                f"known ids: {list_names(self.flows)}" if self.flows else "add an `id` to a web check that has `can`"
             )
-            self.tell(at, "P0213", f"there is no check {quote_value(name)} to reuse", known)
+            self.tell(at, "P0213", f"no check {quote_value(name)} to reuse", known)
             return ()
         if self.depth == limits.WEB_REUSED_DEEP_MAX:
             self.tell(at, "P0215", f"`{name}` reuses others that reuse others", "write some of the steps out")
@@ -217,7 +217,7 @@ class _Steps:
     def seconds(self, raw: Json, at: ValuePath) -> float:
         found: float | None = quantities.parse_duration(raw) if isinstance(raw, str) else raw
         if found is None or not is_number(found) or found < 0:
-            self.tell(at, "P0202", f"{quote_value(raw)} is no time", "as in `500ms` or `3s`")
+            self.tell(at, "P0202", f"{quote_value(raw)} is not a duration", "for example `500ms` or `3s`")
             return 0.0
         if found > limits.WEB_WAIT_S_MAX:
             self.tell(at, "P0212", f"{quote_value(raw)} is too long", f"at most {limits.WEB_WAIT_S_MAX:g}s")
@@ -225,7 +225,9 @@ class _Steps:
 
     def number(self, raw: Json, at: ValuePath, least: int, most: int) -> int:
         if not isinstance(raw, int) or isinstance(raw, bool) or not least <= raw <= most:
-            self.tell(at, "P0212", f"{quote_value(raw)} is no number from {least} to {most}", "a whole number")
+            self.tell(
+                at, "P0212", f"{quote_value(raw)} is not a whole number from {least} to {most}", f"for example {least}"
+            )
             return least
         return raw
 
@@ -283,7 +285,7 @@ def _key(steps: _Steps, raw: Json, at: ValuePath) -> list[WebStepParser]:
             place = (*at, str(index)) if isinstance(raw, list) else at
             near = get_close_matches(wrong[0], (*_KEYS, *_HELD), n=1)
             hint = f"did you mean `{near[0]}`?" if near else "as in `Enter`, `ArrowLeft`, `a` or `Control+a`"
-            steps.tell(place, "P0213", f"there is no key {quote_value(wrong[0])}", hint)
+            steps.tell(place, "P0213", f"unknown key {quote_value(wrong[0])}", hint)
         found.append(PressKey(key))
     return found
 
@@ -367,7 +369,7 @@ def _bounds(steps: _Steps, raw: Json, at: ValuePath) -> tuple[int, int | None] |
         exact = steps.number(raw, at, 0, limits.WEB_COUNT_MAX)
         return exact, exact
     if not raw or raw.keys() - {"at-least", "at-most"}:
-        steps.tell(at, "P0202", f"{quote_value(raw)} is no count", "a number, or `{at-least: 1, at-most: 3}`")
+        steps.tell(at, "P0202", f"{quote_value(raw)} is not a count", "give a number or `{at-least: 1, at-most: 3}`")
         return None
     most = limits.WEB_COUNT_MAX
     least = steps.number(raw.get("at-least", 0), (*at, "at-least"), 0, most)

@@ -24,8 +24,8 @@ from planloop.schemas.predicates import is_number
 _FIELD: Final = ["textbox", "searchbox", "combobox"]
 _BUTTON: Final = ["button", "link", "menuitem", "tab"]
 _ENTER: Final = {"key": "Enter"}
-# Links that help with logging in ("Can't log in?", "No account?", "Forgot password?") refuse nobody, so no word alone
-# that they have is among these.
+# Links that help with logging in ("Can't log in?", "No account?", "Forgot password?") are no refusal, so none of
+# their words alone is in this list.
 _REFUSALS: Final = (
     r"\b(wrong|invalid|incorrect|denied|refused|rejected|declined|fail(ed|ure)?|unsuccessful(ly)?|bad|error|unknown)\b",
     r"\b(forbidden|unauthori[sz]ed|unrecogni[sz]ed|mismatch|sorry|oops|try again|no such|no match(es)?)\b",
@@ -133,7 +133,7 @@ BUILTIN_NAMES: Final[Mapping[str, JsonObject]] = MappingProxyType(
 )
 
 
-# Reads how a web check calls what it is about: the meanings of a lexicon, and the targets and texts of its steps.
+# Parses the names that a web check gives to elements: the entries of its lexicon, and the targets and texts of steps.
 
 _CELL: Final = re.compile(r"([A-Za-z][\w-]*)\[\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\]")
 _HYPHENED: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)+")
@@ -142,7 +142,7 @@ _NEAR: Final = 0.85
 
 
 class Lexicon:
-    """The names that one check knows. What is wrong with what it reads is added to `faults`."""
+    """The names of one check. Problems found while parsing are added to `faults`."""
 
     def __init__(self, faults: list[ValueProblem], lexicon: Mapping[str, Meaning]) -> None:
         self.faults = faults
@@ -160,7 +160,7 @@ class Lexicon:
         self.lexicon.update({name: self.meaning(raw, ("lexicon", name)) for name, raw in own.items()})
 
     def tell(self, at: ValuePath, code: str, summary: str, hint: str, *, is_key: bool = False) -> None:
-        """Notes a fault."""
+        """Add a problem."""
         self.faults.append(ValueProblem(at, code, summary, hint, is_key))
 
     def meaning(self, raw: Json, at: ValuePath) -> Meaning:
@@ -203,7 +203,7 @@ class Lexicon:
             case {"after": str(of), **rest} if not rest:
                 return self._beside("after", of, (*at, "after"))
         hint = "`only`, `first`, `last`, `{before: name}` or `{after: name}`"
-        self.tell(at, "P0202", f"{quote_value(raw)} is no place", hint)
+        self.tell(at, "P0202", f"{quote_value(raw)} is not a position", hint)
         return None
 
     def _beside(self, kind: str, of: str, at: ValuePath) -> Where | None:
@@ -239,7 +239,9 @@ class Lexicon:
                 warnings.simplefilter("ignore")
                 re.compile(pattern)
         except re.error as error:
-            self.tell(at, "P0223", f"`{pattern}` is no regular expression: {error}", "signs that are meant: `\\(`")
+            self.tell(
+                at, "P0223", f"`{pattern}` is not a regular expression: {error}", "escape literal characters: `\\(`"
+            )
             return None
         return TextPattern(pattern, is_pattern=True)
 
@@ -272,7 +274,7 @@ class Lexicon:
         size = self.boards.get(board)
         if size is None:
             hint = f"find it first: `grid: {{rows: 3, cols: 3, as: {board}}}`"
-            self.tell(at, "P0213", f"there is no grid `{board}` here", hint, is_key=at[-1:] == (raw,))
+            self.tell(at, "P0213", f"unknown grid `{board}`", hint, is_key=at[-1:] == (raw,))
             return None
         if not (1 <= row <= size[0] and 1 <= column <= size[1]):
             hint = f"rows are 1 to {size[0]}, columns 1 to {size[1]}"
@@ -289,7 +291,7 @@ class Lexicon:
         near = get_close_matches(str(raw), self.lexicon, n=1, cutoff=_NEAR)
         if near or (isinstance(raw, str) and _HYPHENED.fullmatch(raw)):
             fault = self._no_target(str(raw), at)
-            hint = f"{fault.hint}; a text is written `{{text: {raw}}}`"
+            hint = f"{fault.hint}; for a literal text write `{{text: {raw}}}`"
             self.faults.append(ValueProblem(at, fault.code, fault.summary, hint, fault.is_key))
             return None
         return self.words(raw, at)
@@ -324,7 +326,7 @@ def list_names(names: Iterable[str]) -> str:
 
 
 def unknown_name_problem(name: str, known: Iterable[str], at: ValuePath, what: str) -> ValueProblem:
-    """The fault of a name that `what` does not have."""
+    """Return the problem of a name that `what` does not have."""
     names = list(known)
     near = get_close_matches(name, names, n=1)
     hint = f"did you mean `{near[0]}`?" if near else f"there are {list_names(names)}"

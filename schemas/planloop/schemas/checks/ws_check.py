@@ -52,7 +52,7 @@ class WsExpect:
 
 @frozen
 class WsExpectNone:
-    """A client is not sent what fits `pattern`: nothing that it has not yet told of, and nothing for this long."""
+    """A client receives no message that fits `pattern`: neither unread nor within this time."""
 
     client: str
     pattern: Json
@@ -97,7 +97,7 @@ class FrameShape:
     first: tuple[str, ...] = ()
 
     def put(self, said: str) -> str:
-        """The frame that says it."""
+        """Return the frame that sends `said`."""
         return self.text.replace(self.hole, encode_text(said)[1:-1] if self.is_json else said)
 
     @property
@@ -155,7 +155,7 @@ def ws_check_problems(
 ) -> Iterator[ValueProblem]:
     """What is wrong with a `ws` check as it is written, which may take `timeout_s`.
 
-    `has_url`: where the program is is said elsewhere.
+    `has_url`: another field has the URL of the program.
     """
     url = arguments.get("url")
     if url is None and not has_url:
@@ -163,11 +163,13 @@ def ws_check_problems(
             (), "P0210", "`ws` lacks `url`", "where the program is: `url: http://localhost:8080`", is_key=True
         )
     if url is not None and "{{" not in url and not _URL.fullmatch(url):
-        yield ValueProblem(("url",), "P0223", f"`{url}` is no URL of a program", "as in `ws://localhost:8080/chat`")
+        yield ValueProblem(
+            ("url",), "P0223", f"`{url}` is not a websocket URL", "for example `ws://localhost:8080/chat`"
+        )
     for index, path in enumerate(arguments.get("discover", {}).get("else", ())):
         if not path.startswith("/"):
             at = ("discover", "else", str(index))
-            yield ValueProblem(at, "P0223", f"`{path}` is no path", f"it starts with `/`: `/{path}`")
+            yield ValueProblem(at, "P0223", f"`{path}` is not a path", f"start it with `/`: `/{path}`")
     shapes = arguments.get("frame", {}).get("else", ())
     for index, shape in enumerate(shapes):
         yield from _shape_faults(shape, ("frame", "else", str(index)))
@@ -202,11 +204,11 @@ def _shape_faults(shape: Json, at: ValuePath) -> Iterator[ValueProblem]:
         return
     kinds = [name for name in ("text", "json") if name in shape] if isinstance(shape, dict) else []
     if len(kinds) != 1 or not shape.keys() <= {"text", "json", "first"}:
-        hint = "`text`, or JSON with `$` for what is said: `{json: {message: $}}`"
-        yield ValueProblem(at, "P0202", f"no shape of a frame: `{encode_text(shape)}`", hint)
+        hint = "give `text`, or JSON with `$` for the message: `{json: {message: $}}`"
+        yield ValueProblem(at, "P0202", f"`{encode_text(shape)}` is not a frame format", hint)
         return
     if HOLE not in encode_text(shape[kinds[0]]):
-        yield ValueProblem((*at, kinds[0]), "P0210", "a frame without what is said", "write `$` in its place")
+        yield ValueProblem((*at, kinds[0]), "P0210", "the frame has no place for the message", "write `$` in its place")
     first = shape.get("first", [])
     for one in first if isinstance(first, list) else [first]:
         if not isinstance(one, str) and not (isinstance(one, dict) and one.keys() == {"json"}):
@@ -236,7 +238,7 @@ def _steps_faults(arguments: JsonObject) -> Iterator[ValueProblem]:
 
 
 def _waits_faults(arguments: JsonObject, timeout_s: float) -> Iterator[ValueProblem]:
-    """Tells of steps, sound ones, that cannot all hold before the time of the check is over, whatever it asks."""
+    """Yield a problem if the waits of valid steps exceed the timeout of the check."""
     acts = [parse_ws_action(step) for step in arguments["steps"]]
     comings = 1 + sum(isinstance(act, WsConnect) for act in acts)
     waits_s = sum(act.for_s for act in acts if isinstance(act, WsStayOpen)) + comings * limits.SOCKET_SETTLE_S
@@ -247,7 +249,7 @@ def _waits_faults(arguments: JsonObject, timeout_s: float) -> Iterator[ValueProb
 
 
 def _gone_faults(steps: list[Json]) -> Iterator[ValueProblem]:
-    """Tells of steps of clients that have been dropped and have not connected again."""
+    """Yield a problem for each step of a client that was dropped and has not reconnected."""
     gone: set[str] = set()
     for index, step in enumerate(steps):
         who, what = next(iter(step.items())) if isinstance(step, dict) and step else ("", "")
@@ -265,9 +267,9 @@ def _step_faults(step: Json, clients: list[str], at: ValuePath) -> Iterator[Valu
     ((who, what),) = step.items()
     if who in _OF_CHECK:
         if what not in clients:
-            yield ValueProblem((*at, who), "P0213", f"there is no client `{what}`", _near(str(what), clients))
+            yield ValueProblem((*at, who), "P0213", f"unknown client `{what}`", _near(str(what), clients))
     elif who not in clients:
-        yield ValueProblem((*at, who), "P0213", f"there is no client `{who}`", _near(who, clients), is_key=True)
+        yield ValueProblem((*at, who), "P0213", f"unknown client `{who}`", _near(who, clients), is_key=True)
     elif not isinstance(what, dict):
         yield ValueProblem((*at, who), "P0202", f"`{who}` does nothing known", _AS_IN)
     else:
@@ -287,9 +289,11 @@ def _act_faults(what: JsonObject, at: ValuePath) -> Iterator[ValueProblem]:
             yield ValueProblem((*at, name), "P0201", f"`{verb}` has no `{name}`", _near(name, known), is_key=True)
     for name in ("within", "for", "not-closed"):
         if name in what and _seconds(what[name]) is None:
-            yield ValueProblem((*at, name), "P0202", f"`{encode_text(what[name])}` is no time", "as in `2s` or 0.5")
+            yield ValueProblem(
+                (*at, name), "P0202", f"`{encode_text(what[name])}` is not a duration", "for example `2s` or 0.5"
+            )
     if verb == "say" and not (isinstance(what["say"], str) and what["say"]):
-        yield ValueProblem((*at, verb), "P0202", "what is said is a text", "as in `{say: hi}`")
+        yield ValueProblem((*at, verb), "P0202", "`say` needs a text", "for example `{say: hi}`")
     if verb in ("hears", "hears-not"):
         if what[verb] == "":
             yield ValueProblem((*at, verb), "P0210", "nothing to hear", "a text, or `{any: true}` for anything")

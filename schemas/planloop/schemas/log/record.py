@@ -102,7 +102,7 @@ class Move:
 
 @frozen
 class SubRecord:
-    """One more thing that a record says: several steps that were one append are told apart by readers."""
+    """One more step of a record, for readers of a record that stands for several steps in one append."""
 
     type: str
     subject: str

@@ -59,10 +59,10 @@ STUCK: Final = "Stuck"
 """The condition of an agent that repeats a call, and why a task failed whose agent repeated what had failed."""
 
 NO_MCP_CLIENT: Final = "AwaitingGuest"
-"""The condition of an agent that nobody from outside has taken."""
+"""The condition of an external agent that no MCP client has leased."""
 
 FOR_OTHERS: Final = WITHOUT_MODEL | {"AwaitingApproval", "AwaitingInput", "BudgetSpent", "InDoubt", NO_MCP_CLIENT}
-"""The conditions in which an agent, and its task with it, goes on only when somebody else does something."""
+"""The conditions in which an agent and its task wait for a person, a client or another agent."""
 
 
 @tagged("script")
@@ -83,7 +83,7 @@ class ProgramSpec:
 class PythonFunctionSpec:
     """`file.py:name`, run in a process of its own with the same JSON lines as a program; `lib:name` is one of ours.
 
-    It is told `options` as they stand in the plan.
+    The program receives `options` as the plan has them.
     """
 
     target: str
@@ -107,8 +107,8 @@ class ModelDeciderSpec:
 class CliAgentSpec:
     """Another command-line agent: given a prompt on stdin or as its last argument, it prints text or JSON.
 
-    `pointer` is where in a JSON value its answer is, `session` where the name of its session is; empty: wherever such
-    programs have it. `resume` is its command when it goes on with a session, `{session}` in it being that name; empty:
+    `pointer` is the JSON pointer of its answer, `session` that of its session id; empty: the usual places of such
+    programs. `resume` is its command to continue a session, with `{session}` replaced by the id; empty:
     every turn begins from nothing. `env` are its own variables; `env:NAME` is read from the owner's environment.
     """
 
@@ -126,7 +126,7 @@ class CliAgentSpec:
 class McpClientSpec:
     """A program outside the plan that takes the agent's task over MCP and makes its calls.
 
-    Whoever has taken it and says nothing for `lease_s` seconds has it no longer.
+    A client that makes no call for `lease_s` seconds loses its lease.
     """
 
     lease_s: float
@@ -164,8 +164,8 @@ class AgentSpec:
     """`tools` are the names after toolsets are opened and rights applied; `prompt` is the resolved text.
 
     `mixins` are resolved in order with their settings; `hooks` are addresses; `talk_to` is its topology; `wake_every_s`
-    is the watchdog while children live (None: none); `lock` says how long an implicit file lock is kept.
-    `served_prompts` are prompts of servers, as `server/name`, that come before `prompt`; `compact` is as the plan
+    is the watchdog while children live (None: no watchdog); `lock` is how long an implicit file lock is kept.
+    `served_prompts` are prompts of servers, as `server/name`, placed ahead of `prompt`; `compact` is as the plan
     has it. `source` is what it begins as a copy of: an agent's address, or `dump:` and the digest of what was restored.
     `watches` is the agent that an agent made for a hook is asked about; empty for all others. `granted` is the model
     that a yes gave it in place of its own; `cap` is that of its tier, and no part of its task's budget.

@@ -27,7 +27,7 @@ class ApprovalSpec:
     """`by` asks (an author's text), `why` says for what in a sentence, `what` is the thing itself by `kind`.
 
     patch: the form of `patch_to_json` · call: `call`, the address of the call object · request: what is asked for ·
-    tool: a tool that describes itself anew, `before` and `after` · input: what a server wants to know, `requests`; the
+    tool: a tool whose description changed, `before` and `after` · input: what a server wants to know, `requests`; the
     answer is in the status as `content` · conflict: `conflict`, the address of a conflict thread, and `text`, both
     sides in words; it is answered by a ruling.
     `differences` are the first of a patch when it was held; where there were more, `difference_counts` says how many
@@ -50,11 +50,11 @@ class ApprovalSpec:
 def describe_request(spec: JsonObject) -> str:
     """What a request asks for, whole: `budget: {"turns":10}`, `plan: first this, then that`."""
     what = spec["what"].get("what", "")
-    return f"{spec['what'].get('kind', 'a wish')}: {what if isinstance(what, str) else encode_text(what)}"
+    return f"{spec['what'].get('kind', 'a request')}: {what if isinstance(what, str) else encode_text(what)}"
 
 
 def needs_person(spec: JsonObject) -> bool:
-    """Whether nobody but a person is asked: a request to a parent is the parent's to answer."""
+    """Return whether a person has to answer. A parent agent answers requests to a parent."""
     return (spec.get("what") or {}).get("of") in (None, "person")
 
 

@@ -40,7 +40,7 @@ _NO_BUDGET: Final = Budget()
 
 @frozen
 class Cost:
-    """What something used, or at worst may use. `usd` is None when nobody knows the price; `time_s` is active time."""
+    """Actual or largest possible use. `usd` is None if the price is unknown; `time_s` is active time."""
 
     tokens: int = 0
     usd: Decimal | None = Decimal(0)
@@ -93,8 +93,8 @@ class Account:
     without an account, and of children whose grant came back; `granted` is what live children hold; `reserved` is for
     requests under way. Only `left` can be negative: a call may cost more than was reserved for it.
 
-    `keeps` is how large the hand-over reserve is to be and `handover` what is in it. `giver` is the uid of the task
-    that granted the bound, empty when nobody above has an account: then it counts for the life of the plan. `wants` is
+    `keeps` is the target size of the hand-over reserve and `handover` its content. `giver` is the uid of the task
+    that granted the bound, empty if no ancestor has an account: then it counts for the life of the plan. `wants` is
     what waits for more, `grown` counts the times that one of them could have it.
     """
 

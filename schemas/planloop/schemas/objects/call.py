@@ -55,7 +55,7 @@ class EffectClass(StrEnum):
 
     @property
     def may_run_again(self) -> bool:
-        """Whether a call whose outcome nobody saw may simply be made again."""
+        """Return whether a call with an unknown outcome may run again."""
         return self in (EffectClass.READ, EffectClass.IDEMPOTENT)
 
     @property
@@ -66,7 +66,7 @@ class EffectClass(StrEnum):
 
 @frozen
 class CallSpec:
-    """What is to be done, for whom. `op` is the operation id we minted; `turn` and `index` place it in a transcript.
+    """A call and its agent. `op` is its operation id; `turn` and `index` are its position in the transcript.
 
     `is_process` says that the effect runs through `Processes` under `op`, so that after a crash its files tell what
     became of it; a call that runs inside the owner leaves no trace and counts as lost.

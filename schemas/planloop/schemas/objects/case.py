@@ -1,6 +1,6 @@
 """A case of a benchmark run as its controller reads it: the graded task and the verdict.
 
-What graders need is no part of the plan, where agents might read it, but of `plan.json` in the run's folder.
+What graders need is in `plan.json` in the folder of the run. Agents could read it in the plan.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class CaseVerdict(StrEnum):
 
     @property
     def is_unknown(self) -> bool:
-        """Whether a run stays incomplete by it. INVALID is no such: that the check is at fault is known."""
+        """Return whether this verdict leaves a run incomplete. INVALID does not: the check is known to be wrong."""
         return self is CaseVerdict.ERROR
 
 
 class CaseStopReason(StrEnum):
     """Why a task was ended that did not end by itself."""
 
-    LIMIT = "limit"  # What it might use, or how long it might take, is used up. It is judged as it stands.
-    WORLD = "world"  # What it needs is not to be had.
+    LIMIT = "limit"  # A budget or the time is used up. The workspace is graded as it is.
+    WORLD = "world"  # Something that the case needs is not available.
 
 
 @frozen

@@ -1,7 +1,7 @@
 """A conflict: two agents want the same files, and a ruling by their nearest common ancestor.
 
-The object `conflict/<n>` stands while they do. It is numbered as people say it, and a number is not used twice. Before
-whom it is, and until when, is in its status; so is the ruling, which is a patch of the plan in the same record.
+The object `conflict/<n>` exists while the conflict is open. Numbers are not reused. Its status has the agent that must
+resolve it, the deadline, and the resolution, which is a patch of the plan in the same record.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from planloop.schemas.resource import Uid
 
 CONFLICT_KIND: Final = "conflict"
 PERSON: Final = "person"
-"""Before whom a conflict is when no agent above its parties could answer."""
+"""The resolver of a conflict if no common ancestor of its parties could answer."""
 
 OPEN: Final = "open"
 RULED: Final = "ruled"
-"""Somebody has ruled, and it stands until the holder has let go."""
+"""It is resolved, and the holder has not released its lock yet."""
 OVER: Final = "over"
 
 ConflictCause: TypeAlias = Literal["wait", "deadlock", "contest"]
@@ -38,7 +38,7 @@ _WAYS: Final[dict[RulingKind, tuple[ConflictSide, str]]] = {
     "fork": ("wants", "{who} works in a branch of its own, merged when it is done"),
     "cancel": ("wants", "the task of {who} is cancelled"),
 }
-"""Whom each ruling is about when it does not say, and what it means."""
+"""Default party of each kind of resolution, and what the resolution means."""
 
 WAYS: Final = tuple(_WAYS)
 """The rulings by name."""
@@ -65,7 +65,7 @@ class ConflictParty:
 
 @frozen
 class Ruling:
-    """How it is to go on: `how`, whom it is about (`for_agent`), by whom (an author's text), in whose words."""
+    """A resolution: its kind (`how`), the favoured party (`for_agent`), its author, and the author's words."""
 
     how: RulingKind
     for_agent: str
@@ -94,7 +94,7 @@ class ConflictSpec:
         return self.wants if _WAYS[how][0] == "wants" else self.holds
 
     def ways(self) -> dict[RulingKind, str]:
-        """What each ruling means when it does not say whom it is about, in words for whoever rules."""
+        """Return what each resolution means for its default party, in words for the resolver."""
         return {how: self.means(how, self.usual(how)) for how in _WAYS}
 
     def means(self, how: RulingKind, who: str) -> str:
@@ -113,7 +113,7 @@ def conflict_from_json(raw: JsonObject) -> ConflictSpec:
 
 @frozen
 class ConflictStatus:
-    """`before` is an agent's address, PERSON, or empty when nobody has been told yet; `told` is its run that was.
+    """`before` is the address of the resolver, PERSON, or empty; `told` is the run of it that was notified.
 
     `since` is when it was opened and `due_at` when it goes on to the next above, both in seconds since 1970 (None: it
     waits for a person). `raised` counts how often it went on for want of an answer.

@@ -20,7 +20,7 @@ CONTAINER_KIND: Final = "container"
 INTERNAL: Final = "internal"
 """The network without a way out."""
 NO_NETWORK: Final = "none"
-"""In the place of all networks: the container reaches nobody but itself, and nobody reaches it."""
+"""Instead of networks: the container reaches only itself and cannot be reached."""
 
 OWN_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 """What the address of a health check names the container itself by."""
@@ -32,10 +32,10 @@ AWAITING_TASK: Final = "AwaitingTask"
 NEED_FAILED: Final = "NeedFailed"
 """The reason of a container that failed because one that it needs did."""
 VANISHED: Final = "Vanished"
-"""The reason of a container that somebody else removed while it ran: another takes its place."""
+"""The reason of a container that was removed from outside while it ran. planloop recreates it."""
 
 Readiness: TypeAlias = Literal["started", "healthy", "completed"]
-"""How far a container must be for whoever needs it. `completed`: it ended with exit code 0."""
+"""The state that a dependent waits for. `completed`: the container exited with code 0."""
 
 Restart: TypeAlias = Literal["no", "always", "on-failure"]
 Keep: TypeAlias = Literal["never", "on-failure", "always"]
@@ -50,12 +50,12 @@ class ContainerState(StrEnum):
     RUNNING = "running"  # It has no health check.
     HEALTHY = "healthy"
     UNHEALTHY = "unhealthy"
-    COMPLETED = "completed"  # It ended with exit code 0 and is not to be started again.
-    RESTARTING = "restarting"  # It ended, and is started again soon.
+    COMPLETED = "completed"  # It exited with code 0 and is not restarted.
+    RESTARTING = "restarting"  # It exited and will be restarted.
     FAILED = "failed"  # Nothing is tried any more until something changes.
     STOPPING = "stopping"
-    REMOVED = "removed"  # It is not to be there, and is not.
-    KEPT = "kept"  # It ended, nobody needs it, and it was left for inspection.
+    REMOVED = "removed"  # It is not wanted and does not exist.
+    KEPT = "kept"  # It exited, no task needs it, and it is kept for inspection.
 
 
 UP: Final = frozenset({ContainerState.RUNNING, ContainerState.HEALTHY})
@@ -144,7 +144,7 @@ class ContainerSpec:
 
     @property
     def written(self) -> tuple[str, ...]:
-        """What it mounts of this machine and may write, as the plan says it."""
+        """Return the host paths that it mounts writable, as written in the plan."""
         return tuple(each.host for each in self.mounts if each.host and not each.is_read_only)
 
     @property

@@ -25,10 +25,10 @@ class ForkState(StrEnum):
     """`status.state` of a fork."""
 
     NONE = ""  # No working tree, and nothing to bring.
-    MAKING = "making"  # Nobody works in either tree meanwhile: the snapshot is of one moment.
+    MAKING = "making"  # No task works in either tree, so that the snapshot is consistent.
     READY = "ready"
-    MERGING = "merging"  # What the folder has become is merged into the working tree.
-    CONFLICT = "conflict"  # That merge stands open in the working tree, for whoever is to mend it.
+    MERGING = "merging"  # The current state of the folder is merged into the working tree.
+    CONFLICT = "conflict"  # The merge has conflicts, which an agent or a person resolves in the working tree.
     WRITING = "writing"  # The files that differ are written into the folder, one by one.
     IN = "in"  # All of it is in the folder.
     KEPT = "kept"  # The working tree is gone; its branch has what was never brought in.
@@ -64,12 +64,12 @@ def fork_from_json(raw: JsonObject) -> ForkSpec:
 class ForkStatus:
     """`folder` is the working tree and `prefix` what lies between it and the plan's folder in it, all with `/`.
 
-    `folder` is relative to the plan's folder and empty when there is none. `base` is the snapshot that the branch has
+    `folder` is relative to the plan's folder and empty without a folder. `base` is the snapshot that the branch has
     taken in, `incoming` the one that is being merged or written over, `head` what is written. `answered` is the newest
-    wish to be brought in that has an answer; `files` are those in conflict, `left_out` those that are not brought.
+    merge request that has an answer; `files` are those in conflict, `left_out` those that are not merged.
     `ignored` is what no commit has (ignored files, repositories within it): for it the working tree is left.
     `unchecked`: it has taken in what its task's checks have not seen; `rounds` counts how often they ran for that.
-    `fault` is why git could not do the next step, after `tries` tries; the next is at `retry_at`, seconds since 1970.
+    `fault` is the error of git's next step, after `tries` tries; the next is at `retry_at`, seconds since 1970.
     """
 
     state: ForkState = ForkState.NONE
@@ -104,7 +104,7 @@ def fork_status_from_json(raw: JsonObject) -> ForkStatus:
 
 @frozen
 class ForkRequest:
-    """What a task asks of its fork. `bring` numbers the wishes to be brought in; `told` is the last answer it used."""
+    """What a task asks of its fork. `bring` numbers the merge requests; `told` is the last answer it used."""
 
     wish: MergeRequest = ""
     bring: int = 0

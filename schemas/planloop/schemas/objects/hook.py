@@ -1,7 +1,7 @@
 """A hook: an agent, program or rule that is asked at stated points of one agent's work.
 
 The object `hook/<path of the agent>/<name>` is one hook of one agent, with a state of its own; a hook that the plan
-declares once and that watches ten agents is ten objects. What it is asked and what it may answer is JSON, version 1:
+declares once and that watches ten agents is ten objects. Requests and answers are JSON, version 1:
 the same for rules, Python functions, programs and agents.
 """
 
@@ -31,7 +31,7 @@ HookPoint: TypeAlias = Literal[
 ]
 POINTS: Final[tuple[HookPoint, ...]] = get_args(HookPoint)
 STARTING: Final[tuple[HookPoint, ...]] = ("before-call", "on-patch")
-"""Before a call starts: whoever guards these has to say yes, and one that breaks there says no."""
+"""Points before a call starts. A hook there must allow the call; an error of the hook denies it."""
 ABOUT_CALLS: Final[tuple[HookPoint, ...]] = (*STARTING, "after-call")
 """The points that are about one call, so that `match` can narrow them."""
 DECIDING: Final[tuple[HookPoint, ...]] = (*STARTING, "before-reply")
@@ -88,7 +88,7 @@ HookDeciderSpec: TypeAlias = HookRule | HookProgram | HookFunction | HookAgent
 
 @frozen
 class Expiry:
-    """When a hook ends by itself: after so many turns of its agent, seconds, or when `when`, a rule's condition, holds.
+    """When a hook ends by itself: after a number of turns or seconds, or when the condition `when` is true.
 
     `is_by_approval`: a person's yes ends it (`plan approve hook/…`).
     """
@@ -103,10 +103,10 @@ class Expiry:
 class HookSpec:
     """`watches` is the agent's address. `original`: the hook that this one is a copy of, empty for none.
 
-    `is_root`: the top of the plan declares it, so nobody below can shed or see it. `is_read_only`: a copy that has its
+    `is_root`: the top of the plan declares it, so agents can neither remove nor see it. `is_read_only`: a copy with its
     original's state and end and changes neither. `match` narrows calls, as in `write(src/**)`. `options` are the
     settings of a hook of the library. `set_at` is the task where the plan states it, or the agent that names it.
-    `first` are clauses that are read before the agent is asked, which it only is when one of them says so. `stated_as`
+    `first` are clauses that are read first; the agent is asked only if one of them consults it. `stated_as`
     is its name in the plan where its agent has another hook of that name, and so calls it otherwise.
     `transcript` is how much it is shown of what the agent has lived through, as the plan has it; None: nothing.
     """
@@ -141,9 +141,9 @@ def hook_from_json(raw: JsonObject) -> HookSpec:
 @frozen
 class HookVerdict:
     """What a hook answers. `arguments` replaces those of the call; `comment` is shown to the model, labelled with the
-    hook's name, beside what it is about; `memory` is the hook's new state (None: as before); `is_last`: it quits.
+    hook's name, next to its subject; `memory` is the hook's new state (None: as before); `is_last`: it quits.
 
-    `fault` is why the hook gave no verdict: it broke, was late, or said what cannot be understood.
+    `fault` is why the hook gave no verdict: an error, a timeout or an invalid answer.
     """
 
     decision: Decision = "allow"
@@ -165,7 +165,7 @@ def hook_verdict_from_json(raw: JsonObject) -> HookVerdict:
 
 
 def default_on_error(point: HookPoint) -> OnError:
-    """What a fault means where the hook does not say: what guards calls and patches guards them when it is broken."""
+    """Return the default of `on-fault`: hooks that guard calls and patches deny them on an error."""
     return "deny" if point in STARTING else "note"
 
 
@@ -198,7 +198,7 @@ def expiry_reason(expires: Expiry, status: JsonObject, turns: int, now: float) -
 def has_hook_ended(spec: JsonObject, status: JsonObject, incarnation: int) -> bool:
     """Whether a hook is asked no more in the run `incarnation` of its agent, from its spec and status as JSON.
 
-    One that ended in an earlier run is there anew in the next at once, whether or not its controller has looked yet; by
+    A hook that ended in an earlier run exists again in the next immediately, before its controller reconciles it; by
     a person's yes it ends for good, and a read-only copy when its original does.
     """
     if status.get("state") != OVER:

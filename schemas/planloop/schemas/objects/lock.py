@@ -25,10 +25,10 @@ LASTING: tuple[LockKept, ...] = ("turn", "asked", "task", "declared")
 """From the shortest to the longest: of two grants to one owner the longer stays."""
 
 OF_AGENTS: tuple[LockKept, ...] = ("turn", "asked", "task")
-"""Those that an agent took itself; a task's own are its whoever does it."""
+"""Locks that an agent acquired itself. A task's declared locks belong to the task."""
 
 DEADLOCK: Final = "Deadlock"
-"""The reason of a refusal that broke a ring of waits; said by the lock controller, read by whoever it refuses."""
+"""The reason of a request that the lock controller refused to break a deadlock."""
 
 LossHow: TypeAlias = Literal["broken", "lapsed"]
 
@@ -58,7 +58,7 @@ class LockGrant:
 
 @frozen
 class LockRequest:
-    """One wish in a lock's queue, under the address of the call or task that waits. `since` is when it first waited."""
+    """One request in a lock's queue, under the address of the waiting call or task. `since` is when it first waited."""
 
     owner: str
     mode: LockMode
@@ -94,7 +94,7 @@ class LostGrant:
 class LockStatus:
     """`holders` by owner, `waiters` by the address of what waits, `lost` by who lost it and was not told yet.
 
-    `place` is the path that the lock is about where that is not what it is called, as behind a symbolic link.
+    `place` is the locked path if it differs from the name, for example behind a symbolic link.
     """
 
     holders: dict[str, LockGrant] = field(default_factory=dict)

@@ -1,8 +1,8 @@
 """A tool server at `mcp/<name>`: its lowered spec, and the tools and prompts it offers.
 
-The server controller writes the status; agents read their tools from it and from nothing else, so that what a model is
-told of tools is in the log. Tools are kept in a list, in an order that only grows at its end: a model's prompt begins
-with them, and a cache of its beginning lives as long as they stand still.
+The server controller writes the status. Agents read their tools only from it, so the log has every tool that a model
+saw. New tools are appended to the list: a model's prompt starts with it, and prompt caches stay valid while it does not
+change.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ SHARED: Final = "plan"
 class ServerState(StrEnum):
     """`status.state` of a server."""
 
-    IDLE = "idle"  # Nobody who may use it is at work.
+    IDLE = "idle"  # No agent that may use it is working.
     STARTING = "starting"
     READY = "ready"
-    RESTARTING = "restarting"  # It ended or could not be reached, and is tried again soon.
-    FAILED = "failed"  # It was tried in vain: tried again now and then, and agents work without it.
+    RESTARTING = "restarting"  # It exited or was unreachable, and will be restarted.
+    FAILED = "failed"  # Several starts failed. It is retried rarely, and agents work without it.
 
 
 class ServerFailed(Exception):
     """A server did not do what was asked. `reason` is one CamelCase word.
 
-    NoServer: there is none, or it does not run. Unreachable: nobody was there to be sent it. Disconnected: it ended or
+    NoServer: unknown or not running. Unreachable: no connection. Disconnected: it ended or
     the connection broke. TimedOut. ServerError: it answered with an error. `has_begun` says that the request was sent,
     so that it may have had its effect.
     """
@@ -127,13 +127,13 @@ def tool_effect(spec: McpSpec, tool: ServedTool) -> EffectClass:
 
 
 def is_offer_known(status: JsonObject) -> bool:
-    """Whether it is known what the server offers, or that it is not to be had for now: no use in waiting for it."""
+    """Return whether the tools of the server are known, or that it is unavailable: waiting is then useless."""
     return "tools" in status or status.get("state") == ServerState.FAILED
 
 
 @frozen
 class ServedPrompt:
-    """The text of a prompt of a server as it was when the server was asked, or why there is none (`fault`)."""
+    """The text of a server's prompt at the time of the request, or the error (`fault`)."""
 
     text: str = ""
     fault: str = ""

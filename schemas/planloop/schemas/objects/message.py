@@ -50,7 +50,7 @@ class Message:
     wakes: bool = True
 
     def is_void(self, now: float, incarnation: int) -> bool:
-        """Whether it is for nobody any more: it has expired, or was for a run of the receiver that is over."""
+        """Return whether it is void: expired, or sent to a run of the recipient that has ended."""
         is_late = self.expires_at is not None and self.expires_at <= now
         return is_late or (self.to_incarnation is not None and self.to_incarnation < incarnation)
 
@@ -76,7 +76,7 @@ ThreadKind: TypeAlias = Literal["discuss", "bridge", "hook"]
 
 @frozen
 class ThreadSpec:
-    """`speakers` are asked in this order (one may stand there twice), `listeners` only hear; both are addresses.
+    """`speakers` are asked in this order (repeats allowed), `listeners` only hear; both are addresses.
 
     Of a bridge all are speakers. `call` is the address of the call that waits for the thread, empty for a bridge.
     """

@@ -76,7 +76,7 @@ class ModelName:
 
 @lru_cache(maxsize=1024)
 def parse_model_name(text: str) -> ModelName:
-    """Parses a name; whatever is no tape is a real model."""
+    """Parse a name. A name without a tape prefix is a real model."""
     found = _TAPED.fullmatch(text)
     if found is None:
         return ModelName(text)
@@ -106,7 +106,7 @@ class PriceRow:
 
 @frozen
 class ModelConfig:
-    """What the table says of one model, each row on its way laid over the more general ones; empty or None: nothing.
+    """The entry of one model: specific rows of the table override general ones. Empty or None: not set.
 
     `key` is `env:NAME` or `file:path`, never a secret. `api` is openai or litellm. `window` and `output` are tokens.
     `is_streamed` is False where replies are to come whole.

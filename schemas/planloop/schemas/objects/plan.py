@@ -22,7 +22,7 @@ SESSION_KEY: Final = "session"
 
 
 def primary_agent(status: JsonObject) -> str:
-    """The address of the primary agent; empty while nobody has moved the session."""
+    """Return the address of the primary agent, empty until a session is moved."""
     return str((status.get(SESSION_KEY) or {}).get("primary", ""))
 
 

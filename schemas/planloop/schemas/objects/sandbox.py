@@ -10,7 +10,7 @@ from planloop.schemas.frozen import frozen
 NOTHING, GROUP, BUBBLEWRAP, CONTAINER = range(4)
 TIERS: Final = ("nothing", "a process group", "bubblewrap", "a container")
 NO_SANDBOX: Final = "NoSandbox"
-"""The reason of a task whose sandbox is not to be had."""
+"""The reason of a task whose sandbox is unavailable."""
 
 TRYING_SANDBOX: Final = "TryingSandbox"
 
@@ -59,8 +59,8 @@ def sandbox_request(written: Json) -> SandboxRequest:
 
 @frozen
 class SandboxAvailability:
-    """Whether a sandbox is to be had; if not, why, what would help, how often that was tried in a row (0: it is not),
-    and from when on to look again (None: never).
+    """Whether a sandbox is available. If not: why, a hint, the number of consecutive tries (0: none), and the time of
+    the next one (None: never).
 
     Times in seconds since 1970.
     """

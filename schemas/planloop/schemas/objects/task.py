@@ -18,10 +18,10 @@ from planloop.schemas.objects.lock import LockMode, declared_locks
 
 
 class TaskState(StrEnum):
-    """`status.state` of a task; the conditions beside it say why."""
+    """`status.state` of a task. The conditions give the reason."""
 
     WAITING = "waiting"  # Its needs are not done.
-    BLOCKED = "blocked"  # Something must be granted, answered or mended; the conditions say what unblocks it.
+    BLOCKED = "blocked"  # It waits for an approval, an answer or a fix, which the conditions name.
     RUNNING = "running"
     CHECKING = "checking"
     PAUSED = "paused"
@@ -36,7 +36,7 @@ class TaskState(StrEnum):
 
 
 ENDED: Final = frozenset({TaskState.DONE, TaskState.FAILED, TaskState.CANCELLED})
-"""States in which nothing more happens unless somebody changes something. Holds their texts as well."""
+"""Final states: only a change of the plan starts such a task again. Contains their texts as well."""
 
 
 def is_task_over(status: JsonObject) -> bool:

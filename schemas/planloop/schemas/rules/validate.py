@@ -1,6 +1,6 @@
 """Validate a hook rule: report every problem in one pass, with its place and a fix.
 
-The words are those of `planloop.schemas.rules.language`; whoever knows the plan's text places the faults in it.
+`planloop.schemas.rules.language` defines the words. The compiler adds file positions to the problems.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ class _Reading:
                 yield from self._setting(one, here)
             elif found is None:
                 hint = "as in `shell`, `write(src/**)` or `*`"
-                yield ValueProblem(here, "P0223", f"{_shown(one)} is no pattern of calls", hint)
+                yield ValueProblem(here, "P0223", f"{_shown(one)} is not a call pattern", hint)
             else:
                 yield from call_pattern_problems(str(one), self.around.tools, here)
 
@@ -246,7 +246,7 @@ class _Reading:
         for name in value if isinstance(value, dict) else ():
             if tools is not None and ("*" in name or not tools.is_tool(name)):
                 yield ValueProblem(
-                    (*at, name), "P0213", f"there is no tool `{name}`", _hint(name, tools.names), is_key=True
+                    (*at, name), "P0213", f"unknown tool `{name}`", _hint(name, tools.names), is_key=True
                 )
 
     def units(self, value: Json, at: ValuePath) -> RuleProblems:
@@ -421,7 +421,7 @@ def _by_name(check: Check) -> Check:
 
 
 def _of(members: Mapping[str, Check], alone: Check | None = None) -> Check:
-    """A map of these members; `alone` is what stands there without a map."""
+    """Check a map of these members; `alone` checks a value that is not a map."""
 
     def checked(reading: _Reading, value: Json, at: ValuePath) -> RuleProblems:
         if not isinstance(value, dict) or (alone is not None and value.keys() <= set(NUMBER_TESTS) and value):
@@ -472,7 +472,7 @@ def call_pattern_problems(written: str, tools: KnownTools | None, at: ValuePath 
     if not tools.has(found.tool):
         near = difflib.get_close_matches(found.tool, tools.names, n=1)
         hint = f"did you mean `{near[0]}`?" if near else "`plan explain tools` lists what there is"
-        yield ValueProblem(at, "P0227", f"no call is ever like `{written}`: there is no tool `{found.tool}`", hint)
+        yield ValueProblem(at, "P0227", f"`{written}` matches no call: unknown tool `{found.tool}`", hint)
     elif found.subject is not None and has_no_subject(found.tool):
         summary = f"calls of `{found.tool}` are not told apart by what they are about"
         yield ValueProblem(at, "P0227", summary, f"name the tool alone: `{found.tool}`")
@@ -495,7 +495,7 @@ def _pattern(pattern: str, at: ValuePath) -> RuleProblems:
         compile_linear_regex(pattern)
     except UnsupportedRegex as fault:
         yield ValueProblem(
-            at, "P0223", f"`{pattern}` is no regular expression for rules: {fault}", "`like` takes stars"
+            at, "P0223", f"`{pattern}` is not a regular expression for rules: {fault}", "use `like` for stars"
         )
 
 

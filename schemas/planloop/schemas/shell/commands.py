@@ -1,6 +1,6 @@
 """Find every command that a shell line may run, for rights and denials. Pure; starts no shell.
 
-certain, it says so, and whoever asks takes that as the worse case.
+If a part of the line is uncertain, the result says so, and callers assume the worse case.
 
 For denials the reading is wide: every command that may be in the line, behind quotes, wrappers and options too, with
 signs for what only the running shell knows (`planloop.schemas.shell.words`). Since no reader agrees with every shell,

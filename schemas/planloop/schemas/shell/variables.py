@@ -60,7 +60,7 @@ def changed_steering_variables(before: Mapping[str, object], after: Mapping[str,
 def with_git_settings(env: Mapping[str, str], *, may_run_all: bool, is_owners: bool) -> dict[str, str]:
     """`env` with git set for a command of an agent.
 
-    A folder is no repository because files in it look like one, and no program watches the work tree for git. Hooks run
+    Files that look like a repository do not make a folder one, and no program watches the work tree for git. Hooks run
     from `.git/hooks` only, and only for agents that `may_run_all` lines, since hooks run what is in the work tree.
     The user's configuration counts if `is_owners`: agents cannot write it. What `env` sets itself comes later and so
     counts more.

@@ -107,7 +107,7 @@ class Field:
     """One row. `example` is a canonical value with a visible effect (a test applies it).
 
     `lowered` names the fields of the object's spec that it is compiled into; `read_in` is the module that reads it from
-    the document if it is not compiled. `default` is shown in the docs; None means that there is no default.
+    the document if it is not compiled. `default` is shown in the docs; None means no default.
     """
 
     name: str
